@@ -79,10 +79,10 @@ def _run(aggregation: Aggregation, json_file: Path | None, **values: Any) -> int
     for flag in aggregation.flags:
         if flag.metavar == "RUN" and values[flag.parameter] is not None:
             values[flag.parameter] = functools.partial(_judged, values[flag.parameter], aggregation.metrics)
-    found = aggregation.compute(**values)
-    for line in found.written:
+    computed = aggregation.compute(**values)
+    for line in computed.written:
         say(line)
-    show_results(found.tables, found.results, json_file)
+    show_results(computed.tables, computed.results, json_file)
     return 0
 
 

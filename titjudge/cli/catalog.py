@@ -90,7 +90,7 @@ def metrics(json_file: Path | None) -> int:
     loaded: list[Metric] = _load_all("metrics")
     records = [_metric_record(metric) for metric in loaded]
     learned = {row.key: _weights_record(row) for row in rows()}
-    shown = (
+    overview = (
         (r["metric"], re.sub(r"scorer/\S+", "weights", r["asks"]), r["range"], r["needs"], r["summary"])
         for r in records
     )
@@ -99,7 +99,7 @@ def metrics(json_file: Path | None) -> int:
     weights = ((name, *facts.values()) for name, facts in learned.items())
     about = ("metric", "weights", "size", "also needed", "licence", "token limit", "status")
     tables = [
-        Table("metrics", ("metric", "asks", "range", "needs", "what it is"), tuple(shown)),
+        Table("metrics", ("metric", "asks", "range", "needs", "what it is"), tuple(overview)),
         Table("where they come from", ("metric", "source"), tuple(sources)),
         Table("options of metrics", ("--metric-option", "default", "what it is"), tuple(options)),
         Table("learned metrics (higher is better)", about, tuple(weights), _WEIGHTS_NOTES),

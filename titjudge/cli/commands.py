@@ -74,7 +74,7 @@ class Command(click.Command):
         self._help_all: dict[int, click.Option] = {}  # by number of options: click wants the same object each time
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        count = sum(isinstance(each, click.Option) for each in self.params)
+        count = sum(isinstance(parameter, click.Option) for parameter in self.params)
         return [*super().get_params(ctx), self._help_all.setdefault(count, help_all_option(count))]
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -86,7 +86,7 @@ class Command(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if is_long(self.params):
-            listed = (each for each in self.get_params(ctx) if each is not self.get_help_option(ctx))
+            listed = (parameter for parameter in self.get_params(ctx) if parameter is not self.get_help_option(ctx))
             write_groups(ctx, listed, formatter)
         else:
             super().format_options(ctx, formatter)

@@ -50,8 +50,8 @@ class GateFlags(NamedTuple):
         """
         if self.baseline is None and (self.fail_if_worse is not None or self.strict):
             raise ConfigError("--fail-if-worse needs --baseline GENERATOR: worse than what?")
-        for flag, given in (("--strict", self.strict), ("--junit", self.junit), ("--comment", self.comment)):
-            if given and self.fail_if_worse is None:
+        for flag, value in (("--strict", self.strict), ("--junit", self.junit), ("--comment", self.comment)):
+            if value and self.fail_if_worse is None:
                 raise ConfigError(f"{flag} goes with --fail-if-worse DELTA")
         if self.image_url and self.comment is None:
             raise ConfigError("--image-url goes with --comment FILE")
@@ -113,7 +113,7 @@ def generators(source: ScoreSource, flags: GateFlags, files: OutputFiles, by: tu
     from titjudge.stats.generators.gate import gate
     from titjudge.stats.generators.generator_differences import generator_differences, is_best, verdict_tables
 
-    table = source.read(tuple(dict.fromkeys(column for given in by for column in given.split(",") if column)))
+    table = source.read(tuple(dict.fromkeys(column for names in by for column in names.split(",") if column)))
     baseline, margin = flags.baseline, flags.fail_if_worse
     best = baseline is not None and is_best(table, baseline)
     chosen = best and margin is None
@@ -229,13 +229,13 @@ def _questions(pairs: Sequence[str], table: ScoreTable) -> tuple[list[tuple[str,
     """Read the pairs of generators, and the races of three or more, that `--pair` names."""
     two: list[tuple[str, str]] = []
     races: list[tuple[str, ...]] = []
-    for given in pairs:
-        names = tuple(name.strip() for name in given.split(","))
-        if given == "all":
+    for value in pairs:
+        names = tuple(name.strip() for name in value.split(","))
+        if value == "all":
             two += combinations(table.generators, 2)
             continue
         if len(names) < 2 or len(set(names)) < len(names):
-            raise ConfigError(f"--pair takes two or more generators, each once, or all: not '{given}'")
+            raise ConfigError(f"--pair takes two or more generators, each once, or all: not '{value}'")
         for name in names:
             table.column(name)
         if len(names) == 2:

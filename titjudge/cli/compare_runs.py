@@ -292,11 +292,14 @@ def costs(
     files = OutputFiles(None, out, json_file)
     files.check()
     pricing = Pricing(priced_as, dict(map(parse_price_flag, prices)))
-    found = [(run, answer_costs(RunFolder(run), pricing)) for run in runs]
-    tables = [costs_table(costs, pricing) for _, costs in found]
+    costs_by_run = [(run, answer_costs(RunFolder(run), pricing)) for run in runs]
+    tables = [costs_table(costs, pricing) for _, costs in costs_by_run]
     if len(runs) > 1:
         tables = [replace(table, title=f"{table.title}, {run}") for table, run in zip(tables, runs, strict=True)]
-    record = {"priced_as": priced_as, "runs": {str(run): [cost.to_json() for cost in costs] for run, costs in found}}
+    record = {
+        "priced_as": priced_as,
+        "runs": {str(run): [cost.to_json() for cost in costs] for run, costs in costs_by_run},
+    }
     files.finish(tables, record)
     return 0
 

@@ -120,7 +120,7 @@ def coverage(
     places = (f"{m.generator}/{m.prompt_id}" if m.generator else m.prompt_id for m in report.missing)
     show_problems(list(zip(places, map(_lack, report.missing), strict=True)), "missing")
     complete = bool(report.images) and not report.missing
-    lacking = sum(each.images for each in report.missing)
+    lacking = sum(prompt.images for prompt in report.missing)
     say("complete" if complete else "1 image is missing" if lacking == 1 else f"{lacking:,} images are missing")
     return 0 if complete else 1
 
@@ -139,8 +139,8 @@ def _suite(flags: dict[str, Any]) -> tuple[Suite, Path]:
     from titjudge.core.config import load_config
     from titjudge.suites.loading import open_suite, with_image_tree
 
-    given = {**flags, "suite_options": key_values("--suite-option", flags["suite_options"])}
-    set_keys = {key: value for key, value in given.items() if value not in (None, (), {})}
+    keys = {**flags, "suite_options": key_values("--suite-option", flags["suite_options"])}
+    set_keys = {key: value for key, value in keys.items() if value not in (None, (), {})}
     config = with_image_tree(load_config(None, set_keys))
     if config.data is None:
         raise ConfigError("whose prompts? give --data DIR, or --images PATTERN with --prompt-file FILE")

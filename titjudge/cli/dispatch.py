@@ -52,8 +52,11 @@ def run_command(program: str, arguments: list[str]) -> int:
         say(f"titjudge: {error}", err=True)
         return 3
     except UnclearData as error:
-        known = arguments and _has_option(arguments[0], "images")
-        say(f"titjudge: {error.with_command(f'{program} {shlex.join(arguments)}') if known else error}", err=True)
+        takes_patterns = arguments and _has_option(arguments[0], "images")
+        say(
+            f"titjudge: {error.with_command(f'{program} {shlex.join(arguments)}') if takes_patterns else error}",
+            err=True,
+        )
         return 2
     except TitjudgeError as error:
         say(f"titjudge: {error}", err=True)

@@ -171,8 +171,11 @@ def judge(**flags: Any) -> int:
         return _show_dry_run(judging, flags["json_file"], note)
     say(_opening(run.config))
     _show_retirements(run.config)
-    progress = watcher(config.limits.max_cost)
-    outcome = judging.run(progress) if runner is None else judging.run()
+    if runner is None:
+        progress = watcher(config.limits.max_cost)
+        outcome = judging.run(progress)
+    else:
+        outcome = judging.run()  # the runner shows its progress itself
     code = _show_outcome(outcome, flags["json_file"], run.config.limits)
     if flags["official_files"] is not None:
         _write_official(run.suite, outcome, flags["official_files"])
@@ -335,8 +338,8 @@ def _show_verdict(outcome: Outcome, noun: str) -> None:
 
     if outcome.results.verdict is None or noun != "images":
         return
-    if said := sentences(outcome.results.verdict, outcome.results.settle, outcome.status):
-        say("\n" + "\n".join(paragraph(line, terminal_width(), "") for line in said))
+    if lines := sentences(outcome.results.verdict, outcome.results.settle, outcome.status):
+        say("\n" + "\n".join(paragraph(line, terminal_width(), "") for line in lines))
 
 
 def exit_code(status: str) -> int:
@@ -366,13 +369,13 @@ def _show_coverage(outcome: Outcome, min_coverage: float | None, noun: str) -> b
     if outcome.answered is not None:
         counts.append(("questions about scored images have no answer", *outcome.answered))
     reached = True
-    for what, name, got, wanted in counts:
-        share = got / wanted if wanted else 0.0
+    for what, name, count, total in counts:
+        share = count / total if total else 0.0
         enough = min_coverage is None or share >= min_coverage
         reached = reached and enough
-        if got < wanted:
+        if count < total:
             less = "" if enough else f", less than the {min_coverage:.1%} that --min-coverage asks for"
-            line = f"{wanted - got:,} of {wanted:,} {what} by {name}: coverage {share:.1%}{less}"
+            line = f"{total - count:,} of {total:,} {what} by {name}: coverage {share:.1%}{less}"
             say(line, colour="yellow" if enough else "red")
     return reached
 

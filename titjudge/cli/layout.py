@@ -64,7 +64,7 @@ def _longest_word(text: str) -> int:
 def _shrunk(widths: list[int], least: Sequence[int], room: int) -> bool:
     """Make the widest columns narrower until they fit, none below its least width; returns whether they do."""
     while sum(widths) > room:
-        widest = max(range(len(widths)), key=lambda at: (widths[at] > least[at], widths[at]))
+        widest = max(range(len(widths)), key=lambda column: (widths[column] > least[column], widths[column]))
         if widths[widest] <= least[widest]:
             return False
         widths[widest] -= 1

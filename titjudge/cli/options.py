@@ -145,14 +145,14 @@ def _is_page(url: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0 and not parts.query + parts.fragment
 
 
-def say_address(lines: Sequence[str], link: str, usual: int, asked: int | None) -> None:
+def say_address(lines: Sequence[str], link: str, usual: int, port: int | None) -> None:
     """Print where a server listens, a hint if it could not take its usual port, and that others read along without TLS.
 
     Args:
         lines: What to print.
         link: A link to the server.
         usual: The port it tries first.
-        asked: The port of `--port`; None without it.
+        port: The port of `--port`; None without it.
     """
     from urllib.parse import urlsplit
 
@@ -161,7 +161,7 @@ def say_address(lines: Sequence[str], link: str, usual: int, asked: int | None) 
     for line in lines:
         say(line)
     where = urlsplit(link)
-    if asked is None and where.port not in (None, usual):
+    if port is None and where.port not in (None, usual):
         say(f"port {usual} is taken, so these links hold only until it ends; --port N fixes one")
     if where.scheme == "http" and not is_loopback(where.hostname or ""):
         say(

@@ -78,22 +78,24 @@ def _fitted(table: Table) -> tuple[Table, list[str]]:
     """
     if not (table.estimates or table.secondary):
         return table, []
-    columns = [[row[at] for row in table.rows] for at in range(len(table.columns))]
+    columns = [[row[position] for row in table.rows] for position in range(len(table.columns))]
     if table.estimates:
         columns = [rounded(column) for column in columns]
-    told = [
+    telling = [
         (name, column)
         for name, column in zip(table.columns, columns, strict=True)
         if name not in table.secondary or says_something(column)
     ]
-    kept, left_out = told, []
+    kept, left_out = telling, []
     for secondary in table.secondary:
         if _least_width(kept) <= terminal_width():
             break
         left_out += [name for name, _ in kept if name == secondary]
         kept = [(name, column) for name, column in kept if name != secondary]
     rows = [
-        row for row, before in zip(_rows(kept), _rows(told), strict=True) if _has_value(row) or not _has_value(before)
+        row
+        for row, before in zip(_rows(kept), _rows(telling), strict=True)
+        if _has_value(row) or not _has_value(before)
     ]
     return replace(table, columns=tuple(name for name, _ in kept), rows=tuple(rows)), left_out
 
@@ -217,17 +219,17 @@ def show_forecast(forecast: Any, json_file: Path | None) -> None:
     show_results([forecast.table()] if forecast.items else [], forecast.to_json(), json_file)
 
 
-def check_writable(path: Path | None, *read: Path | None) -> None:
+def check_writable(path: Path | None, *inputs: Path | None) -> None:
     """Check that a file can be written, before any work is paid for; leaves no file behind.
 
     Args:
         path: The file; None and `-` pass.
-        read: Input files of the command, which `path` must not overwrite.
+        inputs: Input files of the command, which `path` must not overwrite.
 
     Raises:
         UserError: The file cannot be written, or is an input.
     """
-    if path is not None and any(each and each.exists() and path.exists() and path.samefile(each) for each in read):
+    if path is not None and any(file and file.exists() and path.exists() and path.samefile(file) for file in inputs):
         raise UserError(f"{path} is read here: choose another file to write")
     if path is None or str(path) == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
         return  # a pipe, too, is not tried: opening it twice would end it

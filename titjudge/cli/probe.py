@@ -65,19 +65,19 @@ def probe(**flags: Any) -> int:
         if config.panel and config.out is not None:
             changes["out"] = config.out / f"judge-{number}"
         configs.append(config.model_copy(update=changes))
-    folders = [probe_folder(each) for each in configs]
+    folders = [probe_folder(judge_config) for judge_config in configs]
     records, incomplete = [], False
-    for number, (judge, own) in enumerate(zip(judges, configs, strict=True)):
+    for number, (judge, judge_config) in enumerate(zip(judges, configs, strict=True)):
         limits = rest_of_caps(config.limits, folders[:number] + folders[number + 1 :])
-        own = own.model_copy(update={"limits": limits})
+        judge_config = judge_config.model_copy(update={"limits": limits})
         rivals = [rival for rival in judges if rival is not None and rival is not judge]
         amounts: dict[str, Any] = {"repeats": flags["repeats"], "edits": flags["edits"], "rivals": rivals}
         if flags["dry_run"]:
-            forecast = dry_run(own, **amounts)
+            forecast = dry_run(judge_config, **amounts)
             show_tables([forecast.table()])
             records.append(forecast.to_json())
             continue
-        card, folder = run_probe(own, **amounts, say=lambda line: say(line, err=True))
+        card, folder = run_probe(judge_config, **amounts, say=lambda line: say(line, err=True))
         show_tables(card.tables())
         say(f"card {folder / 'card.json'}")
         records.append(card.to_json())

@@ -27,11 +27,11 @@ def watcher(cap: float | None) -> Any:
     return Live(cap) if sys.stderr.isatty() else Plain(cap)
 
 
-def line(progress: Progress, engine: Engine, cap: float | None, left: str = "") -> str:
+def line(progress: Progress, engine: Engine, cap: float | None, remaining: str = "") -> str:
     """Format answers, items done, failures, cost and time left (`TimeLeft`)."""
     total, expected, judged = progress.total, progress.expected, progress.judged
     tallies = [role.tally for role in engine.roles.open()]
-    asked, cached, spent = sum(t.asked for t in tallies), sum(t.cached for t in tallies), engine.budget.spent
+    answered, cached, spent = sum(t.asked for t in tallies), sum(t.cached for t in tallies), engine.budget.spent
     parts = [f"{progress.answers}{f'/{expected}' if expected else ''} answers{f' ({cached} cached)' if cached else ''}"]
     parts.append(f"{progress.done}/{total if total is not None else '?'} items")
     if progress.failed or progress.bad:
@@ -42,10 +42,10 @@ def line(progress: Progress, engine: Engine, cap: float | None, left: str = "") 
     if spent or cap is not None:
         parts.append(f"${spent:.3f}" + (f" of ${cap:.2f}" if cap is not None else " spent"))
     in_flight = progress.begun - judged
-    if total and progress.done < total and asked >= _MIN_ASKED and judged >= max(1, in_flight) and spent:
+    if total and progress.done < total and answered >= _MIN_ASKED and judged >= max(1, in_flight) and spent:
         cost = sum(tally.spent for tally in tallies) / (judged + in_flight / 2)  # those are half paid on average
         parts.append(f"about ${spent + cost * (total - progress.done - in_flight / 2):.2f} in all")
-    return ", ".join([*parts, *([left] if left else [])])
+    return ", ".join([*parts, *([remaining] if remaining else [])])
 
 
 class TimeLeft:
@@ -103,15 +103,15 @@ class Plain:
     """Prints a line every ten seconds, and at the first error."""
 
     def __init__(self, cap: float | None) -> None:
-        self._cap, self._last, self._shown, self._left = cap, time.monotonic(), (-1, -1, 0), TimeLeft()
+        self._cap, self._last, self._printed, self._time_left = cap, time.monotonic(), (-1, -1, 0), TimeLeft()
 
     def show(self, progress: Progress, engine: Engine) -> None:
         now = progress.done, progress.answers, sum(role.tally.errors for role in engine.roles.open())
-        left = self._left(progress, time.monotonic())
-        first_error = now[2] > 0 == self._shown[2]
-        if now != self._shown and (first_error or time.monotonic() - self._last >= PLAIN_INTERVAL):
-            self._last, self._shown = time.monotonic(), now
-            self.say(line(progress, engine, self._cap, left))
+        remaining = self._time_left(progress, time.monotonic())
+        first_error = now[2] > 0 == self._printed[2]
+        if now != self._printed and (first_error or time.monotonic() - self._last >= PLAIN_INTERVAL):
+            self._last, self._printed = time.monotonic(), now
+            self.say(line(progress, engine, self._cap, remaining))
 
     def say(self, text: str) -> None:
         say(text, err=True)
@@ -128,7 +128,7 @@ class Live:
         from rich.progress import BarColumn, TextColumn
         from rich.progress import Progress as Bar
 
-        self._cap, self._left = cap, TimeLeft()
+        self._cap, self._time_left = cap, TimeLeft()
         self._bar = Bar(
             BarColumn(bar_width=24), TextColumn("{task.description}"), console=Console(stderr=True), transient=True
         )
@@ -138,7 +138,7 @@ class Live:
     def show(self, progress: Progress, engine: Engine) -> None:
         from rich.markup import escape
 
-        text = escape(line(progress, engine, self._cap, self._left(progress, time.monotonic())))
+        text = escape(line(progress, engine, self._cap, self._time_left(progress, time.monotonic())))
         done, all_ = _work(progress)
         self._bar.update(self._task, completed=done, total=all_, description=text)
 

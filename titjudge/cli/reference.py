@@ -29,8 +29,8 @@ def list_(json_file: Path | None) -> int:
     """List the published tables."""
     from titjudge.stats.generators.published_tables import list_table, published_names
 
-    shown = list_table(published_names())
-    show_results([shown], [dict(zip(shown.columns, row, strict=True)) for row in shown.rows], json_file)
+    table = list_table(published_names())
+    show_results([table], [dict(zip(table.columns, row, strict=True)) for row in table.rows], json_file)
     return 0
 
 

@@ -72,8 +72,8 @@ def report(
     from titjudge.runs.folder.run_folder import RunFolder
 
     folders = [RunFolder(run) for run in runs]
-    for each in folders:
-        each.manifest()
+    for run in folders:
+        run.manifest()
     if reference is not None and kind != "html":
         raise ConfigError("--reference goes with the page, not with --format")
     if baseline and kind not in ("html", *_SUFFIX):
@@ -140,8 +140,8 @@ def _write_page(
 
     more = None
     if placed:
-        known = folders[0].results().to_json().get("tables", [])
-        more = {"tables": [*known, *(asdict(table) for table in placed)]}
+        tables = folders[0].results().to_json().get("tables", [])
+        more = {"tables": [*tables, *(asdict(table) for table in placed)]}
     write = write_report_folder if as_folder else write_report
     written = write(folders, place, agreement_json=more, **options)
     page = written.read_bytes()
@@ -149,7 +149,7 @@ def _write_page(
     if listed < images:
         more_in = "" if as_folder else ": `--folder` writes a folder that lists more"
         click.echo(f"the page lists {listed:,} of {images:,} images{more_in}", err=True)
-    shown, missing = images_in(page)
+    count, missing = images_in(page)
     if missing:
-        click.echo(f"{len(missing):,} of {shown + len(missing):,} images are not shown: {missing[0]}", err=True)
+        click.echo(f"{len(missing):,} of {count + len(missing):,} images are not shown: {missing[0]}", err=True)
     return written

@@ -179,7 +179,7 @@ class Budget:
         self._grace: asyncio.TimerHandle | None = None
 
     @classmethod
-    def of(cls, limits: Limits, earlier: Spending = UNSPENT) -> Budget:
+    def for_run(cls, limits: Limits, earlier: Spending = UNSPENT) -> Budget:
         """Make the budget of a run with these limits, after what its earlier sessions have spent."""
         budget = cls(limits.max_cost, limits.max_requests, limits.max_tokens)
         budget.resume(earlier, jobs=limits.batch)

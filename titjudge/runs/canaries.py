@@ -89,5 +89,5 @@ async def plan_before(run: ResolvedMetrics, cache: AnswerCache) -> tuple[list[Ex
 
 def _changeable(metric: Metric, recorded: set[str]) -> bool:
     """Tell whether a metric asks a live model, and no recorded judge, which has no answer to a new question."""
-    asked = set(metric.roles) & set(_MODELS)
-    return bool(asked - recorded) and "judge" not in asked & recorded
+    models = set(metric.roles) & set(_MODELS)
+    return bool(models - recorded) and "judge" not in models & recorded

@@ -77,10 +77,10 @@ class Progress:
     @property
     def expected(self) -> int | None:
         """Answers that this session is likely to get in all; None where nobody knows."""
-        each = self.answers_of_judged / self.judged if self.judged >= _ENOUGH else self.planned
-        if self.total is None or each is None:
+        per_item = self.answers_of_judged / self.judged if self.judged >= _ENOUGH else self.planned
+        if self.total is None or per_item is None:
             return None
-        others = max(round(each * (self.total - self.done)), self.answers - self.answers_of_judged)
+        others = max(round(per_item * (self.total - self.done)), self.answers - self.answers_of_judged)
         return self.answers_of_judged + others
 
 

@@ -107,7 +107,7 @@ async def open_engine(
     roles = Roles(config, make=make, embedder=embedder)
     roles.check_recordings(recorded)
     roles.check_prices(asks)
-    budget = Budget.of(config.limits) if asks else None
+    budget = Budget.for_run(config.limits) if asks else None
     async with contextlib.aclosing(kind(roles, PromptLibrary(config.prompts), cache, budget, **options)) as engine:
         yield engine
 
@@ -145,7 +145,7 @@ def open_sender(folder: Path, limits: Limits, on_fatal: Callable[[], None]) -> I
     lock = locked(folder)
     try:
         with contextlib.closing(Appender(folder / "billing.jsonl")) as bills:
-            budget = Budget.of(limits, RunFolder(folder).money())
+            budget = Budget.for_run(limits, RunFolder(folder).money())
             policy = retry.Policy(limits.attempts, limits.patience)
             yield Sender(budget, lambda kind, record: bills.add(with_checksum(record)), on_fatal, policy)
     finally:
@@ -258,8 +258,9 @@ class OpenRun:
                 self._restore(folder)
             spent = folder.money()
         roles.check_prices(self.run.roles)
+        budget = Budget.for_run(self.config.limits, spent)
         return Engine(
-            roles, self.library, self.cache, Budget.of(self.config.limits, spent),
+            roles, self.library, self.cache, budget,
             journal=None if folder is None else folder.journal, known=None if folder is None else folder.known_keys(),
             failed=self.config.failed, embeds="embedder" in self.run.roles,
         )  # fmt: skip

@@ -42,8 +42,8 @@ class Foreign:
     def notes(self, config: RunConfig, metrics: Iterable[Metric]) -> list[str]:
         """Return the warning as one line; none where the embedder may be multilingual or no metric embeds."""
         concerned = [metric.name for metric in metrics if "embedder" in metric.roles]
-        known = config.embedder.provider != "default" and not _ENGLISH.search(config.embedder.model_name)
-        if known or not concerned or not self._scripts:
+        multilingual = config.embedder.provider != "default" and not _ENGLISH.search(config.embedder.model_name)
+        if multilingual or not concerned or not self._scripts:
             return []
         name = "all-MiniLM-L6-v2" if config.embedder.provider == "default" else config.embedder.model_name
         kinds = ", ".join(kind for kind, _ in Counter(self._scripts.values()).most_common(3))

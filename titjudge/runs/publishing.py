@@ -93,8 +93,10 @@ def _names(folders: Sequence[RunFolder], out: Path) -> list[str]:
     names: list[str] = []
     for folder in folders:
         began, plain = folder.manifest().started, slug(folder.path.resolve().name)
-        known = there.get(began) if began is not None else None
-        name = known or next(one for one in (plain, *(f"{plain}-{n}" for n in range(2, 10_000))) if one not in taken)
+        former = there.get(began) if began is not None else None
+        name = former or next(
+            candidate for candidate in (plain, *(f"{plain}-{n}" for n in range(2, 10_000))) if candidate not in taken
+        )
         if name in names:
             raise DataError("is given twice", folder.path)
         taken.add(name)

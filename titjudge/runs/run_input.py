@@ -65,7 +65,7 @@ class RunInput:
         if self._config.limit is None:
             return self._load()
         if self._drawn is None:
-            self._drawn = Drawn.of(self._load, self._config.limit, self._config.limit_seed)
+            self._drawn = Drawn.draw(self._load, self._config.limit, self._config.limit_seed)
         return self._drawn.items(self._load)
 
     def _load(self) -> Iterator[Item | InvalidItem]:
@@ -170,7 +170,7 @@ class Drawn:
     line: str  # describes the choice for people; empty where all prompts are taken
 
     @classmethod
-    def of(cls, load: Load, limit: int, seed: int | None = None) -> Drawn:
+    def draw(cls, load: Load, limit: int, seed: int | None = None) -> Drawn:
         """Choose the prompts, reading the data once."""
         sizes: dict[str, int] = {}
         only_prompts = True  # no item has an image

@@ -168,7 +168,7 @@ class Session:
             if self.input.summary:
                 watcher.say(self.input.summary)
             loop = self._loop(run)
-            async with _shown(run, watcher), loop.planner or contextlib.nullcontext():
+            async with _shown_progress(run, watcher), loop.planner or contextlib.nullcontext():
                 with _signals(loop, watcher):
                     if self.config.canary:
                         await loop.before(self._ask_canaries(run, notes))
@@ -194,8 +194,8 @@ class Session:
         budget, metrics = run.engine.budget, self._alone()
         if budget.max_cost is None or planner is None or not metrics:
             return ""
-        left = max(0.0, budget.max_cost - budget.spent - budget.uncertain)
-        reach = await planner.reach(_open_items(run, metrics), metrics, left)
+        remaining = max(0.0, budget.max_cost - budget.spent - budget.uncertain)
+        reach = await planner.reach(_open_items(run, metrics), metrics, remaining)
         waiting = (run.progress.total or 0) - len({item for item, _ in run.done})
         return "" if reach is None else reach.line(waiting)
 
@@ -233,7 +233,7 @@ def _open_items(run: OpenRun, metrics: Iterable[str]) -> Iterator[Item]:
 
 
 @contextlib.asynccontextmanager
-async def _shown(run: OpenRun, watcher: Watcher) -> AsyncIterator[None]:
+async def _shown_progress(run: OpenRun, watcher: Watcher) -> AsyncIterator[None]:
     """Show the progress of a run."""
 
     async def show() -> None:

@@ -43,7 +43,9 @@ def test_the_parts_of_a_run_are_put_together_in_one_file() -> None:
     for file in PACKAGE.rglob("*.py"):
         for call in ast.walk(ast.parse(file.read_text())):
             if isinstance(call, ast.Call):
-                maker = call.func.value if isinstance(call.func, ast.Attribute) else call.func  # Budget.of(...), too
+                maker = (
+                    call.func.value if isinstance(call.func, ast.Attribute) else call.func
+                )  # Budget.for_run(...), too
                 if isinstance(maker, ast.Name) and maker.id in PARTS:
                     made.add((file.relative_to(PACKAGE).as_posix(), maker.id))
     assert {(file, part) for file, part in made if file != "runs/open_run.py"} == ELSEWHERE

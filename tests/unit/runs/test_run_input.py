@@ -29,7 +29,7 @@ def _drawn(data: list[Item | InvalidItem], limit: int, seed: int | None = None) 
     def load() -> Iterator[Item | InvalidItem]:
         return iter(data)
 
-    drawn = Drawn.of(load, limit, seed)
+    drawn = Drawn.draw(load, limit, seed)
     return [item.id for item in drawn.items(load)], drawn.line
 
 

@@ -150,14 +150,14 @@ class ImageScorer:
             try:
                 async with gate:
                     scores = await _all([self._measure(engine, item, name) for name in metrics])
-                for shown in (placed, *sources):
-                    if shown.path in self._memory:  # a temporary file, whose path means nothing to the user
-                        scores = [_without_path(score, shown.path) for score in scores]
+                for image in (placed, *sources):
+                    if image.path in self._memory:  # a temporary file, whose path means nothing to the user
+                        scores = [_without_path(score, image.path) for score in scores]
                 path = placed.path if self._memory.shows else None
                 return [JudgedScore.judged(score, number, prompt, path, placed.thumbnail) for score in scores]
             finally:
-                for each in (placed, *sources):
-                    for deleted in self._memory.release(each.path):
+                for image in (placed, *sources):
+                    for deleted in self._memory.release(image.path):
                         engine.images.forget(deleted)
 
         if in_groups:
@@ -223,8 +223,8 @@ def _cached_cost(engine: Engine) -> float:
 
 def _without_path(score: Score, path: Path) -> Score:
     """Take the path of an image out of the reason of its score."""
-    shown = f"{path}: "
-    return replace(score, reason=score.reason.replace(shown, "")) if shown in score.reason else score
+    prefix = f"{path}: "
+    return replace(score, reason=score.reason.replace(prefix, "")) if prefix in score.reason else score
 
 
 def _item(prompt: str, placed: Placed, *sources: Placed) -> Item:
@@ -237,9 +237,9 @@ def _prompt_id(prompt: str, *sources: Placed) -> str:
     return " <- ".join((prompt, *(source.name for source in sources)))
 
 
-def _refusal(*placed: Placed) -> str:
+def _refusal(*images: Placed) -> str:
     """Say why the first of these images that cannot be used is none; empty where all can."""
-    return next((each.refusal for each in placed if each.refusal), "")
+    return next((image.refusal for image in images if image.refusal), "")
 
 
 async def _all(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:

@@ -121,7 +121,7 @@ class HeldImages(ImagesInMemory):
         self._no_folder = Path(f"/in-memory-{id(self)}")
 
     def place(self, image: Any) -> Placed:
-        content, _ = _content(image, shown=False)
+        content, _ = _content(image, with_thumbnail=False)
         digest = hashlib.sha256(content).hexdigest()
         name = f"picture-{digest}"
         path = self._no_folder / name
@@ -199,8 +199,8 @@ def images_of(batch: Any) -> Sequence[Any]:
     return batch
 
 
-def _content(image: Any, *, shown: bool = True) -> tuple[bytes, bytes | None]:
-    """Encode an image: the bytes of a file stay as they are, anything else becomes PNG, with a thumbnail if it is shown."""
+def _content(image: Any, *, with_thumbnail: bool = True) -> tuple[bytes, bytes | None]:
+    """Encode an image: the bytes of a file stay as they are, anything else becomes PNG, with a thumbnail if one is wanted."""
     check(image)
     if isinstance(image, bytes | bytearray | memoryview):
         return bytes(image), None
@@ -213,7 +213,7 @@ def _content(image: Any, *, shown: bool = True) -> tuple[bytes, bytes | None]:
         image = upright(image)
     out = io.BytesIO()
     image.save(out, "PNG")
-    return out.getvalue(), small(image) if shown else None
+    return out.getvalue(), small(image) if with_thumbnail else None
 
 
 def _from_array(image: Any) -> Any:

@@ -68,10 +68,10 @@ class Judge:
     ) -> None:
         limits = {key: settings.pop(key) for key in list(settings) if key in Limits.model_fields}
         models = {"provider": provider, "captioner": captioner, "judge": judge, "embedder": embedder}
-        given = {**models, "protocol": protocol, **settings}
+        keys = {**models, "protocol": protocol, **settings}
         if limits:
-            given["limits"] = {**(given.get("limits") or {}), **limits}
-        self._prepare(load_config(None, {**given, "metrics": _names(metric)}))
+            keys["limits"] = {**(keys.get("limits") or {}), **limits}
+        self._prepare(load_config(None, {**keys, "metrics": _names(metric)}))
         for name, judging in self.metrics.items():
             for role in self._scorer.config.without_model(judging.roles):
                 raise ConfigError(f'the metric {name} needs a {role}: {role}="PROVIDER/MODEL", or provider="openai"')
@@ -93,7 +93,7 @@ class Judge:
         """
         if metric is not None:
             names = _names(metric)
-            options = {name: given for name, given in config.metric_options.items() if name in names}
+            options = {name: values for name, values in config.metric_options.items() if name in names}
             config = config.model_copy(update={"metrics": names, "metric_options": options})
         judge = cls.__new__(cls)
         judge._prepare(config, folder)
@@ -373,8 +373,8 @@ def _pairs(pairs: Iterable[Any]) -> list[Entry]:
     checked = list(pairs)
     for number, pair in enumerate(checked):
         if not isinstance(pair, tuple | list) or len(pair) not in (2, 3):
-            shown = repr(pair) if isinstance(pair, str) else type(pair).__name__
-            raise TypeError(f"score_many takes (image, prompt) pairs; number {number} is {shown}")
+            kind = repr(pair) if isinstance(pair, str) else type(pair).__name__
+            raise TypeError(f"score_many takes (image, prompt) pairs; number {number} is {kind}")
         if not isinstance(pair[1], str):
             raise TypeError(f"a prompt is a str; that of number {number} is {type(pair[1]).__name__}")
         if not isinstance(sources := pair[2] if len(pair) == 3 else (), tuple | list):

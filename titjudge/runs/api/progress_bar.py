@@ -20,16 +20,16 @@ class ProgressBar:
     Args:
         total: The number of scores to come.
         beside: Returns what stands beside the bar: names and values.
-        shown: Whether to show it; None shows it where a person watches, in a terminal or a notebook.
+        visible: Whether to show it; None shows it where a person watches, in a terminal or a notebook.
     """
 
-    def __init__(self, total: int, beside: Callable[[], dict[str, Any]], shown: bool | None = None) -> None:
+    def __init__(self, total: int, beside: Callable[[], dict[str, Any]], visible: bool | None = None) -> None:
         self._beside, self._missing = beside, 0
         self._bar: Any = None
-        if (watched() if shown is None else shown) and total:
+        if (watched() if visible is None else visible) and total:
             from tqdm.auto import tqdm
 
-            always = {"disable": False} if shown else {}  # else TQDM_DISABLE of the environment counts
+            always = {"disable": False} if visible else {}  # else TQDM_DISABLE of the environment counts
             self._bar = tqdm(total=total, desc="judging", leave=False, bar_format=_FORMAT, **always)
 
     def __enter__(self) -> ProgressBar:

@@ -159,8 +159,8 @@ def _check_alike(parts: Sequence[ShardRun]) -> None:
             )
 
 
-def _changed(what: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    return [f"{what} {name}" for name in one if name in other and one[name] != other[name]]
+def _changed(what: str, first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+    return [f"{what} {name}" for name in first if name in second and first[name] != second[name]]
 
 
 def _check_disjoint(parts: Sequence[ShardRun]) -> None:
@@ -169,10 +169,10 @@ def _check_disjoint(parts: Sequence[ShardRun]) -> None:
     Raises:
         UserError: one is.
     """
-    given = {(part.folder.path.name, part.manifest.identity.get("shard")): part for part in parts}
+    sources = {(part.folder.path.name, part.manifest.identity.get("shard")): part for part in parts}
     for part in parts:
         for source in part.manifest.merged or ():
-            if (source.run, source.shard) in given:
+            if (source.run, source.shard) in sources:
                 raise UserError(f"{part.folder.path} was merged from {source.run}: give one of them")
 
 
@@ -185,8 +185,8 @@ def _check_replaced(target: RunFolder, parts: Sequence[ShardRun]) -> None:
     former = target.manifest().merged
     if former is None:
         raise UserError(f"{target.path} holds a run that is no merge: choose another --out")
-    given = [(part.folder.path.name, part.manifest.identity.get("shard")) for part in parts]
-    lost = [source.run for source in former if (source.run, source.shard) not in given]
+    sources = [(part.folder.path.name, part.manifest.identity.get("shard")) for part in parts]
+    lost = [source.run for source in former if (source.run, source.shard) not in sources]
     if lost:
         raise UserError(f"{target.path} was merged from {', '.join(lost)} too: give those as well, or another --out")
 
@@ -211,10 +211,10 @@ def _shards(parts: Sequence[ShardRun]) -> list[tuple[int, int]]:
     shards = []
     for part in parts:
         merged = [shard for source in part.manifest.merged or () if (shard := shard_numbers(source.shard))]
-        own = [part.shard] if part.shard else merged
-        if not own:
+        held = [part.shard] if part.shard else merged
+        if not held:
             return []
-        shards += own
+        shards += held
     return shards
 
 

@@ -43,7 +43,7 @@ class ShardRun:
         """Read the records of NAME.jsonl, each with its offset."""
         return self.folder.located(f"{name}.jsonl")
 
-    def at(self, name: str, offset: int) -> Record:
+    def read_at(self, name: str, offset: int) -> Record:
         """Read the record of NAME.jsonl at an offset again."""
         if name not in self._readers:
             self._readers[name] = JsonlReader(self.folder.path / f"{name}.jsonl")
@@ -97,7 +97,7 @@ class MergedItems:
         """Read the records again, in the order of the merge."""
         for number in self._order:
             offset, part = divmod(self._lines[number], len(self._parts))
-            yield self._parts[part].at("items", offset)
+            yield self._parts[part].read_at("items", offset)
 
     def number(self, item: str) -> int:
         """Return the number of an item; one that is in no items.jsonl gets one, too."""
@@ -163,7 +163,7 @@ class MergedScores:
 
     def _read(self, line: int) -> Record:
         offset, part = divmod(line >> 1, len(self._parts))
-        return self._parts[part].at("scores", offset)
+        return self._parts[part].read_at("scores", offset)
 
     def with_value(self) -> Iterator[tuple[int, Record]]:
         """Read the records that have a value, each with the number of its part."""
@@ -174,9 +174,9 @@ class MergedScores:
     def count(self, metrics: Iterable[str]) -> tuple[int, int, int]:
         """Count the scores of these metrics with a value, those without one, and the valid items that have all of them."""
         numbers = {self._names.get(name, -1) for name in metrics}
-        own = [line & 1 for key, line in self._chosen.items() if key & 0xFFFF in numbers]
+        with_values = [line & 1 for key, line in self._chosen.items() if key & 0xFFFF in numbers]
         done = sum(all(item << 16 | number in self._chosen for number in numbers) for item in self._items.judged)
-        return sum(own), len(own) - sum(own), done
+        return sum(with_values), len(with_values) - sum(with_values), done
 
 
 def shard_numbers(shard: str | None) -> tuple[int, int] | None:
@@ -226,8 +226,8 @@ def different_questions(parts: Sequence[ShardRun], scores: MergedScores) -> list
     templates: dict[str, str] = {}
     for part_number, score in scores.with_value():
         for key in score["replies"]:
-            if key in (known := texts[part_number]):
-                templates[key], answer = known[key]
+            if key in (text_answers := texts[part_number]):
+                templates[key], answer = text_answers[key]
                 answers.setdefault((score["metric"], score["prompt_id"], key), set()).add(answer)
     mixed: dict[tuple[str, str], dict[str, None]] = {}
     for (name, prompt, key), different in answers.items():

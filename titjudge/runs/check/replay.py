@@ -137,9 +137,9 @@ class Stored:
                 self._contents.add(_content(record), offset)
         return self._contents
 
-    def begin(self, item: str, wanted: frozenset[str]) -> None:
-        """Begin an item; of several answers to a question, those under the keys `wanted` come first."""
-        self.item, self.wanted = item, wanted
+    def begin(self, item: str, keys: frozenset[str]) -> None:
+        """Begin an item; of several answers to a question, those under `keys` come first."""
+        self.item, self.preferred_keys = item, keys
         self.missed = 0
         self.used: set[str] = set()
 
@@ -164,17 +164,17 @@ class Stored:
         Raises:
             Unanswered: none is stored.
         """
-        asked, key = request_record(request), request_key(request)
+        question, key = request_record(request), request_key(request)
         offsets = self._by_key.get(key)
         if not offsets:
-            offsets = self._by_content.get(_content(asked))
+            offsets = self._by_content.get(_content(question))
             self.matched_by_content += bool(offsets)
         if not offsets:
             self.missed += 1
             raise Unanswered(Status.MISSING, f"no answer to {request.template} is on file")
         offset, record = self._choose(self._replies, offsets)
         if record["key"] == key:
-            changed = [name for name in _REQUEST if record[name] != _json(asked[name])]
+            changed = [name for name in _REQUEST if record[name] != _json(question[name])]
             if changed:
                 what = f"the stored question is not the one its key stands for ({', '.join(changed)} differ)"
                 self._complain("question", f"replies.jsonl:{self._replies.number(offset)}", what, record["item"])
@@ -205,11 +205,11 @@ class Stored:
 
     def _choose(self, lines: _Lines, offsets: Sequence[int]) -> tuple[int, dict[str, Any]]:
         """Choose among several answers to one question: those that the score names, this item's, good ones; the last."""
-        found = [(offset, lines.read(offset)) for offset in offsets]
-        named = [line for line in found if line[1]["key"] in self.wanted] or found
-        own = [line for line in named if line[1].get("item", "") == self.item]
-        good = [line for line in named if line[1].get("status", Status.OK) == Status.OK]
-        return (own or good or named)[-1]
+        answers = [(offset, lines.read(offset)) for offset in offsets]
+        candidates = [line for line in answers if line[1]["key"] in self.preferred_keys] or answers
+        item_answers = [line for line in candidates if line[1].get("item", "") == self.item]
+        good = [line for line in candidates if line[1].get("status", Status.OK) == Status.OK]
+        return (item_answers or good or candidates)[-1]
 
     def ended_as(self, keys: Sequence[str], status: Status) -> bool:
         """Tell whether an answer with this status is stored under one of the keys."""
@@ -222,8 +222,8 @@ class Stored:
         for key in keys:
             for offset in self._by_key.get(key)[:1]:
                 reply = self._replies.read(offset)
-                shown = [part["image"] for turn in reply["messages"] for part in turn if isinstance(part, dict)]
-                questions.append((str(reply["template"]), shown))
+                hashes = [part["image"] for turn in reply["messages"] for part in turn if isinstance(part, dict)]
+                questions.append((str(reply["template"]), hashes))
         return RequestImages.from_requests(questions)
 
 
@@ -334,22 +334,22 @@ class StoredImages(ImageFiles):
             self.absent += not exists
 
     async def open(self, path: Path) -> ImageFile:
-        shown = self.expected.get(path, RequestImages())
+        expected = self.expected.get(path, RequestImages())
         try:
             image = await super().open(path)
         except DataError as error:
-            if shown.judged is None:
+            if expected.judged is None:
                 raise
             if containers.exists(path):
-                self._changed(path, shown, str(error))
-            return ImageFile(shown.judged, "", 0, 0, path, _missing_image)
-        if shown.all and image.sha256 not in shown.all:
-            self._changed(path, shown, f"its SHA-256 is {image.sha256[:16]}")
-            return replace(image, sha256=shown.judged) if shown.judged else image
+                self._changed(path, expected, str(error))
+            return ImageFile(expected.judged, "", 0, 0, path, _missing_image)
+        if expected.all and image.sha256 not in expected.all:
+            self._changed(path, expected, f"its SHA-256 is {image.sha256[:16]}")
+            return replace(image, sha256=expected.judged) if expected.judged else image
         return image
 
-    def _changed(self, path: Path, shown: RequestImages, now: str) -> None:
-        judged = f" (SHA-256 {shown.judged[:16]})" if shown.judged else ""
+    def _changed(self, path: Path, expected: RequestImages, now: str) -> None:
+        judged = f" (SHA-256 {expected.judged[:16]})" if expected.judged else ""
         self._complain("picture", str(path), f"the image is not the one that was judged{judged}: {now}", self.item)
 
 

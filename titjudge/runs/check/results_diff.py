@@ -58,9 +58,9 @@ def _table_cells(before: Sequence[Any], now: Sequence[Any]) -> Iterator[tuple[st
             yield f"{title}, columns", first["columns"], second["columns"]
             continue
         yield f"{title}, number of rows", len(first["rows"]), len(second["rows"])
-        for one, other in zip(first["rows"], second["rows"], strict=False):
-            for column, left in zip(columns, one, strict=False):
-                yield f"{title}, row '{other[0]}', column '{column}'", left, other[index[column]]
+        for row, second_row in zip(first["rows"], second["rows"], strict=False):
+            for column, value in zip(columns, row, strict=False):
+                yield f"{title}, row '{second_row[0]}', column '{column}'", value, second_row[index[column]]
 
 
 def _walk(path: str, before: Any, now: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -98,6 +98,6 @@ def _number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def shown(value: Any) -> str:
+def text_of_cell(value: Any) -> str:
     """Format a cell for a message."""
     return "no value" if value is None else repr(value)

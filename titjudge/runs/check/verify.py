@@ -30,7 +30,7 @@ from titjudge.engine.pipeline import Engine
 from titjudge.engine.scoring import Panel
 from titjudge.metrics import Metric
 from titjudge.runs.check.replay import BAD_CHECKSUM, Stored, StoredImages, replay_engine
-from titjudge.runs.check.results_diff import added, cells, same, shown, without_intervals
+from titjudge.runs.check.results_diff import added, cells, same, text_of_cell, without_intervals
 from titjudge.runs.folder import journal
 from titjudge.runs.folder.identity import config_of
 from titjudge.runs.folder.run_folder import FILES, RunFolder
@@ -245,10 +245,10 @@ class _ScoreChecker:
     result: VerificationResult
     unanswered: int = 0
     without_image: int = 0
-    _shown: Callable[[str, str], RequestImages] = field(init=False)
+    _images_shown: Callable[[str, str], RequestImages] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._shown = lru_cache(maxsize=4096)(lambda item, name: self.stored.images_of(self._keys(item, name)))
+        self._images_shown = lru_cache(maxsize=4096)(lambda item, name: self.stored.images_of(self._keys(item, name)))
 
     async def check(self, item: Item, name: str, metric: Metric, complete: bool) -> None:
         """Score an item again and compare with the stored scores; those of a complete run must be there."""
@@ -285,12 +285,12 @@ class _ScoreChecker:
         self.images.item = item.id
         self.images.expected = {}
         for other in (item, *item.same_prompt):
-            shown = self._shown(other.id, name)
+            expected = self._images_shown(other.id, name)
             if other.sources:
-                shown = RequestImages(None, shown.all)  # no telling which of them is which
+                expected = RequestImages(None, expected.all)  # no telling which of them is which
             for image in (other.image, *other.sources):
                 if image is not None:
-                    self.images.expected[image] = shown
+                    self.images.expected[image] = expected
         if item.image is not None and self.images.expected[item.image].all:
             self.images.count(item.image)
 
@@ -306,8 +306,8 @@ class _ScoreChecker:
         if now is None:
             self.result.add("score", where, "the metric no longer gives this score", item.id)
             return
-        shown = [image for other in (item, *item.same_prompt) for image in (other.image, *other.sources)]
-        missing = any(image is not None and not containers.exists(image) for image in shown)
+        paths = [image for other in (item, *item.same_prompt) for image in (other.image, *other.sources)]
+        missing = any(image is not None and not containers.exists(image) for image in paths)
         if now.status is Status.BAD_INPUT and missing:
             self.without_image += before.value is not None
             return
@@ -355,7 +355,7 @@ def difference(before: Score, now: Score, *, exact: bool = True) -> str:
     """
     if not same(before.value, now.value):
         reason = f" ({now.status}: {now.reason})" if now.value is None else ""
-        return f"{shown(before.value)} is stored, {shown(now.value)} comes out{reason}"
+        return f"{text_of_cell(before.value)} is stored, {text_of_cell(now.value)} comes out{reason}"
     if before.status != now.status and not (before.status in _WITHOUT_ANSWER and now.status in _WITHOUT_ANSWER):
         return f"the status {before.status} is stored, {now.status} comes out"
     if exact and before.value is not None:
@@ -390,8 +390,8 @@ def _check_tables(
         items, scores.values(), suite, before.human_pairs, metrics, status="", money=folder.money(), per_prompt=rule
     )
     if before.verdict is not None:
-        known = results.joined(Results(settle=before.settle))
-        results = results.joined(Results(verdict=verdict_on(folder, known, scores)))
+        settled = results.joined(Results(settle=before.settle))
+        results = results.joined(Results(verdict=verdict_on(folder, settled, scores)))
     now = results.to_json()
     other_intervals = before.intervals != WAY
     if other_intervals:
@@ -410,4 +410,4 @@ def _check_tables(
             first, second = without_intervals(where, first), without_intervals(where, second)
         result.checked["cells"] += 1
         if not same(first, second):
-            result.add("table", where, f"{shown(first)} is stored, {shown(second)} comes out")
+            result.add("table", where, f"{text_of_cell(first)} is stored, {text_of_cell(second)} comes out")

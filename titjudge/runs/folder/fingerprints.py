@@ -84,11 +84,11 @@ class Pins:
             provider = self.recorded.get(reply["role"])
             if provider is None or reply["provider"] != Recorded.name or reply["status"] != Status.OK:
                 continue
-            shown = images.get(reply["item"], ())
+            paths = images.get(reply["item"], ())
             question = reply["messages"], reply["sample"], reply["template"]
-            recalled = [provider.recall(*question, image, reply.get("choices", ())) for image in shown]
+            recalled = [provider.recall(*question, image, reply.get("choices", ())) for image in paths]
             answers = [answer for answer in recalled if answer is not None]
-            if shown and reply["text"] not in [answer.text for answer in answers]:
+            if paths and reply["text"] not in [answer.text for answer in answers]:
                 file = answers[0].endpoint if answers else provider.answers.name
                 raise UserError(
                     f"{folder.path}: {file} no longer says what this run was told of {reply['item']} "
@@ -98,8 +98,8 @@ class Pins:
 
 def _pinned(before: Manifest, name: str, pin: str) -> str:
     """Return what a run pinned, or the address that one from before addresses were pinned has asked; `pin` without either."""
-    asked = before.roles[name].base_url if name in before.roles else ""
-    return before.pins.get(name) or (asked if asked.startswith("http") else pin)
+    address = before.roles[name].base_url if name in before.roles else ""
+    return before.pins.get(name) or (address if address.startswith("http") else pin)
 
 
 def _sha256(file: Path) -> str:

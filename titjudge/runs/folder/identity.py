@@ -93,8 +93,10 @@ def config_of(identity: Mapping[str, Any], path: Path) -> RunConfig:
 
 def _beside(identity: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
     """Find the templates and the suite of a published run in its folder (`published_copy`)."""
-    own = {key: str(path / str(identity[key])) for key in ("prompts", "suite") if identity.get(key) in (PROMPTS, SUITE)}
-    return {**identity, **{key: name for key, name in own.items() if Path(name).exists()}}
+    copies = {
+        key: str(path / str(identity[key])) for key in ("prompts", "suite") if identity.get(key) in (PROMPTS, SUITE)
+    }
+    return {**identity, **{key: name for key, name in copies.items() if Path(name).exists()}}
 
 
 def without_credentials(addresses: str) -> str:
@@ -124,7 +126,7 @@ def extends(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> bool:
     return (
         set(differing(theirs, mine)) <= set(_EXTENSIBLE)
         and set(before) < set(now)
-        and all(options.get(name) == given for name, given in (theirs.get("metric_options") or {}).items())
+        and all(options.get(name) == values for name, values in (theirs.get("metric_options") or {}).items())
         and not any(name in before and name not in (theirs.get("metric_options") or {}) for name in options)
         and all(theirs.get(role) in (None, mine.get(role)) for role in ("captioner", "judge"))
     )

@@ -95,9 +95,9 @@ def mixed(roles: Mapping[str, RoleRecord]) -> list[str]:
     """List warnings for the roles in which another model answered too, a line each."""
     lines = []
     for role in roles.values():
-        asked = role.model.partition("/")[2]
+        model = role.model.partition("/")[2]
         answers = {record.version: record.answers for record in role.answered if record.version}
-        others = {version: count for version, count in answers.items() if not same_model(asked, version)}
+        others = {version: count for version, count in answers.items() if not same_model(model, version)}
         if others:
             names = ", ".join(sorted({version.partition("@")[0] for version in others}))
             lines.append(

@@ -39,20 +39,22 @@ class LocalPaths:
     """
 
     def __init__(self, folders: set[Path]) -> None:
-        names = sorted({str(one) for one in folders if len(one.parts) > 1}, key=len, reverse=True)
+        names = sorted({str(folder) for folder in folders if len(folder.parts) > 1}, key=len, reverse=True)
         self._raw = [json_bytes(name)[1:-1] for name in names]
         words = "|".join(map(re.escape, names))
         self._pattern = re.compile(rf"(?<![\w./:-])(?:{words})(?:/|(?![\w.-]))") if names else None
 
     @classmethod
-    def of(cls, run: RunFolder) -> LocalPaths:
+    def from_run(cls, run: RunFolder) -> LocalPaths:
         """Find the folders that a run may name: of its images and data, its own, the current one, the user's, the temporary."""
         items = [item for item in run.items() if isinstance(item, Item)]
         images = {image.parent for item in items for image in (item.image, *item.sources) if image is not None}
         identity = run.manifest().identity
         data = {Path(str(identity[key])) for key in ("data", PROMPTS) if identity.get(key)}
-        own = {run.path.resolve(), run.path.resolve().parent, Path.cwd(), Path.home(), Path(tempfile.gettempdir())}
-        return cls({one for one in images | data | own | {each.parent for each in data} if one.is_absolute()})
+        usual = {run.path.resolve(), run.path.resolve().parent, Path.cwd(), Path.home(), Path(tempfile.gettempdir())}
+        return cls(
+            {folder for folder in images | data | usual | {path.parent for path in data} if folder.is_absolute()}
+        )
 
     def out_of(self, value: Any) -> Any:
         """Return JSON data without them."""
@@ -79,10 +81,10 @@ def published_files(run: RunFolder, place: Place) -> Iterator[tuple[str, Iterato
         UserError: The manifest names a file of this machine that cannot be left out, such as weights of a model.
         DataError: This is no run folder, or it is damaged.
     """
-    paths = LocalPaths.of(run)
-    own = dict(_own_files(run))
+    paths = LocalPaths.from_run(run)
+    contents = dict(_own_files(run))
     manifest = orjson.loads((run.path / "manifest.json").read_bytes())
-    manifest["identity"] = _identity(manifest.get("identity") or {}, own)
+    manifest["identity"] = _identity(manifest.get("identity") or {}, contents)
     manifest = paths.out_of(manifest)
     if named := _local_file(manifest):
         raise UserError(f"{run.path} cannot be published: its manifest names {named}, a file of this machine")
@@ -95,7 +97,7 @@ def published_files(run: RunFolder, place: Place) -> Iterator[tuple[str, Iterato
         if name != "scores":
             yield f"{name}.jsonl.gz", _lines(paths.out_of(record) for record in run.read(f"{name}.jsonl"))
     yield "scores.jsonl.gz", _lines(_scores(run, place, paths))
-    yield from ((name, iter([content])) for name, content in own.items())
+    yield from ((name, iter([content])) for name, content in contents.items())
 
 
 def _own_files(run: RunFolder) -> Iterator[tuple[str, bytes]]:
@@ -124,8 +126,8 @@ def _identity(identity: Mapping[str, Any], files: Mapping[str, bytes]) -> dict[s
 
 def _local_file(manifest: Any) -> str:
     """Find an absolute path of this machine in the manifest; empty where there is none."""
-    found = _PATH.findall(json_bytes(manifest).decode())
-    return next((name for name in found if os.path.isabs(name) and os.path.exists(name)), "")
+    paths = _PATH.findall(json_bytes(manifest).decode())
+    return next((name for name in paths if os.path.isabs(name) and os.path.exists(name)), "")
 
 
 def _item(record: Mapping[str, Any], place: Place, paths: LocalPaths) -> dict[str, Any]:

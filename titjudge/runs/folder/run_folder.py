@@ -279,10 +279,10 @@ class RunFolder:
 
     def known_keys(self) -> dict[str, bool]:
         """Map the key of each answer and embedding in the folder to whether one of its answers is good."""
-        known = {record["key"]: True for record in self.vectors()}
+        usable = {record["key"]: True for record in self.vectors()}
         for record in self.replies():
-            known[record["key"]] = record["status"] == Status.OK or known.get(record["key"], False)
-        return known
+            usable[record["key"]] = record["status"] == Status.OK or usable.get(record["key"], False)
+        return usable
 
     def money(self) -> Spending:
         """Sum up the ledger, which is complete even after a kill."""
@@ -398,6 +398,6 @@ def rest_of_caps(limits: Limits, others: Iterable[Path]) -> Limits:
 
 def _others(path: Path, most: int = 5) -> str:
     """Say which run folders lie where one was looked for, the newest first; empty where there are none."""
-    found = sorted(path.parent.glob("*/manifest.json"), key=lambda file: file.stat().st_mtime, reverse=True)
-    names = [str(file.parent) for file in found]
+    manifests = sorted(path.parent.glob("*/manifest.json"), key=lambda file: file.stat().st_mtime, reverse=True)
+    names = [str(file.parent) for file in manifests]
     return f"; there are {', '.join(names[:most])}{', ...' if len(names) > most else ''}" if names else ""

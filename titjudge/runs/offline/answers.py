@@ -32,11 +32,11 @@ def import_answers(session: Session, file: Path) -> ImportedAnswers:
         raise ConfigError("recorded answers lie beside the data, not in the cache: `batch record` takes them")
     result = ImportedAnswers()
     answers = read_answers([file], result)
-    asked: set[str] = set()
+    used: set[str] = set()
     seen: dict[str, AskedQuestion] = {}
 
     def stand_in(config: RoleConfig, real: Provider) -> Provider:
-        return FileAnswers(real, answers, asked) if real.capabilities.cache else real  # recorded answers are at hand
+        return FileAnswers(real, answers, used) if real.capabilities.cache else real  # recorded answers are at hand
 
     with open_cache(session.config.cache) as cache:
         asyncio.run(walk(session, cache, stand_in, seen=seen))
@@ -44,7 +44,7 @@ def import_answers(session: Session, file: Path) -> ImportedAnswers:
     result.unusable = [(key, seen[key].refusal(why) if key in seen else why) for key, why in result.unusable]
     for key, reply in answers.items():
         cached = stored[key]
-        if key in asked:
+        if key in used:
             if cached is not None and IMPORTED in cached["flags"] and cached["text"] == reply.text:
                 result.imported += 1
             else:
@@ -63,12 +63,12 @@ class FileAnswers(WrappedProvider):
         self,
         real: Provider,
         answers: Mapping[str, Reply],
-        asked: set[str],
+        used: set[str],
         *,
         recorded: Literal["no", "first", "last"] = "no",
     ) -> None:
         super().__init__(real)
-        self._answers, self._asked, self._recorded = answers, asked, recorded
+        self._answers, self._used, self._recorded = answers, used, recorded
 
     async def complete(self, request: Request) -> Reply:
         key = request_key(request)
@@ -79,7 +79,7 @@ class FileAnswers(WrappedProvider):
             if self._recorded == "last":
                 return await self.real.complete(request)
             raise Unanswered(Status.MISSING, "no answer in the file")
-        self._asked.add(key)
+        self._used.add(key)
         if self._answers[key].tool_calls and not request.tools:
             raise Unanswered(Status.UNPARSED, "the answer calls tools, and none were offered")
         return self._answers[key]

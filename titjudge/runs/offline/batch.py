@@ -89,11 +89,11 @@ class _NotingEngine(Engine):
 
     async def answer(self, role: Any, request: Request, **rest: Any) -> Reply:
         key = request_key(request)
-        asked = self._seen.setdefault(key, AskedQuestion(request.template))
-        asked.items[request.item_id] = None
+        question = self._seen.setdefault(key, AskedQuestion(request.template))
+        question.items[request.item_id] = None
         for image in request.images:
             if (part := origin(image.path)) is not None:
-                asked.parts[image.sha256] = part
+                question.parts[image.sha256] = part
         return await super().answer(role, request, **rest)
 
     async def _repair(self, role: Any, request: Request, reply: Reply, schema: Any, reservation: Any) -> Reply:

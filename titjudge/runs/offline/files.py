@@ -161,8 +161,8 @@ def _read(file: Path, result: ImportedAnswers) -> list[tuple[str, Reply]]:
             continue
         key = record.get("custom_id")
         if not isinstance(key, str) or not (_answer_key(record) or "response" in record or record.get("error")):
-            wanted = 'expected {"custom_id": KEY, "text": "..."} (or "answer"), or a line of a batch\'s output'
-            result.bad.append(str(DataError(wanted, file, number)))
+            problem = 'expected {"custom_id": KEY, "text": "..."} (or "answer"), or a line of a batch\'s output'
+            result.bad.append(str(DataError(problem, file, number)))
             continue
         key = f"ask:{key}" if re.fullmatch(r"[0-9a-f]{64}", key) else key
         try:

@@ -40,7 +40,7 @@ class _Walk:
     """What a run asks and uses."""
 
     used: dict[str, dict[str, Any]] = field(default_factory=dict)  # replies by key
-    asked: set[str] = field(default_factory=set)  # keys that the files answered
+    answered: set[str] = field(default_factory=set)  # keys that the files answered
     seen: dict[str, AskedQuestion] = field(default_factory=dict)  # every question by key
 
     @property
@@ -73,7 +73,7 @@ def record(session: Session, files: Sequence[Path], to: Path, *, by: str = "", r
     before = _walked(session, {}) if replace else _Walk()
     walk = _walked(session, answers, replace=replace)
     result.unusable = [(key, walk.seen[key].refusal(why) if key in walk.seen else why) for key, why in result.unusable]
-    while misfits := sorted((walk.asked & answers.keys()) - walk.used.keys()):
+    while misfits := sorted((walk.answered & answers.keys()) - walk.used.keys()):
         result.unusable += [(key, walk.seen[key].refusal(answers.pop(key).reason)) for key in misfits]
         if replace:
             walk = _walked(session, answers, replace=True)  # the recorded answers in their place are used again
@@ -90,7 +90,7 @@ def record(session: Session, files: Sequence[Path], to: Path, *, by: str = "", r
                 result.differing.append(f"{next(iter(walk.seen[key].items))}, {reply['template']}")
         elif question not in lines and "recorded" not in reply["flags"]:
             crops = {
-                digest: _RecordingPlace.of(part.image, to.parent, part.box)
+                digest: _RecordingPlace.from_image(part.image, to.parent, part.box)
                 for digest, part in walk.seen[key].parts.items()
             }
             lines[question] = _line(question, reply, images | crops, by)
@@ -110,7 +110,7 @@ def _walked(session: Session, answers: Mapping[str, Reply], *, replace: bool = F
 
     def stand_in(config: RoleConfig, real: Provider) -> FileAnswers:
         recorded: Literal["no", "first", "last"] = "no" if real.capabilities.cache else "last" if replace else "first"
-        return FileAnswers(real, answers, result.asked, recorded=recorded)
+        return FileAnswers(real, answers, result.answered, recorded=recorded)
 
     def journal(kind: str, reply: dict[str, Any]) -> None:
         if kind == "reply" and reply["status"] == Status.OK and not reply["attempt"]:
@@ -154,7 +154,7 @@ class _RecordingPlace:
     box: Box | None = None
 
     @classmethod
-    def of(cls, image: Path, home: Path, box: Box | None = None) -> _RecordingPlace:
+    def from_image(cls, image: Path, home: Path, box: Box | None = None) -> _RecordingPlace:
         """Name an image from the folder of the recording; one that is elsewhere by its file name."""
         place, root = image.resolve(), home.resolve()
         return cls(place.relative_to(root).as_posix() if place.is_relative_to(root) else place.name, box)
@@ -173,7 +173,7 @@ async def _paths(session: Session, home: Path) -> dict[str, _RecordingPlace]:
                     digest = (await images.open(image)).sha256
                 except DataError:
                     continue  # no question showed it
-                places[digest] = _RecordingPlace.of(image, home)
+                places[digest] = _RecordingPlace.from_image(image, home)
                 images.forget(image)
     return places
 

@@ -95,7 +95,7 @@ class Pricing:
 
     def cost(self, reply: Mapping[str, Any], sizes: Mapping[str, tuple[int, int]]) -> AnswerCost:
         """Price an answer; `sizes` are those of the images by the hash of their bytes."""
-        texts, images = _shown(reply["messages"])
+        texts, images = _texts_and_images(reply["messages"])
         used = Usage(*reply["usage"])
         estimated = self._price is not None and not (used.input and used.output)
         if estimated:
@@ -105,8 +105,8 @@ class Pricing:
 
     def _estimate(self, texts: Iterable[str], sizes: Iterable[tuple[int, int]], answer: str) -> Usage:
         provider, model = listed(self._provider, self._model)
-        shown = sum(image_tokens(provider, model, *size) for size in sizes)
-        return Usage(sum(map(text_tokens_estimate, texts)) + shown, text_tokens_estimate(answer), image=shown)
+        tokens = sum(image_tokens(provider, model, *size) for size in sizes)
+        return Usage(sum(map(text_tokens_estimate, texts)) + tokens, text_tokens_estimate(answer), image=tokens)
 
 
 def list_price(reply: Mapping[str, Any], prices: UserPrices | None) -> float | None:
@@ -154,7 +154,7 @@ def _untold(costs: Iterable[MetricCost]) -> bool:
     return any(not cost.input and not cost.output for metric in costs for cost in metric.images.values())
 
 
-def _shown(messages: Iterable[Any]) -> tuple[list[str], list[str]]:
+def _texts_and_images(messages: Iterable[Any]) -> tuple[list[str], list[str]]:
     """Return the texts and the hashes of the images of stored messages."""
     parts = [part for _, *turn in messages for part in turn]
     texts = [part for part in parts if isinstance(part, str)]

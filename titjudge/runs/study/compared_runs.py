@@ -73,15 +73,15 @@ class ComparedRuns:
 
     def agreement(self, pairs: Sequence[Pair], *, strengths: bool = False) -> Results:
         """Compute the agreement of all metrics with human pairs; see `stats.people.agreement`."""
-        shown = list(self.items.values())
+        images = list(self.items.values())
         metrics = {registry.base_metric(name): metric for name, metric in self._metrics.items()}
         return agreement(
-            shown,
+            images,
             self.scores,
             pairs,
             negate=self._lower,
             ranges={name: metric.range for name, metric in self._metrics.items()},
-            not_applicable=not_applicable(shown, self.scores, metrics),
+            not_applicable=not_applicable(images, self.scores, metrics),
             strengths=strengths,
         )
 
@@ -176,8 +176,8 @@ def _slices(items: Mapping[str, Item], by: str | None) -> dict[str, list[str]]:
             if item.meta.get(by) not in (None, ""):
                 slices.setdefault(str(item.meta[by]), []).append(image)
         if len(slices) == 1:
-            known = sorted({key for item in items.values() for key in item.meta})
+            columns = sorted({key for item in items.values() for key in item.meta})
             raise ConfigError(
-                f"--by {by}: the data have no such column.{nearest(by, known)} They have: {', '.join(known) or 'none'}"
+                f"--by {by}: the data have no such column.{nearest(by, columns)} They have: {', '.join(columns) or 'none'}"
             )
     return slices

@@ -64,8 +64,8 @@ def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[st
     if not marks:
         first = next(iter(people), None)
         raise DataError(f"no element of it is one of {chosen} of this run{f', not {first}' if first else ''}", human)
-    left = len(people) - len(marks)
-    notes += [f"{left:,} of people's marks are on elements that the judge has not marked"] if left else []
+    unjoined = len(people) - len(marks)
+    notes += [f"{unjoined:,} of people's marks are on elements that the judge has not marked"] if unjoined else []
     return chosen, list(marks.values()), notes
 
 

@@ -147,12 +147,12 @@ class _RunImages:
 
     def load(self, cells: Iterable[tuple[str, str]]) -> None:
         """Read scores, replies and file times of some prompts and generators, each file of each run once."""
-        wanted: dict[str, set[str]] = {}
+        ids_by_run: dict[str, set[str]] = {}
         for cell in cells:
             if cell in self._items:
                 name, item = self._items[cell]
-                wanted.setdefault(name, set()).add(item.id)
-        for name, ids in wanted.items():
+                ids_by_run.setdefault(name, set()).add(item.id)
+        for name, ids in ids_by_run.items():
             folder = self._folders[name]
             self._stats[name] = folder.stats()
             items_of: dict[str, list[str]] = {}  # by the key of an answer

@@ -62,9 +62,9 @@ def run_scores(
     for name, run in folders.items():
         items[name], stored = run.compared()
         scores[name] = list(stored.values())
-    chosen = choose_metric({score.metric for own in scores.values() for score in own}, metric, folder, notes)
-    for name, own in scores.items():
-        scores[name] = [score for score in own if score.metric == chosen and score.item_id in items[name]]
+    chosen = choose_metric({score.metric for judged in scores.values() for score in judged}, metric, folder, notes)
+    for name, judged in scores.items():
+        scores[name] = [score for score in judged if score.metric == chosen and score.item_id in items[name]]
     if reasons := judged_differently(manifests, chosen):
         if not allow_drift:
             raise UserError(
@@ -76,7 +76,7 @@ def run_scores(
         notes.append(f"{chosen}: less is better, so its scores are negated: a positive difference favours a")
     label, key = run_labels(items), prompt_keys(items)
     cells: dict[Cell, Cell] = {
-        (name, id): (key(item), label(name, item)) for name, of in items.items() for id, item in of.items()
+        (name, id): (key(item), label(name, item)) for name, images in items.items() for id, item in images.items()
     }
     categories = {column: _categories(items, key, column) for column in by if column not in PARTS}
     parts = {column: _part_scores(items, scores, cells, column) for column in by if column in PARTS}
@@ -86,13 +86,13 @@ def run_scores(
             raise ConfigError(f"{first}: {what}")
     entries = [
         Entry(*cells[name, score.item_id], f"{name}/{score.item_id}", value)
-        for name, own in scores.items()
-        for score in own
+        for name, judged in scores.items()
+        for score in judged
         for value in _values(score)
     ]
     if not entries:
         raise DataError(f"no score of {chosen}", first)
-    texts = {key(item): hash(item.prompt) for of in items.values() for item in of.values()}
+    texts = {key(item): hash(item.prompt) for images in items.values() for item in images.values()}
     del items, scores, cells, label, key  # a long run leaves no room for them beside the table
     cost = sum(run.money().list_cost for run in folders.values())
     return score_table(
@@ -128,8 +128,8 @@ def _categories(items: Items, key: Callable[[Item], str], column: str) -> dict[s
         categories.setdefault(key(item), _category(item, column))
     if not any(categories.values()):
         named = dict.fromkeys(str(name) for item in listed for name in item.meta if _category(item, name))
-        known = dict.fromkeys((*DERIVED, LANGUAGE, *PARTS, *named))
-        what = f"its prompts have no '{column}'.{nearest(column, known)} Known: {', '.join(known)}"
+        names = dict.fromkeys((*DERIVED, LANGUAGE, *PARTS, *named))
+        what = f"its prompts have no '{column}'.{nearest(column, names)} Known: {', '.join(names)}"
         raise ConfigError(f"{next(iter(items))}: {what}")
     return categories
 
@@ -140,8 +140,8 @@ def _part_scores(
     """List prompt, generator, value of `column` and number of the parts of scores."""
     return [
         (*cells[name, id], value, number)
-        for name, own in scores.items()
-        for id, numbers in part_scores(items[name], own, [column]).get(column, {}).items()
+        for name, judged in scores.items()
+        for id, numbers in part_scores(items[name], judged, [column]).get(column, {}).items()
         for value, number in numbers.items()
     ]
 

@@ -65,24 +65,24 @@ def study(run: RunFolder, human: Sequence[Pair], metric: str | None = None) -> S
     if len(set(generator_of.values())) < 2:
         raise DataError("its images name fewer than two generators: there is nothing to rank", run.path)
     prompt_of = {item.id: item.prompt_id for item in items}
-    known = [
+    pairs = [
         replace(pair, prompt_id=prompt_of[pair.a])
         for pair in human
         if pair.a in prompt_of and prompt_of[pair.a] == prompt_of.get(pair.b)
     ]
-    if not any(generator_of[pair.a] != generator_of[pair.b] for pair in known):
-        named = f"; a pair names '{human[0].a}', the run '{items[0].id}'" if human and not known else ""
+    if not any(generator_of[pair.a] != generator_of[pair.b] for pair in pairs):
+        named = f"; a pair names '{human[0].a}', the run '{items[0].id}'" if human and not pairs else ""
         raise DataError(f"no human pair has two images of one prompt by two generators of this run{named}", run.path)
     judge, unscored = _preferences(items, oriented_values(scores, name))
-    return Study(name, generator_of, known, judge, unscored, len(human) - len(known), tuple(notes))
+    return Study(name, generator_of, pairs, judge, unscored, len(human) - len(pairs), tuple(notes))
 
 
-def choose_metric(names: Iterable[str], wanted: str | None, run: RunFolder, notes: list[str] | None = None) -> str:
+def choose_metric(names: Iterable[str], metric: str | None, run: RunFolder, notes: list[str] | None = None) -> str:
     """Choose one of the metrics of a run.
 
     Args:
         names: The metrics to choose from.
-        wanted: The one that was named; None for the first (`registry.first_metric`, in the order of the run).
+        metric: The one that was named; None for the first (`registry.first_metric`, in the order of the run).
         run: The run.
         notes: Where that choice is said; without it several metrics are an error, as where a wrong one would be trained on.
 
@@ -90,25 +90,29 @@ def choose_metric(names: Iterable[str], wanted: str | None, run: RunFolder, note
         ConfigError: no such metric, or several, none named, and no `notes`.
         DataError: there is none.
     """
-    known = sorted(set(names))
-    if not known:
+    available = sorted(set(names))
+    if not available:
         raise DataError("it holds no score to look at", run.path)
-    if wanted is not None and wanted not in known:
-        raise ConfigError(f"{run.path} has no metric '{wanted}'.{nearest(wanted, known)} (it has {', '.join(known)})")
-    if wanted is not None or len(known) == 1:
-        return wanted or known[0]
+    if metric is not None and metric not in available:
+        raise ConfigError(
+            f"{run.path} has no metric '{metric}'.{nearest(metric, available)} (it has {', '.join(available)})"
+        )
+    if metric is not None or len(available) == 1:
+        return metric or available[0]
     if notes is None:
-        raise ConfigError(f"{run.path} has several metrics: choose one with --metric ({', '.join(known)})")
-    chosen = registry.first_metric(name for name in dict.fromkeys([*run.manifest().metrics, *known]) if name in known)
-    notes.append(f"by {chosen}; --metric takes another: {', '.join(name for name in known if name != chosen)}")
+        raise ConfigError(f"{run.path} has several metrics: choose one with --metric ({', '.join(available)})")
+    chosen = registry.first_metric(
+        name for name in dict.fromkeys([*run.manifest().metrics, *available]) if name in available
+    )
+    notes.append(f"by {chosen}; --metric takes another: {', '.join(name for name in available if name != chosen)}")
     return chosen
 
 
 def oriented_values(scores: Iterable[Score], name: str) -> Values:
     """Map item ids to the values of one metric, negated where less is better."""
     higher = registry.metric_of(name).higher_is_better
-    own = (score for score in scores if score.metric == name)
-    return values_by_metric(own, negate=() if higher else (name,)).get(name, {})
+    metric_scores = (score for score in scores if score.metric == name)
+    return values_by_metric(metric_scores, negate=() if higher else (name,)).get(name, {})
 
 
 def _preferences(items: Sequence[Item], values: Values) -> tuple[list[Pair], int]:
@@ -137,7 +141,7 @@ def claims_of_run(run: RunFolder, metric: str | None = None) -> tuple[str, list[
     by_metric = grouped(run.scores().values(), lambda score: score.metric)
     if metric is not None:
         choose_metric(by_metric, metric, run)
-    claims = {name: own for name, scores in by_metric.items() if (own := claims_of(items, scores))}
+    claims = {name: outcomes for name, scores in by_metric.items() if (outcomes := claims_of(items, scores))}
     if not claims or (metric is not None and metric not in claims):
         whose = f"the scores of {metric} hold" if metric else "its scores hold"
         raise DataError(

@@ -31,8 +31,8 @@ def compare_ranks(csv_path: Path | str, reference: str) -> tuple[dict[str, Any],
     names, columns = _ranking_columns(path, reference)
     if reference not in columns:
         kind = "holds no numbers" if reference in names else "does not exist"
-        known = f" Columns with numbers: {', '.join(columns) or 'none'}"
-        raise DataError(f"the column '{reference}' {kind}.{nearest(reference, columns)}{known}", path)
+        numeric = f" Columns with numbers: {', '.join(columns) or 'none'}"
+        raise DataError(f"the column '{reference}' {kind}.{nearest(reference, columns)}{numeric}", path)
     against = columns.pop(reference)
     if not columns:
         raise DataError(f"there is no ranking beside '{reference}' to compare it with", path)
@@ -40,9 +40,9 @@ def compare_ranks(csv_path: Path | str, reference: str) -> tuple[dict[str, Any],
     table = Table(
         f"Rank correlation with {reference}",
         ("column", "SRCC", "KRCC", "n"),
-        tuple((name, each["srcc"], each["krcc"], each["n"]) for name, each in result.items()),
+        tuple((name, entry["srcc"], entry["krcc"], entry["n"]) for name, entry in result.items()),
         (
-            *(f"{name}: {each['reason']}" for name, each in result.items() if "reason" in each),
+            *(f"{name}: {entry['reason']}" for name, entry in result.items() if "reason" in entry),
             *(f"{name}: not a ranking, left out" for name in names if name != reference and name not in columns),
         ),
     )

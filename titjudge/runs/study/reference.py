@@ -108,9 +108,9 @@ def _flags(manifest: Manifest, reference: PublishedTable, items: Sequence[Item |
             flags.append(ReferenceMark("suite", f"{key}={options.get(key)}, not {value}", True))
     if (template := options.get("template")) not in (None, "", "random"):
         flags.append(ReferenceMark("template", f"the judge was asked with {template}, not as published", True))
-    asked = _models(manifest, reference.metric)
-    if reference.judges and not (asked and all(_is_judge(model, reference.judges) for model in asked)):
-        flags.append(ReferenceMark("judge", f"{', '.join(asked) or 'unknown'}, not {reference.judge}", True))
+    models = _models(manifest, reference.metric)
+    if reference.judges and not (models and all(_is_judge(model, reference.judges) for model in models)):
+        flags.append(ReferenceMark("judge", f"{', '.join(models) or 'unknown'}, not {reference.judge}", True))
     flags += [ReferenceMark("judge", line, True) for line in manifest.mixed]
     if reference.protocol and manifest.protocol != reference.protocol:
         flags.append(ReferenceMark("protocol", f"{manifest.protocol or 'unknown'}, not {reference.protocol}", True))
@@ -121,9 +121,11 @@ def _flags(manifest: Manifest, reference: PublishedTable, items: Sequence[Item |
         words = f"prompts in {usual or 'LATIN'}, not {reference.script or 'LATIN'} letters"
         flags.append(ReferenceMark("language", words, True))
     if basis is None:
-        known = sorted({reference.prompts_behind(row) or 0 for row, _ in reference.cells} - {0})
+        counts = sorted({reference.prompts_behind(row) or 0 for row, _ in reference.cells} - {0})
         theirs = (
-            f"not {' or '.join(f'{count:,}' for count in known)}" if known else "and how many theirs are is not printed"
+            f"not {' or '.join(f'{count:,}' for count in counts)}"
+            if counts
+            else "and how many theirs are is not printed"
         )
         flags.append(ReferenceMark("subset", f"{len(prompts):,} prompts, {theirs}", True))
     elif unread and len(prompts) != basis:
@@ -175,9 +177,9 @@ def _table(
         for name, value in published.items()
     ]
     for name, value in mine:
-        own = [*flags, *counts.get(name, ())]
-        differs = ", ".join(dict.fromkeys(flag.what for flag in own))
-        rows.append((None if any(flag.void for flag in own) else rank(value), name, value, "this run", differs))
+        marks = [*flags, *counts.get(name, ())]
+        differs = ", ".join(dict.fromkeys(flag.what for flag in marks))
+        rows.append((None if any(flag.void for flag in marks) else rank(value), name, value, "this run", differs))
     rows.sort(key=lambda row: -row[2])
     notes = (
         f"{reference.source}; {reference.date}; {reference.scale}; judge: {reference.judge}",
@@ -200,14 +202,14 @@ def _counts(
         if metric == reference.metric and score.value is not None
     }
     images, with_score, prompts = Counter[str](), Counter[str](), dict[str, set[str]]()
-    asked, skipped = Counter[str](), Counter[str]()
+    questions, skipped = Counter[str](), Counter[str]()
     for item in items:
         if isinstance(item, Item) or item.is_image:
             images[item.generator] += 1
             with_score[item.generator] += item.id in scored
-            questions = scored.get(item.id, (0, 0))
-            asked[item.generator] += questions[0]
-            skipped[item.generator] += questions[1]
+            asked, unanswered = scored.get(item.id, (0, 0))
+            questions[item.generator] += asked
+            skipped[item.generator] += unanswered
             prompts.setdefault(item.generator, set()).add(prompt_of(item))
     flags_of: dict[str, list[ReferenceMark]] = {}
     for name, count in images.items():
@@ -216,8 +218,8 @@ def _counts(
             words = f"{name}: {with_score[name]:,} of {count:,} images have a score"
             flags.append(ReferenceMark("count", words, with_score[name] < _LEAST * count))
         if skipped[name]:
-            words = f"{name}: {skipped[name]:,} of {asked[name]:,} questions about its scored images have no answer"
-            flags.append(ReferenceMark("questions", words, asked[name] - skipped[name] < _LEAST * asked[name]))
+            words = f"{name}: {skipped[name]:,} of {questions[name]:,} questions about its scored images have no answer"
+            flags.append(ReferenceMark("questions", words, questions[name] - skipped[name] < _LEAST * questions[name]))
         if count > len(prompts[name]):
             flags.append(ReferenceMark("count", f"{name}: {count:,} images of {len(prompts[name]):,} prompts", False))
     return flags_of

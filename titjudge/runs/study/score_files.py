@@ -116,7 +116,7 @@ class _Rows:
 
     def _add_categories(self, line: int, prompt: str, record: Mapping[str, Any]) -> None:
         for column, values in self.categories.items():
-            value = _shown(record.get(column))
+            value = _stripped(record.get(column))
             if values.setdefault(prompt, value) != value:
                 what = f"'{column}' is '{value}' here and '{values[prompt]}' in another row of prompt '{prompt}'"
                 raise DataError(what, self.path, line)
@@ -141,7 +141,9 @@ def _image_and_sample(record: Mapping[str, Any]) -> tuple[str, str]:
     """Name the image of a row, and the answer to it."""
     images = [name for name in IMAGE_COLUMNS if name in record] or ["sample"]
     samples = [name for name in SAMPLE_COLUMNS if name not in images]
-    image, sample = ("/".join(_shown(record[name]) for name in names if name in record) for names in (images, samples))
+    image, sample = (
+        "/".join(_stripped(record[name]) for name in names if name in record) for names in (images, samples)
+    )
     return image, sample
 
 
@@ -155,12 +157,12 @@ def _records(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     return read_table(path, REQUIRED)
 
 
-def _shown(value: Any) -> str:
+def _stripped(value: Any) -> str:
     return "" if value is None else str(value).strip()
 
 
 def _text(value: Any, name: str, path: Path, line: int) -> str:
-    text = _shown(value)
+    text = _stripped(value)
     if not text:
         raise DataError(f"'{name}' is empty", path, line)
     return text
@@ -168,7 +170,7 @@ def _text(value: Any, name: str, path: Path, line: int) -> str:
 
 def _number(value: Any, name: str, path: Path, line: int) -> float | None:
     """Read a finite number; None for an empty cell, or a NaN of a binary table."""
-    if not _shown(value) or (isinstance(value, float) and math.isnan(value)):
+    if not _stripped(value) or (isinstance(value, float) and math.isnan(value)):
         return None
     try:
         number = float(value) if "_" not in str(value) else math.nan

@@ -77,8 +77,8 @@ class Settling:
                 by_prompt.setdefault(prompt_of(item), {}).setdefault(item.generator, []).append(item)
         for name in question.names:
             if name not in generators:
-                known = ", ".join(sorted(generators - {""})) or "none is named"
-                raise DataError(f"--settle: no generator '{name}'.{nearest(name, generators)} Known: {known}")
+                names = ", ".join(sorted(generators - {""})) or "none is named"
+                raise DataError(f"--settle: no generator '{name}'.{nearest(name, generators)} Known: {names}")
         common = [prompt for prompt, images in by_prompt.items() if len(images) == len(question.names)]
         if len(common) < 2:
             has = "1 prompt" if len(common) == 1 else "no prompt"
@@ -94,13 +94,13 @@ class Settling:
 
     def order(self) -> Iterator[Item]:
         """Yield the images to judge next, while there is no verdict."""
-        for at, prompt in enumerate(self._prompts):
+        for position, prompt in enumerate(self._prompts):
             for name, items in self._items[prompt].items():
                 for item in items:
                     if self.over:
                         return
                     if name in self._race.unbeaten:
-                        if at >= self._next:
+                        if position >= self._next:
                             self._yielded[prompt] = self._yielded.get(prompt, 0) + 1
                         yield item
 
@@ -120,7 +120,7 @@ class Settling:
         while not self.over and self._next < len(self._prompts):
             prompt = self._prompts[self._next]
             items = {name: self._items[prompt][name] for name in self._race.unbeaten}
-            if any(item.id not in self._scores for each in items.values() for item in each):
+            if any(item.id not in self._scores for images in items.values() for item in images):
                 break
             self._next += 1
             self._yielded.pop(prompt, None)
@@ -129,11 +129,11 @@ class Settling:
 
     def _add(self, scores: Sequence[Sequence[float | None]]) -> None:
         """Add the scores of a prompt's images by each generator; none of one that dropped out."""
-        known = [[value for value in values if value is not None] for values in scores]
+        scored = [[value for value in values if value is not None] for values in scores]
         self._missing.append(
-            tuple(1 - len(k) / len(all_) if all_ else math.nan for k, all_ in zip(known, scores, strict=True))
+            tuple(1 - len(k) / len(all_) if all_ else math.nan for k, all_ in zip(scored, scores, strict=True))
         )
-        means = [sum(values) / len(values) if values else math.nan for values in known]
+        means = [sum(values) / len(values) if values else math.nan for values in scored]
         if not any(
             math.isnan(mean) for name, mean in zip(self._race.names, means, strict=True) if name in self._race.unbeaten
         ):

@@ -241,7 +241,7 @@ class Sweep:
             for row in _rows_of(folder, runs[folder], outcome):
                 rows.setdefault((row.metric, *row.models.values()), row)  # one row for the same models
         ranked = _ranked(list(rows.values()), list(pairs))
-        sums = [RunFolder(self.folder / each.folder).money() for each in self.combinations]
+        sums = [RunFolder(self.folder / combination.folder).money() for combination in self.combinations]
         spent, unpriced = sum(money.spent for money in sums), sum(money.unpriced for money in sums)
         pool = best_pool(list(pairs), {row.name: row.values for row in ranked})
         swept = Swept(self.folder, ranked, outcomes, failed, spent, status, pool, unpriced)
@@ -253,7 +253,7 @@ class Sweep:
 
     def _with_rest_of_cap(self, combination: Combination) -> RunConfig:
         """Lower the caps of a combination by what the others have used."""
-        others = [self.folder / each.folder for each in self.combinations if each is not combination]
+        others = [self.folder / other.folder for other in self.combinations if other is not combination]
         config = combination.config
         return config.model_copy(update={"limits": rest_of_caps(config.limits, others)})
 
@@ -263,11 +263,11 @@ def _combinations(
 ) -> Iterator[Combination]:
     names = [DIMENSIONS[name] for name in lists]
     for number, values in enumerate(product(*lists.values()), 1):
-        own = dict(zip(names, values, strict=True))
+        choices = dict(zip(names, values, strict=True))
         slug = "-".join(filter(None, map(_slug, values))) or "run"
-        if own.get("prompts") in ("default", None):
-            own.pop("prompts", None)
-        settings = {**base, **own, "out": str(folder / f"{number:02d}-{slug[:80]}")}
+        if choices.get("prompts") in ("default", None):
+            choices.pop("prompts", None)
+        settings = {**base, **choices, "out": str(folder / f"{number:02d}-{slug[:80]}")}
         try:
             config = load_config(None, settings)
         except ConfigError as error:
@@ -291,11 +291,13 @@ def _rows_of(name_of_run: str, run: ResolvedRun, outcome: Outcome) -> list[Row]:
     answers = {record["key"]: (record["list_cost"], record["seconds"]) for record in folder.replies()}
     rows = []
     for name, metric in run.metrics.items():
-        own = [score for (_, metric_name), score in scores.items() if metric_name == name]
+        metric_scores = [score for (_, metric_name), score in scores.items() if metric_name == name]
         numbers = outcome.results.metrics.get(name, MetricResult())
-        refusals = sum(score.status is Status.REFUSED for score in own)
-        row = Row(name, _models(run.config, metric), name_of_run, numbers, *_per_thousand(own, answers), refusals)
-        row.values = oriented_values(own, name)
+        refusals = sum(score.status is Status.REFUSED for score in metric_scores)
+        row = Row(
+            name, _models(run.config, metric), name_of_run, numbers, *_per_thousand(metric_scores, answers), refusals
+        )
+        row.values = oriented_values(metric_scores, name)
         rows.append(row)
     return rows
 
@@ -355,9 +357,9 @@ def _ranked(rows: list[Row], pairs: Sequence[Pair]) -> list[Row]:
 
 def _without_shared(labels: Sequence[str | None]) -> tuple[list[str | None], str]:
     """Remove the settings that all labels share, and return them: they would make the column wide."""
-    given = [label for label in labels if label]
-    endings = {label.partition(" (")[2] for label in given}
-    if len(endings) != 1 or "" in endings or any(" + " in label for label in given):
+    present = [label for label in labels if label]
+    endings = {label.partition(" (")[2] for label in present}
+    if len(endings) != 1 or "" in endings or any(" + " in label for label in present):
         return list(labels), ""
     return [label and label.partition(" (")[0] for label in labels], endings.pop().removesuffix(")")
 
@@ -380,7 +382,9 @@ def _cells(row: Row) -> dict[str, Any]:
 def _part(table: Table, columns: Sequence[str]) -> Table:
     """Take some columns of a table."""
     places = [table.columns.index(name) for name in columns]
-    return replace(table, columns=tuple(columns), rows=tuple(tuple(row[at] for at in places) for row in table.rows))
+    return replace(
+        table, columns=tuple(columns), rows=tuple(tuple(row[place] for place in places) for row in table.rows)
+    )
 
 
 def _below(row: Row) -> Cell | None:

@@ -64,18 +64,18 @@ def swept_judges(folder: Path, prices: UserPrices | None = None, *, longest: int
     images: dict[str, int] = {}
     left_out: dict[str, str] = {}
     for row, name in zip(rows, names, strict=True):
-        own = [score for (_, metric), score in scores[str(row["run"])].items() if metric == row["metric"]]
-        keys = {key for score in own for key in score.replies if key in answers}
+        row_scores = [score for (_, metric), score in scores[str(row["run"])].items() if metric == row["metric"]]
+        keys = {key for score in row_scores for key in score.replies if key in answers}
         unknown = sorted({answers[key][1] for key in keys if answers[key][0] is None})
-        if unknown or not own:
+        if unknown or not row_scores:
             left_out[name] = (
                 f"the price of {', '.join(unknown)} is unknown (--price MODEL=IN,OUT)"
                 if unknown
                 else "it has no scores"
             )
             continue
-        values[name] = oriented_values(own, str(row["metric"]))
-        used[name], images[name] = keys, len(own)
+        values[name] = oriented_values(row_scores, str(row["metric"]))
+        used[name], images[name] = keys, len(row_scores)
 
     def price(judges: Sequence[str]) -> float:
         keys = set().union(*(used[name] for name in judges))
