@@ -270,11 +270,14 @@ def _similar(wanted: str, folded: _Folded) -> tuple[int, int] | None:
 
 
 def expected_split(prompt: str) -> dict[str, Any]:
-    """Make up the answer of a dry run: claims of the number and length to be expected of a prompt."""
+    """Make up the answer of a dry run: claims of the number and length to be expected of a prompt, each about one thing."""
     words = words_of(prompt)
     spans = [
         prompt[words[first][0] : words[min(first + _WORDS_IN_CLAIM, len(words)) - 1][1]]
         for first in range(0, len(words), _WORDS_IN_CLAIM)
     ]
-    claims = [{"claim": f"The image shows {span}", "kind": "attribute", "span": span} for span in spans[:MAX_CLAIMS]]
+    claims = [
+        {"claim": f"The image shows {span}", "kind": "attribute", "span": span, "things": [span.split()[-1]]}
+        for span in spans[:MAX_CLAIMS]
+    ]
     return {"claims": claims}

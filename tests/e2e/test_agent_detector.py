@@ -1,0 +1,258 @@
+"""`judge --metric tit-agent --detector ...`: a detector of this machine beside a scripted judge, through the command line."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import tiny_models
+from commands import cli
+
+from titjudge.testing import Scripted, Seen, Server
+
+PROMPT = "A red mug stands beside a lamp on a wooden table."
+CLAIMS: list[dict[str, Any]] = [
+    {"claim": "There is a mug", "kind": "entity", "level": "macro", "span": "A red mug", "things": ["mug"]},
+    {"claim": "The mug is red", "kind": "attribute", "span": "red mug", "things": ["mug"]},
+    {"claim": "The mug is beside a lamp", "kind": "relation", "span": "beside a lamp", "things": ["mug", "lamp"]},
+]
+PLACES = re.compile(r"places proposed by a detector \([^)]*\): (.*)")
+IMAGES = ("one.png", "two.png")
+
+
+class Model:
+    """Captioner and judge: the judge looks at the first place that was proposed of the mug, and settles all by what is seen there."""
+
+    def __init__(self) -> None:
+        self.proposed: list[str] = []
+
+    def __call__(self, seen: Seen) -> Scripted | str:
+        if seen.images:
+            return "A red mug beside a lamp." if "enlarged part" in seen.text else "A room."
+        if "Take the prompt below apart" in seen.text:
+            return json.dumps({"claims": CLAIMS})
+        proposed = PLACES.search(seen.text)
+        self.proposed.append(proposed[1] if proposed else "")
+        if "E2 " in seen.text:
+            return json.dumps(
+                {"thought": "", "settle": [{"claims": [1, 2, 3], "verdict": "met", "evidence": "E2"}], "looks": []}
+            )
+        box = re.search(r"\[[^\]]*\]", self.proposed[-1])
+        looks = [{"tool": "zoom", "question": "What is there?", "box": json.loads(box[0]) if box else [0, 0, 0.5, 0.5]}]
+        return json.dumps({"thought": "", "settle": [], "looks": looks})
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "prompts.jsonl").write_text(json.dumps({"prompt_id": "p", "prompt": PROMPT}))
+    lines = [{"image": name, "prompt_id": "p", "generator": name[:3]} for name in IMAGES]
+    (folder / "images.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    for number, name in enumerate(IMAGES):
+        tiny_models.picture(96, 64, number).save(folder / name)
+    return folder
+
+
+@pytest.fixture
+def detector(tmp_path: Path) -> Path:
+    return tiny_models.owlv2(tmp_path / "owlv2")
+
+
+def judge(folder: Path, server: Server, *more: str, code: int = 0) -> str:
+    hosted = {"OPENAI_API_KEY": "sk-test-0123456789", "OPENAI_BASE_URL": server.openai}
+    prices = ("--price", "gpt-4o=2.5,10", "--price", "gpt-4o-mini=0.15,0.6")
+    command = (
+        "judge",
+        "--data",
+        str(folder / "data"),
+        "--provider",
+        "openai",
+        "--metric",
+        "tit-agent",
+        "--no-report",
+        *prices,
+    )
+    return cli(folder, *command, *more, code=code, **hosted)
+
+
+def named(model: Path) -> tuple[str, str]:
+    return "--detector", f"zero-shot-object-detection/{model}"
+
+
+def lines(folder: Path, name: str) -> list[dict[str, Any]]:
+    return [orjson.loads(line) for line in (folder / name).read_bytes().splitlines()]
+
+
+def manifest(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = orjson.loads((folder / "manifest.json").read_bytes())
+    return found
+
+
+@pytest.mark.slow
+def test_a_detector_of_this_machine_is_asked_once_for_an_image_and_never_again(
+    tmp_path: Path, data: Path, detector: Path
+) -> None:
+    model = Model()
+    run = tmp_path / "run"
+    with Server(model) as server:
+        judge(tmp_path, server, *named(detector), "--max-cost", "1", "--out", "run")
+        sent = server.count()
+        assert sent == 1 + 2 * 4  # a split; a description, a zoom and two turns of the judge for each image
+        located = [reply for reply in lines(run, "replies.jsonl") if reply["role"] == "detector"]
+        assert {reply["item"] for reply in located} == set(IMAGES)
+        for score in lines(run, "scores.jsonl"):
+            parts, (reply,) = score["parts"], [each for each in located if each["item"] == score["item"]]
+            assert score["value"] == 100
+            assert reply["key"] in score["replies"]
+            assert (parts["places"]["things"], parts["places"]["failed"]) == (["mug", "lamp"], "")
+            best = next(place["box"] for place in parts["places"]["proposed"] if place["thing"] == "mug")
+            assert parts["evidence"][1]["box"] == best  # the judge has looked where the detector said
+            assert parts["counts"]["looks"] == 2
+            boxes = json.loads(reply["text"])["boxes"]
+            assert min(abs(box["box"][0] - best[0]) for box in boxes if box["name"] == "mug") < 0.001
+        about = manifest(run)
+        assert (about["roles"]["detector"]["asked"], about["roles"]["detector"]["spent"]) == (2, 0)
+        assert about["pins"]["detector"].startswith("zero-shot-object-detection:")
+        assert about["identity"]["detector"]["model"] == named(detector)[1]
+        assert not any(line.get("role") == "detector" for line in lines(run, "billing.jsonl"))
+
+        judge(tmp_path, server, *named(detector), "--max-cost", "1", "--out", "again")
+        assert server.count() == sent
+        again = manifest(tmp_path / "again")["roles"]["detector"]
+        assert (again["asked"], again["cached"]) == (0, 2)
+
+        assert "with another detector: choose another --out" in judge(tmp_path, server, "--out", "run", code=2)
+        before = len(model.proposed)
+        judge(tmp_path, server, "--out", "plain")
+        assert set(model.proposed[before:]) == {""}
+        plain = manifest(tmp_path / "plain")
+        assert "detector" not in {*plain["identity"], *plain["roles"], *plain["pins"], *plain["prompts"]}
+        assert all("places" not in score["parts"] for score in lines(tmp_path / "plain", "scores.jsonl"))
+
+        shutil.rmtree(detector)  # the stored answers are enough
+        cli(tmp_path, "verify", "run")
+
+
+@pytest.mark.slow
+def test_the_answers_of_a_detector_are_recorded_and_replayed(tmp_path: Path, data: Path, detector: Path) -> None:
+    with Server(Model()) as server:
+        judge(tmp_path, server, *named(detector), "--out", "run")
+        hosted = {"OPENAI_API_KEY": "sk-test-0123456789", "OPENAI_BASE_URL": server.openai}
+        asked = ("--data", str(data), "--metric", "tit-agent")
+        cli(tmp_path, "batch", "record", *asked, "--provider", "openai", *named(detector), **hosted)
+        sent = server.count()
+        cli(
+            tmp_path,
+            "judge",
+            *asked,
+            "--provider",
+            "recorded",
+            "--detector",
+            "recorded",
+            "--no-report",
+            "--out",
+            "replayed",
+        )
+        assert server.count() == sent
+    scores = [
+        {s["item"]: s["parts"]["places"] for s in lines(tmp_path / run, "scores.jsonl")} for run in ("run", "replayed")
+    ]
+    assert scores[0] == scores[1]
+
+
+def test_a_dry_run_counts_what_costs_and_finds_the_detector(tmp_path: Path, data: Path, detector: Path) -> None:
+    with Server(Model()) as server:
+        judge(tmp_path, server, *named(detector), "--dry-run", "--json", "plan.json")
+        judge(tmp_path, server, "--dry-run", "--json", "plain.json")
+        assert server.count() == 0
+    plan, plain = (json.loads((tmp_path / name).read_text())["roles"] for name in ("plan.json", "plain.json"))
+    assert {name: role["requests"] for name, role in plan.items()} == {
+        name: role["requests"] for name, role in plain.items()
+    }
+    assert plan["judge"]["tokens"]["text"] > plain["judge"]["tokens"]["text"]  # the judge reads the places
+
+
+def test_a_hosted_model_that_answers_with_boxes_is_a_detector_at_its_price(tmp_path: Path, data: Path) -> None:
+    def model(seen: Seen) -> Scripted | str:
+        if "You find things in an image" in seen.text:
+            assert seen.text.rstrip().endswith("mug\nlamp")
+            return json.dumps({"boxes": [{"name": "mug", "box": [0.1, 0.1, 0.4, 0.5], "score": 0.9}]})
+        return Model()(seen)
+
+    with Server(model) as server:
+        judge(tmp_path, server, "--detector", "openai/gpt-4o-mini", "--max-cost", "1", "--out", "run")
+    assert manifest(tmp_path / "run")["roles"]["detector"]["spent"] > 0
+    assert [score["parts"]["places"]["proposed"] for score in lines(tmp_path / "run", "scores.jsonl")] == [
+        [{"thing": "mug", "box": [0.1, 0.1, 0.4, 0.5], "score": 0.9}]
+    ] * 2
+
+
+@pytest.mark.slow
+def test_an_outage_of_the_detector_is_no_score_and_the_same_command_asks_it_again(tmp_path: Path, data: Path) -> None:
+    out = [True]
+
+    def model(seen: Seen) -> Scripted | str:
+        if "You find things in an image" in seen.text:
+            return Scripted.fault(400) if out[0] else json.dumps({"boxes": []})
+        return Model()(seen)
+
+    with Server(model) as server:
+        judge(tmp_path, server, "--detector", "openai/gpt-4o-mini", "--out", "run", code=1)
+        assert {(score["value"], score["status"]) for score in lines(tmp_path / "run", "scores.jsonl")} == {
+            (None, "failed")
+        }
+        out[0] = False
+        judge(tmp_path, server, "--detector", "openai/gpt-4o-mini", "--out", "run")
+    assert [score["value"] for score in lines(tmp_path / "run", "scores.jsonl")][-2:] == [100, 100]
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        (("--detector", "owlv2"), "'owlv2' names no provider: a model is PROVIDER/MODEL"),
+        (("--detector", "zero-shot-object-detection"), "names no model: write zero-shot-object-detection/MODEL"),
+        (("--detector", "zero-shot-object-detection/./nowhere"), "no model folder './nowhere'"),
+        (("--detector", "zero-shot-object-detection/clip"), "is no model of zero-shot object detection (its model_type is clip"),
+        (("--captioner", "zero-shot-object-detection/owlv2"), "finds things in an image by their names and answers nothing else"),
+    ],
+)  # fmt: skip
+def test_what_is_no_detector_is_one_line(given: tuple[str, str], line: str, tmp_path: Path, data: Path) -> None:
+    for name in ("clip", "owlv2"):
+        if given[1].endswith(f"/{name}"):
+            (tmp_path / name).mkdir()
+            getattr(tiny_models, name)(tmp_path / name)
+    with Server(Model()) as server:
+        shown = judge(tmp_path, server, *given, "--out", "run", code=2)
+    assert line in shown
+    assert "Traceback" not in shown
+
+
+def test_a_metric_that_asks_no_detector_leaves_it_alone(tmp_path: Path, data: Path) -> None:
+    with Server(lambda seen: "A room." if seen.images else json.dumps({"missing": [], "contradicted": [], "reason": "", "score": 5})) as server:  # fmt: skip
+        hosted = {"OPENAI_API_KEY": "sk-test-0123456789", "OPENAI_BASE_URL": server.openai}
+        command = (
+            "judge",
+            "--data",
+            str(data),
+            "--provider",
+            "openai",
+            "--metric",
+            "tit-llm",
+            "--no-report",
+            "--out",
+            "run",
+        )
+        cli(tmp_path, *command, "--detector", "zero-shot-object-detection/./nowhere", **hosted)
+    assert "detector" not in {*manifest(tmp_path / "run")["roles"], *manifest(tmp_path / "run")["pins"]}
+
+
+def test_doctor_finds_the_detector(tmp_path: Path, detector: Path) -> None:
+    assert f"detector {named(detector)[1]}" in cli(tmp_path, "doctor", *named(detector))
+    shown = cli(tmp_path, "doctor", "--detector", "zero-shot-object-detection/./nowhere", code=2)
+    assert "no model folder './nowhere'" in shown
