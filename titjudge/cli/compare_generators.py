@@ -221,7 +221,9 @@ def settle(
     compared = [*two, *(pair for names in races for pair in combinations(names, 2))]
     notes = [*table.notes, *table.missing_notes((table.column(a), table.column(b)) for a, b in compared)]
     notes += source.unknown_ends(table, "intervals are asymptotic")
-    files.finish(replay_tables(settled, raced), record, notes=notes, chart=lambda: settling_chart(settled, raced))
+    files.finish(
+        replay_tables(settled, raced, table), record, notes=notes, chart=lambda: settling_chart(settled, raced)
+    )
     return 0
 
 
@@ -307,8 +309,8 @@ def plan(
         for pilot in pilots
         for option in plans(
             pilot, difference, power, cost=cost,
-            seeds=seeds or ((1, 2, 4) if pilot.seeds is not None else (round(pilot.images),)),
-            samples=samples or ((1, 3) if pilot.samples is not None else (round(pilot.answers),)),
+            seeds=seeds or ((1, 2, 4) if pilot.seeds is not None else pilot.design[:1]),
+            samples=samples or ((1, 3) if pilot.samples is not None else pilot.design[1:]),
         )
     ]  # fmt: skip
     if not options:
@@ -323,12 +325,12 @@ def plan(
     }  # fmt: skip
 
     def chart() -> Chart:
-        curves = plan_curves(options, pilots[0], difference)
+        curves = plan_curves(options, pilots[0])
         title = f"Power: {pilots[0].a} against {pilots[0].b}, a difference of {difference:g}"
         return power_chart(curves, power, "USD" if options[0].dollars else "judgements", title=title)
 
     lines = [_cheapest_line(cheapest(options))] if len(two) == 1 else []
-    files.finish([plan_table(options, pilots, difference, power)], record, notes=table.notes, lines=lines, chart=chart)
+    files.finish([plan_table(options, pilots, power)], record, notes=table.notes, lines=lines, chart=chart)
     return 0
 
 

@@ -25,10 +25,12 @@ from titjudge.stats.generators.comparison_tables import (
     slice_tables,
     standings_table,
 )
-from titjudge.stats.generators.sample_sizes import POWER, Planning, planning, settling
+from titjudge.stats.generators.planning import Outlook, outlook
+from titjudge.stats.generators.replay_settling import replay_best, replay_tables
 from titjudge.stats.ppi.bridging import bridge, bridge_table
 from titjudge.stats.ppi.two_tier import two_tier
 from titjudge.stats.scores.scores_table import ScoreTable
+from titjudge.stats.significance import POWER
 from titjudge.stats.verdict.judged_runs import joined_table
 from titjudge.stats.verdict.verdict import apart
 
@@ -130,20 +132,21 @@ def _label(report: Report, judge: JudgedMetric, table: ScoreTable) -> str:
 
 def _next_run(report: Report, place: int, comparison: Comparison) -> list[Block]:
     """Make what one metric says of the next comparison: its power, when this one was settled, and the prompts it takes."""
-    judge, best = report.judges[place], comparison.against[0]
-    judge = replace(judge, label=_label(report, judge, comparison.scores))
-    planned = planning(comparison.scores, best, comparison.order, _scale(judge))
-    tables = [*settling(comparison.scores, best), *([planned.table] if planned else [])]
-    charts = [Charts((_power_chart(f"generators-{place}", judge, planned),))] if planned else []
-    return [*charts, *(replace(table, title=f"{table.title}: {judge.label}") for table in tables)]
+    judge, scores, best = report.judges[place], comparison.scores, comparison.against[0]
+    label = _label(report, judge, scores)
+    runner_up = next(scores.generators[k] for k in comparison.order if scores.generators[k] != best)
+    next_run = outlook(scores, best, runner_up, judge.digits)
+    tables = [*replay_tables(replay_best(scores, best), [], scores), *([next_run.table] if next_run else [])]
+    charts = [Charts((_power_chart(f"generators-{place}", label, next_run),))] if next_run else []
+    return [*charts, *(replace(table, title=f"{table.title}: {label}") for table in tables)]
 
 
-def _power_chart(id: str, judge: JudgedMetric, planned: Planning) -> Chart:
-    marks = zip(planned.curves, ("disc", "square", "triangle"), strict=True)
-    labels = ", ".join(f"{curve.label} ({mark})" for curve, mark in marks)
+def _power_chart(id: str, label: str, next_run: Outlook) -> Chart:
+    marks = zip(next_run.curves, ("disc", "square", "triangle"), strict=True)
+    differences = ", ".join(f"{curve.label} ({mark})" for curve, mark in marks)
     return power_chart(
-        planned.curves, POWER, "prompts", id=f"{id}-power", title=f"Power by number of prompts: {judge.label}", what="difference",
-        note=f"Of showing {labels}; dotted: {percentage(POWER, 0)}.", most=planned.most,
+        next_run.curves, POWER, "prompts", id=f"{id}-power", title=f"Power by number of prompts: {label}", what="difference",
+        note=f"Of showing {differences}; dotted: {percentage(POWER, 0)}.", most=next_run.most,
     )  # fmt: skip
 
 

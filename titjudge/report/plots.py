@@ -13,7 +13,7 @@ from titjudge.core.tables import Table, percent
 from titjudge.report.drawing import COLOURS, DASHES, WIDTH, Canvas, Chart, shortened
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.generators.generator_differences import GeneratorDifference
-from titjudge.stats.generators.planning import Pilot, Plan, PowerCurve, curve
+from titjudge.stats.generators.planning import Pilot, Plan, PowerCurve, power_curve
 from titjudge.stats.generators.replay_settling import RaceResult, replay_averages
 from titjudge.stats.generators.sequential import Settled
 from titjudge.stats.ppi.bridging import Bridge
@@ -88,14 +88,14 @@ def joined_chart(rows: Sequence[tuple[str, Estimate]], gold: str, helper: str) -
     return Chart("joined", f"Scores by {gold}", "", draw, size=_row_size(len(rows), 0.08 * len(rows) + 0.2))
 
 
-def plan_curves(plans: Sequence[Plan], pilot: Pilot, difference: float) -> list[PowerCurve]:
+def plan_curves(plans: Sequence[Plan], pilot: Pilot) -> list[PowerCurve]:
     """Return the power of each plan against its cost, or its judgements where no price is known."""
     curves = []
     for plan in plans:
-        prompts, (middle, high, low) = curve(plan, difference, pilot.factor)
         images, answers = f"image{'s'[: plan.seeds != 1]}", f"answer{'s'[: plan.samples != 1]}"
         label = f"{plan.seeds} {images} a prompt, {plan.samples} {answers}"
-        curves.append(PowerCurve(label, prompts * (plan.price() or 2 * plan.seeds * plan.samples), middle, low, high))
+        curve = power_curve(plan, pilot, label)
+        curves.append(curve._replace(x=curve.x * (plan.price() or 2 * plan.seeds * plan.samples)))
     return curves
 
 
@@ -119,16 +119,14 @@ def power_chart(
     def draw(canvas: Canvas) -> None:
         axes = canvas.axes()
         axes.axhline(power, color=canvas.palette.soft, linewidth=1, linestyle=":")
-        for place, power_curve in enumerate(curves):
-            inside = power_curve.x <= most
-            canvas.band(axes, power_curve.x[inside], power_curve.low[inside], power_curve.high[inside], place)
-            axes.plot(power_curve.x[inside], power_curve.middle[inside], color=canvas.colour(place), linestyle=DASHES[place % COLOURS],
-                      linewidth=1.6, label=power_curve.label)  # fmt: skip
-            reached = int(np.argmin(np.abs(power_curve.middle - power)))
+        for place, curve in enumerate(curves):
+            inside = curve.x <= most
+            canvas.band(axes, curve.x[inside], curve.low[inside], curve.high[inside], place)
+            axes.plot(curve.x[inside], curve.middle[inside], color=canvas.colour(place), linestyle=DASHES[place % COLOURS],
+                      linewidth=1.6, label=curve.label)  # fmt: skip
+            reached = int(np.argmin(np.abs(curve.middle - power)))
             if inside[reached]:
-                canvas.marks(
-                    axes, power_curve.x[reached : reached + 1], power_curve.middle[reached : reached + 1], place
-                )
+                canvas.marks(axes, curve.x[reached : reached + 1], curve.middle[reached : reached + 1], place)
         shares(axes, 0.0)
         axes.set_yticks((0, 0.25, 0.5, 0.75, 1))
         axes.set_xlim(left=0)
@@ -137,9 +135,9 @@ def power_chart(
         canvas.legend(axes)
 
     rows = tuple(
-        (power_curve.label, round(x), percent(y))
-        for power_curve in curves
-        for x, y in zip(power_curve.x[::6].tolist(), power_curve.middle[::6].tolist(), strict=True)
+        (curve.label, round(x), percent(y))
+        for curve in curves
+        for x, y in zip(curve.x[::6].tolist(), curve.middle[::6].tolist(), strict=True)
         if axis == "prompts"
     )
     return Chart(id, title, note, draw, Table(title, (what, axis, "power"), rows))

@@ -11,6 +11,7 @@ from titjudge.stats.bootstrap import Floats, Ints
 from titjudge.stats.equality import score_differences
 
 ALPHA = 0.05
+POWER = 0.8  # with which differences are detectable, and which plans aim at
 FLIPS = 99_999
 _FEWEST_FLIPS = 9_999
 _ADDITIONS = 50_000_000  # of one column: from 500 prompts on there are fewer flips

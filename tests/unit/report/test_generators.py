@@ -303,21 +303,22 @@ def test_what_a_verdict_takes_stands_in_the_report(tmp_path: Path) -> None:
     assert [(part.title, part.folded) for part in section.parts] == [("tit-llm", False), ("Plan the next run", True)]
     found = section.parts[1]
     tables = tables_of(found)
-    settled = {row[0]: row for row in tables["Had it stopped when it was settled: tit-llm"].rows}
-    assert settled["low"][1] == "<b>top"
-    assert settled["low"][2:4] == (18, 40)
-    planned = tables["Planning the next comparison: tit-llm"].rows
-    assert [row[0].text for row in planned] == ["1.0", "2.0", "5.0"]
-    needed = [row[1] for row in planned]
+    settled = {row[1]: row for row in tables["When each pair was settled: tit-llm"].rows}
+    assert settled["low"][:3] == ("<b>top", "low", "<b>top")
+    assert (round(settled["low"][3]), settled["low"][4]) == (18, 40)
+    columns = tables["Plan: tit-llm"].columns
+    planned = [dict(zip(columns, row, strict=True)) for row in tables["Plan: tit-llm"].rows]
+    assert [plan["difference"].text for plan in planned] == ["1.0", "2.0", "5.0"]
+    needed = [plan["prompts"] for plan in planned]
     assert needed == sorted(needed, reverse=True)
-    assert all(row[2] <= row[1] <= row[3] for row in planned)
+    assert all(plan["from"] <= plan["prompts"] <= plan["to"] for plan in planned)
     assert [chart.title for chart in charts_of(found)] == ["Power by number of prompts: tit-llm"]
     page = render(load([RunFolder(folder)])).decode()
     assert 'data-view="generators"' in page
     assert "<b>top" not in page
     shown, _, folded = page.partition('<details class="curve folded">')
-    assert "Planning the next comparison" in folded
-    assert "Planning the next comparison" not in shown
+    assert "When each pair was settled" in folded
+    assert "When each pair was settled" not in shown
 
 
 def other_judge(folder: Path, prompts: int, generators: Sequence[str], model: str, slope: float) -> RunFolder:

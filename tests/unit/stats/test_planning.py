@@ -12,7 +12,16 @@ from scipy.stats import nct, t
 from benchmarks import unkind, verdicts
 from titjudge.core.errors import DataError
 from titjudge.runs.study.score_files import read_scores
-from titjudge.stats.generators.planning import Pilot, cheapest, plan_table, plans, power_of, prompts_needed
+from titjudge.stats.generators.planning import (
+    Pilot,
+    cheapest,
+    outlook,
+    plan_table,
+    plans,
+    power_of,
+    prompts_needed,
+)
+from titjudge.stats.scores.per_prompt import PerPrompt
 from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
 
 PROMPT, SEED, JUDGE = 0.3, 0.5, 0.4  # standard deviations of what makes a difference
@@ -81,7 +90,7 @@ def planned(differences: np.ndarray, bounds: tuple[float, float] | None = None) 
     pilot = Pilot.from_scores(table, "g00", "g01")
     wanted = float(differences.std()) / 5
     made = plans(pilot, wanted, 0.8, seeds=[1], samples=[1], cost=None)
-    return " ".join(plan_table(made, [pilot], wanted, 0.8).notes)
+    return " ".join(plan_table(made, [pilot], 0.8).notes)
 
 
 def test_a_plan_says_what_its_pilot_cannot_know() -> None:
@@ -93,6 +102,16 @@ def test_a_plan_says_what_its_pilot_cannot_know() -> None:
     assert "one prompt of 40 makes up" in planned(np.append(usual[:39], 60.0))
     assert "if 1 prompt in 40 differs by the whole scale" in planned(usual, (0.0, 100.0))
     assert "whole scale" not in planned(20 * usual, (0.0, 100.0))
+
+
+def test_differences_are_shares_of_the_scale_that_prompts_are_scored_on() -> None:
+    """By `any` a prompt counts 0 or 1, whatever the scale of an image's score is."""
+    rng = np.random.default_rng(3)
+    entries = [Entry(f"p{k}", name, "", float(rng.uniform(0, 100))) for k in range(60) for name in ("a", "b")]
+    table = score_table(entries, metric="m", source="s", bounds=(0.0, 100.0), per_prompt=PerPrompt.parse("any:50"))
+    planned = outlook(table, "a", "b", 3)
+    assert planned is not None
+    assert [row[2].text for row in planned.table.rows] == ["0.010", "0.020", "0.050"]
 
 
 def test_nothing_to_plan_from() -> None:

@@ -12,5 +12,6 @@ def test_orders_of_the_same_generators_are_averaged() -> None:
     ]
     pair, race = replay_averages(orders)
     assert pair == ReplayAverage(("a", "b"), f"a 1x, {OPEN} 1x", 25.0, 40, 0.625, 0.5)
-    assert race.cells == ("c", 45.0, 60, 0.75)
+    assert [str(cell) for cell in race.cells()] == ["c", "45.0", "60", "75.0%"]
+    assert str(race.cells(0.5)[-1]) == "$7.50"
     assert race.open == 0.0

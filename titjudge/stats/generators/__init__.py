@@ -10,6 +10,5 @@
 | `planning` | numbers of prompts, images and answers that a wanted difference needs, from a pilot |
 | `sequential` | confidence sequences: stop as soon as one generator is known to be better |
 | `replay_settling` | when a finished run could have stopped |
-| `sample_sizes` | tables of when a run could have stopped, and of what the next comparison takes |
 | `published_tables` | leaderboards published in papers |
 """

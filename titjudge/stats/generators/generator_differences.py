@@ -23,9 +23,8 @@ from titjudge.stats.equality import score_differences, with_ties
 from titjudge.stats.generators.slices import averages
 from titjudge.stats.intervals import TAIL, exact_bound, mean_interval, moments, why_no_interval
 from titjudge.stats.scores.scores_table import ScoreTable
-from titjudge.stats.significance import adjusted, below_best_p, benjamini_hochberg, holm, sign_flip_p
+from titjudge.stats.significance import POWER, adjusted, below_best_p, benjamini_hochberg, holm, sign_flip_p
 
-POWER = 0.8
 _TOGETHER = 1024  # columns of differences that are tested at once
 
 

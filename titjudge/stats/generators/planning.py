@@ -9,7 +9,7 @@ has not shown no range of it can hold, so the table says what it would change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
@@ -17,15 +17,18 @@ from typing import NamedTuple
 import numpy as np
 
 from titjudge.core.errors import DataError
-from titjudge.core.types import Table
+from titjudge.core.formats import number
+from titjudge.core.tables import Table, plain
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.intervals import TAIL
 from titjudge.stats.scores.scores_table import ScoreTable
+from titjudge.stats.significance import POWER
 
 FEWEST = 10  # prompts of any plan
 SHORT = 30  # prompts of a pilot, below which a note warns of it
 HEAVY = 0.3  # of the spread, more than which one prompt seldom makes up where differences are normal
 _RANGE = 1.6449  # normal quantile of a 90% range
+_SHARES = (0.01, 0.02, 0.05)  # of the scale: the differences that a report plans for
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,11 @@ class Pilot:
             table.samples, float(squares.max() / squares.sum()), scale,
         )  # fmt: skip
 
+    @property
+    def design(self) -> tuple[int, int]:
+        """Images of a prompt and answers to an image, as whole numbers."""
+        return round(self.images), round(self.answers)
+
     def variance_with(self, seeds: int, samples: int) -> float | None:
         """Estimate the variance of the difference with other numbers of images and answers; None where the pilot cannot tell."""
         if (self.seeds is None and seeds != self.images) or (self.samples is None and samples != self.answers):
@@ -96,6 +104,20 @@ def _sum_over_both(variances: Sequence[float | None], columns: Sequence[int]) ->
     """Add up the variances of two generators; one that is not known counts as the other."""
     measured = [value for k in columns if (value := variances[k]) is not None]
     return 2 * sum(measured) / len(measured) if measured else None
+
+
+def usable_pilot(table: ScoreTable, a: str, b: str) -> Pilot | None:
+    """Take two generators as a pilot for a design like its own.
+
+    Returns:
+        None where they tell too little: fewer than `SHORT` common prompts, the same difference on all, or not as many images
+        of every prompt.
+    """
+    try:
+        pilot = Pilot.from_scores(table, a, b)
+    except DataError:
+        return None
+    return pilot if pilot.prompts >= SHORT and pilot.variance_with(*pilot.design) is not None else None
 
 
 def variance_factor(differences: Floats) -> float:
@@ -135,12 +157,14 @@ class Plan:
     """Numbers of prompts, images a prompt (`seeds`) and answers an image (`samples`) for each of two generators.
 
     Attributes:
+        difference: The difference to detect.
         range: Prompts needed at the low and the high end of the variance.
         dollars: Cost at the low end, of `prompts`, and at the high end; None where no price is known.
     """
 
     a: str
     b: str
+    difference: float
     seeds: int
     samples: int
     prompts: int
@@ -177,8 +201,15 @@ def plans(
             )
             per_prompt = None if cost is None else cost * 2 * k * s / pilot.answers
             dollars = None if per_prompt is None else (low * per_prompt, n * per_prompt, high * per_prompt)
-            options.append(Plan(pilot.a, pilot.b, k, s, n, (low, high), 2 * n * k * s, dollars, variance))
+            options.append(Plan(pilot.a, pilot.b, difference, k, s, n, (low, high), 2 * n * k * s, dollars, variance))
     return options
+
+
+def plan_like(pilot: Pilot, difference: float, power: float, cost: float | None = None) -> Plan:
+    """Make the plan with as many images of a prompt, and answers to an image, as a `usable_pilot` has."""
+    seeds, samples = pilot.design
+    (plan,) = plans(pilot, difference, power, seeds=[seeds], samples=[samples], cost=cost)
+    return plan
 
 
 def cheapest(plans: Sequence[Plan]) -> Plan:
@@ -186,16 +217,26 @@ def cheapest(plans: Sequence[Plan]) -> Plan:
     return min(plans, key=lambda plan: (plan.dollars[1] if plan.dollars else plan.judgements, plan.judgements))
 
 
-def plan_table(plans: Sequence[Plan], pilots: Sequence[Pilot], difference: float, power: float) -> Table:
-    """Tabulate the plans."""
+def plan_table(plans: Sequence[Plan], pilots: Sequence[Pilot], power: float, digits: int | None = None) -> Table:
+    """Tabulate plans, with notes on what their pilots cannot tell.
+
+    Args:
+        plans: One row each.
+        pilots: The pilots that they were made from.
+        power: The probability of detecting the difference.
+        digits: Decimals of the difference; None for as many as its size asks for.
+    """
     rows = tuple(
-        (p.a, p.b, p.seeds, p.samples, p.prompts, *p.range, p.judgements, *(p.dollars or (None, None, None)))
+        (
+            p.a, p.b, p.difference if digits is None else plain(p.difference, digits=digits), p.seeds, p.samples, p.prompts, *p.range, p.judgements,
+            *(p.dollars or (None, None, None)),
+        )
         for p in plans
-    )
-    columns = ("a", "b", "seeds", "samples", "prompts", "from", "to", "judgements", "USD from", "USD", "USD to")
-    notes = [
-        f"to show a difference of {difference:g} at 95% with power {power:.0%}; from - to: what the pilot leaves open"
-    ]
+    )  # fmt: skip
+    columns = (
+        "a", "b", "difference", "seeds", "samples", "prompts", "from", "to", "judgements", "USD from", "USD", "USD to",
+    )  # fmt: skip
+    notes = [f"to show the difference at 95% with power {power:.0%}; from - to: what the pilot leaves open"]
     if any(pilot.seeds is None for pilot in pilots):
         notes.append("the pilot has one image a prompt: what more seeds would bring it cannot tell")
     if any(pilot.prompts < SHORT for pilot in pilots):
@@ -204,29 +245,35 @@ def plan_table(plans: Sequence[Plan], pilots: Sequence[Pilot], difference: float
             "prompts differ far more than the others the range fails too"
         )
     for pilot in pilots:
-        if pilot.prompts >= SHORT and pilot.largest > HEAVY:
-            notes.append(
-                f"{pilot.a} / {pilot.b}: one prompt of {pilot.prompts} makes up {pilot.largest:.0%} of the spread; with such "
-                "tails the range holds less often than in 90%: plan for its upper end"
-            )
-        if (unseen := _with_one_unseen(pilot, plans, difference, power)) is not None:
-            notes.append(
-                f"{pilot.a} / {pilot.b}: if 1 prompt in {pilot.prompts} differs by the whole scale, which {pilot.prompts} may "
-                f"well not have shown, it takes {unseen:,} prompts"
-            )
+        notes += _pilot_notes(pilot, plans, power)
     return Table("Plan", columns, rows, tuple(notes))
 
 
-def _with_one_unseen(pilot: Pilot, plans: Sequence[Plan], difference: float, power: float) -> int | None:
-    """Compute the prompts of the first plan of a pilot if one prompt in so many differs by the whole scale.
+def _pilot_notes(pilot: Pilot, plans: Sequence[Plan], power: float) -> Iterator[str]:
+    """Yield what a pilot may not have shown: a longer tail, and one prompt that differs by the whole scale."""
+    if pilot.prompts >= SHORT and pilot.largest > HEAVY:
+        yield (
+            f"{pilot.a} / {pilot.b}: one prompt of {pilot.prompts} makes up {pilot.largest:.0%} of the spread; with such "
+            "tails the range holds less often than in 90%: plan for its upper end"
+        )
+    plan = next((plan for plan in plans if (plan.a, plan.b) == (pilot.a, pilot.b)), None)
+    unseen = None if plan is None else _with_one_unseen(pilot, plan, power)
+    if plan is not None and unseen is not None:
+        yield (
+            f"{pilot.a} / {pilot.b}: if 1 prompt in {pilot.prompts} differs by the whole scale, which {pilot.prompts} may "
+            f"well not have shown, a difference of {number(plan.difference)} takes {unseen:,} prompts"
+        )
+
+
+def _with_one_unseen(pilot: Pilot, plan: Plan, power: float) -> int | None:
+    """Compute the prompts of a plan if one prompt in as many as the pilot has differs by the whole scale.
 
     None where the scale has no ends, or the range of the plan holds the number.
     """
-    plan = next((plan for plan in plans if (plan.a, plan.b) == (pilot.a, pilot.b)), None)
-    if plan is None or pilot.scale is None:
+    if pilot.scale is None:
         return None
     share = 1 / pilot.prompts
-    prompts = prompts_needed(plan.variance + share * (1 - share) * pilot.scale**2, difference, power)
+    prompts = prompts_needed(plan.variance + share * (1 - share) * pilot.scale**2, plan.difference, power)
     return prompts if prompts > plan.range[1] else None
 
 
@@ -240,7 +287,38 @@ class PowerCurve(NamedTuple):
     high: Floats
 
 
-def curve(plan: Plan, difference: float, factor: float) -> tuple[Floats, list[Floats]]:
-    """Compute the power curve: numbers of prompts, and the power with the pilot's variance and at both ends of its range."""
-    n = np.unique(np.linspace(2, 2 * plan.range[1], 60).astype(np.int64)).astype(np.float64)
-    return n, [power_of(n, plan.variance * times, difference) for times in (1.0, 1 / factor, factor)]
+def power_curve(plan: Plan, pilot: Pilot, label: str) -> PowerCurve:
+    """Compute the power by the number of prompts, with the pilot's variance and at both ends of its range."""
+    prompts = np.unique(np.linspace(2, 2 * plan.range[1], 60).astype(np.int64)).astype(np.float64)
+    middle, low, high = (
+        power_of(prompts, plan.variance * factor, plan.difference) for factor in (1.0, pilot.factor, 1 / pilot.factor)
+    )
+    return PowerCurve(label, prompts, middle, low, high)
+
+
+class Outlook(NamedTuple):
+    """How many prompts the next comparison takes: a table, the power by number of prompts, and the end of its axis."""
+
+    table: Table
+    curves: list[PowerCurve]
+    most: float
+
+
+def outlook(scores: ScoreTable, best: str, runner_up: str, digits: int) -> Outlook | None:
+    """Plan for differences of 1, 2 and 5% of the scale, with the best generator and its runner-up as the pilot.
+
+    Args:
+        scores: The scores.
+        best: Name of the best generator.
+        runner_up: Name of the next.
+        digits: Decimals of a difference.
+
+    Returns:
+        None where the two tell too little (`usable_pilot`).
+    """
+    pilot = usable_pilot(scores, best, runner_up)
+    if pilot is None:
+        return None
+    planned = [plan_like(pilot, share * scores.length, POWER, scores.cost) for share in _SHARES]
+    curves = [power_curve(plan, pilot, number(plan.difference, digits)) for plan in planned]
+    return Outlook(plan_table(planned, [pilot], POWER, digits), curves, 1.5 * planned[1].prompts)

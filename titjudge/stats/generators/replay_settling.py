@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from titjudge.core.grouping import grouped
-from titjudge.core.types import Table
-from titjudge.stats.generators.sequential import OPEN, Race, Settled, settle
+from titjudge.core.tables import Cell, CellFormat, Table, dollars
+from titjudge.stats.generators.sequential import FEWEST, OPEN, Race, Settled, settle
 from titjudge.stats.scores.scores_table import ScoreTable
 
 
@@ -53,10 +54,10 @@ class ReplayAverage:
     share: float
     open: float
 
-    @property
-    def cells(self) -> tuple[str, float, int, float]:
-        """The cells of its row in a table, after the names."""
-        return self.verdicts, self.used, self.total, self.share
+    def cells(self, cost: float | None = None) -> tuple[Any, ...]:
+        """Return the cells of its row in a table, after the names; `cost` is the price in USD of what is counted, where known."""
+        spared = () if cost is None else (dollars(cost * (self.total - self.used)),)
+        return self.verdicts, self.used, self.total, Cell(self.share, CellFormat.PERCENT, bar=True), *spared
 
 
 def replay_pairs(
@@ -93,21 +94,44 @@ def replay_race(
     return races
 
 
-def replay_tables(pairs: Sequence[Settled], races: Sequence[RaceResult]) -> list[Table]:
-    """Tabulate the pairs and the races, each averaged over its orders."""
+def replay_best(scores: ScoreTable, best: str, orders: int = 20) -> list[Settled]:
+    """Settle the best generator against each other one with which it shares enough prompts, in random orders of these."""
+    settled = []
+    for name in scores.generators:
+        if name != best and len(scores.differences(scores.column(best), scores.column(name))) >= FEWEST:
+            settled += replay_pairs(scores, [(best, name)], repeat=orders)
+    return settled
+
+
+def replay_tables(pairs: Sequence[Settled], races: Sequence[RaceResult], scores: ScoreTable) -> list[Table]:
+    """Tabulate the pairs and the races on these scores, each averaged over its orders."""
+    spared = () if scores.cost is None else ("spared",)
     tables = []
     if pairs:
+        cost = None if scores.cost is None else 2 * scores.cost  # a prompt is judged for both
+        rows = tuple((*average.generators, *average.cells(cost)) for average in replay_averages(pairs))
+        columns: tuple[str, ...] = ("a", "b", "verdict", "prompts used", "of", "share", *spared)
         share = float(np.mean([pair.used / pair.of for pair in pairs]))
         settled = sum(pair.verdict != OPEN for pair in pairs)
         note = f"on average {100 * share:.1f}% of the judgements; {settled:,} of {len(pairs):,} settled"
-        rows = tuple((*average.generators, *average.cells) for average in replay_averages(pairs))
-        columns: tuple[str, ...] = ("a", "b", "verdict", "prompts used", "of", "share")
-        tables.append(Table("Settling pairs", columns, rows, (note,)))
+        tables.append(
+            Table(
+                "When each pair was settled", columns, rows, (note,), axis=(0, 1), explanation=(_explanation(scores),)
+            )
+        )
     if races:
-        rows = tuple((", ".join(average.generators), *average.cells) for average in replay_averages(races))
-        columns = ("generators", "verdict", "judgements used", "of", "share")
-        tables.append(Table("Racing for the best", columns, rows))
+        rows = tuple((", ".join(average.generators), *average.cells(scores.cost)) for average in replay_averages(races))
+        columns = ("generators", "verdict", "judgements used", "of", "share", *spared)
+        tables.append(Table("Racing for the best", columns, rows, axis=(0, 1)))
     return tables
+
+
+def _explanation(scores: ScoreTable) -> str:
+    asymptotic = f" (asymptotic, as the scale has no ends: at {FEWEST} prompts at the earliest)"
+    return (
+        "`judge --settle` replayed on these scores, with the prompts in random order: stopped when an interval that holds at every "
+        f"moment leaves zero{asymptotic if scores.width is None else ''}. Open: the prompts did not settle it."
+    )
 
 
 def replay_averages(orders: Iterable[Settled | RaceResult]) -> list[ReplayAverage]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from titjudge.stats.bootstrap import Floats, Ints
 from titjudge.stats.equality import with_ties
-from titjudge.stats.significance import below_best_p
+from titjudge.stats.significance import ALPHA, below_best_p
 
 K = TypeVar("K", bound=Hashable)
 
@@ -48,7 +48,7 @@ def first_places(means: Floats) -> Ints:
     return firsts
 
 
-def tiers(means: Floats, level: float = 0.05) -> list[list[int]]:
+def tiers(means: Floats, level: float = ALPHA) -> list[list[int]]:
     """Group generators into tiers, best first: a tier ends before the first that is significantly worse than the tier's best.
 
     Exchanges within prompts, which allow for the best being chosen on the same prompts (`significance.below_best_p`).

@@ -26,8 +26,7 @@ from titjudge.stats.ppi.inference import (
     undefined,
     win_rate,
 )
-
-POWER = 0.8
+from titjudge.stats.significance import POWER
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,11 @@ from titjudge.core.formats import WIDE
 from titjudge.core.tables import Table, p_value, percent, plain
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, multiplicities, percentile_interval
 from titjudge.stats.intervals import share_intervals
+from titjudge.stats.significance import ALPHA
 
 BINS = 10
 CELLS = 100  # resolution of a step: hundredths of the prompt
 PERMUTATIONS = 999
-SIGNIFICANT = 0.05
 WORDS = 100  # width of the bins of prompt length
 
 
@@ -227,7 +227,7 @@ def _step(generator: str, claims: Sequence[ClaimOutcome], resamples: int) -> Ste
     drop, cut = _split(hits.sum(axis=0)[None], trials.sum(axis=0)[None])
     alike, _ = codes((claim.prompt_id, claim.kind) for claim in visible)
     p_value = _exchange(met, cell, alike, float(drop[0]))
-    if p_value >= SIGNIFICANT:
+    if p_value >= ALPHA:
         return Step(generator, None, None, None, None, None, p_value, "no step beyond chance")
     where = int(cut[0])
     before, after = met[cell < where].mean(), met[cell >= where].mean()

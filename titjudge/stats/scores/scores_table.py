@@ -165,6 +165,12 @@ class ScoreTable:
         """Width of the scale; None where an end is unknown."""
         return None if (spans := self.spans(declared=True)) is None else spans[1]
 
+    @property
+    def length(self) -> float:
+        """Length of the scale; where an end is unknown, from the lowest score to the highest."""
+        scored = self.means[np.isfinite(self.means)]
+        return self.width or float(scored.max()) - float(scored.min())
+
     def spans(self, *, declared: bool = False) -> Interval | None:
         """Return the bounds of a difference of two scores; None where unknown.
 

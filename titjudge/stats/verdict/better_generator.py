@@ -22,13 +22,13 @@ from titjudge.core.score_parts import contradicted, missing
 from titjudge.core.types import Score
 from titjudge.stats.equality import with_ties
 from titjudge.stats.generators.comparison_tables import FEWEST, Comparison, Scale, compared_with_best
-from titjudge.stats.generators.generator_differences import POWER, GeneratorDifference, generator_differences
-from titjudge.stats.generators.planning import SHORT, Pilot, plans
+from titjudge.stats.generators.generator_differences import GeneratorDifference, generator_differences
+from titjudge.stats.generators.planning import plan_like, usable_pilot
 from titjudge.stats.generators.slices import averages
 from titjudge.stats.scores.joined_runs import prompt_keys, run_labels
 from titjudge.stats.scores.part_scores import ELEMENT, PARTS
 from titjudge.stats.scores.scores_table import ScoreTable
-from titjudge.stats.significance import ALPHA
+from titjudge.stats.significance import ALPHA, POWER
 from titjudge.stats.verdict.judged_runs import JudgedRun, items_of, joined_table
 
 EXAMPLES = 3  # prompts won, and lost
@@ -80,7 +80,7 @@ def better_generator(
     better = decided.p is not None and decided.p < ALPHA and not reason
     return record.joined(
         decided,
-        BetterGenerator(better=better, reason=reason, needed=None if better or reason else _needed(pair, scale)),
+        BetterGenerator(better=better, reason=reason, needed=None if better or reason else _needed(pair)),
         BetterGenerator(weak=_weak_spot(alone, better), weakest=_weakest_part(pair) if scale.higher else None),
         BetterGenerator(others=_others(runs, metric, first, second)),
     )
@@ -153,22 +153,16 @@ def _difference(comparison: Comparison, first: str, second: str, alone: Generato
     )
 
 
-def _needed(pair: ScoreTable, scale: Scale) -> PromptsNeeded | None:
+def _needed(pair: ScoreTable) -> PromptsNeeded | None:
     """Plan how many prompts would show a difference of this size, or of 1% of the scale where it is smaller.
 
     None where these prompts are too few to plan from, or do not tell.
     """
-    try:
-        pilot = Pilot.from_scores(pair, *pair.generators)
-    except DataError:
+    pilot = usable_pilot(pair, *pair.generators)
+    if pilot is None:
         return None
-    seeds, samples = round(pilot.images), round(pilot.answers)
-    if pilot.prompts < SHORT or pilot.variance_with(seeds, samples) is None:
-        return None
-    scored = pair.means[np.isfinite(pair.means)]
-    low, high = scale.range or (float(scored.min()), float(scored.max()))
-    size = max(abs(float(pair.differences(0, 1).mean())), _LEAST * (high - low))
-    (plan,) = plans(pilot, size, POWER, seeds=[seeds], samples=[samples], cost=None)
+    size = max(abs(float(pair.differences(0, 1).mean())), _LEAST * pair.length)
+    plan = plan_like(pilot, size, POWER)
     return PromptsNeeded(difference=size, prompts=plan.prompts, range=plan.range)
 
 
