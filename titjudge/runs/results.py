@@ -23,6 +23,7 @@ from titjudge.engine.budget import Spending
 from titjudge.metrics import Metric, everywhere
 from titjudge.stats.intervals import WAY
 from titjudge.stats.people.agreement_tables import agreement_tables
+from titjudge.stats.people.undecided import Undecided, undecided
 from titjudge.stats.ranking.duels import duel_tables
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 from titjudge.suites.base import Suite
@@ -49,11 +50,12 @@ def summarize(
     images = [item for item in listed if isinstance(item, Item) or item.is_image]
     excluded = not_applicable(images, judged, metrics)
     agreed = _agreement(images, judged, pairs, suite, metrics, excluded, per_prompt)
+    undecided_pairs = undecided(pairs, judged)
     tables = [*agreement_tables(agreed), *_steadiness(judged), *duel_tables(items, judged)]
     tables += suite.aggregate(items, judged)
     cut, questions = _cut(judged), _question_counts(judged)
     warnings = [*agreed.warnings, *extra_warnings, *_cut_warnings(cut), *_question_warnings(questions)]
-    warnings += _undecided_warnings(pairs, judged)
+    warnings += _undecided_warnings(undecided_pairs)
     warnings += [
         f"{name} applies to no image: none has {' and '.join(metrics[name].needs)}"
         for name, ids in excluded.items()
@@ -124,13 +126,11 @@ def _cut_warnings(cut: Mapping[str, CutRecord]) -> list[str]:
     ]
 
 
-def _undecided_warnings(pairs: Sequence[Pair], scores: Sequence[Score]) -> list[str]:
-    from titjudge.stats.people.undecided import undecided
-
+def _undecided_warnings(undecided_pairs: Mapping[str, Undecided]) -> list[str]:
     return [
         f"{name}: {count.undecided:,} of {count.scored:,} pairs are not decided: what stayed open of their scores could reverse their "
         "order; they are counted by their scores"
-        for name, count in undecided(pairs, scores).items()
+        for name, count in undecided_pairs.items()
         if count.undecided
     ]
 

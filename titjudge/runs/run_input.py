@@ -111,7 +111,7 @@ class RunInput:
         """What the data and the items were understood to be, once they have been read; empty without images."""
         return "; ".join(filter(None, (self._suite.data_set, self._counts.line())))
 
-    def notes(
+    def data_notes(
         self, metrics: Iterable[Metric], pairs: Sequence[Pair] = (), kept: Collection[Pair] | None = None
     ) -> list[str]:
         """List notes on the data; `kept` are those of the human pairs whose images are among the items."""

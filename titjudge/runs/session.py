@@ -117,7 +117,7 @@ class Session:
                 result = await forecast(planner, prepared(self.items(), self.metrics), self.metrics, canaries)
                 notes = [
                     self.input.summary,
-                    *self.input.notes(self.metrics.values()),
+                    *self.input.data_notes(self.metrics.values()),
                     note,
                     *planner.roles.notes(),
                     self._live_jobs(),
@@ -153,7 +153,7 @@ class Session:
         # With --limit pairs of other images are left out on purpose.
         kept = pairs_among(pairs, folder.items(slim=True)) if self.config.limit else pairs
         manifest = folder.manifest()
-        notes = [*end.notes, *self.input.notes(self.metrics.values(), pairs, kept)]
+        notes = [*end.notes, *self.input.data_notes(self.metrics.values(), pairs, kept)]
         outcome = finish(
             folder, self.suite, kept, self.metrics,
             status=end.status, extra_warnings=[*notes, *changed_versions(manifest), *manifest.mixed],
