@@ -305,34 +305,46 @@ def _annotations(tasks: Iterable[Mapping[str, Any]], mode: str, file: Path) -> I
         if nameless > 1:
             raise DataError(f"task {number}: completed_by does not say who made its {nameless} annotations", file)
         for place, annotation in enumerate(annotations, 1):
-            result = annotation.get("result")
-            if annotation.get("was_cancelled") or annotation.get("skipped") or not result:
-                yield None
-                continue
-            where = f"task {number}, annotation {place}"
-            if not isinstance(result, list) or not all(isinstance(part, dict) for part in result):
-                raise DataError(f"{where}: its result is a list of objects", file)
-            data = task["data"]
             try:
-                text = form.answer(result, data)
+                yield _read_annotation(form, task["data"], annotation, place)
             except DataError as error:
-                raise DataError(f"{where}: {error.message}: complete or delete it in Label Studio", file) from error
-            person = annotation.get("completed_by")
-            if isinstance(person, dict):
-                person = person.get("email") or person.get("id")
-            question = form.question(data)
-            seconds = annotation.get("lead_time")
-            timed = isinstance(seconds, int | float) and 0 <= seconds < 1e6
-            yield _Annotation(
-                annotator=f"label-studio:{'unknown' if person is None else person}",
-                question=question,
-                data=data,
-                text=text,
-                note=next(_values(result, "note", "text"), ""),
-                duration_ms=round(seconds * 1000) if timed else None,
-                answered_at=_time(annotation.get("updated_at")) or _time(annotation.get("created_at")),
-                source=f"label-studio:{annotation.get('id') or '|'.join((question.prompt_id, *question.images, str(place)))}",
-            )
+                raise DataError(f"task {number}, annotation {place}: {error.message}", file) from error
+
+
+def _read_annotation(
+    form: _PairTasks | _ElementTasks, data: Mapping[str, Any], annotation: Mapping[str, Any], place: int
+) -> _Annotation | None:
+    """Read an annotation, the one at `place` of its task; None if it was skipped.
+
+    Raises:
+        DataError: It is malformed or incomplete.
+    """
+    result = annotation.get("result")
+    if annotation.get("was_cancelled") or annotation.get("skipped") or not result:
+        return None
+    if not isinstance(result, list) or not all(isinstance(part, dict) for part in result):
+        raise DataError("its result is a list of objects")
+    try:
+        text = form.answer(result, data)
+    except DataError as error:
+        raise DataError(f"{error.message}: complete or delete it in Label Studio") from error
+    person = annotation.get("completed_by")
+    if isinstance(person, dict):
+        person = person.get("email") or person.get("id")
+    question = form.question(data)
+    number = annotation.get("id") or "|".join((question.prompt_id, *question.images, str(place)))
+    seconds = annotation.get("lead_time")
+    is_time = isinstance(seconds, int | float) and 0 <= seconds < 1e6
+    return _Annotation(
+        annotator=f"label-studio:{'unknown' if person is None else person}",
+        question=question,
+        data=data,
+        text=text,
+        note=next(_values(result, "note", "text"), ""),
+        duration_ms=round(1000 * float(seconds or 0)) if is_time else None,
+        answered_at=_time(annotation.get("updated_at")) or _time(annotation.get("created_at")),
+        source=f"label-studio:{number}",
+    )
 
 
 def _values(result: Iterable[Mapping[str, Any]], name: str | None, *keys: str) -> Iterator[str]:

@@ -61,13 +61,8 @@ def sft_lines(run: Path, metric: str | None, form: str, template: str = "") -> t
             reply = replies.get(key)
             if reply is None or (template and reply["template"] != template):
                 continue
-            images = sum(isinstance(part, Mapping) for _, *parts in reply["messages"] for part in parts)
-            if images > 1 or (images and (item.image is None or containers.holder(item.image) is not None)):
-                what = f"its answer to {reply['template']} is about an image that is no file of its own"
-                left_out.append(f"{item.id}: {what}")
-                continue
-            if form != "trl" and (tag := _media_tag(reply)):
-                left_out.append(f"{item.id}: {tag} stands in a text, where {form} would look for a file of its own")
+            if problem := _problem(reply, item, form):
+                left_out.append(f"{item.id}: {problem}")
                 continue
             provenance = {
                 "metric": chosen,
@@ -83,6 +78,16 @@ def sft_lines(run: Path, metric: str | None, form: str, template: str = "") -> t
     if not lines:
         raise DataError(f"no answer behind a score of {chosen}{f' to {template}' if template else ''}", run)
     return lines, left_out
+
+
+def _problem(reply: Mapping[str, Any], item: Item, form: str) -> str:
+    """Say why an answer cannot be a conversation of the format `form`; empty where it can."""
+    images = sum(isinstance(part, Mapping) for _, *parts in reply["messages"] for part in parts)
+    if images > 1 or (images and (item.image is None or containers.holder(item.image) is not None)):
+        return f"its answer to {reply['template']} is about an image that is no file of its own"
+    if form != "trl" and (tag := _media_tag(reply)):
+        return f"{tag} stands in a text, where {form} would look for a file of its own"
+    return ""
 
 
 def _media_tag(reply: Mapping[str, Any]) -> str:
@@ -273,18 +278,45 @@ def split(
         ConfigError: the shares do not add up to 1, or there are fewer prompts than parts.
         DataError: a row has no prompt, or for `even_words` no text of one; names file and row.
     """
-    from scipy.cluster.hierarchy import DisjointSet
-
-    from titjudge.suites.longt2ibench.statistics import interval, words
+    from titjudge.suites.longt2ibench.statistics import interval
 
     if not same(sum(shares.values()), 1.0) or min(shares.values()) < 0:
         listing = ", ".join(f"{name} {share:g}" for name, share in shares.items())
         raise ConfigError(f"the shares are 0 or more and add up to 1, not {listing}")
-    rows: list[tuple[str, Json]] = []
+    rows, groups = _rows_by_prompt(table)
+    order = sorted(groups, key=lambda names: _random_key(seed, min(names)))
+    dealt = _parts(len(order), shares)
+    if even_words:
+        longest = _most_words(rows, table)
+        order.sort(key=lambda names: interval(max(longest.get(name, 0) for name in names)))
+        dealt = _in_turn(list(dealt))
+    part_of = {name: part for names, part in zip(order, dealt, strict=True) for name in names}
+    parts: dict[str, list[Json]] = {part: [] for part in shares}
+    for _, name, record in rows:
+        parts[part_of[name]].append(record)
+    if is_json_list(table):
+        write_llama_factory({out / f"{part}.json": records for part, records in parts.items()})
+    else:
+        for part, records in parts.items():
+            write_jsonl(out / f"{part}.jsonl", records)
+    return {part: len(records) for part, records in parts.items()}
+
+
+def _rows_by_prompt(table: Path) -> tuple[list[tuple[int, str, Json]], list[set[str]]]:
+    """Read the rows of a table, and group the names of their prompts.
+
+    Returns:
+        Number, a name of the prompt, and content of each row; and the names that stand for one prompt, in sets: its id, its
+        text, and that of the pair of its versions.
+
+    Raises:
+        DataError: A row has no prompt, or there are no rows; names file and row.
+    """
+    from scipy.cluster.hierarchy import DisjointSet
+
+    rows: list[tuple[int, str, Json]] = []
     groups: Any = DisjointSet()
-    longest: dict[str, int] = {}
-    json_list = is_json_list(table)
-    for number, record in _json_list(table) if json_list else read_table(table):
+    for number, record in _json_list(table) if is_json_list(table) else read_table(table):
         names = [f"{key} {record[key]}" for key in ("prompt_id", "pair", "prompt") if record.get(key) not in (None, "")]
         if not names:
             keys = ", ".join(map(str, record)) or "none"
@@ -292,28 +324,26 @@ def split(
         for name in names:
             groups.add(name)
             groups.merge(names[0], name)
-        if even_words:
-            if not isinstance(record.get("prompt"), str):
-                raise DataError("no prompt, whose words could be counted", table, number)
-            longest[names[0]] = max(words(record["prompt"]), longest.get(names[0], 0))
-        rows.append((names[0], record))
+        rows.append((number, names[0], record))
     if not rows:
         raise DataError("no rows", table)
-    order = sorted(groups.subsets(), key=lambda names: _random_key(seed, min(names)))
-    dealt = _parts(len(order), shares)
-    if even_words:
-        order.sort(key=lambda names: interval(max(longest.get(name, 0) for name in names)))
-        dealt = _in_turn(list(dealt))
-    part_of = {name: part for names, part in zip(order, dealt, strict=True) for name in names}
-    parts: dict[str, list[Json]] = {part: [] for part in shares}
-    for name, record in rows:
-        parts[part_of[name]].append(record)
-    if json_list:
-        write_llama_factory({out / f"{part}.json": records for part, records in parts.items()})
-    else:
-        for part, records in parts.items():
-            write_jsonl(out / f"{part}.jsonl", records)
-    return {part: len(records) for part, records in parts.items()}
+    return rows, groups.subsets()
+
+
+def _most_words(rows: Sequence[tuple[int, str, Json]], table: Path) -> dict[str, int]:
+    """Count the words of the longest prompt with each name.
+
+    Raises:
+        DataError: A row has no text of a prompt; names file and row.
+    """
+    from titjudge.suites.longt2ibench.statistics import words
+
+    longest: dict[str, int] = {}
+    for number, name, record in rows:
+        if not isinstance(record.get("prompt"), str):
+            raise DataError("no prompt, whose words could be counted", table, number)
+        longest[name] = max(words(record["prompt"]), longest.get(name, 0))
+    return longest
 
 
 def write_llama_factory(files: Mapping[Path, Sequence[Json]]) -> None:

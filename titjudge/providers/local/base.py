@@ -75,9 +75,6 @@ class LocalProvider(LocalModel[M, Request, Reply], Provider):
         ConfigError: There is no model name.
     """
 
-    omitted: ClassVar[frozenset[str]]
-    """Parameters that the library does not take."""
-
     def __init__(self, settings: ProviderSettings, *, max_batch: int) -> None:
         if not settings.model:
             raise ConfigError(f"name the model: {self.name}/MODEL, a name on the hub or a folder")
@@ -133,6 +130,9 @@ class LocalProvider(LocalModel[M, Request, Reply], Provider):
 
 class LocalChatModel(LocalProvider[M]):
     """A language model of this machine, whichever library generates."""
+
+    omitted: ClassVar[frozenset[str]]
+    """Parameters that the library does not take."""
 
     @cached_property
     def _reads_images(self) -> bool:
