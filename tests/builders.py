@@ -33,6 +33,25 @@ def described_images(folder: Path, count: int, text: str = "thing {number}") -> 
     return folder
 
 
+def compared_images(folder: Path, images: int = 6, prompts: int = 2, preferences: str = "a") -> Path:
+    """A data folder of pictures by three generators, each of another colour, with prompts and pairs.
+
+    Each image but the first of its prompt is compared with the one before; `preferences` are what people said, in turn.
+    """
+    listed, pairs = [], []
+    for number in range(images):
+        name, prompt_id = f"{number}.png", f"p{number % prompts}"
+        png(folder / name, (number * 7 % 256, number // 256, 90), 32)
+        listed.append({"image": name, "prompt_id": prompt_id, "generator": f"g{number // prompts % 3}"})
+        if number >= prompts:
+            pair = {"prompt_id": prompt_id, "image_a": name, "image_b": f"{number - prompts}.png"}
+            pairs.append({**pair, "preference": preferences[number % len(preferences)]})
+    texts = [{"prompt_id": f"p{p}", "prompt": f"A scene with number {p} and a red cube."} for p in range(prompts)]
+    for file, records in (("images", listed), ("pairs", pairs), ("prompts", texts)):
+        write_lines(folder / f"{file}.jsonl", *records)
+    return folder
+
+
 def write_lines(path: Path, *records: Any) -> Path:
     """A file with one JSON record on each line; its folder is made."""
     path.parent.mkdir(parents=True, exist_ok=True)

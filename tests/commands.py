@@ -18,6 +18,7 @@ from pathlib import Path
 from unittest import mock
 
 from titjudge.cli import main
+from titjudge.testing import Server
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -54,6 +55,17 @@ def cli(folder: Path, *arguments: str, code: int = 0, **variables: str) -> str:
             ended = end.code if isinstance(end.code, int) else int(end.code is not None)
     assert ended == code, f"exit {ended}\n{out.getvalue()}\n{err.getvalue()}"
     return out.getvalue() + err.getvalue()
+
+
+def hosted(server: Server) -> dict[str, str]:
+    """The variables that send the requests to OpenAI to a loopback server."""
+    return {"OPENAI_API_KEY": "sk-test-0123456789", "OPENAI_BASE_URL": server.openai}
+
+
+def judge(folder: Path, server: Server, *arguments: str, code: int = 0, report: bool = False) -> str:
+    """What `titjudge judge` prints of the images in `folder/data`, judged by OpenAI's models at a loopback server."""
+    flags = arguments if report else (*arguments, "--no-report")
+    return cli(folder, "judge", "--data", "data", "--provider", "openai", *flags, code=code, **hosted(server))
 
 
 def start(folder: Path, *arguments: str, script: str = "", **variables: str) -> subprocess.Popen[str]:

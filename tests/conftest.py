@@ -18,16 +18,17 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from filelock import FileLock
 from hypothesis import settings
 
 if TYPE_CHECKING:
-    from titjudge.testing import Server
+    from titjudge.testing import Seen, Server
 
 os.environ.update(
     TITJUDGE_TODAY="2026-11-20",  # models retire and prices change: not while tests run
@@ -138,6 +139,37 @@ def server() -> Iterator[Server]:
 
     with Server() as running:
         yield running
+
+
+@pytest.fixture
+def serve_openai(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Server]]:
+    """`serve_openai(answer)` starts a loopback server that the environment names as OpenAI's, with a key for it."""
+    from titjudge.testing import Server
+
+    with contextlib.ExitStack() as running:
+
+        def start(answer: Callable[[Seen], Any]) -> Server:
+            server = running.enter_context(Server(answer))
+            monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
+            monkeypatch.setenv("OPENAI_BASE_URL", server.openai)
+            return server
+
+        yield start
+
+
+@pytest.fixture
+def keys_of_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key for each vendor, which none of them knows."""
+    for name in ("OPENAI", "GEMINI", "ANTHROPIC", "AZURE_OPENAI"):
+        monkeypatch.setenv(f"{name}_API_KEY", "key-of-nobody")
+
+
+@pytest.fixture
+def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No waiting between attempts."""
+    from titjudge.engine import retry
+
+    monkeypatch.setattr(retry, "Policy", partial(retry.Policy, base=0.001))
 
 
 @pytest.fixture

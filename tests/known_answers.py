@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from answers import verdict
 from builders import read_lines, write_lines
 from PIL import Image
 
@@ -68,4 +68,4 @@ def answer(seen: Seen) -> str:
     """A judge of descriptions, alone and in pairs, and one who describes."""
     if seen.images:
         return f"A table with fruit, {seen.digest.hex()[:8]}."
-    return json.dumps({"missing": [], "contradicted": [], "reason": "because", "score": 70, "better": "first"})
+    return verdict(70, better="first")

@@ -14,10 +14,11 @@ from typing import Any
 
 import uvicorn
 
+from titjudge import Judge
 from titjudge.apps.rewards.rewards import Rewards
 from titjudge.apps.rewards.server import build_app
 from titjudge.core.config import load_config
-from titjudge.testing import Scripted, Seen
+from titjudge.testing import Scripted, Seen, Server
 from titjudge.web.http_guard import listen
 
 TOKEN = "a-token-for-tests"
@@ -54,6 +55,17 @@ def rating(seen: Seen) -> Scripted | str:
     if "refuse" in prompt[1]:
         return Scripted.fault("refusal")
     return f'{{"reason": "because", "score": {score_of(seen.images[0], prompt[1])}}}'
+
+
+@contextlib.contextmanager
+def rating_judge(folder: Path) -> Iterator[Judge]:
+    """A judge that asks a model which answers by `rating`, with a cache in `folder`; needs an OPENAI_API_KEY."""
+    prices = {"gpt-4o": {"input": 2.5, "output": 10}}
+    with (
+        Server(rating) as server,
+        Judge("lmm-score", captioner="openai/gpt-4o", base_url=server.openai, cache=folder, prices=prices) as judge,
+    ):
+        yield judge
 
 
 def score_of(image: str, prompt: str) -> float:

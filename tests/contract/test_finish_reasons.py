@@ -29,7 +29,10 @@ from titjudge.runs.session import Session
 from titjudge.testing import Scripted, Seen, Server
 from titjudge.testing.provider_spec import on_a_loop
 
-pytestmark = pytest.mark.slow  # many in all, each of them short
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.usefixtures("quick_retries", "keys_of_nobody"),
+]  # many in all, each of them short
 HALF = "The image shows a red cube standing on the"
 ABSENT = object()
 
@@ -68,13 +71,6 @@ BROKEN = {"abort", "error", "insufficient_system_resource", "network_error", "OT
 UNKNOWN = {None, "a vendor's own", "load", "pause_turn", 7}
 FILTERED = {"content_filter", "refusal", "sensitive", "SAFETY"}
 GOOGLE_ONLY_WHOLE = WHOLE - {ABSENT, ""}
-
-
-@pytest.fixture(autouse=True)
-def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "Policy", partial(retry.Policy, base=0.001))
-    for name in ("OPENAI", "GEMINI", "ANTHROPIC"):
-        monkeypatch.setenv(f"{name}_API_KEY", "key-of-nobody")
 
 
 def answered(wire: str, finish: Any, text: str = HALF) -> Reply | Failure:

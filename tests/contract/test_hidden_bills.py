@@ -15,7 +15,6 @@ from builders import described_images
 
 from titjudge.core.config import load_config
 from titjudge.core.types import Usage
-from titjudge.engine import retry
 from titjudge.providers.batch import provider as batch
 from titjudge.providers.hosted.usage import MOST_TOKENS, believed, billed_cost, gemini_usage, openai_usage
 from titjudge.runs.folder.run_folder import RunFolder
@@ -24,6 +23,7 @@ from titjudge.testing import Scripted, Seen, Server
 from titjudge.testing.wires import embeddings
 
 pytestmark = [
+    pytest.mark.usefixtures("quick_retries", "keys_of_nobody"),
     pytest.mark.slow,  # many in all, each of them short
     pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning"),
 ]
@@ -76,13 +76,6 @@ CASES = {
     "the text of no number": Case(0.0042, {**FEW, "cost": "NaN"}, None, (("x-litellm-response-cost", "inf"),), False),
 }
 MODELS = ["openai/judge-1", "gemini/gemini-2.5-pro", "litellm/openai/judge-1"]
-
-
-@pytest.fixture(autouse=True)
-def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "Policy", partial(retry.Policy, base=0.001))
-    for name in ("OPENAI", "GEMINI"):
-        monkeypatch.setenv(f"{name}_API_KEY", "key-of-nobody")
 
 
 @pytest.fixture

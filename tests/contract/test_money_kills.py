@@ -17,6 +17,7 @@ from typing import Any
 
 import commands
 import pytest
+from answers import verdict
 from known_answers import first_prompt
 from PIL import Image
 
@@ -28,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ITEMS = 24
 KEY = "sk-test-0123456789"
 PRICE = (100 * 2.5 + 20 * 10) / 1e6  # USD: 100 tokens in, 20 out
-GOOD = json.dumps({"missing": [], "contradicted": [], "reason": "because", "score": 7})
+GOOD = verdict(7)
 
 
 class Bank:

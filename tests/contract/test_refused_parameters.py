@@ -24,6 +24,8 @@ from titjudge.engine.roles import Roles
 from titjudge.providers.hosted.refused_parameters import refused_parameter
 from titjudge.testing import Scripted, Seen, Server
 
+pytestmark = pytest.mark.usefixtures("keys_of_nobody")
+
 TEMPERATURE = (
     "Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) value is supported."
 )
@@ -32,12 +34,6 @@ MAX_TOKENS = (
 )
 EXTRA = "[{'type': 'extra_forbidden', 'loc': ('body', 'seed'), 'msg': 'Extra inputs are not permitted', 'input': 0}]"
 UNKNOWN = "Invalid JSON payload received. Unknown name \"seed\" at 'generation_config': Cannot find field."
-
-
-@pytest.fixture(autouse=True)
-def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI", "GEMINI", "ANTHROPIC"):
-        monkeypatch.setenv(f"{name}_API_KEY", "key-of-nobody")
 
 
 def refusing(**messages: str) -> Callable[[Seen], Scripted | str | None]:

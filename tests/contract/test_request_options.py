@@ -23,13 +23,9 @@ from titjudge.providers.batch.provider import batch_service_for
 from titjudge.runs.folder.identity import identity
 from titjudge.testing import Server
 
+pytestmark = pytest.mark.usefixtures("keys_of_nobody")
+
 ADDRESS = {"openai": "/v1", "litellm": "", "gemini": ""}
-
-
-@pytest.fixture(autouse=True)
-def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI", "GEMINI", "ANTHROPIC"):
-        monkeypatch.setenv(f"{name}_API_KEY", "key-of-nobody")
 
 
 def body_of(server: Server, model: str, protocol: str = "strict", **role: Any) -> tuple[dict[str, Any], str]:

@@ -32,14 +32,10 @@ from titjudge.providers.hosted.openai import OpenAI
 from titjudge.testing import Scripted, Seen, Server
 from titjudge.testing.provider_spec import PICTURE, SampleVerdict
 
+pytestmark = pytest.mark.usefixtures("keys_of_nobody")
+
 VERTEX = {"vertexai": True, "project": "my-project", "location": "here"}
 TOKEN = "token-of-entra-or-google-1234567890"
-
-
-@pytest.fixture(autouse=True)
-def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI", "GEMINI", "AZURE_OPENAI"):
-        monkeypatch.setenv(f"{name}_API_KEY", "key-of-nobody")
 
 
 def asked(provider: Any, *requests: Request) -> list[Reply]:

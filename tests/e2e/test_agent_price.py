@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import read_lines
 
 from titjudge.core.config import load_config
 from titjudge.runs.session import Session
@@ -23,7 +24,7 @@ class Recording:
 
     def __init__(self, example: Path) -> None:
         def lines(name: str) -> list[dict[str, Any]]:
-            return [json.loads(line) for line in (example / name).read_text(encoding="utf-8").splitlines()]
+            return read_lines(example / name)
 
         digest = {each["image"]: hashlib.sha256((example / each["image"]).read_bytes()).hexdigest() for each in lines("descriptions.jsonl")}  # fmt: skip
         self.descriptions = {digest[each["image"]]: each["description"] for each in lines("descriptions.jsonl")}
@@ -97,7 +98,7 @@ def billed(metric: str, example: Path, tmp_path: Path, tools: bool) -> tuple[Rec
                  "out": tmp_path / metric, "cache": tmp_path / f"cache-{metric}", "report": False}  # fmt: skip
         outcome = Session(load_config(None, given)).run()
     assert outcome.status == "complete", outcome.failures[:3]
-    return recording, [json.loads(line) for line in (outcome.folder / "scores.jsonl").read_text().splitlines()]
+    return recording, read_lines(outcome.folder / "scores.jsonl")
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import write_lines
 from commands import cli
 
 
@@ -92,8 +93,8 @@ def write_run(run: Path, items: list[Any], scores: list[Any]) -> None:
 
     run.mkdir()
     (run / "manifest.json").write_text("{}")
-    (run / "items.jsonl").write_text("".join(json.dumps(item_record(each)) + "\n" for each in items))
-    (run / "scores.jsonl").write_text("".join(json.dumps(score_record(each)) + "\n" for each in scores))
+    write_lines(run / "items.jsonl", *(item_record(each) for each in items))
+    write_lines(run / "scores.jsonl", *(score_record(each) for each in scores))
 
 
 def test_a_run_of_longt2ibench_becomes_the_official_files(tmp_path: Path) -> None:
@@ -136,7 +137,7 @@ def test_a_run_of_qwen_image_bench_becomes_the_official_files(tmp_path: Path) ->
         scores.append(Score(f"g/{name}", "checklist", value, parts=parts, generator="g", prompt_id=name))
     write_run(tmp_path / "run", items, scores)
     metadata = tmp_path / "m.jsonl"
-    metadata.write_text("".join(json.dumps({"ID": n, "dims_en": "Quality / Detail / Noise"}) + "\n" for n in answers))
+    write_lines(metadata, *({"ID": n, "dims_en": "Quality / Detail / Noise"} for n in answers))
     official = ("--official-files", "out", "--xlsx", "scores_result.xlsx")
     cli(tmp_path, "aggregate", "qwen-image-bench", "--run", "run", *official, "--json", "run.json")
     files = ["g_bench_scores.json", "g_bench_scores.xlsx", "g_judged.jsonl", "scores_detail.json", "scores_result.xlsx"]

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import tiny_models
 from batch_server import BatchServer
+from builders import read_lines, write_lines
 from learned_prompts import learned_prompt
 
 from titjudge.core.config import RoleConfig, RunConfig, load_config
@@ -45,7 +46,7 @@ def data(tmp_path: Path) -> Path:
     for n in range(3):
         tiny_models.picture(80 + 40 * n, 60, n).save(folder / f"{n}.png")
     lines = [{"image": f"{n}.png", "prompt": f"{n} red dogs {{}} on grass"} for n in range(3)]
-    (folder / "m.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_lines(folder / "m.jsonl", *lines)
     return folder / "m.jsonl"
 
 
@@ -273,7 +274,7 @@ def test_a_dry_run_prices_one_token(data: Path, tmp_path: Path, server: Server) 
 def test_answers_go_through_batch_files_and_recordings(data: Path, tmp_path: Path, server: Server) -> None:
     settings = {"metrics": ["soft"], "captioner": "openai/gpt-4o", "base_url": server.openai}
     done = export(Session(config(data, tmp_path / "run", **settings)), tmp_path / "ask.jsonl")
-    lines = [json.loads(line) for line in (tmp_path / "ask.jsonl").read_text().splitlines()]
+    lines = read_lines(tmp_path / "ask.jsonl")
     assert done.requests == 3
     assert {(line["body"]["logprobs"], line["body"]["top_logprobs"]) for line in lines} == {(True, 20)}
     from titjudge.testing.wires import openai_answer, read
@@ -283,7 +284,7 @@ def test_answers_go_through_batch_files_and_recordings(data: Path, tmp_path: Pat
         seen = read("POST", "/v1/chat/completions", {}, json.dumps(line["body"]).encode())
         body = openai_answer(seen, "Yes", Scripted("Yes", "length", tops=TOPS), server)
         answered.append({"custom_id": line["custom_id"], "response": {"status_code": 200, "body": body}})
-    (tmp_path / "said.jsonl").write_text("".join(json.dumps(line) + "\n" for line in answered))
+    write_lines(tmp_path / "said.jsonl", *answered)
     session = Session(config(data, tmp_path / "run", **settings))
     assert import_answers(session, tmp_path / "said.jsonl").imported == 3
     assert [score.value for score in judged(data, tmp_path / "run", **settings)] == [pytest.approx(0.7)] * 3

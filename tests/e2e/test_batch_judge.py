@@ -17,6 +17,7 @@ from typing import Any
 import batch_server
 import commands
 import pytest
+from answers import verdict
 from batch_server import BatchServer, Plan
 from builders import described_images
 
@@ -36,7 +37,7 @@ from titjudge.suites.folder import Folder
 from titjudge.testing import Scripted, Seen
 
 WIRED = any(option.name == "batch" for option in judge.params)
-VERDICT = json.dumps({"missing": [], "contradicted": [], "reason": "because", "score": 61})
+VERDICT = verdict(61)
 
 pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
 cli_only = pytest.mark.skipif(not WIRED, reason="judge has no --batch yet")

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from answers import verdict
+from builders import read_lines
 from PIL import Image
 
 from titjudge.cli.batch import batch
@@ -17,7 +19,7 @@ from titjudge.runs.offline.export import export
 from titjudge.runs.offline.files import ImportedAnswers
 from titjudge.runs.session import Session
 
-VERDICT = json.dumps({"missing": [], "contradicted": [], "reason": "because", "score": 70})
+VERDICT = verdict(70)
 
 
 @pytest.fixture
@@ -92,7 +94,7 @@ def test_out_and_in_again_until_all_is_judged_without_a_network(data: Path, mode
     assert outcome.status == "complete"
     assert outcome.results.metrics["tit-llm"].coverage == 1
     assert outcome.results.spent == 0
-    replies = [json.loads(line) for line in (outcome.folder / "replies.jsonl").read_text().splitlines()]
+    replies = read_lines(outcome.folder / "replies.jsonl")
     assert all("imported" in reply["flags"] for reply in replies)
     assert {reply["endpoint"] for reply in replies} == {"file answers.jsonl"}
 

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from answers import verdict
+from builders import read_lines
 from PIL import Image
 
 from titjudge.cli.batch import batch
@@ -27,7 +29,7 @@ from titjudge.runs.offline.export import export
 from titjudge.runs.offline.recording import Kept, record
 from titjudge.runs.session import Session
 
-VERDICT = json.dumps({"missing": [], "contradicted": [], "reason": "because", "score": 70})
+VERDICT = verdict(70)
 WHO = "a person"
 
 
@@ -70,7 +72,7 @@ def all_answered(data: Path) -> None:
 
 
 def kept(data: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (data / "answers.jsonl").read_text().splitlines()]
+    return read_lines(data / "answers.jsonl")
 
 
 def test_questions_for_people_are_plain_and_answers_lead_to_the_next(data: Path) -> None:

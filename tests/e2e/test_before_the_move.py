@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 import pytest
+from builders import read_lines
 
 from titjudge.core.config import load_config
 from titjudge.core.types import Reply, Request, Usage
@@ -70,14 +71,14 @@ def relocated(folder: Path) -> Path:
     for image in (folder / "data").glob("*.png"):
         os.utime(image, (1_700_000_000, 1_700_000_000))
     for run in (folder / name for name in RUNS):
-        before = [json.loads(line) for line in (run / "items.jsonl").read_text().splitlines()]
+        before = read_lines(run / "items.jsonl")
         for file in (run / "items.jsonl", run / "manifest.json", run / ".identity.json"):
             file.write_text(file.read_text().replace(MADE_AT, str(folder)))
         manifest = json.loads((run / "manifest.json").read_text())
         (run / "manifest.json").write_text(json.dumps(resealed(manifest)))
-        now = marks([json.loads(line) for line in (run / "items.jsonl").read_text().splitlines()])
+        now = marks(read_lines(run / "items.jsonl"))
         moved = {old: now[name] for name, old in marks(before).items()}
-        scores = [json.loads(line) for line in (run / "scores.jsonl").read_text().splitlines()]
+        scores = read_lines(run / "scores.jsonl")
         lines = [json.dumps(resealed(score | {"of": moved[score["of"]]})) for score in scores]
         (run / "scores.jsonl").write_text("".join(line + "\n" for line in lines))
     return folder

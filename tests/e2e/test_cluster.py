@@ -23,10 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from answers import good
+from builders import write_lines
 from PIL import Image
 
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.testing import Seen, Server
+from titjudge.testing import Server
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGES = 40
@@ -49,15 +51,9 @@ def data_folder(folder: Path) -> Path:
         Image.new("RGB", (16, 16), (i, 30, 90)).save(data / f"{i}.png")
         items.append({"image": f"{i}.png", "prompt_id": f"p{i % 4}", "generator": f"g{i % 3}"})
     prompts = [{"prompt_id": f"p{p}", "prompt": f"Scene {p}."} for p in range(4)]
-    (data / "prompts.jsonl").write_text("".join(json.dumps(prompt) + "\n" for prompt in prompts))
-    (data / "images.jsonl").write_text("".join(json.dumps(item) + "\n" for item in items))
+    write_lines(data / "prompts.jsonl", *prompts)
+    write_lines(data / "images.jsonl", *items)
     return data
-
-
-def good(seen: Seen) -> str:
-    if seen.images:
-        return f"A description of {seen.images[0]}."
-    return json.dumps({"missing": [], "contradicted": [], "reason": "because", "score": seen.digest[0] / 4})
 
 
 @pytest.mark.slow(first=True)

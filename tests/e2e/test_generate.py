@@ -9,10 +9,9 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from builders import write_lines
+from builders import read_lines, write_lines
 from commands import cli, start
 from PIL import Image
 from suite_data import corebench, dpg, geneval2, longtext, not_geneval, oneig, qwen, tiif, unigenbench, wise
@@ -46,10 +45,6 @@ def command(tmp_path: Path) -> str:
     program = tmp_path / "paint.py"
     program.write_text(PROGRAM)
     return shlex.join([sys.executable, "-S", "-E", str(program), "--prompt={prompt}", "{out}", "{seed}"])
-
-
-def objects(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def folder(data: Path) -> tuple[str, ...]:
@@ -124,7 +119,7 @@ def test_what_is_exported_and_made_is_found(
     )
     plan = json.loads((tmp_path / "plan.json").read_text())
     assert (plan["items"], plan["bad_items"]) == (2 * wanted, 0), plan
-    made = objects(data / "metadata.jsonl")
+    made = read_lines(data / "metadata.jsonl")
     assert len({line["file_name"] for line in made}) == len(made) == 2 * wanted
     assert {line["seed"] for line in made} == {5 + k for k in range(samples)}
     next(iter(data.rglob("*.png"))).unlink()
@@ -144,7 +139,7 @@ def test_every_suite_is_among_them_or_has_its_own_images() -> None:
 def test_one_length_only(tmp_path: Path, command: str) -> None:
     flags = (*tiif(tmp_path), "--data", str(tmp_path))
     cli(tmp_path, "prompts", "export", *flags, "--length", "short", "-o", "todo.jsonl")
-    assert {line["prompt"] for line in objects(tmp_path / "todo.jsonl")} == {"a text", "a style"}
+    assert {line["prompt"] for line in read_lines(tmp_path / "todo.jsonl")} == {"a text", "a style"}
     cli(tmp_path, "generate", "todo.jsonl", "--command", command, "--out", ".", "--generator", "g")
     assert "complete" in cli(tmp_path, "coverage", *flags, "--length", "short")
     said = cli(tmp_path, "coverage", *flags, code=1)
@@ -162,7 +157,7 @@ def test_a_prompt_is_a_word_and_never_code(tmp_path: Path, command: str) -> None
     write_lines(tmp_path / "todo.jsonl", {"prompt": nasty, "image": "{generator}/a.png"})
     cli(tmp_path, "generate", "todo.jsonl", "--command", command, "--out", "out", "--generator", "g")
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("hacked")] == []
-    (line,) = objects(tmp_path / "out" / "metadata.jsonl")
+    (line,) = read_lines(tmp_path / "out" / "metadata.jsonl")
     assert (line["file_name"], line["prompt"]) == ("g/a.png", nasty)
     raw = (tmp_path / "out" / "g" / "a.png").read_bytes()
     assert len(raw) < 100
@@ -253,7 +248,7 @@ def test_shares_make_all_between_them(tmp_path: Path, command: str) -> None:
     write_lines(tmp_path / "todo.jsonl", *({"prompt": "a cat", "image": f"{k}.png"} for k in range(5)))
     for share in ("1/2", "2/2"):
         cli(tmp_path, "generate", "todo.jsonl", "--command", command, "--out", "out", "--shard", share)
-    assert len(objects(tmp_path / "out" / "metadata.jsonl")) == 5
+    assert len(read_lines(tmp_path / "out" / "metadata.jsonl")) == 5
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -280,7 +275,7 @@ def test_a_prompt_that_would_be_an_option_of_the_program_is_refused(tmp_path: Pa
     lines = [
         {"prompt": prompt, "image": f"{number}.png"} for number, prompt in enumerate(("--file=/elsewhere", "a cup"))
     ]
-    (tmp_path / "todo.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_lines(tmp_path / "todo.jsonl", *lines)
     (tmp_path / "make.py").write_text(
         "import sys; from PIL import Image\nImage.new('RGB', (8, 8)).save(sys.argv[2].removeprefix('--out='))\n"
     )
@@ -305,7 +300,7 @@ def test_the_source_of_an_edit_goes_from_a_list_of_prompts_through_generate_to_t
     assert "2 images made" in cli(
         tmp_path, "generate", "todo.jsonl", "--out", "data/made", "--command", shlex.join(words)
     )
-    for line in objects(data / "made" / "metadata.jsonl"):
+    for line in read_lines(data / "made" / "metadata.jsonl"):
         made, source = data / "made" / line["file_name"], Path(line["source_image"])
         assert made.read_bytes() == source.read_bytes()
         assert source.name == f"{line['prompt_id']}.png"

@@ -7,6 +7,7 @@ from pathlib import Path
 from string import ascii_lowercase
 
 import pytest
+from builders import read_lines, write_lines
 from commands import cli
 from PIL import Image
 
@@ -48,7 +49,7 @@ def tiny(tmp_path: Path) -> Path:
 def test_a_seed_is_an_image(tiny: Path, tmp_path: Path) -> None:
     seeds = (3, 4, 3)
     wanted = [{"prompt": "a cat", "image": f"{{generator}}/{k}.png", "seed": seed} for k, seed in enumerate(seeds)]
-    (tmp_path / "todo.jsonl").write_text("".join(json.dumps(line) + "\n" for line in wanted))
+    write_lines(tmp_path / "todo.jsonl", *wanted)
     model = ("generate", "todo.jsonl", "--model", f"diffusers/{tiny}", "--out", "out")
     options = [part for option in ("num_inference_steps=1", "height=16", "width=24") for part in ("--option", option)]
     assert "3 images made" in cli(tmp_path, *model, *options)
@@ -56,7 +57,7 @@ def test_a_seed_is_an_image(tiny: Path, tmp_path: Path) -> None:
     assert images[0] == images[2] != images[1]
     with Image.open(tmp_path / "out" / "tiny" / "0.png") as image:
         assert image.size == (24, 16)
-    lines = [json.loads(line) for line in (tmp_path / "out" / "metadata.jsonl").read_text().splitlines()]
+    lines = read_lines(tmp_path / "out" / "metadata.jsonl")
     assert lines[0]["made_with"]["options"] == {"num_inference_steps": 1, "height": 16, "width": 24}
     assert lines[0]["generator"] == "tiny"
     assert "does not take it. Did you mean" in cli(tmp_path, *model, "--option", "num_inference_step=1", code=2)

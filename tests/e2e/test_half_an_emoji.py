@@ -19,13 +19,15 @@ from serving import serving
 
 from titjudge.core.config import load_config
 from titjudge.core.serialization import checksum, json_bytes, without_surrogates
-from titjudge.engine import retry
 from titjudge.providers.batch import provider
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.session import Outcome, Session
 from titjudge.testing import Scripted, Seen, Server
 
-pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning"),
+    pytest.mark.usefixtures("quick_retries", "keys_of_nobody"),
+]
 HALF = "half \ud83d"
 VERDICT = json.dumps({"reason": "r", "score": 50})
 HALF_VERDICT = json.dumps({"reason": HALF, "score": 50})  # the escape is inside the JSON text
@@ -90,13 +92,6 @@ WIRES: dict[str, dict[str, Any]] = {
 LIVE = [(model, field, 200) for model, fields in WIRES.items() for field in fields]
 LIVE += [(model, field, 400) for model in WIRES for field in ERRORS]
 BATCH = [(model, field) for model in ("openai/gpt-4o", "gemini/gemini-2.5-pro") for field in WIRES[model]]
-
-
-@pytest.fixture(autouse=True)
-def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "Policy", partial(retry.Policy, base=0.001))
-    for name in ("OPENAI", "GEMINI"):
-        monkeypatch.setenv(f"{name}_API_KEY", "key-of-nobody")
 
 
 @pytest.fixture

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from answers import good
+from builders import compared_images
 from commands import cli
-from PIL import Image
 
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, DataError, UserError
@@ -25,37 +26,10 @@ from titjudge.testing import Scripted, Seen, Server
 IMAGES, PROMPTS = 11, 4
 
 
-def data_folder(folder: Path) -> Path:
-    data = folder / "data"
-    data.mkdir()
-    items, pairs = [], []
-    for i in range(IMAGES):
-        Image.new("RGB", (16, 16), (i * 7 % 256, 30, 90)).save(data / f"{i}.png")
-        items.append({"image": f"{i}.png", "prompt_id": f"p{i % PROMPTS}", "generator": f"g{i // PROMPTS % 3}"})
-        if i >= PROMPTS:
-            pair = {"prompt_id": f"p{i % PROMPTS}", "image_a": f"{i}.png", "image_b": f"{i - PROMPTS}.png"}
-            pairs.append({**pair, "preference": "ab"[i % 2]})
-    prompts = [{"prompt_id": f"p{p}", "prompt": f"Scene {p} with a red cube."} for p in range(PROMPTS)]
-    for name, rows in (("images", items), ("pairs", pairs), ("prompts", prompts)):
-        (data / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return data
-
-
-def verdict(score: float) -> str:
-    return json.dumps({"missing": [], "contradicted": [], "reason": "because", "score": score})
-
-
-def good(seen: Seen) -> str:
-    return f"A description of {seen.images[0]}." if seen.images else verdict(10 + seen.digest[0] / 4)
-
-
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Server]:
-    data_folder(tmp_path)
-    with Server(good) as running:
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
-        monkeypatch.setenv("OPENAI_BASE_URL", running.openai)
-        yield running
+def server(serve_openai: Callable[..., Server], tmp_path: Path) -> Server:
+    compared_images(tmp_path / "data", IMAGES, PROMPTS, preferences="ab")
+    return serve_openai(good)
 
 
 def judged(folder: Path, out: str, **changes: Any) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +38,8 @@ def answer(seen: Seen) -> Scripted | str:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    with Server(answer) as running:
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
-        monkeypatch.setenv("OPENAI_BASE_URL", running.openai)
-        yield running
+def server(serve_openai: Callable[..., Server]) -> Server:
+    return serve_openai(answer)
 
 
 @pytest.fixture

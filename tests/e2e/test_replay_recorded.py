@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import write_lines
 
 from titjudge.core.config import load_config
 from titjudge.core.errors import DataError
@@ -69,7 +70,7 @@ def answers(data: Path) -> list[dict[str, Any]]:
 
 
 def rewrite(data: Path, lines: list[dict[str, Any]]) -> None:
-    (data / "answers.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    write_lines(data / "answers.jsonl", *lines)
 
 
 @pytest.mark.slow

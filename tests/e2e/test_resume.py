@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from builders import read_lines, write_lines
 from PIL import Image
 
 from titjudge.core.config import load_config
@@ -37,7 +37,7 @@ def data(tmp_path: Path) -> Path:
             Image.new("RGB", (16, 16), (40 * g, 90 * p, 30)).save(folder / f"{p}_{g}.png")
     listed(folder, 3)
     prompts = [{"prompt_id": f"p{p}", "prompt": f"A red square, number {p}."} for p in range(2)]
-    (folder / "prompts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in prompts))
+    write_lines(folder / "prompts.jsonl", *prompts)
     return folder
 
 
@@ -48,7 +48,7 @@ def listed(folder: Path, generators: int, skip: tuple[str, ...] = ()) -> None:
         for p, g in rows
         if f"{p}_{g}.png" not in skip
     ]
-    (folder / "images.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_lines(folder / "images.jsonl", *lines)
 
 
 def judged(data: Path, **changes: Any) -> RunFolder:
@@ -62,7 +62,7 @@ def rivals(run: RunFolder) -> dict[str, list[str]]:
 
 
 def everybody_else(data: Path) -> dict[str, list[str]]:
-    lines = [json.loads(line) for line in (data / "images.jsonl").read_text().splitlines()]
+    lines = read_lines(data / "images.jsonl")
     return {
         one["image"]: [
             other["image"]
@@ -151,10 +151,10 @@ def test_a_comparison_that_nobody_answered_is_tried_again(data: Path, monkeypatc
 
 def test_scores_of_before_they_said_what_they_are_of_are_kept_where_nothing_changed(data: Path) -> None:
     run = judged(data, metrics=["pairwise", "lmm-score"], captioner="fake/m")
-    records = [json.loads(line) for line in (run.path / "scores.jsonl").read_text().splitlines()]
+    records = read_lines(run.path / "scores.jsonl")
     for record in records:
         del record["of"], record["seal"]
-    (run.path / "scores.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    write_lines(run.path / "scores.jsonl", *records)
     judged(data, metrics=["pairwise", "lmm-score"], captioner="fake/m")
     assert len((run.path / "scores.jsonl").read_text().splitlines()) == len(records)
     listed(data, GENERATORS)
@@ -170,7 +170,7 @@ def rivals_of(run: RunFolder, metric: str) -> dict[str, list[str]]:
 
 def described(data: Path, text: str, names: tuple[str, ...]) -> None:
     lines = [{"image": name, "description": f"{text} in {name}"} for name in names]
-    (data / "descriptions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_lines(data / "descriptions.jsonl", *lines)
 
 
 ALL = (*(f"0_{g}.png" for g in range(3)), *(f"1_{g}.png" for g in range(GENERATORS)))

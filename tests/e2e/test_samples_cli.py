@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from builders import write_lines
 from commands import cli
 from PIL import Image
 
@@ -30,7 +31,7 @@ def data(tmp_path: Path) -> Path:
                 described.append({"image": name, "description": text})
     prompts = [{"prompt_id": name, "prompt": "a red ball"} for name in ("p1", "p2")]
     for name, records in (("prompts", prompts), ("images", listed), ("descriptions", described)):
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(each) + "\n" for each in records))
+        write_lines(folder / f"{name}.jsonl", *records)
     return folder
 
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from builders import read_lines
 from commands import cli
 from PIL import Image
 from scene_stubs import noise, unseen
@@ -29,7 +30,7 @@ def test_a_scene_is_made_and_resumed(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "1 prompts at 2 levels" in shown.out
     assert "2/2 images" in shown.err
     assert "left" in shown.err
-    lines = [json.loads(line) for line in (tmp_path / "out" / "images.jsonl").read_text().splitlines()]
+    lines = read_lines(tmp_path / "out" / "images.jsonl")
     assert [line["level"] for line in lines] == [0, 3]
     with Image.open(tmp_path / "out" / lines[0]["image"]) as image:
         assert image.size == (48, 48)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from builders import write_lines
 from PIL import Image
 
 from titjudge.cli.dispatch import run_command
@@ -39,7 +41,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
             images.append({"image": file, "prompt_id": f"p{p}", "generator": name})
     prompts = [{"prompt_id": f"p{p}", "prompt": f"A grey square, number {p}."} for p in range(PROMPTS)]
     for name, rows in (("prompts", prompts), ("images", images)):
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        write_lines(folder / f"{name}.jsonl", *rows)
     return folder
 
 
@@ -60,11 +62,8 @@ class Rater:
 
 
 @pytest.fixture
-def server(data: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
-    with Server(Rater(data)) as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.openai)
-        yield server
+def server(data: Path, serve_openai: Callable[..., Server]) -> Server:
+    return serve_openai(Rater(data))
 
 
 def settings(data: Path, place: Path, **limits: Any) -> dict[str, Any]:

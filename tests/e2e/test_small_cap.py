@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from answers import verdict
 
 from titjudge.core.config import load_config
 from titjudge.core.paths import example_folder
@@ -104,8 +105,7 @@ def test_a_run_says_at_its_start_how_far_its_cap_carries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap: float, said_at_all: bool
 ) -> None:
     heard, usage = Listening(), {"prompt_tokens": 1500, "completion_tokens": 300, "total_tokens": 1800}
-    verdict = json.dumps({"missing": [], "contradicted": [], "reason": "because", "score": 61})
-    with Server(lambda seen: Scripted("A cube." if seen.images else verdict, usage=usage)) as server:
+    with Server(lambda seen: Scripted("A cube." if seen.images else verdict(61), usage=usage)) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.openai)
         outcome = judged(tmp_path, server, "tit-llm", cap, watcher=heard)
     said = [line for line in heard.said if "the cap leaves" in line]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from answers import verdict
+from builders import write_lines
 from click.testing import CliRunner
 from PIL import Image
 
@@ -39,16 +41,12 @@ def data(tmp_path: Path) -> Path:
         ]
     prompts = [{"prompt_id": f"p{p}", "prompt": f"Scene {p} with a red cube."} for p in range(3)]
     for name, rows in (("images", items), ("pairs", pairs), ("prompts", prompts)):
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        write_lines(folder / f"{name}.jsonl", *rows)
     return folder
 
 
-def verdict(score: float) -> str:
-    return json.dumps({"missing": [], "contradicted": [], "reason": "because", "score": score})
-
-
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch, data: Path) -> Iterator[Server]:
+def server(serve_openai: Callable[..., Server], data: Path) -> Server:
     """Descriptions carry the picture's number; gpt-4.1 judges by it, gpt-4o against it."""
     numbers = {hashlib.sha256((data / f"{i}.png").read_bytes()).hexdigest(): i for i in range(IMAGES)}
 
@@ -59,10 +57,7 @@ def server(monkeypatch: pytest.MonkeyPatch, data: Path) -> Iterator[Server]:
         assert found is not None
         return verdict(int(found[1]) if seen.model == "gpt-4.1" else 50 - int(found[1]))
 
-    with Server(handler) as running:
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
-        monkeypatch.setenv("OPENAI_BASE_URL", running.openai)
-        yield running
+    return serve_openai(handler)
 
 
 def sweep_file(folder: Path, data: Path, **changes: Any) -> Path:

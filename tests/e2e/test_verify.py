@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from answers import good, verdict
+from builders import compared_images
 from click.testing import CliRunner
 from PIL import Image
 
@@ -21,36 +23,11 @@ from titjudge.runs.session import Session
 from titjudge.testing import Scripted, Seen, Server
 
 
-def data_folder(folder: Path, images: int = 8) -> Path:
-    data = folder / "data"
-    data.mkdir()
-    items, pairs = [], []
-    for i in range(images):
-        Image.new("RGB", (16, 16), (i * 7 % 256, 30, 90)).save(data / f"{i}.png")
-        items.append({"image": f"{i}.png", "prompt_id": f"p{i % 2}", "generator": f"g{i // 2 % 3}"})
-        if i >= 2:
-            pairs.append(
-                {"prompt_id": f"p{i % 2}", "image_a": f"{i}.png", "image_b": f"{i - 2}.png", "preference": "a"}
-            )
-    prompts = [{"prompt_id": f"p{p}", "prompt": f"Scene {p} with a red cube."} for p in range(2)]
-    for name, rows in (("images", items), ("pairs", pairs), ("prompts", prompts)):
-        (data / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return data
-
-
-def verdict(score: float) -> str:
-    return json.dumps({"missing": ["a cube"], "contradicted": [], "reason": "because", "score": score})
-
-
-def good(seen: Seen) -> str:
-    return f"A description of {seen.images[0]}." if seen.images else verdict(10 + seen.digest[0] / 4)
-
-
 def run(folder: Path, server: Server, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> Path:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
     monkeypatch.setenv("OPENAI_BASE_URL", server.openai)
     settings: dict[str, Any] = {
-        "data": folder / "data" if (folder / "data").is_dir() else data_folder(folder),
+        "data": folder / "data" if (folder / "data").is_dir() else compared_images(folder / "data", 8),
         "captioner": "openai/gpt-4o",
         "judge": "openai/gpt-4o",
         "metrics": ["tit-llm"],
@@ -248,7 +225,7 @@ def test_failures_of_every_kind_hold(tmp_path: Path, monkeypatch: pytest.MonkeyP
             return good(seen)
         return "still not JSON" if "could not be read" in seen.text else next(faults, None) or verdict(50)
 
-    data_folder(tmp_path)
+    compared_images(tmp_path / "data", 8)
     (tmp_path / "data" / "7.png").write_bytes(b"not an image")
     with Server(handler) as server:
         folder = run(tmp_path, server, monkeypatch, limits={"concurrency": 1})
@@ -290,7 +267,7 @@ def test_panels_and_samples_hold_and_are_checked(tmp_path: Path, monkeypatch: py
 
 
 def test_the_same_picture_under_two_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = data_folder(tmp_path)
+    data = compared_images(tmp_path / "data", 8)
     shutil.copy(data / "0.png", data / "2.png")
     with Server(good) as server:
         folder = run(tmp_path, server, monkeypatch)
@@ -321,7 +298,7 @@ def test_what_looks_at_the_picture_itself_is_left_out_when_the_picture_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = {"description": "nicer", "better": "tie", "reason": "same"}
-    listed = data_folder(tmp_path) / "images.jsonl"
+    listed = compared_images(tmp_path / "data", 8) / "images.jsonl"
     listed.write_text("".join(listed.read_text().splitlines(keepends=True)[:4]))
     with Server(lambda seen: json.dumps(answers)) as server:
         folder = run(tmp_path, server, monkeypatch, metrics=["pairwise"], captioner=None)
@@ -368,7 +345,7 @@ def test_a_run_from_before_a_table_was_added_holds(judged: Path) -> None:
 
 def test_a_metric_without_a_score_where_it_does_not_apply(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Words are read in the images alone whose prompts ask for some."""
-    file = data_folder(tmp_path) / "images.jsonl"
+    file = compared_images(tmp_path / "data", 8) / "images.jsonl"
     first, *others = file.read_text().splitlines()
     file.write_text("\n".join([json.dumps({**json.loads(first), "text_words": ["OPEN"]}), *others]))
     with Server(good) as server:

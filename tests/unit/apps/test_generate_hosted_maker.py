@@ -81,11 +81,12 @@ def test_a_cap_holds_over_all_sessions_and_a_higher_one_goes_on(tmp_path: Path) 
     assert service.billed == pytest.approx(6 * PRICE) == ledger(tmp_path).money().spent
 
 
-def test_a_cap_needs_a_price(tmp_path: Path, server: Server) -> None:
+@pytest.mark.parametrize("cap", [1.0, 0.0])
+def test_a_cap_needs_a_price(tmp_path: Path, server: Server, cap: float) -> None:
     with pytest.raises(
         ConfigError, match=r"the price of an image by openai/painter is not known.*--price openai/painter=USD"
     ):
-        maker(server, prices=[], max_cost=1.0)
+        maker(server, prices=[], max_cost=cap)
     assert maker(server, prices=[]).price is None
 
 
@@ -187,6 +188,22 @@ def test_a_wrong_key_stops_everything_after_what_is_on_its_way(tmp_path: Path) -
         assert server.count() <= 2
     assert result.made == 0
     assert "HTTP 401" in result.stopped
+
+
+def test_an_image_on_its_way_is_kept_when_another_request_stops_everything(tmp_path: Path) -> None:
+    """The first reason is the one that is told."""
+
+    def slow_or_barred(seen: Seen) -> Scripted | None:
+        number = int(prompt_of(seen).split()[3])
+        return (
+            Scripted(status=401, body={"error": {"message": f"no {number}"}}, latency=0.2 * number) if number else None
+        )
+
+    with Server(ImageService(slow_or_barred, latency=0.8)) as server:
+        result = made(tmp_path, server, count=3, concurrency=3)
+        assert server.count() == 3
+    assert result.made == 1
+    assert "no 1" in result.stopped
 
 
 def test_an_image_that_cannot_be_written_stops_what_would_be_paid_next(

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from builders import image_file
-from serving import expected, rating
+from serving import expected, rating_judge
 
 from titjudge import Judge, UserError
 from titjudge.apps.rewards import flow_grpo_reward, trl_reward, verl_reward
 from titjudge.core.errors import ConfigError
-from titjudge.testing import Server
 
 PROMPTS = ["a red cube", "a red cube", "a blue ball"]
 REFUSED = "please refuse this one"
@@ -23,11 +22,7 @@ REFUSED = "please refuse this one"
 @pytest.fixture
 def judge(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Judge]:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
-    prices = {"gpt-4o": {"input": 2.5, "output": 10}}
-    with (
-        Server(rating) as server,
-        Judge("lmm-score", captioner="openai/gpt-4o", base_url=server.openai, cache=tmp_path, prices=prices) as made,
-    ):
+    with rating_judge(tmp_path / "cache") as made:
         yield made
 
 

@@ -1,23 +1,27 @@
 from __future__ import annotations
 
 import ast
+import errno
 import json
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import image_file
+from builders import image_file, read_lines, write_lines
 from known_answers import first_prompt
 
 import titjudge
 from titjudge.apps.prompt_sets.audit import audit_prompts
 from titjudge.apps.rewards.rewards import Rewards
 from titjudge.core.config import RunConfig, load_config
-from titjudge.core.errors import ConfigError, FatalProviderError, UserError
+from titjudge.core.errors import CacheWriteError, ConfigError, FatalProviderError, UserError
+from titjudge.core.files import Appender
+from titjudge.core.retirements import OTHER_MODEL
+from titjudge.core.serialization import with_checksum
 from titjudge.probes.trust_card import Card
 from titjudge.runs import Judge, RunFolder, Session
 from titjudge.runs.probe_run import run_probe
@@ -56,11 +60,8 @@ def rated(seen: Seen) -> Scripted:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    with Server(rated) as running:
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
-        monkeypatch.setenv("OPENAI_BASE_URL", running.openai)
-        yield running
+def server(serve_openai: Callable[..., Server]) -> Server:
+    return serve_openai(rated)
 
 
 @pytest.fixture
@@ -191,13 +192,55 @@ def test_answers_in_a_folder_of_the_python_api_are_used_when_the_cache_has_gone(
     assert (manifest.kind, manifest.status, manifest.spent) == ("python", "complete", pytest.approx(COST))
 
 
-def test_what_is_sent_at_once_is_booked_at_its_price_and_not_at_that_of_batch_jobs(
-    tmp_path: Path, server: Server
+@pytest.mark.parametrize(
+    ("changes", "asked"),
+    [({}, 1), ({"provider": "recorded"}, 2), ({"status": "failed"}, 2), ({"flags": [OTHER_MODEL]}, 2)],
+    ids=["paid", "recorded", "failed", "of another model"],
+)
+def test_only_paid_answers_of_the_model_go_from_the_folder_into_the_cache(
+    tmp_path: Path, server: Server, changes: dict[str, Any], asked: int
 ) -> None:
-    settings = config(tmp_path, limits={"batch": True})
-    with Judge.from_config(settings) as judge:
-        judge.score(image_file(1), "a red cube")
-        assert judge.open().budget.spent == pytest.approx(COST)
+    scored(tmp_path)
+    shutil.rmtree(tmp_path / "cache")
+    replies = tmp_path / "run" / "replies.jsonl"
+    write_lines(replies, *(with_checksum({**line, **changes}) for line in read_lines(replies)))
+    scored(tmp_path)
+    assert server.count() == asked
+
+
+def test_a_metric_of_another_version_refuses_to_go_on(tmp_path: Path, server: Server) -> None:
+    judged(tmp_path)
+    folder = RunFolder(tmp_path / "run")
+    manifest = folder.manifest()
+    older = manifest.metrics["lmm-score"].model_copy(update={"version": "0"})
+    folder.write_manifest(manifest.with_(metrics={"lmm-score": older}))
+    asked = server.count()
+    with pytest.raises(UserError, match="the metric lmm-score has changed since this run began"):
+        judged(tmp_path)
+    assert server.count() == asked
+
+
+def test_a_run_whose_folder_takes_no_more_lines_is_not_complete(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(appender: Appender, record: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(appender.path))
+
+    monkeypatch.setattr(Appender, "add", full)
+    with pytest.raises(CacheWriteError):
+        scored(tmp_path)
+    assert RunFolder(tmp_path / "run").manifest().status.startswith("failed: the run folder")
+    assert server.count() == 0
+
+
+def test_what_is_sent_at_once_has_its_price_and_not_that_of_batch_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the vendor's own address; at others there is no discount. Nothing is asked."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
+    with Judge.from_config(config(tmp_path, limits={"batch": True})) as judge:
+        price = judge.open().roles["captioner"].price
+        assert (price.input, price.output) == tuple(PRICE["gpt-4o"].values())
 
 
 def test_prompts_are_not_embedded_under_a_cap_at_a_price_that_nobody_knows(tmp_path: Path, server: Server) -> None:

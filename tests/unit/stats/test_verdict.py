@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from titjudge.stats.generators.generator_differences import generator_difference
 from titjudge.stats.generators.paired_differences import paired_differences
 from titjudge.stats.pairwise_accuracy import values_by_metric
 from titjudge.stats.people.agreement import agreement
+from titjudge.stats.verdict.better_generator import better_generator
 from titjudge.stats.verdict.judged_runs import JudgedRun, joined_table
 from titjudge.stats.verdict.sentences import sentences
 from titjudge.stats.verdict.verdict import verdict
@@ -106,6 +108,33 @@ def test_prompts_too_few_to_plan_from_say_what_they_would_have_shown() -> None:
 def test_a_handful_of_prompts_decides_nothing() -> None:
     run = judged({"old": [1, 2, 3, 4], "new": [91, 92, 93, 94]})
     assert lead(run) == "new and old cannot be told apart: they share 4 prompts with a score, fewer than 6."
+
+
+def test_six_prompts_may_decide() -> None:
+    record = verdict([judged({"old": [1, 2, 3, 4, 5, 6], "new": [91, 92, 93, 94, 95, 97]})]).generators
+    assert record is not None
+    assert (record.better, record.reason, record.prompts) == (True, "", 6)
+
+
+@pytest.mark.parametrize("higher", [True, False])
+def test_of_several_images_of_a_prompt_those_that_show_the_difference_best_are_named(higher: bool) -> None:
+    """The winner's best beside the loser's worst, where more is better and where less is."""
+    near, far = spread(-20, seed=1), spread(20, seed=2)
+    run = judged({"near": near, "far": far}, metrics=("distance",))
+    for item in list(run.items.values()):
+        again = replace(item, id=f"{item.id}, second image")
+        run.items[again.id] = again
+        first = run.scores[item.id, "distance"]
+        assert first.value is not None
+        run.scores[again.id, "distance"] = replace(first, item_id=again.id, value=first.value + 1)
+    result = run.results.metrics["distance"].model_copy(update={"higher_is_better": higher})
+    run = replace(run, results=run.results.model_copy(update={"metrics": {"distance": result}}))
+    record = better_generator([run], "distance")
+    assert record is not None
+    shown = record.won[0]
+    assert (record.first, record.second) == (("far", "near") if higher else ("near", "far"))
+    assert shown.first.item.endswith("second image") == higher
+    assert shown.second.item.endswith("second image") != higher
 
 
 def test_where_the_winner_loses_is_said() -> None:

@@ -9,22 +9,16 @@ from pathlib import Path
 import pytest
 from builders import image_file
 from PIL import Image
-from serving import expected, rating
+from serving import expected, rating_judge
 
 from titjudge import Judge
-from titjudge.testing import Server, assert_image
+from titjudge.testing import assert_image
 
 
 @pytest.fixture
 def judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Judge]:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
-    prices = {"gpt-4o": {"input": 2.5, "output": 10}}
-    with (
-        Server(rating) as server,
-        Judge(
-            "lmm-score", captioner="openai/gpt-4o", base_url=server.openai, cache=tmp_path / "c", prices=prices
-        ) as made,
-    ):
+    with rating_judge(tmp_path / "cache") as made:
         yield made
 
 

@@ -61,8 +61,7 @@ class ImageRole(Role[ImageModel, ImageRequest, MadeImage]):
             self.keep(question, image, bill)
         except OSError as error:
             where = f"{error.filename or question.name} cannot be written: {error.strerror}"
-            usage = image.usage if image.usage != Usage() else None
-            raise ProviderFailure(FailureKind.FATAL, where, usage=usage, answered=True) from error
+            raise ProviderFailure(FailureKind.FATAL, where, usage=image.usage, answered=True) from error
         return image, bill
 
     def item_of(self, question: ImageRequest) -> str:
