@@ -382,11 +382,11 @@ def _file_system(folder: Path) -> str:
         mounts = Path("/proc/mounts").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return ""
-    here, best, kind = str(folder.resolve()), "", ""
+    path, best, kind = str(folder.resolve()), "", ""
     for line in mounts:
         fields = line.split()
         if len(fields) > 2:
             point = fields[1].replace("\\040", " ")
-            if (here == point or here.startswith(point.rstrip("/") + "/")) and len(point) >= len(best):
+            if (path == point or path.startswith(point.rstrip("/") + "/")) and len(point) >= len(best):
                 best, kind = point, fields[2]
     return kind

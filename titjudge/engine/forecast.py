@@ -443,11 +443,11 @@ async def forecast(
     planner: Planner,
     items: Iterable[Item | InvalidItem],
     metrics: Mapping[str, Metric],
-    beside: Iterable[Expected] = (),
+    further: Iterable[Expected] = (),
 ) -> Forecast:
-    """Walk every item through every metric without sending anything; `beside` are requests that no item asks."""
+    """Walk every item through every metric without sending anything; `further` are requests of no item."""
     total = ForecastSum(planner)
-    total.add(beside)
+    total.add(further)
     judged = invalid = 0
     for item in items:
         if isinstance(item, InvalidItem):

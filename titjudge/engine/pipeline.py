@@ -331,12 +331,12 @@ class Engine:
         )
         turn = prompt.messages({"problem": problem, "schema": schema_text})
         messages = (*request.messages, Message("assistant", (reply.text,)), *turn)
-        again = replace(request, messages=messages, attempt=request.attempt + 1)
+        repair_request = replace(request, messages=messages, attempt=request.attempt + 1)
         with self.sender.not_dropped():
-            fixed = await self.answer(role, again, schema=schema, reservation=reservation)
+            fixed = await self.answer(role, repair_request, schema=schema, reservation=reservation)
         both_kept = fixed.cached and reply.cached
-        both = None if fixed.list_cost is None or reply.list_cost is None else fixed.list_cost + reply.list_cost
-        return replace(fixed, key=reply.key, flags=(*fixed.flags, "repaired"), list_cost=both, cached=both_kept)
+        list_cost = None if fixed.list_cost is None or reply.list_cost is None else fixed.list_cost + reply.list_cost
+        return replace(fixed, key=reply.key, flags=(*fixed.flags, "repaired"), list_cost=list_cost, cached=both_kept)
 
     # -- sending ---------------------------------------------------------------------------------------------------
 

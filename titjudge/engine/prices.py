@@ -248,8 +248,8 @@ def _find(provider: str, model: str, base_url: str) -> tuple[str, Any, bool] | N
     snapshot = get_snapshot()
     vendor, model = registry.listed(provider, model.removeprefix("models/"))
     addresses = [] if at_vendor(provider, base_url) else [address for address in base_url.split(",") if address.strip()]
-    there = {_listed_at(snapshot.providers, address) for address in addresses}
-    if len(there) == 1 and (listed := there.pop()):
+    vendors_listed = {_listed_at(snapshot.providers, address) for address in addresses}
+    if len(vendors_listed) == 1 and (listed := vendors_listed.pop()):
         with contextlib.suppress(LookupError):
             record, info = snapshot.find_provider_model(model, None, listed, None)
             return record.id, info, False

@@ -117,8 +117,8 @@ class Role(Generic[M, Q, A]):
 
         Once a model has retired, its vendor may answer by another one: then the dearer of both prices counts.
         """
-        instead = retirements.stands_in(self.config.provider, self.model)
-        price = self.priced_as(instead) if instead else None
+        successor = retirements.stands_in(self.config.provider, self.model)
+        price = self.priced_as(successor) if successor else None
         return max(self.cost(usage), price.cost(usage) if price is not None else 0.0)
 
     def bill(self, usage: Usage, bound: Usage, *, price: Callable[[Usage], float | None] | None = None) -> Bill:
@@ -216,7 +216,7 @@ class ProviderRole(Role[Provider, Request, Reply]):
 
         `max_tokens` counts the answer; what a thinking model may think comes on top of it.
         """
-        able = self.provider.capabilities
+        capabilities = self.provider.capabilities
         sent: dict[str, Any] = {"max_tokens": 2048}
         if protocol == "strict":
             sent["temperature"] = 0
@@ -225,8 +225,8 @@ class ProviderRole(Role[Provider, Request, Reply]):
             sent["body"] = dict(self.provider.extra_body)
         sent = {name: value for name, value in sent.items() if name not in self.config.omit}
         if "max_tokens" in sent:
-            sent["max_tokens"] += able.thinking_room(sent)
-        left_out = able.left_out(sent)
+            sent["max_tokens"] += capabilities.thinking_room(sent)
+        left_out = capabilities.left_out(sent)
         return {name: value for name, value in sent.items() if name not in left_out}
 
 
@@ -366,10 +366,10 @@ class Roles:
                 raise ConfigError(
                     f"the price of {role.label}{where} is unknown, so a cap cannot hold: add {_its_price(role.model)}{free}"
                 )
-            instead = retirements.stands_in(role.config.provider, role.model)
-            if instead and not _is_known(role.priced_as(instead)):
+            successor = retirements.stands_in(role.config.provider, role.model)
+            if successor and not _is_known(role.priced_as(successor)):
                 raise ConfigError(
-                    f"{instead} answers in place of {role.label}, which has retired, and its price is unknown, so a cap cannot hold: add {_its_price(instead)}"
+                    f"{successor} answers in place of {role.label}, which has retired, and its price is unknown, so a cap cannot hold: add {_its_price(successor)}"
                 )
 
     def notes(self) -> list[str]:

@@ -273,8 +273,8 @@ class Sender:
         if failure.kind is FailureKind.LATER:
             reach.put_off.add(item)
         if reach.answered is not None:
-            gone = failure.not_sent or len(reach.put_off) >= _MAX_BARRED
-            if gone and now - reach.since > patience:
+            is_gone = failure.not_sent or len(reach.put_off) >= _MAX_BARRED
+            if is_gone and now - reach.since > patience:
                 return _fatal(failure, f"{role.label}: no answer for {patience / 60:g} minutes")
             return replace(failure, kind=FailureKind.LATER) if failure.not_sent else failure
         reach.faults += 1

@@ -97,8 +97,8 @@ def seconds_of(text: str | None) -> float | None:
 def _until(when: str | None, now: str) -> float | None:
     """Seconds to a point in time (RFC 3339) since `now`, a Date header; 0 for the past; None where either is unreadable."""
     try:
-        then = datetime.fromisoformat((when or "").strip().upper().replace("Z", "+00:00"))
-        seconds = (then - parsedate_to_datetime(now)).total_seconds()
+        moment = datetime.fromisoformat((when or "").strip().upper().replace("Z", "+00:00"))
+        seconds = (moment - parsedate_to_datetime(now)).total_seconds()
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
     return max(0.0, seconds) if seconds <= _LONGEST_RESET else None

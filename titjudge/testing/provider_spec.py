@@ -274,12 +274,12 @@ class ProviderSpec:
         server.script(Scripted.fault("drop_before"), "well again")
         provider = case.provider(server)
 
-        async def both() -> str:
+        async def two_requests() -> str:
             with pytest.raises(Exception):  # noqa: B017
                 await provider.complete(ask(case))
             return (await provider.complete(ask(case))).text  # type: ignore[no-any-return]
 
-        assert on_a_loop(provider, both) == "well again"
+        assert on_a_loop(provider, two_requests) == "well again"
 
     def test_missing_key_names_the_variable(self, case: ProviderCase, monkeypatch: pytest.MonkeyPatch) -> None:
         """A missing key ends the run, and names its variable."""

@@ -89,9 +89,9 @@ class Elements(Form):
         """Make the queue of an annotator: images one by one, with known ones at random places."""
         return ImageQueue(material, key, self.known_values, share, settled)
 
-    def sheet(self, question: Question, material: LabelingData, before: LabelAnswer | None) -> dict[str, Any]:
+    def sheet(self, question: Question, material: LabelingData, earlier_answer: LabelAnswer | None) -> dict[str, Any]:
         """Describe the elements, with the values of an earlier answer."""
-        values = {name: value for name, _, value in read_marks(before.text)} if before else {}
+        values = {name: value for name, _, value in read_marks(earlier_answer.text)} if earlier_answer else {}
         elements = material.elements[question.images[0]]
         place = {element.name: number for number, element in enumerate(elements)}
         rows = [
@@ -261,9 +261,9 @@ class OpenElements(Elements):
                 self._notes[answer.question.images[0]].append(answer.note)
         self._seed = labelling.seed
 
-    def sheet(self, question: Question, material: LabelingData, before: LabelAnswer | None) -> dict[str, Any]:
+    def sheet(self, question: Question, material: LabelingData, earlier_answer: LabelAnswer | None) -> dict[str, Any]:
         """Describe the elements as annotators see them, with their marks and notes."""
-        sheet, image = super().sheet(question, material, before), question.images[0]
+        sheet, image = super().sheet(question, material, earlier_answer), question.images[0]
         for row, element in zip(sheet["elements"], material.elements[image], strict=True):
             votes = self._votes[image, element.name, element.kind]
             row["said"] = {value: votes[value] for value in element.values}

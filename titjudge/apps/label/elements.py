@@ -78,10 +78,10 @@ def elements_of(item: Item, mode: str) -> tuple[Element, ...]:
         raise DataError(error.reason) from error
     if not all(is_utf8(element.name + element.kind) for element in elements):
         raise DataError("an element of it is not valid UTF-8")
-    once: dict[str, Element] = {}
+    by_name: dict[str, Element] = {}
     for element in elements:
-        once.setdefault(element.name.strip().casefold(), element)
-    return tuple(once.values())
+        by_name.setdefault(element.name.strip().casefold(), element)
+    return tuple(by_name.values())
 
 
 def find_elements(material: LabelingData, mode: str) -> dict[str, tuple[Element, ...]]:

@@ -219,8 +219,8 @@ def read_annotations(file: Path, store: Path, data: Path | None = None) -> Impor
         if annotation is None:
             skipped += 1
             continue
-        before = last.get((annotation.annotator, annotation.question))
-        if before is None or (before.answered_at or 0) <= (annotation.answered_at or 0):
+        earlier = last.get((annotation.annotator, annotation.question))
+        if earlier is None or (earlier.answered_at or 0) <= (annotation.answered_at or 0):
             last[annotation.annotator, annotation.question] = annotation
     generators = (
         {} if data is None else {item.id: item.generator for item in load_material(data, least=1).items.values()}
@@ -249,10 +249,10 @@ def _add(store: Store, annotations: Iterable[_Annotation]) -> int:
     last = {(answer.annotator, answer.question): answer for answer in store.answers()}
     added = 0
     for annotation in annotations:
-        before = last.get((annotation.annotator, annotation.question))
-        if before and (
-            (before.text, before.note) == (annotation.text, annotation.note)
-            or (annotation.answered_at is not None and annotation.answered_at <= before.answered_at)
+        earlier = last.get((annotation.annotator, annotation.question))
+        if earlier and (
+            (earlier.text, earlier.note) == (annotation.text, annotation.note)
+            or (annotation.answered_at is not None and annotation.answered_at <= earlier.answered_at)
         ):
             continue
         store.add(
@@ -373,8 +373,8 @@ def _numbered(elements: Any) -> Iterator[tuple[str, Any]]:
     """List the elements of a task with the numbers in the names of their controls."""
     for i, record in enumerate(elements):
         yield str(i), record
-        for j, below in enumerate(record["locked"]):
-            yield f"{i}_{j}", below
+        for j, child in enumerate(record["locked"]):
+            yield f"{i}_{j}", child
 
 
 def _time(value: Any) -> float | None:

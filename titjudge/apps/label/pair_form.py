@@ -99,7 +99,7 @@ class Pairs(Form):
         """Make the queue of an annotator: pairs as the plan asks for them, with gold pairs at random places."""
         return PairQueue(material, key, self._plan, share, settled)
 
-    def sheet(self, question: Question, material: LabelingData, before: LabelAnswer | None) -> dict[str, Any]:
+    def sheet(self, question: Question, material: LabelingData, earlier_answer: LabelAnswer | None) -> dict[str, Any]:
         """List the allowed answers."""
         return {"answers": self.answers}
 
@@ -330,7 +330,7 @@ class OpenPairs(Pairs):
             if cast.direct:
                 self._answers_by_pair[pair].append((vote.a, vote.choice, notes.get((vote.annotator, pair), "")))
 
-    def sheet(self, question: Question, material: LabelingData, before: LabelAnswer | None) -> dict[str, Any]:
+    def sheet(self, question: Question, material: LabelingData, earlier_answer: LabelAnswer | None) -> dict[str, Any]:
         """Describe the pair as annotators see it, with their answers and notes."""
         left, right = question.images
         answers = [
@@ -339,7 +339,7 @@ class OpenPairs(Pairs):
         ]
         counts = Counter(answer for answer, _ in answers)
         notes = [f"{answer.replace('_', ' ')}: {note}" for answer, note in answers if note]
-        return super().sheet(question, material, before) | {
+        return super().sheet(question, material, earlier_answer) | {
             "said": {answer: counts[answer] for answer in ("left", "tie", "both_bad", "right")},
             "notes": shuffled(notes, self._seed, left, right),
         }

@@ -156,25 +156,25 @@ def implied(outcomes: Outcomes, images: Sequence[str]) -> dict[Pairing, int] | N
             image = parent[image]
         return image
 
-    inside = [(x, y, outcome) for (x, y), outcome in outcomes.items() if x in parent and y in parent]
-    for x, y, outcome in inside:
+    known_outcomes = [(x, y, outcome) for (x, y), outcome in outcomes.items() if x in parent and y in parent]
+    for x, y, outcome in known_outcomes:
         if outcome == 0:
             parent[root(x)] = root(y)
     beats: dict[str, set[str]] = {root(image): set() for image in images}
-    for x, y, outcome in inside:
+    for x, y, outcome in known_outcomes:
         if outcome > 0:
             beats[root(x)].add(root(y))
-    below = {image: _reach(image, beats) for image in beats}
-    if any(image in worse for image, worse in below.items()):
+    worse_images = {image: _reach(image, beats) for image in beats}
+    if any(image in worse for image, worse in worse_images.items()):
         return None
     result: dict[Pairing, int] = {}
     for x, y in itertools.combinations(images, 2):
         first, second = root(x), root(y)
         if first == second:
             result[x, y] = 0
-        elif second in below[first]:
+        elif second in worse_images[first]:
             result[x, y] = 1
-        elif first in below[second]:
+        elif first in worse_images[second]:
             result[x, y] = -1
     return result
 

@@ -206,8 +206,8 @@ class Form(ABC):
         """
 
     @abstractmethod
-    def sheet(self, question: Question, material: LabelingData, before: LabelAnswer | None) -> dict[str, Any]:
-        """Describe what the page shows beside prompt, images and note; `before` is an earlier answer to the question."""
+    def sheet(self, question: Question, material: LabelingData, earlier_answer: LabelAnswer | None) -> dict[str, Any]:
+        """Describe what the page shows beside prompt, images and note; `earlier_answer` is one to the same question."""
 
     @abstractmethod
     def check(self, question: Question, material: LabelingData, answer: object) -> str:

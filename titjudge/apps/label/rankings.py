@@ -82,10 +82,10 @@ def leaderboard(ranked: Iterable[Ranked]) -> Table | None:
     if not rows:
         return None
     lines = []
-    for generator, both in rows.items():
-        count, sort = zip(*both, strict=True)
-        means = sum(count) / len(both), sum(sort) / len(both)
-        lines.append((generator, len(both), means[0], count.count(1), means[1], sort.count(1)))
+    for generator, rank_pairs in rows.items():
+        count, sort = zip(*rank_pairs, strict=True)
+        means = sum(count) / len(rank_pairs), sum(sort) / len(rank_pairs)
+        lines.append((generator, len(rank_pairs), means[0], count.count(1), means[1], sort.count(1)))
     lines.sort(key=lambda line: (line[2], line[0]))
     columns = ("generator", "images", "mean rank", "first places", "mean rank, sorted", "first places, sorted")
     note = f"Ranks are by Copeland's count, and by sorting (A.11.3); they differ on {sum(differ.values())} of {len(differ)} prompts."

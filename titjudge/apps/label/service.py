@@ -372,13 +372,13 @@ class Service:
 
     def _sheet(self, annotator: str, question: Question) -> dict[str, Any]:
         """Describe a question, with what the annotator answered before an undo."""
-        before = self.store.last(annotator, question)
+        earlier_answer = self.store.last(annotator, question)
         return {
             "prompt": self.material.prompts[question.prompt_id],
             "images": [self._codes[image] for image in question.images],
             "sources": self._source_codes.get(question.prompt_id, []),
-            "note": before.note if before else "",
-            **self.form.sheet(question, self.material, before),
+            "note": earlier_answer.note if earlier_answer else "",
+            **self.form.sheet(question, self.material, earlier_answer),
         }
 
 

@@ -91,8 +91,8 @@ def _casts_of_one(
     votes = []
     for (a, b), outcome in {**(following or {}), **direct}.items():
         is_direct = (a, b) in direct
-        both = frozenset((a, b)) in bad if is_direct else {a, b} <= bad_images
-        choice = {1: "a", -1: "b", 0: BOTH_BAD if both else "tie"}[outcome]
+        is_both_bad = frozenset((a, b)) in bad if is_direct else {a, b} <= bad_images
+        choice = {1: "a", -1: "b", 0: BOTH_BAD if is_both_bad else "tie"}[outcome]
         votes.append(Cast(Vote(group, a, b, annotator, choice), is_direct))
     return votes
 

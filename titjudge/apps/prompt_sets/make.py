@@ -37,13 +37,13 @@ def write_seeds(recipe: str, number: int, seed: int, themes: Path | None, out: P
         DataError: There are no themes in the file.
     """
     if themes is not None:
-        drawn = _read_themes(recipe, themes)
+        seed_lines = _read_themes(recipe, themes)
     elif recipe in RECIPES:
-        drawn = seeds(recipe, number, seed)
+        seed_lines = seeds(recipe, number, seed)
     else:
         raise ConfigError(f"--recipe {recipe} starts from prompts that are there: --themes FILE names them")
-    write_jsonl(out, drawn)
-    return drawn
+    write_jsonl(out, seed_lines)
+    return seed_lines
 
 
 def _read_themes(recipe: str, themes: Path) -> list[Seed]:

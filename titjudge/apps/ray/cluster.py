@@ -187,10 +187,14 @@ class Cluster:
     def _shards(self) -> list[_Shard]:
         """List the shards of this run; a resumed run has those it began with."""
         home = self.out / "shards"
-        before = sorted({path.name.partition("-of-")[2] for path in home.glob("*-of-*")})
-        count = int(before[0]) if before and before[0].isdecimal() else self._workers or self._default_workers()
+        earlier_counts = sorted({path.name.partition("-of-")[2] for path in home.glob("*-of-*")})
+        count = (
+            int(earlier_counts[0])
+            if earlier_counts and earlier_counts[0].isdecimal()
+            else self._workers or self._default_workers()
+        )
         self._check_divisible(count)
-        if before and self._workers not in (None, count):
+        if earlier_counts and self._workers not in (None, count):
             self._say(f"this run began with {count} workers and goes on with as many")
         home.mkdir(parents=True, exist_ok=True)
         return [_Shard(k, count, home / f"{k}-of-{count}") for k in range(1, count + 1)]
@@ -234,10 +238,10 @@ class Cluster:
         item. The last round is for one.
         """
         capped = caps(self.config.limits)
-        among = len(shards)
+        workers = len(shards)
         while True:
             used = {shard.number: shard.folder.used() for shard in shards}
-            todo = [shard for shard in shards if shard.status != "complete"][:among]
+            todo = [shard for shard in shards if shard.status != "complete"][:workers]
             limits: dict[int, dict[str, Any]] = {shard.number: {} for shard in todo}
             for name, cap in capped.items():
                 rest = max(0, cap - sum(of_shard[name] for of_shard in used.values()))
@@ -252,7 +256,7 @@ class Cluster:
             if all(shard.folder.used() == used[shard.number] for shard in todo):
                 if len(todo) == 1:
                     return
-                among = (len(todo) + 1) // 2
+                workers = (len(todo) + 1) // 2
 
     def _settings(self, shard: _Shard, limits: Mapping[str, Any]) -> dict[str, Any]:
         """Make the configuration of a shard: its rates and concurrency are an equal part of the account's."""
@@ -369,14 +373,14 @@ def _stop(ray: Any, shards: list[_Shard]) -> None:
     """Stop the workers, each from its own machine."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    here = ray.get_runtime_context().get_node_id()
+    this_node = ray.get_runtime_context().get_node_id()
     sent = []
     for shard in shards:
-        if shard.place.get("node") == here:
+        if shard.place.get("node") == this_node:
             _interrupt(shard.place["pid"])
         elif shard.place:
-            there = NodeAffinitySchedulingStrategy(shard.place["node"], soft=False)
-            task = ray.remote(_interrupt).options(num_cpus=0, scheduling_strategy=there)
+            on_its_node = NodeAffinitySchedulingStrategy(shard.place["node"], soft=False)
+            task = ray.remote(_interrupt).options(num_cpus=0, scheduling_strategy=on_its_node)
             sent.append(task.remote(shard.place["pid"]))
     if sent:
         ray.wait(sent, num_returns=len(sent), timeout=10)

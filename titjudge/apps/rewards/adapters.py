@@ -165,11 +165,11 @@ def _instead(score: Score, missing: Missing | float, of_group: float | None) -> 
 
 def _scores(judge: Judge, images: Sequence[Any], prompts: Sequence[str]) -> list[Score]:
     """Score images, in order; where there is none, its score is missing."""
-    there = [number for number, image in enumerate(images) if image is not None]
+    numbers = [number for number, image in enumerate(images) if image is not None]
     name = next(iter(judge.metrics))
     scores: list[Score] = [Score("", name, None, Status.MISSING, _NO_IMAGE)] * len(prompts)
-    judged = judge.score_many([(images[number], prompts[number]) for number in there], progress=False)
-    for number, score in zip(there, judged, strict=True):
+    judged = judge.score_many([(images[number], prompts[number]) for number in numbers], progress=False)
+    for number, score in zip(numbers, judged, strict=True):
         scores[number] = score
     return scores
 

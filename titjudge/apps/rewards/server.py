@@ -327,7 +327,7 @@ class _Server:
             BadRequest: A score is missing, and the policy is to fail.
         """
         rewards: list[dict[str, Reward]] = []
-        without: list[Score] = []
+        missing_scores: list[Score] = []
         for metrics, by_metric in zip(batch.metrics, scores, strict=True):
             rewards.append({})
             for name in metrics:
@@ -338,12 +338,12 @@ class _Server:
                     value = self._mean(scores, score) if self._missing == "group-mean" else None
                     self._count("rewards_missing_total", metric=name, policy=self._missing)
                     _log.warning("no %s (%s): %s", name, score.status, score.reason)
-                    without += [score] if value is None else []
+                    missing_scores += [score] if value is None else []
                 rewards[-1][name] = Reward(value, str(score.status), score.reason)
-        if without and self._missing != "skip" and not tells_errors:
-            first = without[0]
-            text = f"{len(without)} of {len(batch.pairs)} images have no {first.metric}: {first.status}: {first.reason}"
-            raise BadRequest(text, _code(without))
+        if missing_scores and self._missing != "skip" and not tells_errors:
+            first = missing_scores[0]
+            text = f"{len(missing_scores)} of {len(batch.pairs)} images have no {first.metric}: {first.status}: {first.reason}"
+            raise BadRequest(text, _code(missing_scores))
         return rewards
 
     @staticmethod
@@ -353,9 +353,9 @@ class _Server:
         return group_mean(missing.prompt_id, (score.prompt_id for score in group), [score.value for score in group])
 
 
-def _code(without: Sequence[Score]) -> int:
+def _code(missing_scores: Sequence[Score]) -> int:
     """Choose the HTTP status for failed judgements; never 500, after which flow_grpo's client retries a thousand times."""
-    statuses = {score.status for score in without}
+    statuses = {score.status for score in missing_scores}
     return 402 if Status.BUDGET in statuses else 422 if statuses <= _FINAL else 503
 
 

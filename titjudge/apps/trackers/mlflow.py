@@ -21,12 +21,12 @@ class MLflow(Sink):
         self._client = MlflowClient()
         existing = self._client.get_experiment_by_name(project)
         experiment = existing.experiment_id if existing else self._client.create_experiment(project)
-        before = [
+        earlier_runs = [
             record
             for record in self._client.search_runs([experiment])
             if record.info.run_name == run  # a filter would need the name quoted
         ]
-        self._id = (before[0] if before else self._client.create_run(experiment, run_name=run)).info.run_id
+        self._id = (earlier_runs[0] if earlier_runs else self._client.create_run(experiment, run_name=run)).info.run_id
         for name, text in config.items():
             self._client.set_tag(self._id, _name(name), text)
 

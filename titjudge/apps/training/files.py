@@ -285,12 +285,12 @@ def split(
         raise ConfigError(f"the shares are 0 or more and add up to 1, not {listing}")
     rows, groups = _rows_by_prompt(table)
     order = sorted(groups, key=lambda names: _random_key(seed, min(names)))
-    dealt = _parts(len(order), shares)
+    part_names = _parts(len(order), shares)
     if even_words:
         longest = _most_words(rows, table)
         order.sort(key=lambda names: interval(max(longest.get(name, 0) for name in names)))
-        dealt = _in_turn(list(dealt))
-    part_of = {name: part for names, part in zip(order, dealt, strict=True) for name in names}
+        part_names = _in_turn(list(part_names))
+    part_of = {name: part for names, part in zip(order, part_names, strict=True) for name in names}
     parts: dict[str, list[Json]] = {part: [] for part in shares}
     for _, name, record in rows:
         parts[part_of[name]].append(record)

@@ -437,8 +437,8 @@ class BatchQueue:
             if len(job.keys) == 1:
                 return self._fail(job.keys, self.service.rejection("token_limit_exceeded", "one request is too much"))
             self._max_requests = max(1, len(job.keys) // 2)
-        then = "when another job has ended" if self._queue_full else f"in jobs of {self._max_requests}"
-        self._report(f"the account's queue is full; {len(job.keys)} requests go {then}")
+        next_step = "when another job has ended" if self._queue_full else f"in jobs of {self._max_requests}"
+        self._report(f"the account's queue is full; {len(job.keys)} requests go {next_step}")
 
     def _why_unanswered(self, job: BatchJob, status: JobStatus, number: int) -> ProviderFailure:
         """Find why the request in line `number` of a job has no answer."""

@@ -212,7 +212,7 @@ class Remote(Provider):
             self._log_unsupported(f"%(model)s refuses {name} at %(address)s: it is left out")
         return self.failure(FailureKind.RETRY, f"{name} is refused here, asking without it: {message}", wait=0.0)
 
-    def without(self, request: Request) -> tuple[str, ...]:
+    def refusal_flags(self, request: Request) -> tuple[str, ...]:
         """List the flags of a reply that name the parameters left out of its request, as the server refuses them."""
         return tuple(f"without-{name}" for name in sorted(self._refused & set(request.params)))
 
@@ -277,14 +277,17 @@ class Hosted(Remote):
         """
         in_prompt = request.schema is not None and not self.native_schema
         tools = bool(request.tools)
-        family, without = self.family, self.without(request)  # an answer to another request may change them meanwhile
+        family, refusal_flags = (
+            self.family,
+            self.refusal_flags(request),
+        )  # an answer to another request may change them meanwhile
         body = orjson.dumps(await self.body(request, in_prompt=in_prompt))
         answer, endpoint = await self._post(self.path, body)
         if not answer.is_success:
             schema = request.schema is not None and not in_prompt
             raise self.read_error(answer, schema=schema, tools=tools, sent=frozenset(family.sent(request)))
         reply = self.read_reply(answer, IN_PROMPT if in_prompt else "", tools=tools, endpoint=endpoint.identity)
-        return replace(reply, flags=(*reply.flags, *without))
+        return replace(reply, flags=(*reply.flags, *refusal_flags))
 
     @property
     def path(self) -> str:

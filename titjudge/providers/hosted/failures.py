@@ -137,13 +137,13 @@ def first_cause(chain: Sequence[BaseException], address: str) -> str:
     return one_line(f"{address}: {chain[-1] or type(chain[-1]).__name__}")
 
 
-def connection_error(error: BaseException, address: str, also: Set[str] = frozenset()) -> Exception | None:
+def connection_error(error: BaseException, address: str, further_names: Set[str] = frozenset()) -> Exception | None:
     """Return why an SDK could not connect to `address`: our own error among the causes, else one made for it.
 
     Args:
         error: The exception.
         address: Where the request was to go.
-        also: Further names of exceptions that say that nothing was sent. What may be raised after sending must not be among
+        further_names: Further names of exceptions that say that nothing was sent. What may be raised after sending must not be among
             them: its request would be sent again without counting against the cap.
     """
     chain = list(causes(error))
@@ -154,6 +154,6 @@ def connection_error(error: BaseException, address: str, also: Set[str] = frozen
     if any(isinstance(cause, ssl.SSLError) for cause in chain) or "CERTIFICATE_VERIFY_FAILED" in text:
         return Untrusted(text)
     names = {kind.__name__ for cause in chain for kind in type(cause).__mro__}
-    if names & (_UNCONNECTED | also):
+    if names & (_UNCONNECTED | further_names):
         return Unreachable(text)
     return None

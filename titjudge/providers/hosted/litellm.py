@@ -121,7 +121,7 @@ class LiteLLM(Remote):
         """
         litellm = self._litellm or await self._load()
         in_prompt = request.schema is not None and not self.native_schema
-        sent, without = frozenset(self.family.sent(request)), self.without(request)
+        sent, refusal_flags = frozenset(self.family.sent(request)), self.refusal_flags(request)
         arguments = await self._arguments(request, in_prompt)
         try:
             with litellm_client.traced() as trace:
@@ -138,7 +138,7 @@ class LiteLLM(Remote):
         logger.debug("%(model)s answered HTTP %(status)d", {"model": self.model, "status": trace.status})
         flag = IN_PROMPT if in_prompt else ""
         reply = self._reply(answer, flag, trace, tools=bool(request.tools))
-        return replace(reply, flags=(*reply.flags, *without))
+        return replace(reply, flags=(*reply.flags, *refusal_flags))
 
     @property
     def address(self) -> str:

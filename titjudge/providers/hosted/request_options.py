@@ -71,10 +71,10 @@ def merged(body: dict[str, Any], extra: Mapping[str, Any], place: str = "") -> d
         ConfigError: The body has another value in a place.
     """
     for name, value in extra.items():
-        there = body.get(name)
-        if isinstance(there, dict) and isinstance(value, Mapping):
-            merged(there, value, f"{place}{name}.")
-        elif name in body and there != value:
+        existing = body.get(name)
+        if isinstance(existing, dict) and isinstance(value, Mapping):
+            merged(existing, value, f"{place}{name}.")
+        elif name in body and existing != value:
             raise ConfigError(f"options.body: {place}{name} is set by titjudge or by a key of the role")
         else:
             body[name] = value

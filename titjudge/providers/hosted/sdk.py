@@ -53,7 +53,10 @@ _current: ContextVar[_Trace | None] = ContextVar("sdk_trace", default=None)
 
 
 def careful_client(
-    home: str, timeout: float, longest: int = http.LONGEST_ANSWER, also: Callable[[str], bool] = lambda host: False
+    home: str,
+    timeout: float,
+    longest: int = http.LONGEST_ANSWER,
+    allows_host: Callable[[str], bool] = lambda host: False,
 ) -> httpx.AsyncClient:
     """Make the HTTP client for an SDK: it sends to one host alone, follows no redirect, and bounds the size of answers.
 
@@ -61,14 +64,14 @@ def careful_client(
         home: The host.
         timeout: Seconds.
         longest: Bytes of an answer, decompressed.
-        also: Whether requests may go to another host, too.
+        allows_host: Whether requests may go to another host as well.
     """
     import httpx
 
     class Careful(httpx.AsyncClient):
         async def send(self, request: Any, *, stream: bool = False, **options: Any) -> Any:
             where, trace = request.url.host, _current.get()
-            if where != home and not also(where):
+            if where != home and not allows_host(where):
                 raise http.Untrusted(f"{home} points to {where}, where nothing is sent")
             if trace is not None:
                 if trace.sent:

@@ -57,7 +57,7 @@ class ClipFlanT5(Adapter):
 
         questions = [self.checkpoint.asked(text).partition("<image>") for _, text in pairs]
         head = self.tokenizer(questions[0][0])["input_ids"]
-        tails = [self.tokenizer(after, verbose=False)["input_ids"] for _, _, after in questions]
+        tails = [self.tokenizer(text_after, verbose=False)["input_ids"] for _, _, text_after in questions]
         with torch.inference_mode():
             features = self._features([image for image, _ in pairs])
             room = self.row.tokens - len(head) - 1  # upstream cuts where the image is one token still

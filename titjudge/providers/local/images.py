@@ -37,5 +37,5 @@ def rgb(image: Any, *, on_white: bool) -> Any:
         plain = image.convert("RGB")
         plain.info.pop("transparency", None)  # else some processors lay the picture on white after all
         return plain
-    over = image.convert("RGBA")
-    return Image.alpha_composite(Image.new("RGBA", over.size, "white"), over).convert("RGB")
+    layered = image.convert("RGBA")
+    return Image.alpha_composite(Image.new("RGBA", layered.size, "white"), layered).convert("RGB")

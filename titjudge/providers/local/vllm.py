@@ -186,10 +186,10 @@ class VLLM(LocalChatModel[Any]):
                 return
 
 
-def _first_token(logprobs: Mapping[int, Any], drawn: int, most: int) -> FirstToken | None:
+def _first_token(logprobs: Mapping[int, Any], drawn_token: int, most: int) -> FirstToken | None:
     """Read the log probabilities of the `most` likeliest tokens (-1: of all) and of the one drawn, which may come behind them."""
     pairs = {ident: (str(token.decoded_token), float(token.logprob)) for ident, token in logprobs.items()}
-    chosen = pairs.pop(drawn) if 0 <= most < len(pairs) else pairs[drawn]
+    chosen = pairs.pop(drawn_token) if 0 <= most < len(pairs) else pairs[drawn_token]
     return FirstToken.from_top(list(pairs.values()), chosen)
 
 

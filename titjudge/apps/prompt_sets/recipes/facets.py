@@ -83,8 +83,10 @@ async def facets(item: Item, ask: Ask) -> list[dict[str, Any]]:
                 raise
             return [f"which facets it puts to the test cannot be said: {failure.reason}"]
         missing = [f"it does not put '{facet}' to the test" for facet in targets if facet not in tested[long]]
-        over = len(tested[long]) - len(targets) - MOST_MORE
-        return missing + ([f"it puts {len(tested[long])} facets to the test, {over} too many"] if over > 0 else [])
+        surplus = len(tested[long]) - len(targets) - MOST_MORE
+        return missing + (
+            [f"it puts {len(tested[long])} facets to the test, {surplus} too many"] if surplus > 0 else []
+        )
 
     async def check_short(draft: FacetDraft) -> list[str]:
         return flat(draft.checked(targets)) or await align(draft, long=False)

@@ -61,7 +61,7 @@ async def long_graph(item: Item, ask: Ask) -> list[dict[str, Any]]:
     fewest, most = int(item_meta.FEWEST.required(item)), int(item_meta.MOST.required(item))
 
     def check_length(draft: Text) -> list[str]:
-        return outside(draft.prompt, fewest, most) + not_english(draft.prompt)
+        return length_problems(draft.prompt, fewest, most) + not_english(draft.prompt)
 
     draft = await drafted(
         ask, "recipes/long_graph", Text, check_length, {"prompt": filler(item, most - 1)},
@@ -89,7 +89,7 @@ async def qualified_graph(ask: Ask, prompt: str) -> tuple[RefinedGraph, list[str
     qualified: list[Qualified] = []
 
     async def check(draft: RefinedGraph) -> list[str]:
-        if problems := unsaid([entity.name for entity in draft.entities], prompt):
+        if problems := unsaid_entities([entity.name for entity in draft.entities], prompt):
             return problems
         verdict = await _qualify(ask, prompt, draft)
         qualified.append(verdict)
@@ -110,13 +110,13 @@ def as_lists(graph: PromptGraph) -> dict[str, list[Any]]:
     }
 
 
-def outside(prompt: str, fewest: int, most: int) -> list[str]:
+def length_problems(prompt: str, fewest: int, most: int) -> list[str]:
     """Check that a prompt has from `fewest` words to fewer than `most`."""
     count = len(words(prompt))
     return [] if fewest <= count < most else [f"it has {count} words, not {fewest} to {most - 1}"]
 
 
-def unsaid(names: Iterable[str], prompt: str) -> list[str]:
+def unsaid_entities(names: Iterable[str], prompt: str) -> list[str]:
     """Check that the prompt has a word of each entity; `image` stands for the whole and needs none."""
     return [
         f"the prompt does not say '{name}'"

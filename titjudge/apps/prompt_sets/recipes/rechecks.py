@@ -8,7 +8,7 @@ from typing import Any
 
 from titjudge.apps.prompt_sets.recipes._drafts import IN_ENGLISH, Checked, not_english
 from titjudge.apps.prompt_sets.recipes.facets import Bilingual
-from titjudge.apps.prompt_sets.recipes.long_graph import ENTITIES_SAID, IN_INTERVAL, outside, unsaid
+from titjudge.apps.prompt_sets.recipes.long_graph import ENTITIES_SAID, IN_INTERVAL, length_problems, unsaid_entities
 from titjudge.apps.prompt_sets.recipes.six_block import SixBlocks
 from titjudge.apps.prompt_sets.recipes.tiif import CONCEPTS_KEPT, unsaid_concepts
 
@@ -22,7 +22,7 @@ def _facet_texts(line: Line) -> Checked:
 
 def _interval(line: Line) -> Checked:
     fewest, most = map(int, line["interval"].split("-"))
-    return {IN_INTERVAL: outside(line["prompt"], fewest, most)}
+    return {IN_INTERVAL: length_problems(line["prompt"], fewest, most)}
 
 
 _CHECKS: tuple[Callable[[Line], Checked], ...] = (
@@ -31,7 +31,7 @@ _CHECKS: tuple[Callable[[Line], Checked], ...] = (
     lambda line: {IN_ENGLISH: not_english(line["prompt"])},
     lambda line: SixBlocks(**line["blocks"], prompt=line["prompt"]).checked(),
     lambda line: {CONCEPTS_KEPT: unsaid_concepts(line["prompt"], line["concepts"])},
-    lambda line: {ENTITIES_SAID: unsaid(line["graph"]["entities"], line["prompt"])},
+    lambda line: {ENTITIES_SAID: unsaid_entities(line["graph"]["entities"], line["prompt"])},
 )
 
 

@@ -126,7 +126,7 @@ def facet_seeds(number: int, draw: random.Random) -> Iterator[Seed]:
     Both cannot be exact (Qwen-Image-Bench paper, Eq. 1): the pillars have 6 to 20 facets. The next facet is the one drawn least, of the
     pillar that is furthest behind in the prompts that have it and in the mean draws of its facets, both relative to their means.
     """
-    drawn = dict.fromkeys(FACETS, 0)
+    draws_of = dict.fromkeys(FACETS, 0)
     pillars = {pillar: [name for name in FACETS if FACETS[name][0] == pillar] for pillar, _, _ in FACETS.values()}
     prompts_with = dict.fromkeys(pillars, 0)
 
@@ -134,8 +134,8 @@ def facet_seeds(number: int, draw: random.Random) -> Iterator[Seed]:
         prompts = Fraction(
             0 if pillar in taken else prompts_with[pillar] * len(pillars), max(1, sum(prompts_with.values()))
         )
-        draws = sum(drawn[name] for name in pillars[pillar])
-        return prompts + Fraction(draws * len(FACETS), len(pillars[pillar]) * max(1, sum(drawn.values())))
+        draws = sum(draws_of[name] for name in pillars[pillar])
+        return prompts + Fraction(draws * len(FACETS), len(pillars[pillar]) * max(1, sum(draws_of.values())))
 
     for i in range(number):
         chosen: list[str] = []
@@ -143,11 +143,11 @@ def facet_seeds(number: int, draw: random.Random) -> Iterator[Seed]:
             taken = {FACETS[name][0] for name in chosen}
             behind = {pillar: ahead(pillar, taken) for pillar in pillars if rank >= 3 or pillar not in taken}
             free = [name for name in FACETS if name not in chosen and FACETS[name][0] in behind]
-            order = {name: (behind[FACETS[name][0]], drawn[name]) for name in free}
+            order = {name: (behind[FACETS[name][0]], draws_of[name]) for name in free}
             first = min(order.values())
             pick = draw.choice([name for name in free if order[name] == first])
             chosen.append(pick)
-            drawn[pick] += 1
+            draws_of[pick] += 1
             prompts_with[FACETS[pick][0]] += FACETS[pick][0] not in taken
         yield {"prompt_id": f"facets_{i + 1:03}", "prompt": "; ".join(chosen), "facets": chosen}
 

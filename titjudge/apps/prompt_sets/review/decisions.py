@@ -173,8 +173,8 @@ def _final(line: Line, decision: Line) -> Line:
     final = {**line, "review": {"reviewer": decision["reviewer"], "time": decision["time"]}}
     if "text" in decision:
         final["prompt"] = decision["text"]
-        again = check_again(final)
-        checks = [name for name in checks if again[name] == []]
-        final["edited"] = {"was": line["prompt"], "checks_dropped": [name for name in again if name not in checks]}
+        rechecked = check_again(final)
+        checks = [name for name in checks if rechecked[name] == []]
+        final["edited"] = {"was": line["prompt"], "checks_dropped": [name for name in rechecked if name not in checks]}
     final["checks"] = [*checks, BY_PERSON]
     return final
