@@ -130,7 +130,7 @@ def generators(source: ScoreSource, flags: GateFlags, files: OutputFiles, by: tu
     record = {
         "source": table.source, "metric": table.metric, "baseline": baseline, "missing": table.missing,
         "adjustment": "best" if chosen else "Holm",
-        "generators": [dict(zip(tables[0].columns, row, strict=True)) for row in tables[0].rows],
+        "generators": tables[0].records,
         "pairs": differences, "notes": notes, **({} if verdict is None else {"gate": verdict}),
     }  # fmt: skip
     files.finish(tables, record, notes=notes, chart=lambda: differences_chart(differences, margin))

@@ -30,7 +30,16 @@ SCORE_METRIC = option(
 
 
 class ScoreSource(NamedTuple):
-    """The scores that a command compares: of run folders, or of one table."""
+    """The scores that a command compares: of run folders, or of one table.
+
+    Attributes:
+        runs: Run folders.
+        scores: A table of scores, in their place.
+        metric: The metric; None for the first.
+        allow_drift: Whether runs whose models have changed are compared all the same.
+        per_prompt: How several images of a prompt become one score.
+        range: The ends of the scale of the scores in a table.
+    """
 
     runs: Sequence[Path] = ()
     scores: Path | None = None
@@ -79,7 +88,13 @@ def read_judged(path: Path, metric: str | None) -> ScoreTable:
 
 
 class OutputFiles(NamedTuple):
-    """The files that `--plot`, `--out` and `--json` name; None where the flag is missing."""
+    """The files that `--plot`, `--out` and `--json` name; None where the flag is missing.
+
+    Attributes:
+        plot: The chart.
+        out: The tables.
+        json_file: The results as JSON.
+    """
 
     plot: Path | None
     out: Path | None

@@ -297,7 +297,7 @@ def _write_official(suite: Any, outcome: Outcome, folder: Path) -> None:
 
 def _show_outcome(outcome: Outcome, json_file: Path | None, limits: Limits, noun: str = "images") -> int:
     """Print the results of a run and write them as JSON; returns the exit code."""
-    write_json(json_file, _as_json(outcome.results))
+    write_json(json_file, results_json(outcome.results))
     nothing = outcome.failures and not any(metric.scored for metric in outcome.results.metrics.values())
     if not nothing:
         _show_verdict(outcome, noun)
@@ -349,7 +349,7 @@ def exit_code(status: str) -> int:
     return 0 if status in ("complete", "settled") else 130 if "interrupted" in status else 1
 
 
-def _as_json(results: Results) -> dict[str, Any]:
+def results_json(results: Results) -> dict[str, Any]:
     """Select what `--json` writes of the results of a run; with `--settle`, `pairs` are the same as of `compare settle`."""
     record = {key: value for key, value in results.to_json().items() if key != "tables"}
     if "settle" in record:

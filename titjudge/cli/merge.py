@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from titjudge.cli.commands import JUDGE, Command
+from titjudge.cli.judge import results_json
 from titjudge.cli.options import EXPLAIN, JSON, PATH, option
 from titjudge.cli.output import show_notes, show_places, show_tables, write_json
 from titjudge.cli.terminal import say
@@ -42,5 +43,5 @@ def merge(runs: tuple[Path, ...], out: Path, pairs: Path | None, report: bool, j
     if outcome.status != "complete":
         say(f"\n{outcome.status}")
     show_places(outcome)
-    write_json(json_file, {key: value for key, value in outcome.results.to_json().items() if key != "tables"})
+    write_json(json_file, results_json(outcome.results))
     return 0 if outcome.status == "complete" else 1

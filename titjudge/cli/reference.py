@@ -30,7 +30,7 @@ def list_(json_file: Path | None) -> int:
     from titjudge.stats.generators.published_tables import list_table, published_names
 
     table = list_table(published_names())
-    show_results([table], [dict(zip(table.columns, row, strict=True)) for row in table.rows], json_file)
+    show_results([table], table.records, json_file)
     return 0
 
 
@@ -45,6 +45,6 @@ def show(name: str, json_file: Path | None) -> int:
     table = leaderboard.table()
     facts = ("name", "title", "of", "source", "date", "scale", "judge", "protocol", "prompts", "prompts_of", "script", "differs",
              "remarks")  # fmt: skip
-    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-    show_results([table], {key: getattr(leaderboard, key) for key in facts} | {"rows": rows}, json_file)
+    record = {key: getattr(leaderboard, key) for key in facts} | {"rows": table.records}
+    show_results([table], record, json_file)
     return 0

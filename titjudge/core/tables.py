@@ -137,6 +137,11 @@ class Table:
         return tuple(_numeric([row[index] for row in self.rows]) for index in range(len(self.columns)))
 
     @property
+    def records(self) -> list[dict[str, Value]]:
+        """The rows, each as the values of its columns by name."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+    @property
     def plain_rows(self) -> list[list[str | float | None]]:
         """The rows as files hold them: cells as text."""
         return [[str(value) if isinstance(value, Cell) else value for value in row] for row in self.rows]

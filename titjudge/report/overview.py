@@ -151,7 +151,7 @@ def _result_tables(report: Report, place: int) -> list[Table]:
 
 def _linked(table: Table, run: Loaded, judges: Mapping[str, tuple[int, JudgedMetric]]) -> Table:
     """Lead from the numbers of a table to their pairs and images, and leave out columns without any value."""
-    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    rows = table.records
     if table.title.startswith(AGREEMENT_WITH):
         rows, table = [_linked_metric(row, run, judges) for row in rows], replace(table, axis=(0.5, 1.0), folded=True)
     elif table.title == _LEADERBOARD:

@@ -19,7 +19,13 @@ _MODELS = ("captioner", "judge")
 
 @dataclass(frozen=True, slots=True)
 class _Setup:
-    """The metrics that ask canaries, the folder of known answers, and the models."""
+    """The metrics that ask canaries, the folder of known answers, and the models.
+
+    Attributes:
+        metrics: The metrics that ask canaries, by name.
+        data: The folder of known answers.
+        config: Names the models.
+    """
 
     metrics: dict[str, Metric]
     data: Path

@@ -88,9 +88,9 @@ class RunLoop:
     """Scores every item by every metric, `in_flight` items at a time.
 
     Args:
-        planner: estimates what an item may cost before it starts; needed where there is a cap.
+        planner: Estimates what an item may cost before it starts; needed where there is a cap.
         done: (item id, metric) pairs that have their score already.
-        on_score: called with each score as it comes, and the digest of what was judged (`titjudge.runs.folder.score_digests`).
+        on_score: Called with each score as it comes, and the digest of what was judged (`titjudge.runs.folder.score_digests`).
     """
 
     def __init__(
@@ -124,10 +124,10 @@ class RunLoop:
         """End the run as soon as `decided` is true of a score.
 
         Args:
-            decided: tells whether the question of the run has its answer.
-            ahead: counts the items begun that say nothing yet, as an earlier one is not judged; while these are twice as many
+            decided: Tells whether the question of the run has its answer.
+            ahead: Counts the items begun that say nothing yet, as an earlier one is not judged; while these are twice as many
                 as may be in flight, none is begun.
-            in_flight: the most items that are worked on at a time.
+            in_flight: The most items that are worked on at a time.
         """
         self._in_flight, self._ahead = min(self._in_flight, in_flight), ahead
         store = self._on_score
@@ -153,7 +153,7 @@ class RunLoop:
         """Await work that comes before the items and is stopped like them.
 
         Raises:
-            FatalProviderError: as `run`.
+            FatalProviderError: As `run`.
         """
         self._tasks = [asyncio.create_task(work)]
         try:
@@ -166,7 +166,7 @@ class RunLoop:
         """Judge all items; returns the status: complete, settled, or `incomplete: ` budget, interrupted, disk.
 
         Raises:
-            FatalProviderError: a key, a quota or a model name is wrong; answers up to then are kept.
+            FatalProviderError: A key, a quota or a model name is wrong; answers up to then are kept.
         """
         source = iter(prepared(items, self.metrics))
         self._tasks = [asyncio.create_task(self._worker(source)) for _ in range(self._in_flight)]

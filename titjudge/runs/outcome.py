@@ -25,20 +25,35 @@ MOST_REPORTED = (
 
 @dataclass(slots=True)
 class Outcome:
-    """Results of a run that is finished or was interrupted."""
+    """Results of a run that is finished or was interrupted.
+
+    Attributes:
+        status: How the run ended, as its manifest says it.
+        folder: The run folder.
+        results: What results.json holds.
+        tables: The tables for people.
+        failures: Item, status and reason of each score that is missing.
+        warnings: What people should know of the results.
+        report: The page; None where there is none.
+        no_report: Why there is no page although one was asked for, and the command that writes it.
+        lists: How many of the images the page lists, where not all, and the command that lists more.
+        reason: Why a cap ended the run.
+        mixed: Warnings about models that answered in place of those asked.
+        uncertain: USD that requests without an answer may have cost, besides what was spent.
+    """
 
     status: str
     folder: Path
     results: Results
     tables: list[Table]
-    failures: list[tuple[str, str, str]] = field(default_factory=list)  # item, status, reason
+    failures: list[tuple[str, str, str]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     report: Path | None = None
-    no_report: str = ""  # why there is no report although one was asked for, and the command that writes it
-    lists: str = ""  # how many of the images the report lists, where not all, and the command that lists more
-    reason: str = ""  # why a cap ended the run
-    mixed: list[str] = field(default_factory=list)  # warnings about models that answered in place of those asked
-    uncertain: float = 0.0  # USD that requests without an answer may have cost, besides what was spent
+    no_report: str = ""
+    lists: str = ""
+    reason: str = ""
+    mixed: list[str] = field(default_factory=list)
+    uncertain: float = 0.0
 
     @property
     def covered(self) -> tuple[str, int, int] | None:
@@ -102,17 +117,22 @@ def finish(
     same = file.read_bytes() == before
     failures = [(failure.item, failure.status, failure.reason) for failure in results.failures]
     outcome = Outcome(status, folder.path, results, tables, failures, results.warnings)
-    if report and len(items) > MOST_REPORTED:
-        outcome.no_report = f"none by itself for {len(items):,} images: `python cli.py report {shlex.quote(str(folder.path))} --folder` writes it"
-    elif report:
-        from titjudge.report.html import LISTED
-
-        outcome.report = folder.path / "report.html"
-        if len(items) > LISTED:
-            command = f"`python cli.py report {shlex.quote(str(folder.path))} --folder`"
-            outcome.lists = f"it lists {LISTED:,} of {len(items):,} images: {command} lists more"
-        if not (same and outcome.report.is_file()):  # a resumed run without new scores keeps its page
-            from titjudge.report import write_report
-
-            write_report([folder], outcome.report)
+    if report:
+        _report(folder, outcome, len(items), same)
     return outcome
+
+
+def _report(folder: RunFolder, outcome: Outcome, images: int, same: bool) -> None:
+    """Write the page, unless there are too many images or it is there (`same`: with these results)."""
+    command = f"`python cli.py report {shlex.quote(str(folder.path))} --folder`"
+    if images > MOST_REPORTED:
+        outcome.no_report = f"none by itself for {images:,} images: {command} writes it"
+        return
+    from titjudge.report import write_report
+    from titjudge.report.html import LISTED
+
+    outcome.report = folder.path / "report.html"
+    if images > LISTED:
+        outcome.lists = f"it lists {LISTED:,} of {images:,} images: {command} lists more"
+    if not (same and outcome.report.is_file()):  # a resumed run without new scores keeps its page
+        write_report([folder], outcome.report)

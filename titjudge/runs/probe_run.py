@@ -42,19 +42,19 @@ def run_probe(
     """Probe the one metric of a configuration; asked again, the answers come from the cache.
 
     Args:
-        config: models, limits and the metric.
-        repeats: as in `titjudge.probes.probe.probe`.
-        edits: as there.
-        rivals: other models, for the test of self-preference.
-        say: called with a line of progress every 10 seconds.
+        config: Models, limits and the metric.
+        repeats: As in `titjudge.probes.probe.probe`.
+        edits: As there.
+        rivals: Other models, for the test of self-preference.
+        say: Called with a line of progress every 10 seconds.
 
     Returns:
         The card, and the run folder, which holds it as card.json and the edited images in `images/`.
 
     Raises:
-        ConfigError: there is not one metric, or a model or a price is missing.
-        DataError: the data hold no known answers.
-        FatalProviderError: a key, a quota or a model name is wrong; answers up to then are kept.
+        ConfigError: There is not one metric, or a model or a price is missing.
+        DataError: The data hold no known answers.
+        FatalProviderError: A key, a quota or a model name is wrong; answers up to then are kept.
     """
     run = _resolved(config)
     with open_folder(run, _folder(run)) as folder:
@@ -75,7 +75,7 @@ def dry_run(config: RunConfig, *, repeats: int = 3, edits: int = MOST, rivals: S
     """Estimate the price of what `run_probe` would ask; nothing is sent or kept.
 
     Raises:
-        ConfigError, DataError: as `run_probe`.
+        ConfigError, DataError: As `run_probe`.
     """
     return asyncio.run(_dry_run(_resolved(config), rivals, repeats=repeats, edits=edits))
 

@@ -29,7 +29,7 @@ class RunInput:
     """The items of a run. They are read again each time, so that no run needs them all in memory.
 
     Raises:
-        ConfigError: there is a seed for `--limit`, and no limit.
+        ConfigError: There is a seed for `--limit`, and no limit.
     """
 
     def __init__(self, config: RunConfig, suite: Suite) -> None:
@@ -76,7 +76,7 @@ class RunInput:
         """Check that at least one item can be judged.
 
         Raises:
-            DataError: all items are invalid; names the commonest reasons.
+            DataError: All items are invalid; names the commonest reasons.
         """
         invalid: list[tuple[str, str]] = []
         for item, _ in self.listed():
@@ -90,7 +90,7 @@ class RunInput:
         """Check that each metric can judge at least one item: an edit, or what is none.
 
         Raises:
-            ConfigError: a metric can judge none; says why.
+            ConfigError: A metric can judge none; says why.
         """
         without: dict[str, Metric] = {metric.name: metric for metric in metrics}
         reasons: dict[str, str] = {}
@@ -163,11 +163,16 @@ class Drawn:
 
     Where not even the first prompt fits, part of its images are taken. With the same seed a larger limit takes all that a
     smaller one does.
+
+    Attributes:
+        limit: The most items that can be judged.
+        prompts: The prompts that are taken.
+        line: Describes the choice for people; empty where all prompts are taken.
     """
 
     limit: int
     prompts: frozenset[str]
-    line: str  # describes the choice for people; empty where all prompts are taken
+    line: str
 
     @classmethod
     def draw(cls, load: Load, limit: int, seed: int | None = None) -> Drawn:

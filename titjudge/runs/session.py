@@ -139,7 +139,7 @@ class Session:
         """Judge every item, write the run folder and compare with the human pairs.
 
         Raises:
-            FatalProviderError: a key, a quota or a model name is wrong; answers up to then are kept.
+            FatalProviderError: A key, a quota or a model name is wrong; answers up to then are kept.
         """
         pairs = self.pairs()  # malformed pairs fail before anything is paid
         self.input.check()

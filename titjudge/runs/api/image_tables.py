@@ -12,7 +12,11 @@ from titjudge.core.types import Score
 
 @dataclass(frozen=True, slots=True)
 class ImageInTable:
-    """An image that is read from its table only when it is judged: a data set need not fit into memory."""
+    """An image that is read from its table only when it is judged: a data set need not fit into memory.
+
+    Attributes:
+        load: Reads it: a PIL image, or what a cell of the table holds.
+    """
 
     load: Callable[[], Any]
 

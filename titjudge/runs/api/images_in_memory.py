@@ -33,12 +33,19 @@ _loading = threading.Lock()  # two threads that load one PIL image at once would
 
 
 class Placed(NamedTuple):
-    """An image as a file."""
+    """An image as a file.
+
+    Attributes:
+        name: Its name in messages: the path, or `picture-SHA256` of one from memory.
+        path: The file.
+        thumbnail: A WebP file, where the image was decoded here.
+        refusal: Why it is no image; empty where it is one.
+    """
 
     name: str
     path: Path
-    thumbnail: bytes | None = None  # a WebP file, where the image was decoded here
-    refusal: str = ""  # why it is no image
+    thumbnail: bytes | None = None
+    refusal: str = ""
 
 
 class ImagesInMemory:
@@ -65,8 +72,8 @@ class ImagesInMemory:
         The file stays until `release` was called as often as `place`.
 
         Raises:
-            TypeError: it is no image.
-            ValueError: an array of a shape or with values that no image has.
+            TypeError: It is no image.
+            ValueError: An array of a shape or with values that no image has.
         """
         if isinstance(image, str | os.PathLike):
             return Placed(str(image), Path(image))
@@ -156,7 +163,7 @@ def check(image: Any) -> None:
     """Check by type and shape that this is an image, without decoding it.
 
     Raises:
-        TypeError, ValueError: as `ImagesInMemory.place`.
+        TypeError, ValueError: As `ImagesInMemory.place`.
     """
     if isinstance(image, str | os.PathLike | bytes | bytearray | memoryview):
         return

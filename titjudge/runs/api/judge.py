@@ -221,9 +221,9 @@ class Judge:
             sources: Of an edit, the images that it was made from, in the order in which the instruction speaks of them.
 
         Raises:
-            TypeError: it is no image.
-            UserError: there are several metrics, or another thread has closed the judge.
-            FatalProviderError: a wrong key, no quota, no such model.
+            TypeError: It is no image.
+            UserError: There are several metrics, or another thread has closed the judge.
+            FatalProviderError: A wrong key, no quota, no such model.
         """
         self._check_single()
         return self._scored(_pairs([(image, prompt, sources)]))[0]
@@ -366,7 +366,7 @@ def _pairs(pairs: Iterable[Any]) -> list[Entry]:
     """Check all pairs before anything is asked.
 
     Raises:
-        TypeError, ValueError: one is no (image, prompt[, sources]) pair; names its number.
+        TypeError, ValueError: One is no (image, prompt[, sources]) pair; names its number.
     """
     if is_array(pairs):
         raise TypeError("a batch of images needs its prompts: score_many(images, prompts)")

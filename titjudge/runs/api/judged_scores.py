@@ -77,7 +77,11 @@ class JudgedScore(Score):
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Scores of several images: a sequence with `to_records` and `to_pandas`."""
+    """Scores of several images: a sequence with `to_records` and `to_pandas`.
+
+    Attributes:
+        scores: In the order of the images, for each image one by each metric.
+    """
 
     scores: tuple[JudgedScore, ...]
 

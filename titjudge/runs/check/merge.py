@@ -31,7 +31,7 @@ from titjudge.runs.check.merge_scores import (
     other_models,
     shard_numbers,
 )  # fmt: skip
-from titjudge.runs.folder.identity import config_of, identity
+from titjudge.runs.folder.identity import config_of, differing, identity
 from titjudge.runs.folder.journal import damage_lines, write_records
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.outcome import Outcome, finish
@@ -43,14 +43,14 @@ def merge(runs: Sequence[Path], out: Path, *, pairs: Sequence[Pair] | None = Non
     """Merge run folders into `out`, with manifest, tables and report. Merging the same runs again, or more, renews it.
 
     Args:
-        runs: run folders, finished or not; no process may be writing them.
-        out: the folder of the merge.
-        pairs: human pairs; without them those of the runs.
-        report: whether to write report.html.
+        runs: Run folders, finished or not; no process may be writing them.
+        out: The folder of the merge.
+        pairs: Human pairs; without them those of the runs.
+        report: Whether to write report.html.
 
     Raises:
-        DataError: one is no run folder.
-        UserError: they are not parts of one run, one is being written, or `out` holds something that would be lost.
+        DataError: One is no run folder.
+        UserError: They are not parts of one run, one is being written, or `out` holds something that would be lost.
     """
     distinct = {run.resolve(): run for run in reversed(runs)}  # the same folder may be given under two paths
     parts = [ShardRun(folder, folder.manifest()) for folder in map(RunFolder, reversed(distinct.values()))]
@@ -133,22 +133,19 @@ def _announce(target: RunFolder, parts: Sequence[ShardRun], config: RunConfig) -
 
 def _sources(parts: Sequence[ShardRun]) -> list[dict[str, Any]]:
     """List the runs of a merge for its manifest."""
-    return [
-        {"run": part.folder.path.name, "shard": part.manifest.identity.get("shard"), "status": part.manifest.status}
-        for part in sorted(parts, key=lambda part: (part.shard or (0, 0), part.folder.path.name))
-    ]
+    ordered = sorted(parts, key=lambda part: (part.shard or (0, 0), part.folder.path.name))
+    return [{"run": part.source[0], "shard": part.source[1], "status": part.manifest.status} for part in ordered]
 
 
 def _check_alike(parts: Sequence[ShardRun]) -> None:
     """Check that all parts have the same identity, prompts and metric versions.
 
     Raises:
-        UserError: two differ; says in what.
+        UserError: Two differ; the message names what is different.
     """
     first = parts[0]
     for part in parts[1:]:
-        mine, theirs = first.manifest.identity, part.manifest.identity
-        changed = [name for name in sorted({*mine, *theirs} - {"shard"}) if mine.get(name) != theirs.get(name)]
+        changed = [key for key in differing(first.manifest.identity, part.manifest.identity) if key != "shard"]
         changed += _changed("prompt", first.manifest.prompts, part.manifest.prompts)
         changed += _changed(
             "metric", *({n: (m.version, m.options) for n, m in p.manifest.metrics.items()} for p in (first, part))
@@ -167,9 +164,9 @@ def _check_disjoint(parts: Sequence[ShardRun]) -> None:
     """Check that no part is a merge of another one, whose bills would be counted twice.
 
     Raises:
-        UserError: one is.
+        UserError: A part is such a merge.
     """
-    sources = {(part.folder.path.name, part.manifest.identity.get("shard")): part for part in parts}
+    sources = {part.source for part in parts}
     for part in parts:
         for source in part.manifest.merged or ():
             if (source.run, source.shard) in sources:
@@ -180,12 +177,12 @@ def _check_replaced(target: RunFolder, parts: Sequence[ShardRun]) -> None:
     """Check that `target` holds a merge of the same runs or of some of them, so that replacing it loses nothing.
 
     Raises:
-        UserError: it holds something else.
+        UserError: It holds something else.
     """
     former = target.manifest().merged
     if former is None:
         raise UserError(f"{target.path} holds a run that is no merge: choose another --out")
-    sources = [(part.folder.path.name, part.manifest.identity.get("shard")) for part in parts]
+    sources = {part.source for part in parts}
     lost = [source.run for source in former if (source.run, source.shard) not in sources]
     if lost:
         raise UserError(f"{target.path} was merged from {', '.join(lost)} too: give those as well, or another --out")

@@ -24,11 +24,21 @@ Key = tuple[int, str]  # number of the item (`MergedItems.number`) and metric
 
 @dataclass(frozen=True, slots=True)
 class ShardRun:
-    """A run folder to merge, and its manifest. Its lines are read again where they are needed, and not kept."""
+    """A run folder to merge, and its manifest. Its lines are read again where they are needed, and not kept.
+
+    Attributes:
+        folder: The run folder.
+        manifest: Its manifest.
+    """
 
     folder: RunFolder
     manifest: Manifest
     _readers: dict[str, JsonlReader] = field(default_factory=dict)
+
+    @property
+    def source(self) -> tuple[str, str | None]:
+        """The name of its folder and its shard (`2/4`), by which the manifest of a merge knows it."""
+        return self.folder.path.name, self.manifest.identity.get("shard")
 
     @property
     def shard(self) -> tuple[int, int] | None:
@@ -61,7 +71,7 @@ class MergedItems:
     """The items of all parts, each once, in the order of the data where shards know it; the newest record counts.
 
     Raises:
-        UserError: an item has different prompts.
+        UserError: An item has different prompts.
     """
 
     def __init__(self, parts: Sequence[ShardRun]) -> None:

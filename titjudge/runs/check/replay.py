@@ -97,14 +97,14 @@ class Stored:
     """The answers and vectors of a run folder, by key and by content.
 
     Args:
-        folder: the run folder.
-        complain: called for every damaged line, and for every stored question that its key does not stand for.
+        folder: The run folder.
+        complain: Called for every damaged line, and for every stored question that its key does not stand for.
 
     Attributes:
-        missed: questions without an answer since `begin`.
-        used: keys of the answers given since then.
-        matched_by_content: questions that were not found by their key.
-        with_tools: models that were offered tools.
+        missed: Questions without an answer since `begin`.
+        used: Keys of the answers given since then.
+        matched_by_content: Questions that were not found by their key.
+        with_tools: Models that were offered tools.
     """
 
     def __init__(self, folder: Path, complain: Complain) -> None:
@@ -162,7 +162,7 @@ class Stored:
         """Find the stored answer to a request.
 
         Raises:
-            Unanswered: none is stored.
+            Unanswered: None is stored.
         """
         question, key = request_record(request), request_key(request)
         offsets = self._by_key.get(key)
@@ -186,7 +186,7 @@ class Stored:
         """Find the stored vector of a text.
 
         Raises:
-            Unanswered: none is stored.
+            Unanswered: None is stored.
         """
         offsets = self._by_text.get(content_key("text", text))
         if not offsets:

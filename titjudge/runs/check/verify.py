@@ -48,7 +48,14 @@ _WITHOUT_ANSWER = frozenset({Status.FAILED, Status.BUDGET, Status.MISSING})
 
 @dataclass(frozen=True, slots=True)
 class VerifyProblem:
-    """Something that is wrong. `kind`: manifest, line, prompt, metric, question, picture, score or table."""
+    """Something that is wrong.
+
+    Attributes:
+        kind: `manifest`, `line`, `prompt`, `metric`, `question`, `picture`, `score` or `table`.
+        where: The place, as a person finds it: file and line, item and metric, or table cell.
+        what: What is wrong.
+        item: The item that it concerns; empty where none is known.
+    """
 
     kind: str
     where: str
@@ -61,7 +68,14 @@ class VerifyProblem:
 
 @dataclass(slots=True)
 class VerificationResult:
-    """What was checked, and the problems in the order in which they were found."""
+    """What was checked, and the problems in the order in which they were found.
+
+    Attributes:
+        run: The run folder.
+        checked: How many items, scores, cells, ... were checked.
+        problems: What is wrong.
+        notes: What could not be checked, and why.
+    """
 
     run: Path
     checked: Counter[str] = field(default_factory=Counter)
@@ -108,8 +122,8 @@ def verify(path: Path) -> VerificationResult:
     """Check a run folder without changing it.
 
     Raises:
-        DataError: this is no run folder, or nothing was judged in it.
-        ConfigError: the run's suite, a metric or its prompt folder is missing.
+        DataError: This is no run folder, or nothing was judged in it.
+        ConfigError: The run's suite, a metric or its prompt folder is missing.
     """
     return asyncio.run(_verify(RunFolder(path)))
 
@@ -199,7 +213,7 @@ class _StoredScores:
     """The last score of each item and metric; what no table needs of it is read again when it is checked.
 
     Attributes:
-        for_tables: the scores to make the tables from, in the stored order.
+        for_tables: The scores to make the tables from, in the stored order.
     """
 
     def __init__(self, folder: RunFolder, result: VerificationResult, *, slim: bool) -> None:
@@ -232,9 +246,9 @@ class _ScoreChecker:
     """Computes scores again and compares them with the stored ones.
 
     Attributes:
-        before: the stored scores; a score that comes out otherwise takes the place of the stored one in the tables.
-        unanswered: scores without a value that no answer explains.
-        without_image: scores that cannot be computed again, as the metric needs an image that is missing.
+        before: The stored scores; a score that comes out otherwise takes the place of the stored one in the tables.
+        unanswered: Scores without a value that no answer explains.
+        without_image: Scores that cannot be computed again, as the metric needs an image that is missing.
     """
 
     engine: Engine

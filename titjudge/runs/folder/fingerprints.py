@@ -25,8 +25,8 @@ class Pins:
     """Fingerprints of the models of some roles computed without asking them.
 
     Attributes:
-        models: fingerprint by role.
-        recorded: the providers of recorded answers, by role.
+        models: Fingerprint by role.
+        recorded: The providers of recorded answers, by role.
     """
 
     def __init__(self, roles: Roles, names: Iterable[str]) -> None:
@@ -54,11 +54,11 @@ class Pins:
         """Check that the models are those of the run's earlier sessions; a recording may have grown.
 
         Args:
-            folder: the run to resume.
-            together: whether one of its metrics asks about other images of the prompt, too.
+            folder: The run to resume.
+            together: Whether one of its metrics asks about other images of the prompt, too.
 
         Raises:
-            UserError: a model or an answer in a recording has changed.
+            UserError: A model or an answer in a recording has changed.
         """
         before = folder.manifest()
         for name, pin in self.models.items():

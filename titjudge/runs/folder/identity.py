@@ -79,7 +79,7 @@ def config_of(identity: Mapping[str, Any], path: Path) -> RunConfig:
     """Read the configuration of a run from its identity, with the models that it began with.
 
     Raises:
-        DataError: this version cannot read it.
+        DataError: This version cannot read it.
     """
     try:
         return RunConfig.model_validate(begun_with(_beside(identity, path)))

@@ -22,11 +22,11 @@ def make_manifest(
     """Describe a run: models, versions, endpoints, prompts, metric versions, software.
 
     Args:
-        config: the configuration of this session.
-        engine: the engine, which has counted the answers of this session.
-        metrics: the metrics by name.
-        before: the manifest of the run's earlier sessions; its roles and prompts are kept and added to.
-        more: further keys of the manifest.
+        config: The configuration of this session.
+        engine: The engine, which has counted the answers of this session.
+        metrics: The metrics by name.
+        before: The manifest of the run's earlier sessions; its roles and prompts are kept and added to.
+        more: Further keys of the manifest.
     """
     before = before or Manifest()
     sessions = {

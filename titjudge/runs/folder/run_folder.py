@@ -47,8 +47,8 @@ class RunFolder:
     """A run on disk. `open` takes a lock, so that two processes never write one run.
 
     Attributes:
-        path: the folder.
-        damage: the problem of each line that was skipped in reading, by `file:line`.
+        path: The folder.
+        damage: The problem of each line that was skipped in reading, by `file:line`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -64,7 +64,7 @@ class RunFolder:
         """Read manifest.json.
 
         Raises:
-            DataError: this is no run folder, or the file is damaged.
+            DataError: This is no run folder, or the file is damaged.
         """
         try:
             return Manifest.read(self.path / "manifest.json", _REMAKE)
@@ -113,8 +113,8 @@ class RunFolder:
         answer is not valid, so that the next session tries again.
 
         Args:
-            items: the new items.jsonl.
-            metrics: the metrics of the run.
+            items: The new items.jsonl.
+            metrics: The metrics of the run.
         """
         comparing = {name for name, metric in metrics.items() if compares_images(metric)}
         digests: dict[tuple[str, str], str] = {}  # of what was judged, by the last score with a value
@@ -154,7 +154,7 @@ class RunFolder:
         """Read results.json; empty results where there is none.
 
         Raises:
-            DataError: it is damaged.
+            DataError: It is damaged.
         """
         file = self.path / "results.json"
         return Results.read(file, "the same `judge` or `merge` command writes it anew") if file.is_file() else Results()
@@ -179,7 +179,7 @@ class RunFolder:
         """Begin or resume a run.
 
         Raises:
-            UserError: the folder belongs to another configuration, or another process is writing it.
+            UserError: The folder belongs to another configuration, or another process is writing it.
         """
         self._lock = locked(self.path)
         try:
@@ -261,7 +261,7 @@ class RunFolder:
         """Append a line to the file of its kind (`FILES_OF`).
 
         Raises:
-            OSError: the disk is full; a line that is not `sent` may have been written all the same.
+            OSError: The disk is full; a line that is not `sent` may have been written all the same.
         """
         appender, line = self._appenders[FILES_OF[kind]], with_checksum(record)
         try:
@@ -334,8 +334,8 @@ class RunFolder:
         """Write items.jsonl anew, whole or not at all.
 
         Args:
-            items: the items, each with its position among those of all shards (None where there is one shard).
-            metrics: the metrics of the run.
+            items: The items, each with its position among those of all shards (None where there is one shard).
+            metrics: The metrics of the run.
 
         Returns:
             The number of items, and item and metric of the scores that are still valid.
@@ -367,7 +367,7 @@ def locked(folder: Path) -> int:
     """Lock a folder, which is made if it is missing, until the file descriptor that is returned is closed.
 
     Raises:
-        UserError: another process is writing there, or it is no folder that can be written.
+        UserError: Another process is writing there, or it is no folder that can be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

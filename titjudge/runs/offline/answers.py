@@ -26,7 +26,8 @@ def import_answers(session: Session, file: Path) -> ImportedAnswers:
     `{"custom_id": KEY, "text": "..."}`; the key `answer` means the same as `text`, and its value may be a JSON object.
 
     Raises:
-        DataError: the file cannot be read. ConfigError: all models are `recorded`, whose answers are not cached.
+        DataError: The file cannot be read.
+        ConfigError: All models are `recorded`, whose answers are not cached.
     """
     if only_recorded(session):
         raise ConfigError("recorded answers lie beside the data, not in the cache: `batch record` takes them")

@@ -30,12 +30,19 @@ Journal = Callable[[str, dict[str, Any]], None]
 
 @dataclass(slots=True)
 class AskedQuestion:
-    """A question that was asked on a walk."""
+    """A question that was asked on a walk.
+
+    Attributes:
+        template: The name of its prompt template.
+        items: Ids of the items that it is about.
+        parts: Cut-out parts of images, by the hash of what is sent.
+        problem: Why its answer does not fit the schema; empty where it does.
+    """
 
     template: str
-    items: dict[str, None] = field(default_factory=dict)  # ids of the items that it is about
-    parts: dict[str, Origin] = field(default_factory=dict)  # cut-out parts of images, by the hash of what is sent
-    problem: str = ""  # why its answer does not fit the schema
+    items: dict[str, None] = field(default_factory=dict)
+    parts: dict[str, Origin] = field(default_factory=dict)
+    problem: str = ""
 
     def refusal(self, reason: str = "") -> str:
         """Say for which item and template the answer cannot be used, and why."""

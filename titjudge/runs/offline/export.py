@@ -53,7 +53,7 @@ def export(
     models are `recorded` the questions to those are left out.
 
     Raises:
-        UserError: the file cannot be written.
+        UserError: The file cannot be written.
     """
     writer = SplitJsonlWriter(out, max_requests, max_bytes)
     plain = only_recorded(session)

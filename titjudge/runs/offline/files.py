@@ -29,7 +29,12 @@ Rank = tuple[bytes, str, str]
 
 @dataclass(slots=True)
 class Exported:
-    """What `export` wrote; with nothing to ask `files` is one empty file."""
+    """What `export` wrote.
+
+    Attributes:
+        requests: How many questions.
+        files: The files; one that is empty where there is nothing to ask.
+    """
 
     requests: int = 0
     files: list[Path] = field(default_factory=list)
@@ -37,22 +42,30 @@ class Exported:
 
 @dataclass(slots=True)
 class ImportedAnswers:
-    """What became of the lines of an answer file."""
+    """What became of the lines of an answer file.
 
-    imported: int = 0  # answers that were stored
-    already: int = 0  # answers to questions that had one
-    unusable: list[tuple[str, str]] = field(default_factory=list)  # key and reason of lines without a fitting answer
-    unknown: list[str] = field(default_factory=list)  # keys that are no question of this run, or not yet
-    bad: list[str] = field(default_factory=list)  # malformed lines, with file and line
+    Attributes:
+        imported: Number of answers that were stored.
+        already: Number of answers to questions that had one.
+        unusable: Key and reason of each line without an answer that fits.
+        unknown: Keys of answers to what this run does not ask, or not yet.
+        bad: Malformed lines, each with file and line.
+    """
+
+    imported: int = 0
+    already: int = 0
+    unusable: list[tuple[str, str]] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    bad: list[str] = field(default_factory=list)
 
 
 class SplitJsonlWriter:
     """Collects lines in any order in a temporary file, and writes them sorted to files of limited size.
 
     Args:
-        out: the first file; further ones are NAME-2.jsonl, NAME-3.jsonl, ...
-        most: most lines of a file.
-        most_bytes: most bytes of a file.
+        out: The first file; further ones are NAME-2.jsonl, NAME-3.jsonl, ...
+        most: Most lines of a file.
+        most_bytes: Most bytes of a file.
     """
 
     def __init__(self, out: Path, most: int, most_bytes: int) -> None:
@@ -178,7 +191,7 @@ def _reply(reader: OpenAI, record: Mapping[str, Any]) -> Reply:
     """Parse the reply in a line.
 
     Raises:
-        ProviderFailure, ValueError: there is none. Malformed content may raise other built-in errors.
+        ProviderFailure, ValueError: There is none. Malformed content may raise other built-in errors.
     """
     if name := _answer_key(record):
         text = record[name]

@@ -28,20 +28,32 @@ from titjudge.runs.session import Session
 
 @dataclass(slots=True)
 class Kept(ImportedAnswers):
-    """What became of answers that were to be recorded: `imported` ones are in the recording now, `already` ones were."""
+    """What became of answers that were to be recorded: `imported` ones are in the recording now, `already` ones were before.
 
-    replaced: int = 0  # imported answers that took the place of another one
-    dropped: int = 0  # recorded answers to questions that were built on a replaced one
-    differing: list[str] = field(default_factory=list)  # item and template of answers that were recorded otherwise
+    Attributes:
+        replaced: Number of imported answers that took the place of another one.
+        dropped: Number of recorded answers to questions that were built on a replaced one.
+        differing: Item and template of each answer that was recorded otherwise.
+    """
+
+    replaced: int = 0
+    dropped: int = 0
+    differing: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class _Walk:
-    """What a run asks and uses."""
+    """What a run asks and uses.
 
-    used: dict[str, dict[str, Any]] = field(default_factory=dict)  # replies by key
-    answered: set[str] = field(default_factory=set)  # keys that the files answered
-    seen: dict[str, AskedQuestion] = field(default_factory=dict)  # every question by key
+    Attributes:
+        used: The replies that it used, by key.
+        answered: Keys of the questions that answers from the files answered.
+        seen: Every question, by key.
+    """
+
+    used: dict[str, dict[str, Any]] = field(default_factory=dict)
+    answered: set[str] = field(default_factory=set)
+    seen: dict[str, AskedQuestion] = field(default_factory=dict)
 
     @property
     def questions(self) -> set[str]:
@@ -54,16 +66,16 @@ def record(session: Session, files: Sequence[Path], to: Path, *, by: str = "", r
     Only answers that a run would use are recorded, and only texts: replies to requests with native tools are unusable.
 
     Args:
-        session: the run.
-        files: answers as for `offline_import.import_answers`.
-        to: the recording.
-        by: who answered; by default the model's name.
-        replace: replace recorded answers that differ, and drop those to questions that were built on them.
+        session: The run.
+        files: Answers, as for `titjudge.runs.offline.answers.import_answers`.
+        to: The recording.
+        by: Who answered; by default the model's name.
+        replace: Replace recorded answers that differ, and drop those to questions that were built on them.
 
     Raises:
-        DataError: a file or the recording cannot be read.
-        ConfigError: nothing says who gave an answer, or `replace` where not all roles are `recorded`.
-        UserError: the recording cannot be written.
+        DataError: A file or the recording cannot be read.
+        ConfigError: Nothing says who gave an answer, or `replace` where not all roles are `recorded`.
+        UserError: The recording cannot be written.
     """
     if replace and not only_recorded(session):
         raise ConfigError("--replace corrects recorded answers: give `--provider recorded`, and the answers in a file")
@@ -148,7 +160,12 @@ def _question(reply: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _RecordingPlace:
-    """An image as a recording names it: its path relative to the recording, and the part of it that was shown."""
+    """An image as a recording names it: its path relative to the recording, and the part of it that was shown.
+
+    Attributes:
+        name: Its path relative to the recording; of an image elsewhere its file name.
+        box: The part of it that was shown; None where all of it was.
+    """
 
     name: str
     box: Box | None = None

@@ -19,17 +19,32 @@ NO_IMAGE = "no image"
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Images of a prompt that a generator lacks."""
+    """Images of a prompt that a generator lacks.
+
+    Attributes:
+        generator: The generator.
+        prompt_id: The prompt.
+        images: How many images it lacks.
+        reason: `NO_IMAGE`, or why an image cannot be used.
+    """
 
     generator: str
     prompt_id: str
     images: int
-    reason: str  # `NO_IMAGE`, or why an image cannot be used
+    reason: str
 
 
 @dataclass(slots=True)
 class Coverage:
-    """How many of the `prompts` times `samples` images of each generator exist."""
+    """How many of the `prompts` times `samples` images of each generator exist.
+
+    Attributes:
+        prompts: Number of prompts.
+        samples: Images that each prompt should have.
+        images: Number of images by generator.
+        missing: What is missing.
+        problems: Item and reason of what cannot be used.
+    """
 
     prompts: int
     samples: int
@@ -119,7 +134,8 @@ def suite_prompts(
     """List the prompts of a suite, with `lengths` only those of these lengths; invalid ones go to `problems`.
 
     Raises:
-        ConfigError: The suite has no prompts to export, or no lengths. DataError: There are none.
+        ConfigError: The suite has no prompts to export, or no lengths.
+        DataError: There are none.
     """
     places = []
     for place in suite.prompts(data):

@@ -35,13 +35,14 @@ def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[st
         human: A table with image, element, value. An element is the text of a question, a facet as
             `pillar / sub-capability / facet`, or an element of a graph (`cat`, `cat | black`, `cat | on | mat`) or of
             FGA-BLIP2 (`red cube (color)`); its value is yes or no, for facets 0, 1, 2 or n/a.
-        metric: yes-no, checklist, graph-alignment or fga-blip2; needed where the run has several with elements.
+        metric: `yes-no`, `checklist`, `graph-alignment` or `fga-blip2`; needed where the run has several with elements.
 
     Returns:
         The metric, the marks, and notes on what could not be joined.
 
     Raises:
-        ConfigError: no such metric. DataError: the file is malformed (names file and row), or nothing is in common.
+        ConfigError: No such metric.
+        DataError: The file is malformed (names file and row), or nothing is in common.
     """
     people = _people(human)
     folder = RunFolder(run)

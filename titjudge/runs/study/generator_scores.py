@@ -8,6 +8,7 @@ from pathlib import Path
 from titjudge.core import registry
 from titjudge.core.comparable_runs import judged_differently
 from titjudge.core.errors import ConfigError, DataError, UserError, nearest
+from titjudge.core.run_records import Manifest
 from titjudge.core.types import Item, Score
 from titjudge.probes.canary import refuse_drift
 from titjudge.runs.folder.run_folder import RunFolder
@@ -37,16 +38,17 @@ def run_scores(
     better are negated.
 
     Args:
-        paths: the run folders.
-        metric: its name; None for the first (`choose_metric`), which a note names.
-        by: categories to slice by: keys of the items' meta (`type`, `theme`, ...), `prompt_length`, `language`, `element`
+        paths: The run folders.
+        metric: Its name; None for the first (`choose_metric`), which a note names.
+        by: Categories to slice by: keys of the items' meta (`type`, `theme`, ...), `prompt_length`, `language`, `element`
             (claims by kind), `pillar`, `sub_capability`, `facet`.
-        allow_drift: join runs whose models have drifted or differ, with a note.
-        per_prompt: how several images of a prompt become one score.
+        allow_drift: Join runs whose models have drifted or differ, with a note.
+        per_prompt: How several images of a prompt become one score.
 
     Raises:
-        UserError: another judge, protocol or version of the metric, unless `allow_drift`.
-        ConfigError: no such metric or category. DataError: a folder is no run.
+        UserError: Another judge, protocol or version of the metric, unless `allow_drift`.
+        ConfigError: No such metric or category.
+        DataError: A folder is no run.
     """
     folders = {str(path): RunFolder(path) for path in paths}
     first, folder = next(iter(folders.items()))
@@ -65,12 +67,7 @@ def run_scores(
     chosen = choose_metric({score.metric for judged in scores.values() for score in judged}, metric, folder, notes)
     for name, judged in scores.items():
         scores[name] = [score for score in judged if score.metric == chosen and score.item_id in items[name]]
-    if reasons := judged_differently(manifests, chosen):
-        if not allow_drift:
-            raise UserError(
-                f"these runs are not comparable: {'; '.join(reasons)}. Compare them all the same with --allow-drift"
-            )
-        notes += [f"compared although {reason}" for reason in reasons]
+    notes += _differences(manifests, chosen, allow_drift)
     plugin = registry.metric_of(chosen)
     if not plugin.higher_is_better and not per_prompt.counts:
         notes.append(f"{chosen}: less is better, so its scores are negated: a positive difference favours a")
@@ -80,10 +77,9 @@ def run_scores(
     }
     categories = {column: _categories(items, key, column) for column in by if column not in PARTS}
     parts = {column: _part_scores(items, scores, cells, column) for column in by if column in PARTS}
-    for column, numbers in parts.items():
-        if not numbers:
-            what = f"the scores of {chosen} hold no {PARTS[column]}: --by {column} has nothing to show"
-            raise ConfigError(f"{first}: {what}")
+    if empty := [column for column, numbers in parts.items() if not numbers]:
+        what = f"the scores of {chosen} hold no {PARTS[empty[0]]}: --by {empty[0]} has nothing to show"
+        raise ConfigError(f"{first}: {what}")
     entries = [
         Entry(*cells[name, score.item_id], f"{name}/{score.item_id}", value)
         for name, judged in scores.items()
@@ -116,11 +112,25 @@ def _values(score: Score) -> list[float | None]:
     return [*samples] if of_samples else [score.value]
 
 
+def _differences(manifests: Mapping[str, Manifest], metric: str, allow: bool) -> list[str]:
+    """Note in what the judging of runs by a metric differs.
+
+    Raises:
+        UserError: It differs, and may not.
+    """
+    reasons = judged_differently(manifests, metric)
+    if reasons and not allow:
+        raise UserError(
+            f"these runs are not comparable: {'; '.join(reasons)}. Compare them all the same with --allow-drift"
+        )
+    return [f"compared although {reason}" for reason in reasons]
+
+
 def _categories(items: Items, key: Callable[[Item], str], column: str) -> dict[str, str]:
     """Map each prompt to its category; empty where it has none.
 
     Raises:
-        ConfigError: no prompt has one.
+        ConfigError: No prompt has one.
     """
     listed = [item for of_run in items.values() for item in of_run.values()]
     categories: dict[str, str] = {}

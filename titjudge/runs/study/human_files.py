@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
+from titjudge.core.numbers import finite
 from titjudge.core.types import Pair
 from titjudge.data.tables import read_table
 from titjudge.stats.people.score_correlation import SCORE
@@ -80,10 +80,6 @@ def read_human_scores(path: Path | str, parts: Collection[str] = ()) -> dict[str
 
 
 def _number(column: str, value: Any, path: Path, line: int) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not math.isfinite(number):
+    if (number := finite(value)) is None:
         raise DataError(f"the {column} is a number, not '{value}'", path, line)
     return number

@@ -24,14 +24,23 @@ class Study:
 
     A pair of which an image has no score is a tie of the judge, whether people compared it or not: if the two kinds were
     treated differently, the interval would not hold its level.
+
+    Attributes:
+        metric: The metric that is the judge.
+        generator_of: The generator of each image, by item id.
+        human: People's pairs of images of the run, under its prompt ids.
+        judge: The preference for every pair of images of one prompt by two generators.
+        unscored: Number of pairs of the judge without a score.
+        unknown: Number of people's pairs of other images.
+        notes: What people should know of the choice of the metric.
     """
 
     metric: str
-    generator_of: dict[str, str]  # by item id
-    human: list[Pair]  # people's pairs of images of the run, under its prompt ids
-    judge: list[Pair]  # every pair of images of one prompt by two generators
-    unscored: int  # pairs of the judge without a score
-    unknown: int  # people's pairs of other images
+    generator_of: dict[str, str]
+    human: list[Pair]
+    judge: list[Pair]
+    unscored: int
+    unknown: int
     notes: tuple[str, ...] = ()
 
     def board(self, level: float) -> PeopleBoard:
@@ -53,8 +62,8 @@ def study(run: RunFolder, human: Sequence[Pair], metric: str | None = None) -> S
     """Join people's pairs with the preferences of a metric over all pairs of a run.
 
     Raises:
-        ConfigError: no such metric.
-        DataError: no run folder, fewer than two generators, or no human pair of the run's images.
+        ConfigError: No such metric.
+        DataError: No run folder, fewer than two generators, or no human pair of the run's images.
     """
     run.manifest()
     scores = list(run.scores(slim=True).values())
@@ -87,8 +96,8 @@ def choose_metric(names: Iterable[str], metric: str | None, run: RunFolder, note
         notes: Where that choice is said; without it several metrics are an error, as where a wrong one would be trained on.
 
     Raises:
-        ConfigError: no such metric, or several, none named, and no `notes`.
-        DataError: there is none.
+        ConfigError: No such metric, or several, none named, and no `notes`.
+        DataError: There is none.
     """
     available = sorted(set(names))
     if not available:
@@ -133,8 +142,8 @@ def claims_of_run(run: RunFolder, metric: str | None = None) -> tuple[str, list[
     """Return a metric of a run, the claims in its scores, and notes.
 
     Raises:
-        ConfigError: no such metric.
-        DataError: no run folder, or no score has claims.
+        ConfigError: No such metric.
+        DataError: No run folder, or no score has claims.
     """
     run.manifest()
     items = list(run.judged())

@@ -23,7 +23,13 @@ _LEAST = 0.95  # share of a row's images, and of the questions about them, that 
 
 @dataclass(frozen=True, slots=True)
 class ReferenceMark:
-    """Something that differs between a run and a published table. A `void` one makes them incomparable."""
+    """Something that differs between a run and a published table.
+
+    Attributes:
+        what: What differs, in a word for a table cell: `suite`, `judge`, `count`, ...
+        words: The difference, in words.
+        void: Whether it makes them incomparable, so that there is no rank.
+    """
 
     what: str
     words: str
@@ -40,7 +46,7 @@ def standings(folder: RunFolder, reference: PublishedTable) -> list[Table]:
     of it, judge, template, protocol, script of the prompts or set of prompts, or too few scores or answers.
 
     Raises:
-        UserError: the run has no number that belongs into this table.
+        UserError: The run has no number that belongs into this table.
     """
     if not reference.counterparts:
         raise UserError(f"a run has no counterpart of {reference.name} ({reference.title}): `reference show` prints it")

@@ -34,8 +34,12 @@ STOPPED = (
 class SettlingQuestion:
     """Which generators to compare, and within which margin they count as equal.
 
+    Attributes:
+        names: The generators, two or more.
+        margin: How far their mean scores may differ to count as equal; None where they never do.
+
     Raises:
-        ConfigError: fewer than two names, or one twice.
+        ConfigError: Fewer than two names, or one twice.
     """
 
     names: tuple[str, ...]
@@ -54,12 +58,13 @@ class Settling:
     generator lacks scores on clearly more prompts than another there is no verdict, as what is left out may decide.
 
     Args:
-        question: the generators and the margin.
-        items: the items of the run. Those of other generators, and of prompts that a generator lacks, are not judged.
-        metrics: the one metric, by name.
+        question: The generators and the margin.
+        items: The items of the run. Those of other generators, and of prompts that a generator lacks, are not judged.
+        metrics: The one metric, by name.
 
     Raises:
-        ConfigError: there is not one metric. DataError: an unknown generator, or fewer than two common prompts.
+        ConfigError: There is not one metric.
+        DataError: An unknown generator, or fewer than two common prompts.
     """
 
     def __init__(
@@ -187,7 +192,7 @@ class SettlingSession(Session):
     """A run of the generators to compare, which ends with the verdict and can be resumed.
 
     Raises:
-        ConfigError, DataError: as `SettlingQuestion` and `Settling`.
+        ConfigError, DataError: As `SettlingQuestion` and `Settling`.
     """
 
     def __init__(self, config: RunConfig, question: SettlingQuestion) -> None:

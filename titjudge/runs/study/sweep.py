@@ -54,7 +54,13 @@ DIMENSIONS = {"captioners": "captioner", "embedders": "embedder", "judges": "jud
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """One run of a sweep: its number, its name and its configuration."""
+    """One run of a sweep: its number, its name and its configuration.
+
+    Attributes:
+        number: Its place in the sweep, from 1.
+        slug: Its models and prompts, as a name for files.
+        config: Its configuration.
+    """
 
     number: int
     slug: str
@@ -77,17 +83,30 @@ _KEPT = (
 
 @dataclass(slots=True)
 class Row:
-    """A metric with the models it used."""
+    """A metric with the models it used.
+
+    Attributes:
+        metric: The metric.
+        models: The model of each role; empty where the metric asks none.
+        run: The folder of the run, below that of the sweep.
+        numbers: The results of the metric.
+        price: List price in USD of 1,000 scores; None where a price is unknown.
+        seconds: Time in seconds that the models took for 1,000 scores.
+        refusals: Number of scores that were refused.
+        values: The scores by item id; more is better.
+        below: The best row's accuracy minus this one's, over the same pairs.
+        p_adjusted: The p-value of that difference (`stats.generators.paired_differences.below_the_best`).
+    """
 
     metric: str
-    models: dict[str, str]  # by role; empty where it uses none
+    models: dict[str, str]
     run: str
     numbers: MetricResult
-    price: float | None  # list price in USD of 1,000 scores
-    seconds: float | None  # the models' time for 1,000 scores
+    price: float | None
+    seconds: float | None
     refusals: int
-    values: Values = field(repr=False, default_factory=dict)  # by item, more is better
-    below: float | None = None  # the best row's accuracy minus this one's, over the same pairs
+    values: Values = field(repr=False, default_factory=dict)
+    below: float | None = None
     p_adjusted: float | None = None
 
     @property
@@ -111,16 +130,27 @@ class Row:
 
 @dataclass(slots=True)
 class Swept:
-    """The results of a sweep."""
+    """The results of a sweep.
+
+    Attributes:
+        folder: The folder of the sweep.
+        rows: A row for each metric and combination of models, the best first.
+        outcomes: The outcome of each combination, by folder.
+        failed: Why a combination stopped at a wrong key, model or quota, by folder.
+        spent: USD spent by all combinations.
+        status: How the sweep ended.
+        pool: The best panel of its judges, where one can be told.
+        unpriced: Requests whose price nobody knows; their cost is not in `spent`.
+    """
 
     folder: Path
     rows: list[Row]
     outcomes: dict[str, Outcome]
-    failed: dict[str, str]  # combinations that stopped at a wrong key, model or quota, and why
+    failed: dict[str, str]
     spent: float
     status: str
     pool: Pool | None = None
-    unpriced: int = 0  # requests whose price nobody knows; their cost is not in `spent`
+    unpriced: int = 0
 
     def table(self) -> Table:
         notes = [self.pool.line()] if self.pool is not None else []
@@ -168,13 +198,13 @@ class Sweep:
     """The combinations of a sweep file.
 
     Args:
-        file: run.yaml with lists under `captioners`, `embedders`, `judges` and `prompts` (a list element may be anything
+        file: A run.yaml with lists under `captioners`, `embedders`, `judges` and `prompts` (a list element may be anything
             the single key takes; a judge may be a list, which is a panel; `default` under prompts is the bundled ones).
-        out: the folder for the run folders; by default the file's `out`, else `runs/<name of the file>`.
-        overrides: keys that replace those of the file.
+        out: The folder for the run folders; by default the file's `out`, else `runs/<name of the file>`.
+        overrides: Keys that replace those of the file.
 
     Raises:
-        ConfigError: the file is malformed, or names both a list and the single key.
+        ConfigError: The file is malformed, or names both a list and the single key.
     """
 
     def __init__(self, file: Path, out: Path | None = None, overrides: Mapping[str, Any] | None = None) -> None:
@@ -205,7 +235,7 @@ class Sweep:
         A combination that stops at a wrong key, model or quota does not stop the others; an interruption does.
 
         Raises:
-            FatalProviderError, UserError: every combination failed; the last one's error.
+            FatalProviderError, UserError: Every combination failed; the last one's error.
         """
         outcomes: dict[str, Outcome] = {}
         runs: dict[str, ResolvedRun] = {}

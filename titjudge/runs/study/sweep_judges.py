@@ -24,13 +24,21 @@ IMAGES = 2  # of a pair
 
 @dataclass(frozen=True, slots=True)
 class SweptJudges:
-    """The judges of a sweep."""
+    """The judges of a sweep.
+
+    Attributes:
+        values: The scores of each judge by item id; more is better.
+        prices: USD for a pair of images, by judge.
+        together: USD for a pair of several judges, which may share answers such as a description.
+        pairs: The human pairs.
+        left_out: Judges that are not used, and why.
+    """
 
     values: dict[str, Values]
-    prices: dict[str, float]  # USD a pair
-    together: dict[frozenset[str], float]  # of several judges, which may share answers such as a description
-    pairs: list[Pair]  # the human pairs
-    left_out: dict[str, str]  # judges that are not used, and why
+    prices: dict[str, float]
+    together: dict[frozenset[str], float]
+    pairs: list[Pair]
+    left_out: dict[str, str]
 
     def without(self, reasons: Mapping[str, str]) -> SweptJudges:
         """Leave out judges, given with the reason."""
@@ -42,12 +50,12 @@ def swept_judges(folder: Path, prices: UserPrices | None = None, *, longest: int
     """Read a sweep.
 
     Args:
-        folder: the folder of the sweep.
-        prices: model -> rates (USD per million tokens) for answers that were stored without a price.
-        longest: most judges in a cascade, 1 to 3; `together` has the prices of up to so many.
+        folder: The folder of the sweep.
+        prices: Rates (USD per million tokens) by model, for answers that were stored without a price.
+        longest: Most judges in a cascade, 1 to 3; `together` has the prices of up to so many.
 
     Raises:
-        DataError: the folder holds no sweep, or one of its runs is missing.
+        DataError: The folder holds no sweep, or one of its runs is missing.
     """
     rows = _rows(folder)
     names = _names(rows)
