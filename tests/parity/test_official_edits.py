@@ -41,7 +41,7 @@ from titjudge.metrics.kris import PARTS, read_knowledge, read_rating
 from titjudge.metrics.rise import CATEGORIES, read_final_score
 from titjudge.metrics.viescore_edit import read_ratings
 from titjudge.suites.base import SuiteInputs
-from titjudge.suites.edit_files import write_gedit, write_imgedit, write_kris, write_rise
+from titjudge.suites.edit_files import write_files
 
 SETS = 100
 NEAR = 1e-9
@@ -358,7 +358,7 @@ def test_the_tables_of_gedit(language: str, tmp_path: Path, monkeypatch: pytest.
                 if refused
                 else Score(item.id, "viescore-edit", math.sqrt(sc * pq), parts={"SC": sc, "PQ": pq})
             )
-        write_gedit(items, scores, tmp_path)
+        write_files("gedit", items, scores, tmp_path)
         place = str(tmp_path / "gen/gpt4o/eval_results_new")
         theirs = analyze(place, ["gen"], language="en" if language == "en" else "zh")
         tables = {table.title: table for table in suite.aggregate(items, scores)}
@@ -409,7 +409,7 @@ def test_imgedit(name: str, tmp_path: Path) -> None:
             scores.append(scored(suite.spec.metric, item, lambda *_, text=text: text))
             if text is not None:  # a failed request ends the script, so that its record is taken out by hand
                 replies[item.prompt_id] = text
-        write_imgedit(items, scores, tmp_path)
+        write_files("imgedit", items, scores, tmp_path)
         written = json.loads((tmp_path / "gen/result.json").read_text())
         found = next(dict(zip(table.columns, table.rows[0], strict=True)) for table in suite.aggregate(items, scores))
         if not basic:
@@ -520,7 +520,7 @@ def test_the_means_of_kris(tmp_path: Path) -> None:
                     scores.append(Score(item.id, "kris", value, parts={**parts, "ratings": given} if parts else {}))
         for file in tmp_path.rglob("metrics.json"):
             file.unlink()
-        write_kris(items, scores, tmp_path)
+        write_files("kris", items, scores, tmp_path)
         with contextlib.redirect_stdout(io.StringIO()):
             by_type, by_category, by_knowledge, overall = summary["summarize_benchmark_scores_with_normalization"](
                 str(tmp_path / "gen")
@@ -630,7 +630,7 @@ def test_the_means_of_rise(marked: bool, tmp_path: Path, monkeypatch: pytest.Mon
             each.title: dict(zip(each.columns, each.rows[0], strict=True)) for each in suite.aggregate(items, scores)
         }
         assert found["RISEBench: score"]["overall"] == pytest.approx(table["value"].mean(), abs=NEAR), seed
-        write_rise(items, scores, tmp_path)
+        write_files("rise", items, scores, tmp_path)
         kept = theirs.load(str(tmp_path / "gen/gen.pkl"))
         assert kept.keys() == {score.item_id[:-4] for score in scores if score.value is not None}
         for score in scores:

@@ -91,7 +91,7 @@ def _study(run: Path, metric: str | None, pairs_file: Path | None) -> Study:
     """Read a run together with its human pairs, or those of a file."""
     from titjudge.runs.folder.run_folder import RunFolder
     from titjudge.runs.study.human_study import study
-    from titjudge.suites.folder import read_pairs
+    from titjudge.suites.pair_files import read_pairs
 
     folder = RunFolder(run)
     folder.manifest()
@@ -135,7 +135,7 @@ def cascade(
     from titjudge.engine.prices import parse_price_flag
     from titjudge.runs.study.sweep_judges import swept_judges
     from titjudge.stats.ppi.cascade import guessing_judges, recommend
-    from titjudge.suites.folder import read_pairs
+    from titjudge.suites.pair_files import read_pairs
 
     judges = swept_judges(sweep, dict(map(parse_price_flag, prices)), longest=longest)
     pairs = read_pairs(pairs_file) if pairs_file else judges.pairs

@@ -33,7 +33,7 @@ def merge(runs: tuple[Path, ...], out: Path, pairs: Path | None, report: bool, j
       python cli.py merge runs/one runs/two --out runs/both
     """
     from titjudge.runs.check.merge import merge as join
-    from titjudge.suites.folder import read_pairs
+    from titjudge.suites.pair_files import read_pairs
 
     outcome = join(runs, out, pairs=read_pairs(pairs) if pairs else None, report=report)
     show_tables(outcome.tables)

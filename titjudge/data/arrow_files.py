@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from titjudge.core.cells import ImageCell, check_columns, version
 from titjudge.core.errors import DataError, MissingExtra
-from titjudge.data.parquet import ImageColumn, kinds
+from titjudge.data.parquet import ImageColumn, image_column, kinds, unreadable
 
 SUFFIX = ".arrow"
 MAGIC = (b"ARROW1", b"\xff\xff\xff\xff")  # of the file format, and of the stream that `datasets` writes
@@ -50,15 +50,12 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
             for index, record in enumerate(batch.select(plain).to_pylist()):
                 number += 1
                 for name, place in places.items():
-                    of_row = [
-                        ImageCell(place, number, file_name, element if images[name].many else None)
-                        if filled
-                        else file_name or None
-                        for element, (filled, file_name) in enumerate(contents[name][index] or ())
+                    many, in_row = images[name].many, contents[name][index]
+                    cells = [
+                        ImageCell(place, number, file_name, element if many else None) if filled else file_name or None
+                        for element, (filled, file_name) in enumerate(in_row or ())
                     ]
-                    record[name] = (
-                        (of_row if contents[name][index] is not None else None) if images[name].many else of_row[0]
-                    )
+                    record[name] = None if in_row is None else cells if many else cells[0]
                 yield number, record
 
 
@@ -87,10 +84,7 @@ class ArrowImages:
     def _map(self) -> None:
         """Map the file again, so that the pages read so far no longer count as memory of this process."""
         batches = _schema_and_batches(self.path, self._column)
-        images = kinds(next(batches))[1]
-        if self._column not in images:
-            raise DataError(f"there are no images in a column '{self._column}'", self.path)
-        self._kind = images[self._column]
+        self._kind = image_column(next(batches), self._column, self.path)
         self._chunks = [batch.column(self._column) for batch in batches]
         self._starts = [0, *accumulate(map(len, self._chunks))]
         self._read = 0
@@ -148,4 +142,4 @@ def _schema_and_batches(path: Path, column: str | None = None) -> Iterator[Any]:
             (batch if column is None else batch.column(column)).validate(full=True)
             yield batch
     except (OSError, ValueError, SystemError, arrow.ArrowException) as error:
-        raise DataError(f"cannot be read as arrow: {(str(error).splitlines() or [''])[0]}", path) from error
+        raise unreadable(path, error, "arrow") from error

@@ -73,7 +73,7 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
                                 record[name] = cell(record.get(name))
                         yield number, record
         except _DAMAGE as error:
-            raise _unreadable(path, error) from error
+            raise unreadable(path, error) from error
 
 
 def _cell(place: Path, row: int, image: Any, element: int | None = None, *, is_path: bool) -> ImageCell | str | None:
@@ -90,10 +90,8 @@ class ParquetImages:
     def __init__(self, path: Path, column: str) -> None:
         self.path, self.version = path, version(path)
         self._file = _opened(path)
-        images = kinds(self._file.schema_arrow)[1]
-        if column not in images:
-            raise DataError(f"there are no images in a column '{column}'", path)
-        self._column = _leaf(self._file, images[column], "bytes") if images[column].parts else column
+        kind = image_column(self._file.schema_arrow, column, path)
+        self._column = _leaf(self._file, kind, "bytes") if kind.parts else column
         sizes = (self._file.metadata.row_group(group).num_rows for group in range(self._file.num_row_groups))
         self._starts = [0, *accumulate(sizes)]
         self._kept: OrderedDict[int, list[bytes | None]] = OrderedDict()
@@ -121,7 +119,7 @@ class ParquetImages:
                 self._take(next(self._batches))
         except _DAMAGE as error:
             self._next = -1  # the next image starts its group again
-            raise _unreadable(self.path, error) from error
+            raise unreadable(self.path, error) from error
 
     def _start(self, group: int) -> None:
         self._kept.clear()
@@ -155,11 +153,12 @@ def _opened(path: Path) -> Any:
     try:
         return parquet.ParquetFile(path, buffer_size=2**16)
     except _DAMAGE as error:
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error
 
 
-def _unreadable(path: Path, error: Exception) -> DataError:
-    return DataError(f"cannot be read as parquet: {(str(error).splitlines() or [''])[0]}", path)
+def unreadable(path: Path, error: Exception, format: str = "parquet") -> DataError:
+    """Make the error of a damaged file, with the first line of what pyarrow says."""
+    return DataError(f"cannot be read as {format}: {(str(error).splitlines() or [''])[0]}", path)
 
 
 class ImageColumn(NamedTuple):
@@ -195,6 +194,18 @@ def kinds(schema: Any) -> tuple[list[str], dict[str, ImageColumn]]:
             if "bytes" in parts:
                 images[field.name] = ImageColumn(field.name, parts, many)
     return plain, images
+
+
+def image_column(schema: Any, name: str, path: Path) -> ImageColumn:
+    """Return a column of images.
+
+    Raises:
+        DataError: The table at `path` has no such column.
+    """
+    images = kinds(schema)[1]
+    if name not in images:
+        raise DataError(f"there are no images in a column '{name}'", path)
+    return images[name]
 
 
 def _leaf(file: Any, column: ImageColumn, part: str) -> str:

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from titjudge.core.errors import Unanswered
 from titjudge.core.item_meta import MetaKey
-from titjudge.core.structured_output import first_problem
-from titjudge.core.types import Ask, Item, Status
+from titjudge.core.types import Ask, Item
 from titjudge.core.words import count_words
-from titjudge.metrics._shared import all_answers, image_of, unreadable
+from titjudge.metrics._shared import all_answers, checked_meta, image_of, unreadable
 
 MOST_QUESTIONS = 100  # of one prompt
 _ANSWER_TOKENS = 20  # as DSG allows
@@ -42,10 +40,7 @@ def ready_questions(item: Item, key: MetaKey[Any], schema: type[M]) -> M | None:
     ready = key.get(item)
     if ready is None:
         return None
-    try:
-        return schema.model_validate({"questions": ready})
-    except ValidationError as error:
-        raise Unanswered(Status.BAD_INPUT, f"the item's {key.name} questions: {first_problem(error)}") from error
+    return checked_meta(schema, {"questions": ready}, f"{key.name} questions")
 
 
 async def write_questions(

@@ -7,13 +7,14 @@ from collections.abc import Awaitable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from titjudge.core.errors import Unanswered
 from titjudge.core.score_parts import PromptRead
-from titjudge.core.structured_output import Number
+from titjudge.core.structured_output import Number, first_problem
 from titjudge.core.types import Item, Reply, Score, Status
 
+M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 
 
@@ -50,6 +51,15 @@ def sources_of(item: Item) -> tuple[Path, ...]:
     return item.sources
 
 
+def edit_images(item: Item) -> list[Path]:
+    """List the images of an edit: its sources in the order of the instruction, then the result.
+
+    Raises:
+        Unanswered: The item has no image, or no source; its score then says so.
+    """
+    return [*sources_of(item), image_of(item)]
+
+
 async def gather_answers(*questions: Awaitable[T]) -> list[T | Unanswered]:
     """Ask several questions at once and return the answers in order, an `Unanswered` where there is none.
 
@@ -77,6 +87,18 @@ async def all_answers(*questions: Awaitable[T]) -> list[T]:
         reason = f"{len(missing)} of {len(answers)} questions without an answer; {number}: {first.reason}"
         raise Unanswered(first.status, reason)
     return [answer for answer in answers if not isinstance(answer, Unanswered)]
+
+
+def checked_meta(schema: type[M], value: object, what: str) -> M:
+    """Return what the meta of an item hold as an object of a model.
+
+    Raises:
+        Unanswered: They do not validate; the score then says what is wrong with the item's `what`.
+    """
+    try:
+        return schema.model_validate(value)
+    except ValidationError as error:
+        raise Unanswered(Status.BAD_INPUT, f"the item's {what}: {first_problem(error)}") from error
 
 
 def score_without(names: Iterable[str], answers: Iterable[object]) -> Score | None:

@@ -17,7 +17,7 @@ from titjudge.core.errors import Unanswered
 from titjudge.core.structured_output import after_thinking, plain_number
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
-from titjudge.metrics._shared import all_answers, image_of, sources_of
+from titjudge.metrics._shared import all_answers, edit_images
 from titjudge.metrics.viescore import overall
 from titjudge.metrics.viescore_edit import Rated, ask_ratings, find_ratings, on_scale
 
@@ -80,7 +80,7 @@ async def editscore(
     named_images: Annotated[bool, Field(description="write <img1>: before the images, as for Qwen2.5-VL")] = False,
 ) -> Score:
     """EditScore: sqrt(min(success, over-editing) * min(naturalness, artifacts)), 0 to 10, the mean of several answers."""
-    images = [*sources_of(item), image_of(item)]
+    images = edit_images(item)
     if len(images) > 2:
         raise Unanswered(Status.BAD_INPUT, "EditScore compares a result with one source, and there are several")
     rate = partial(

@@ -13,7 +13,7 @@ from titjudge.core import item_meta
 from titjudge.core.structured_output import after_thinking, plain_number
 from titjudge.core.types import Ask, Item, Reply, Score
 from titjudge.metrics import metric
-from titjudge.metrics._shared import image_of, sources_of, unreadable
+from titjudge.metrics._shared import edit_images, unreadable
 
 RATINGS: dict[str, tuple[str, str, str]] = {
     "add": ("Prompt Compliance", "Visual Naturalness", "Physical & Detail Coherence"),
@@ -122,7 +122,7 @@ async def _published(item: Item, ask: Ask, template: str, names: Sequence[str]) 
 
 
 async def _ask(item: Item, ask: Ask, template: str, **how: Any) -> Reply:
-    images = [*sources_of(item), image_of(item)]
+    images = edit_images(item)
     return await ask(template, role="judge", images=images, prompt=item.prompt, **how)
 
 

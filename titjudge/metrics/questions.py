@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from titjudge.core import item_meta
 from titjudge.core.errors import Unanswered
-from titjudge.core.structured_output import first_problem
 from titjudge.core.types import Ask, Item, Reply, Score, Status
 from titjudge.metrics import metric
-from titjudge.metrics._shared import gather_answers, image_of, unreadable
+from titjudge.metrics._shared import checked_meta, gather_answers, image_of, unreadable
 from titjudge.metrics.answer_rules import RULES, VisualQuestion
 
 _SKIPPED = (Status.REFUSED, Status.UNPARSED)  # a cut reply would leave the mean by our limit, not by the judge's answer
@@ -79,10 +78,7 @@ def questions_of(item: Item) -> tuple[Asked, dict[str, Any]]:
         Unanswered: The item has no image, or its questions do not validate.
     """
     image_of(item)
-    try:
-        asked = Asked.model_validate(item_meta.ASKED.get(item))
-    except ValidationError as error:
-        raise Unanswered(Status.BAD_INPUT, f"the item's questions: {first_problem(error)}") from error
+    asked = checked_meta(Asked, item_meta.ASKED.get(item), "questions")
     return asked, {"prompt": item.prompt, "fields": item_meta.without(item, item_meta.ASKED)}
 
 

@@ -8,14 +8,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from titjudge.core import item_meta
-from titjudge.core.structured_output import after_thinking, first_problem
+from titjudge.core.structured_output import after_thinking
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.core.words import is_texts
 from titjudge.metrics import metric
-from titjudge.metrics._shared import image_of
+from titjudge.metrics._shared import checked_meta, image_of
 
 _LETTERS = "\u4e00-\u9fa5a-zA-Z0-9àâäéèêëîïôöùûüçÀÂÄÉÈÊËÎÏÔÖÙÛÜÇ"
 _NOISE = "addCriterion"  # which Qwen2.5-VL writes into text that it reads
@@ -137,10 +137,7 @@ async def text_reading(item: Item, ask: Ask) -> Score:
     `item.meta["text"]` is a `Wanted`; suites make it. Parts: matched, wanted, read, and distance (OneIG-Bench).
     """
     image = image_of(item)
-    try:
-        wanted = Wanted.model_validate(item_meta.TEXT.get(item))
-    except ValidationError as error:
-        return Score.none(Status.BAD_INPUT, f"the item's text: {first_problem(error)}")
+    wanted = checked_meta(Wanted, item_meta.TEXT.get(item), "text")
     official = ask.protocol == "official"
     params = {"max_tokens": wanted.max_tokens, **({} if official else {"temperature": 0.0})}
     reply = await ask("text_reading/read", role="judge", images=[image], params=params, accept_empty=official)

@@ -17,7 +17,7 @@ from titjudge.core.numbers import is_number
 from titjudge.core.structured_output import after_thinking
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
-from titjudge.metrics._shared import gather_answers, image_of, score_without, sources_of, unreadable
+from titjudge.metrics._shared import edit_images, gather_answers, score_without, unreadable
 from titjudge.metrics.viescore import Quality, overall
 
 _DELIMITER = "||V^=^V||"
@@ -116,7 +116,7 @@ def _score(semantics: Rated, quality: Rated) -> Score:
 
 
 async def _ask_both(item: Item, ask: Ask, attempt: int) -> list[Rated | Unanswered]:
-    images = [*sources_of(item), image_of(item)]
+    images = edit_images(item)
     return await gather_answers(
         _rate(ask, "viescore/edit_semantics", images, EditSemantics, attempt, prompt=item.prompt),
         _rate(ask, "viescore/edit_quality", images[-1:], Quality, attempt),

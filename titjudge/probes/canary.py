@@ -32,6 +32,7 @@ from titjudge.engine.pipeline import Engine
 from titjudge.engine.scoring import score_item
 from titjudge.metrics import Metric
 from titjudge.probes import battery, effect_size
+from titjudge.probes.item_scorer import versions_of
 from titjudge.suites.known_answer.suite import KnownAnswer
 
 COUNT = 50
@@ -206,7 +207,7 @@ async def ask_canaries(
     if kept is None and all(value is None for value in now.values()):
         why = f"none of {len(now)} got an answer, so none is frozen"
         return CanaryReport("incomplete", str(file), fingerprint, why=why)
-    versions = _versions(engine)
+    versions = versions_of(engine.roles.open())
     if kept is None:
         canaries = [Canary(*key, value, tuple(again[key] for again in further)) for key, value in now.items()]
         _save(file, fingerprint, canaries, versions, ROUNDS)
@@ -257,12 +258,6 @@ async def _ask(
         return (item.id, name), score.value
 
     return dict(await asyncio.gather(*(score_one(item, name, metrics[name]) for name, item in questions)))
-
-
-def _versions(engine: Engine) -> dict[str, list[str]]:
-    return {
-        role.name: sorted({version for version, _ in role.tally.versions if version}) for role in engine.roles.open()
-    }
 
 
 def _units(canaries: Sequence[Canary], metrics: Mapping[str, Metric]) -> dict[str, float]:

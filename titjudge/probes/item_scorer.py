@@ -14,11 +14,17 @@ from titjudge.core.errors import BudgetExhausted
 from titjudge.core.samples import ONCE, Sample
 from titjudge.core.types import Item, Score, Status
 from titjudge.engine.pipeline import Engine
+from titjudge.engine.roles import Role
 from titjudge.engine.scoring import score_item
 from titjudge.metrics import Metric
 from titjudge.probes import effect_size
 
 IN_FLIGHT = 64
+
+
+def versions_of(roles: Iterable[Role[Any, Any, Any]]) -> dict[str, list[str]]:
+    """List the versions of the models that have answered, by role."""
+    return {role.name: sorted({version for version, _ in role.tally.versions if version}) for role in roles}
 
 
 @dataclass(slots=True)

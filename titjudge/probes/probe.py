@@ -19,7 +19,7 @@ from titjudge.engine.pipeline import Engine
 from titjudge.metrics import Metric
 from titjudge.probes import battery
 from titjudge.probes.battery import Test, Trial
-from titjudge.probes.item_scorer import Prober
+from titjudge.probes.item_scorer import Prober, versions_of
 from titjudge.probes.prompt_edits import KINDS
 from titjudge.probes.self_preference import NAME as SELF_PREFERENCE
 from titjudge.probes.self_preference import exchange
@@ -355,6 +355,5 @@ def _card(
     models = {role.name: role.label for role in roles}
     if "embedder" in run.metric.roles:
         models["embedder"] = run.engine.roles.embedder().name
-    versions = {role.name: sorted({version for version, _ in role.tally.versions if version}) for role in roles}
     notes = (run.stopped,) if run.stopped else ()
-    return Card(run.name, models, versions, tuple(lines), span, len(run.scores), *costs, dict(skipped), notes)
+    return Card(run.name, models, versions_of(roles), tuple(lines), span, len(run.scores), *costs, dict(skipped), notes)

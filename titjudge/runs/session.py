@@ -92,7 +92,8 @@ class Session:
 
     def pairs(self) -> list[Pair]:
         """Read the human pairs from the configuration's own file, else from the data."""
-        from titjudge.suites.folder import known_images, read_pairs
+        from titjudge.suites.folder import known_images
+        from titjudge.suites.pair_files import read_pairs
 
         if self.config.pairs is not None:
             images = known_images(self.config.data) if self.config.data else None

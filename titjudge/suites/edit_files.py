@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import pickle
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,10 @@ from titjudge.core import item_meta
 from titjudge.core.types import Item, Score
 from titjudge.metrics import rise
 from titjudge.metrics.imgedit import RATINGS
-from titjudge.suites.base import by_generator, check_generator
+from titjudge.suites.base import Scored, by_generator, check_generator
+
+Files = Iterator[tuple[str, bytes]]
+"""Path below the folder of a generator, and content."""
 
 _GEDIT_TYPES = (
     "background_change", "color_alter", "material_alter", "motion_change", "ps_human", "style_change", "subject-add",
@@ -26,53 +30,47 @@ _GEDIT_COLUMNS = (
 _GEDIT_LANGUAGES = {"cn": "zh"}  # the statistics script takes `--language zh`, which no row of the data has
 
 
-def write_gedit(items: Sequence[Item], scores: Sequence[Score], folder: Path) -> int:
-    """Write GENERATOR/gpt4o/eval_results_new/GENERATOR_TYPE_gpt_score.csv for all types, and one of them together.
+def write_files(layout: str, items: Sequence[Item], scores: Sequence[Score], folder: Path) -> int:
+    """Write the files of a layout, for each generator into a folder of its name; returns their number.
 
-    Returns:
-        The number of files.
+    Raises:
+        DataError: A generator's name is no file name.
     """
     count = 0
     for generator, _, scored in by_generator(items, scores):
-        place = folder / check_generator(generator) / "gpt4o" / "eval_results_new"
-        place.mkdir(parents=True, exist_ok=True)
-        by_type = {
-            name: [_gedit_row(item, score) for item, score in scored if item_meta.TASK_TYPE.required(item) == name]
-            for name in _GEDIT_TYPES
-        }
-        combined = [row for rows in by_type.values() for row in rows]
-        for name, lines in {**by_type, "combined": combined}.items():
-            with (place / f"{generator}_{name}_gpt_score.csv").open("w", encoding="utf-8", newline="") as file:
-                writer = csv.DictWriter(file, _GEDIT_COLUMNS)
-                writer.writeheader()
-                writer.writerows(lines)
+        for path, content in LAYOUTS[layout](generator, scored):
+            place = folder / check_generator(generator) / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content)
             count += 1
     return count
 
 
-def _gedit_row(item: Item, score: Score) -> dict[str, Any]:
+def _gedit(generator: str, scored: Sequence[Scored]) -> Files:
+    """Make gpt4o/eval_results_new/GENERATOR_TYPE_gpt_score.csv of each type of edit, and one of all types together."""
+    rows = {
+        name: [_gedit_row(item, score) for item, score in scored if item_meta.TASK_TYPE.required(item) == name]
+        for name in _GEDIT_TYPES
+    }
+    rows["combined"] = [row for of_type in rows.values() for row in of_type]
+    for name, lines in rows.items():
+        table = io.StringIO(newline="")
+        csv.writer(table).writerows([_GEDIT_COLUMNS, *lines])
+        yield f"gpt4o/eval_results_new/{generator}_{name}_gpt_score.csv", table.getvalue().encode()
+
+
+def _gedit_row(item: Item, score: Score) -> tuple[Any, ...]:
     language = item_meta.INSTRUCTION_LANGUAGE.required(item)
-    values = (
+    return (
         item.sources[0], item.image, item.prompt, score.parts["SC"], score.parts["PQ"],
         str(item_meta.INTERSECTION.get(item)).lower() == "true", _GEDIT_LANGUAGES.get(language, language),
     )  # fmt: skip
-    return dict(zip(_GEDIT_COLUMNS, values, strict=True))
 
 
-def write_imgedit(items: Sequence[Item], scores: Sequence[Score], folder: Path) -> int:
-    """Write GENERATOR/result.json: replies by the key of the edit; under the strict protocol the lines of a reply with its ratings.
-
-    Returns:
-        The number of files.
-    """
-    count = 0
-    for generator, _, scored in by_generator(items, scores):
-        replies = {item.prompt_id: _imgedit_reply(item, score) for item, score in scored}
-        place = folder / check_generator(generator) / "result.json"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(json.dumps(replies, indent=4), encoding="utf-8")
-        count += 1
-    return count
+def _imgedit(generator: str, scored: Sequence[Scored]) -> Files:
+    """Make result.json: replies by the key of the edit; under the strict protocol the lines of a reply with its ratings."""
+    replies = {item.prompt_id: _imgedit_reply(item, score) for item, score in scored}
+    yield "result.json", json.dumps(replies, indent=4).encode()
 
 
 def _imgedit_reply(item: Item, score: Score) -> str:
@@ -83,41 +81,21 @@ def _imgedit_reply(item: Item, score: Score) -> str:
     return "\n".join(f"{name}: {rating:.0f}" for name, rating in ratings.items())
 
 
-def write_kris(items: Sequence[Item], scores: Sequence[Score], folder: Path) -> int:
-    """Write GENERATOR/CATEGORY/metrics.json, with the ratings by the number of the edit, as BAGEL's summarize.py reads them.
-
-    Returns:
-        The number of files.
-    """
-    count = 0
-    for generator, _, scored in by_generator(items, scores):
-        records: dict[str, dict[str, Any]] = {}
-        for item, score in scored:
-            category, key = item.prompt_id.split("/", 1)
-            explanation = item_meta.EXPLANATION.get(item, "")
-            record = {"instruction": item.prompt, "explain": explanation, **score.parts["ratings"]}
-            records.setdefault(category, {})[key] = record
-        for category, record in records.items():
-            place = folder / check_generator(generator) / check_generator(category) / "metrics.json"
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(json.dumps(record, indent=2, ensure_ascii=False), encoding="utf-8")
-            count += 1
-    return count
+def _kris(generator: str, scored: Sequence[Scored]) -> Files:
+    """Make CATEGORY/metrics.json, with the ratings by the number of the edit, as BAGEL's summarize.py reads them."""
+    records: dict[str, dict[str, Any]] = {}
+    for item, score in scored:
+        category, key = item.prompt_id.split("/", 1)
+        explanation = item_meta.EXPLANATION.get(item, "")
+        record = {"instruction": item.prompt, "explain": explanation, **score.parts["ratings"]}
+        records.setdefault(category, {})[key] = record
+    for category, record in records.items():
+        yield f"{check_generator(category)}/metrics.json", json.dumps(record, indent=2, ensure_ascii=False).encode()
 
 
-def write_rise(items: Sequence[Item], scores: Sequence[Score], folder: Path) -> int:
-    """Write GENERATOR/GENERATOR.pkl, with a reply to each question by the index of the edit, from which gpt_eval.py makes its tables.
-
-    Returns:
-        The number of files.
-    """
-    count = 0
-    for generator, _, scored in by_generator(items, scores):
-        place = folder / check_generator(generator) / f"{generator}.pkl"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(pickle.dumps({item.prompt_id: _rise_replies(item, score) for item, score in scored}))
-        count += 1
-    return count
+def _rise(generator: str, scored: Sequence[Scored]) -> Files:
+    """Make GENERATOR.pkl, with a reply to each question by the index of the edit, from which gpt_eval.py makes its tables."""
+    yield f"{generator}.pkl", pickle.dumps({item.prompt_id: _rise_replies(item, score) for item, score in scored})
 
 
 def _rise_replies(item: Item, score: Score) -> dict[str, str | None]:
@@ -130,6 +108,10 @@ def _rise_replies(item: Item, score: Score) -> dict[str, str | None]:
     }
 
 
-Writer = Callable[[Sequence[Item], Sequence[Score], Path], int]
-WRITERS: Mapping[str, Writer] = {"gedit": write_gedit, "imgedit": write_imgedit, "kris": write_kris, "rise": write_rise}
-"""The writer of each layout, by the name that a suite's YAML file gives it."""
+LAYOUTS: Mapping[str, Callable[[str, Sequence[Scored]], Files]] = {
+    "gedit": _gedit,
+    "imgedit": _imgedit,
+    "kris": _kris,
+    "rise": _rise,
+}
+"""What makes the files of a generator in each layout, by the name that a suite's YAML file gives it."""

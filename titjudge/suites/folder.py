@@ -25,7 +25,7 @@ links. Further keys of a line become `item.meta`. What cannot be used is an Inva
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -39,12 +39,12 @@ from titjudge.core.types import InvalidItem, Item, Pair
 from titjudge.data.data_paths import inside
 from titjudge.data.embedded_prompts import embedded_prompt
 from titjudge.data.tables import read_table
-from titjudge.stats.people.votes import pair_of, read_choice
 from titjudge.suites.base import Columns, Suite, SuiteInputs, image_files, printable
 from titjudge.suites.edit_folders import edit_folder
 from titjudge.suites.image_tree import ImageTree
 from titjudge.suites.layouts import recognised
 from titjudge.suites.manifests import NAMES, ManifestReader, check_manifest, find_tables, first_filled, item_of
+from titjudge.suites.pair_files import read_pairs
 from titjudge.suites.prompt_places import PromptPlace, distinct
 from titjudge.suites.samples import sample_of, split_sample
 from titjudge.suites.sources import named_sources, without_named_sources
@@ -178,43 +178,6 @@ def known_images(folder: Path) -> dict[str, dict[str, str]]:
             ids = images.setdefault(str(record["image"]), {})
             ids.setdefault(str(record["prompt_id"]), _numbered(str(record["image"]), len(ids)))
     return images
-
-
-def read_pairs(
-    file: Path,
-    images: Mapping[str, Mapping[str, str]] | None = None,
-    items: Callable[[], Iterable[Item]] | None = None,
-) -> list[Pair]:
-    """Read pairs from a table with prompt_id, image_a, image_b, preference, or an arena's battles (`suites.battles`).
-
-    Args:
-        file: The file of pairs.
-        images: Image -> prompt id -> item id, where they are known: a pair must name a prompt of its images.
-        items: Reads the images of battles that name models and no images.
-
-    Raises:
-        DataError: A line is malformed, or its images belong to another prompt; names file and line.
-    """
-    from titjudge.suites.battles import is_battles, read_battles
-
-    if is_battles(file):
-        return read_battles(file, items)
-    pairs = []
-    for number, record in read_table(file, ("prompt_id", "image_a", "image_b", "preference")):
-        choice = read_choice(record["preference"])
-        if choice is None:
-            raise DataError(f"the preference is a, b, tie or both_bad, not '{record['preference']}'", file, number)
-        if record["image_a"] == record["image_b"]:
-            raise DataError(f"'{record['image_a']}' is paired with itself", file, number)
-        named, both = str(record["prompt_id"]), []
-        for image in (str(record["image_a"]), str(record["image_b"])):
-            ids = (images or {}).get(image, {})
-            if ids and named and named not in ids:
-                raise DataError(f"'{image}' is an image of the prompt '{next(iter(ids))}', not '{named}'", file, number)
-            both.append(ids.get(named, image))
-        a, b = both
-        pairs.append(pair_of(named, a, b, choice, str(record.get("source", ""))))
-    return pairs
 
 
 def _images(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:

@@ -28,9 +28,10 @@ from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.data.images import SUFFIXES
 from titjudge.data.tables import read_table
 from titjudge.suites.base import Suite, SuiteInputs, judged
-from titjudge.suites.folder import read_items, read_pairs
+from titjudge.suites.folder import read_items
 from titjudge.suites.lpg_hub import hub_items, hub_prompts
 from titjudge.suites.manifests import item_of
+from titjudge.suites.pair_files import read_pairs
 from titjudge.suites.prompt_places import PromptPlace, loose_place
 from titjudge.suites.samples import split_sample
 

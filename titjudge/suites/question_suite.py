@@ -17,7 +17,7 @@ from titjudge.core import item_meta
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item, Score, Table
 from titjudge.suites.base import Suite, SuiteInputs
-from titjudge.suites.edit_files import WRITERS
+from titjudge.suites.edit_files import write_files
 from titjudge.suites.image_tree import ImageTree, find_tree, listed_images
 from titjudge.suites.patterns import compiled
 from titjudge.suites.prompt_places import PromptPlace, filled, source_field
@@ -172,7 +172,7 @@ class QuestionSuite(Suite):
         """
         if not self.writes_official:
             return super().write_official(items, scores, folder)
-        return WRITERS[self.spec.official.files](items, self._metric_scores(scores), folder)
+        return write_files(self.spec.official.files, items, self._metric_scores(scores), folder)
 
     def _metric_scores(self, scores: Sequence[Score]) -> list[Score]:
         return [score for score in scores if score.metric == self.spec.metric]

@@ -24,7 +24,7 @@ from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Pair
 from titjudge.runs.study.human_files import read_votes
 from titjudge.stats.people.votes import VoteOutcome
-from titjudge.suites.folder import read_pairs
+from titjudge.suites.pair_files import read_pairs
 
 IMAGES = [f"i{number}" for number in range(5)]
 

@@ -20,7 +20,8 @@ from titjudge.core.types import Item, Pair
 from titjudge.runs import RunFolder
 from titjudge.runs.study.human_files import pair_records, read_votes
 from titjudge.stats.people.votes import Rule, Vote, aggregate_votes, decide
-from titjudge.suites.folder import Folder, read_pairs
+from titjudge.suites.folder import Folder
+from titjudge.suites.pair_files import read_pairs
 
 WINNERS = ("model_a", "model_b", "tie", "tie (bothbad)")
 

@@ -13,7 +13,8 @@ from PIL import Image
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item
 from titjudge.suites.base import SuiteInputs
-from titjudge.suites.folder import Folder, read_items, read_pairs
+from titjudge.suites.folder import Folder, read_items
+from titjudge.suites.pair_files import read_pairs
 
 
 def write_lines(path: Path, *records: object) -> Path:

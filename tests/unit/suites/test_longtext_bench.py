@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from titjudge.core import registry
-from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.errors import ConfigError, DataError, Unanswered
 from titjudge.core.types import InvalidItem, Item, Reply, Score, Status
 from titjudge.metrics.text_reading import text_reading
 
@@ -60,7 +60,9 @@ def test_signs_and_edits() -> None:
     }
     assert reading("text", texts=("!?",)).status == Status.BAD_INPUT
     bad = Item("a", "p", Path("a.png"), meta={"text": {"texts": [], "rule": "words"}})
-    assert asyncio.run(text_reading(bad, Reader("x"))).status == Status.BAD_INPUT  # type: ignore[arg-type]
+    with pytest.raises(Unanswered, match="the item's text: texts: ") as refused:
+        asyncio.run(text_reading(bad, Reader("x")))  # type: ignore[arg-type]
+    assert refused.value.status == Status.BAD_INPUT
 
 
 def pictures(folder: Path, *names: str) -> None:

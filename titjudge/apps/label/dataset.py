@@ -163,7 +163,7 @@ def _gold(file: Path, material: LabelingData) -> list[Pair]:
     Raises:
         DataError: There is none, or one names an unknown prompt or image.
     """
-    from titjudge.suites.folder import read_pairs
+    from titjudge.suites.pair_files import read_pairs
 
     pairs = read_pairs(file)
     if not pairs:

@@ -22,8 +22,8 @@ from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.study.human_study import choose_metric, oriented_values
 from titjudge.stats.equality import same
 from titjudge.stats.pairwise_accuracy import Values
-from titjudge.suites.folder import read_pairs
 from titjudge.suites.manifests import TWO_IMAGES
+from titjudge.suites.pair_files import read_pairs
 
 Json = dict[str, Any]
 FORMATS = ("ms-swift", "llama-factory", "trl")

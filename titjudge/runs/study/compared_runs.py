@@ -25,7 +25,7 @@ from titjudge.stats.pairwise_accuracy import values_by_metric
 from titjudge.stats.people.agreement import agreement
 from titjudge.stats.people.score_correlation import ALL, SCORE, ScoreCorrelation, judged_parts, score_correlations
 from titjudge.stats.scores.joined_runs import prompt_keys
-from titjudge.suites.folder import read_pairs
+from titjudge.suites.pair_files import read_pairs
 
 
 class ComparedRuns:

@@ -1,12 +1,13 @@
-"""Read votes of an arena: `model_a`, `model_b` and `winner` (model_a, model_b, tie, "tie (bothbad)") on a prompt.
+"""Read the preferences of people: tables of pairs of images, and votes of an arena.
 
-The prompt is `prompt_id`, `question_id` or the text `prompt`. Images are `image_a` and `image_b`, or those that the two models
-made of the prompt. A vote on an image that is not there is still a pair, which counts as one without a score.
+A vote of an arena has `model_a`, `model_b` and `winner` (model_a, model_b, tie, "tie (bothbad)") on a prompt:
+`prompt_id`, `question_id` or the text `prompt`. Its images are `image_a` and `image_b`, or those that the two models made of the
+prompt. A vote on an image that is not there is still a pair, which counts as one without a score.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from titjudge.core.errors import DataError
@@ -17,6 +18,41 @@ from titjudge.stats.people.votes import pair_of, read_choice
 
 COLUMNS = ("model_a", "model_b", "winner")
 _PROMPTS = ("prompt_id", "question_id", "prompt")
+
+
+def read_pairs(
+    file: Path,
+    images: Mapping[str, Mapping[str, str]] | None = None,
+    items: Callable[[], Iterable[Item]] | None = None,
+) -> list[Pair]:
+    """Read pairs from a table with prompt_id, image_a, image_b, preference, or from votes of an arena (see `read_battles`).
+
+    Args:
+        file: The file of pairs.
+        images: Image -> prompt id -> item id, where they are known: a pair must name a prompt of its images.
+        items: Reads the images of battles that name models and no images.
+
+    Raises:
+        DataError: A line is malformed, or its images belong to another prompt; names file and line.
+    """
+    if is_battles(file):
+        return read_battles(file, items)
+    pairs = []
+    for number, record in read_table(file, ("prompt_id", "image_a", "image_b", "preference")):
+        choice = read_choice(record["preference"])
+        if choice is None:
+            raise DataError(f"the preference is a, b, tie or both_bad, not '{record['preference']}'", file, number)
+        if record["image_a"] == record["image_b"]:
+            raise DataError(f"'{record['image_a']}' is paired with itself", file, number)
+        named, both = str(record["prompt_id"]), []
+        for image in (str(record["image_a"]), str(record["image_b"])):
+            ids = (images or {}).get(image, {})
+            if ids and named and named not in ids:
+                raise DataError(f"'{image}' is an image of the prompt '{next(iter(ids))}', not '{named}'", file, number)
+            both.append(ids.get(named, image))
+        a, b = both
+        pairs.append(pair_of(named, a, b, choice, str(record.get("source", ""))))
+    return pairs
 
 
 def is_battles(file: Path) -> bool:
