@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from titjudge.stats.bootstrap import Floats, Ints
 from titjudge.stats.equality import score_differences
@@ -126,39 +127,58 @@ def range_p(scores: Floats) -> float | None:
 
 def _range_p(scores: Floats) -> float | None:
     has_score = np.isfinite(scores)
-    shared = has_score[:, -1] & (has_score.sum(axis=1) > 1)
-    if shared.sum() < 2:
+    several = has_score.sum(axis=1) > 1
+    if (has_score[:, -1] & several).sum() < 2:
         return None
-    scores = scores[has_score.sum(axis=1) > 1]
+    scores = scores[several]
     if scores.shape[1] == 2:
         return sign_flip_p(score_differences(scores[:, [0]], scores[:, [1]]))[0]
-    has_score = np.isfinite(scores)
-    centred = np.where(has_score, scores - np.nanmean(scores, axis=1, keepdims=True), 0.0)
-    centred = np.rint(centred / (np.abs(centred).max() or 1.0) * _STEPS)
-    present = has_score.sum(axis=1)
-    # In an order that does not hang on who has which score, so that neighbours may be exchanged together.
-    spread = np.sort(np.where(has_score, centred, np.inf), axis=1)
-    order = np.lexsort((*centred.T, *spread.T, present))
-    has_score, centred, present = has_score[order], centred[order], present[order]
-    cuts = np.linspace(0, len(order), min(len(order), _UNITS), endpoint=False).astype(np.intp)
+    centred, has_score = _centred(scores)
+    counts, present = has_score.sum(axis=0), has_score.sum(axis=1)
+    cuts = np.linspace(0, len(present), min(len(present), _UNITS), endpoint=False).astype(np.intp)
     units = np.union1d(cuts, np.flatnonzero(np.diff(present, prepend=0)))
-    patterns = [np.ix_((has_score == pattern).all(axis=1), pattern) for pattern in np.unique(has_score, axis=0)]
-    turned = []  # sums of the units, by the number of places
-    for places in range(scores.shape[1]):
-        rolled = np.zeros_like(centred)
-        for cells in patterns:
-            rolled[cells] = np.roll(centred[cells], places, axis=1)
-        turned.append(np.add.reduceat(rolled, units, axis=0))
-    counts, present = has_score.sum(axis=0), present[units]
+    turned, places = _turned(centred, has_score, units), present[units]
     gap = centred[:, 0].sum() / counts[0] - centred[:, -1].sum() / counts[-1] - 2  # of rounding
     rng, larger, done = np.random.default_rng(0), 0, 0
     while done < EXCHANGES:
         draws = min(max(1, (1 << 20) // len(units)), EXCHANGES - done)
-        shifts = (rng.random((draws, len(units))) * present).astype(np.int8)
-        sums = sum((shifts == places).astype(np.float64) @ unit_sums for places, unit_sums in enumerate(turned))
+        shifts = (rng.random((draws, len(units))) * places).astype(np.int8)
+        sums = sum((shifts == shift).astype(np.float64) @ unit_sums for shift, unit_sums in enumerate(turned))
         larger += int((np.ptp(sums / counts, axis=1) >= gap).sum())
         done += draws
     return (larger + 1) / (EXCHANGES + 1)
+
+
+def _centred(scores: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    """Subtract the mean of each prompt, in whole steps, and tell which scores there are (0 elsewhere); same shape.
+
+    The prompts are sorted by the number and the sizes of their scores, whoever has which, so that neighbours may be exchanged
+    together.
+    """
+    has_score = np.isfinite(scores)
+    centred = np.where(has_score, scores - np.nanmean(scores, axis=1, keepdims=True), 0.0)
+    centred = np.rint(centred / (np.abs(centred).max() or 1.0) * _STEPS)
+    sizes = np.sort(np.where(has_score, centred, np.inf), axis=1)
+    order = np.lexsort((*centred.T, *sizes.T, has_score.sum(axis=1)))
+    return centred[order], has_score[order]
+
+
+def _turned(centred: Floats, has_score: NDArray[np.bool_], units: NDArray[np.intp]) -> list[Floats]:
+    """Turn the scores of each prompt round by 0, 1, ... places among the columns that it has, and sum them within each unit.
+
+    Args:
+        centred: Scores, shape (prompts, columns).
+        has_score: Which of them there are, same shape.
+        units: First prompt of each unit, prompts that are exchanged together.
+    """
+    patterns = [np.ix_((has_score == pattern).all(axis=1), pattern) for pattern in np.unique(has_score, axis=0)]
+    turned = []
+    for shift in range(centred.shape[1]):
+        rolled = np.zeros_like(centred)
+        for cells in patterns:
+            rolled[cells] = np.roll(centred[cells], shift, axis=1)
+        turned.append(np.add.reduceat(rolled, units, axis=0))
+    return turned
 
 
 def mcnemar_p(only_first: int, only_second: int) -> float | None:

@@ -9,7 +9,7 @@ from report_runs import small_run
 
 from titjudge.core.errors import DataError
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.web.view.made_reports import MadeReports
+from titjudge.web.view.server import MadeReports
 
 
 def test_two_runs_are_shown_side_by_side_and_their_folders_are_left_as_they_are(tmp_path: Path) -> None:

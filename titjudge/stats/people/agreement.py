@@ -21,7 +21,6 @@ from titjudge.stats.pairwise_accuracy import (
     tie_optimised_accuracy,
     values_by_metric,
 )
-from titjudge.stats.people.pair_conflicts import distinct
 from titjudge.stats.ranking.leaderboard import (
     FEWEST_FOR_SRCC,
     UNPLACED,
@@ -57,6 +56,7 @@ EXPLANATION = (  # of the columns, as it stands in the notes of every result wit
 )
 
 Image = tuple[str, str, str]  # id, generator, prompt
+_SWAPPED = {"a": "b", "b": "a"}
 
 
 def agreement(
@@ -96,17 +96,15 @@ def agreement(
         DataError: A preference that is not a, b or tie; an image paired with itself.
     """
     images, warnings = _images(items, scores)
-    unsigned, several = _values(images, scores)
+    unsigned, repeated = _values(images, scores)
     values = {name: negated(by_image) if name in negate else by_image for name, by_image in unsigned.items()}
-    ranked = [name for name in values if name not in marks_judge]
-    grouped, notes = distinct(_with_prompts(pairs, images))
-    index = PairIndex.from_pairs(grouped)
+    kept, doubles = distinct(_with_prompts(pairs, images))
+    index = PairIndex.from_pairs(kept)
     human = human_scores(index)
-    warnings += [*several, *notes, *_pair_warnings(index, grouped, images)]
-    base = {name: _without(images, (not_applicable or {}).get(base_metric(name), ())) for name in values}
+    applicable = {name: _without(images, (not_applicable or {}).get(base_metric(name), ())) for name in values}
     standings = {
         name: leaderboard(
-            base[name],
+            applicable[name],
             unsigned[name],
             higher_is_better=name not in negate,
             bounds=(ranges or {}).get(name),
@@ -114,20 +112,25 @@ def agreement(
             name=name,
             per_prompt=per_prompt,
         )
-        for name in ranked
+        for name in values
+        if name not in marks_judge
     }
-    people = _people(images, grouped, human)
+    people = _people(images, kept, human)
     srcc = {
         name: rank_correlation(board.mean_ranks(), people.mean_ranks()) if people else None
         for name, board in standings.items()
     }
     metrics = {}
     for name in values:
-        ranks = name in ranked
-        result = _metric(index, human, values[name], resamples > 0, seed) if ranks else _unranked(values[name])
-        result = result.joined(_means(unsigned[name], base[name]), MetricResult(higher_is_better=name not in negate))
-        metrics[name] = result.joined(_without_srcc(people)) if ranks and srcc[name] is None else result
+        if name in standings:
+            statistics = _metric(index, human, values[name], resamples > 0, seed)
+            statistics = statistics if srcc[name] is not None else statistics.joined(_without_srcc(people))
+        else:
+            statistics = _unranked(values[name])
+        means = _means(unsigned[name], applicable[name])
+        metrics[name] = statistics.joined(means, MetricResult(higher_is_better=name not in negate))
     boards = [*standings.values(), *([people] if people else [])]
+    warnings += [*repeated, *doubles, *_pair_warnings(index, kept, images)]
     warnings += [warning for board in boards for warning in board.warnings]
     named = any(generator for _, generator, _ in images)
     agreed = Results(
@@ -140,7 +143,7 @@ def agreement(
     )
     if not strengths:
         return agreed
-    fits = _strengths(grouped, {name: values[name] for name in ranked}, images, resamples, seed)
+    fits = _strengths(kept, {name: values[name] for name in standings}, images, resamples, seed)
     return agreed.joined(Results(bradley_terry=fits))
 
 
@@ -199,6 +202,29 @@ def _with_prompts(pairs: Sequence[Pair], images: Sequence[Image]) -> Sequence[Pa
         return pairs
     prompt = {image[0]: image[2] for image in images}
     return [pair if pair.prompt_id else replace(pair, prompt_id=prompt.get(pair.a, "")) for pair in pairs]
+
+
+def distinct(pairs: Sequence[Pair]) -> tuple[list[Pair], list[str]]:
+    """Drop exact duplicates (the same images, preference and source, in either order); returns the pairs and notes.
+
+    Pairs of images with several, different preferences are all kept, since people may differ, and counted in a note.
+    """
+    kept: dict[tuple[str, str, str, str, str], Pair] = {}
+    preferences: dict[tuple[str, str, str], set[str]] = {}
+    for pair in pairs:
+        a, b, preference = pair.a, pair.b, pair.preference
+        if b < a:
+            a, b, preference = b, a, _SWAPPED.get(preference, preference)
+        kept.setdefault((pair.prompt_id, a, b, preference, pair.source), pair)
+        preferences.setdefault((pair.prompt_id, a, b), set()).add(preference)
+    notes = []
+    if doubles := len(pairs) - len(kept):
+        notes.append(f"{doubles} human pairs are exact doubles of others and count once")
+    opposed = [couple for couple, choices in preferences.items() if len(choices) > 1]
+    if opposed:
+        _, a, b = opposed[0]
+        notes.append(f"{len(opposed)} couples of images have several, different preferences; all count: {a} / {b}")
+    return list(kept.values()), notes
 
 
 def _pair_warnings(index: PairIndex, pairs: Sequence[Pair], images: Sequence[Image]) -> list[str]:

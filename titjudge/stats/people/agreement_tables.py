@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from titjudge.core.formats import WIDE
 from titjudge.core.run_records import BradleyTerryRecord, MetricResult, PlaceRecord, Results, StandingRecord
@@ -76,80 +76,73 @@ def chance_level(result: MetricResult) -> Value:
     return f"{100 * threshold / scored:.1f}%, p {p}" if threshold and scored else p
 
 
+class _Column(NamedTuple):
+    """A column of the leaderboard.
+
+    Attributes:
+        title: Its title.
+        cell: Makes its cell in the row of a generator.
+        srcc: Its cell in the last row, of the rank correlations with people.
+    """
+
+    title: str
+    cell: Callable[[StandingRecord], Any]
+    srcc: Any = None
+
+
 def _leaderboard(standings: Sequence[StandingRecord], srcc: Mapping[str, float | None], reference: str) -> Table:
     names = list(standings[0].metrics)
     people = any(standing.human for standing in standings)
     firsts = any(standing.human and standing.human.first_places is not None for standing in standings)
     wide = len(names) > WIDE
-    spread = (
-        []
-        if wide
-        else [
-            name
-            for name in names
-            if any((place := s.metrics.get(name)) and place.spread is not None for s in standings)
-        ]
-    )
+    spread = {name for name in names if not wide and any(_place(s, name).spread is not None for s in standings)}
     rank, first = f"{reference}: mean rank", f"{reference}: first"
-    columns = ["generator", "prompts", *([rank] if people else []), *([first] if firsts else [])]
-    for name in names:
-        columns += [f"{name}: {column}" for column in _columns_of_metric(wide, name in spread)]
-    rows = [
-        (
-            standing.generator or UNNAMED,
-            _prompts([standing.metrics.get(name, PlaceRecord()) for name in names]),
-            *_people_cells(standing.human, people, firsts),
-            *(
-                cell
-                for name in names
-                for cell in _place_cells(standing.metrics.get(name, PlaceRecord()), wide, name in spread)
-            ),
-        )
-        for standing in standings
+    columns = [
+        _Column("generator", lambda standing: standing.generator or UNNAMED, f"{SRCC_WITH} {reference}"),
+        _Column("prompts", lambda standing: _prompts([_place(standing, name) for name in names])),
     ]
+    if people:
+        columns.append(_Column(rank, lambda standing: standing.human and plain(standing.human.mean_rank, digits=2)))
+    if firsts:
+        columns.append(_Column(first, lambda standing: standing.human and standing.human.first_places))
+    for name in names:
+        columns += _metric_columns(name, srcc.get(name), wide=wide, spread=name in spread)
+    rows = [tuple(column.cell(standing) for column in columns) for standing in standings]
     if people and names:
-        rows.append(_srcc_row(f"{SRCC_WITH} {reference}", names, srcc, firsts, wide, spread))
+        rows.append(tuple(column.srcc for column in columns))
     legend = (LEGEND, *([FIRSTS.format(reference)] if firsts else []), *([SPREAD] if spread else []))
     secondary = [f"{name}: {column}" for column in ("spread", "images") for name in names]
     secondary += [first, "prompts"] + ([] if wide else [f"{name}: mean rank" for name in reversed(names)])
-    return Table(
-        "Leaderboard", tuple(columns), tuple(rows), explanation=legend, secondary=tuple(secondary), estimates=True
+    titles = tuple(column.title for column in columns)
+    return Table("Leaderboard", titles, tuple(rows), explanation=legend, secondary=tuple(secondary), estimates=True)
+
+
+def _place(standing: StandingRecord, metric: str) -> PlaceRecord:
+    return standing.metrics.get(metric, PlaceRecord())
+
+
+def _metric_columns(name: str, srcc: float | None, *, wide: bool, spread: bool) -> Iterator[_Column]:
+    """Yield the columns of one metric; only the mean rank where the table is `wide`."""
+
+    def images(standing: StandingRecord) -> str | None:
+        place = _place(standing, name)
+        return None if place.images is None else f"{place.scored}/{place.images}"
+
+    yield _Column(f"{name}: mean rank", lambda standing: plain(_place(standing, name).mean_rank, digits=2), plain(srcc))
+    if wide:
+        return
+    yield _Column(
+        f"{name}: mean", lambda standing: plain(_place(standing, name).mean, _place(standing, name).interval, digits=4)
     )
-
-
-def _people_cells(place: PlaceRecord | None, people: bool, firsts: bool) -> list[Any]:
-    mean_rank = [plain(place.mean_rank, digits=2) if place else None] if people else []
-    return [*mean_rank, *([place.first_places if place else None] if firsts else [])]
-
-
-def _columns_of_metric(wide: bool, spread: bool) -> list[str]:
-    return ["mean rank"] if wide else ["mean rank", "mean", "images", *(["spread"] if spread else [])]
-
-
-def _place_cells(place: PlaceRecord, wide: bool, spread: bool) -> list[Any]:
-    cells: list[Any] = [
-        plain(place.mean_rank, digits=2),
-        plain(place.mean, place.interval, digits=4),
-        None if place.images is None else f"{place.scored}/{place.images}",
-        *([plain(place.spread, digits=4)] if spread else []),
-    ]
-    return cells[:1] if wide else cells
+    yield _Column(f"{name}: images", images)
+    if spread:
+        yield _Column(f"{name}: spread", lambda standing: plain(_place(standing, name).spread, digits=4))
 
 
 def _prompts(places: Sequence[PlaceRecord]) -> str | None:
     """Show the number of prompts, or the lowest and highest where metrics have different ones."""
     counts = sorted({place.prompts or 0 for place in places})
     return "-".join(map(str, dict.fromkeys([*counts[:1], *counts[-1:]]))) or None
-
-
-def _srcc_row(
-    title: str, names: Sequence[str], srcc: Mapping[str, float | None], firsts: bool, wide: bool, spread: Sequence[str]
-) -> tuple[Any, ...]:
-    cells: list[Any] = [title, None, None, *([None] if firsts else [])]
-    for name in names:
-        blank = len(_columns_of_metric(wide, name in spread)) - 1
-        cells += [plain(srcc.get(name)), *[None] * blank]
-    return tuple(cells)
 
 
 def strengths_table(name: str, fit: BradleyTerryRecord) -> Table:

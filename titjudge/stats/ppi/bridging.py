@@ -123,14 +123,9 @@ def bridge(old: ScoreTable, new: ScoreTable) -> Bridge:
         DataError: Prompts with the same id and another text, fewer than two common prompts or four common generators, anchors that all but one have the same old score
             or all the same new one, or a line that does not rise.
     """
-    prompts = sorted(set(old.prompts) & set(new.prompts))
-    if len(prompts) < 2:
-        raise DataError(f"only {len(prompts)} prompts in common with {old.source}: a bridge needs two", new.source)
-    if other := [name for name in prompts if _other_text(name, old, new)]:
-        what = f"{len(other):,} of {len(prompts):,} prompts have another text than in {old.source} under the same id ('{other[0]}')"
-        raise DataError(f"{what}: both judges must have seen the same prompts", new.source)
-    boards = [_means(table, prompts) for table in (old, new)]
-    anchors = tuple(sorted(set(boards[0]) & set(boards[1])))
+    prompts = _common_prompts(old, new)
+    old_board, new_board = _means(old, prompts), _means(new, prompts)
+    anchors = tuple(sorted(set(old_board) & set(new_board)))
     if len(anchors) < FEWEST:
         named = ", ".join(anchors) or "none"
         raise DataError(f"{len(anchors)} generators are judged by both ({named}): a bridge needs {FEWEST}", new.source)
@@ -138,15 +133,9 @@ def bridge(old: ScoreTable, new: ScoreTable) -> Bridge:
     pairs[:, 0] = with_ties(pairs[:, 0])
     held_out = [np.delete(pairs, k, axis=0) for k in range(len(anchors))]
     line = _rising_line(pairs, held_out, old.source, new.source)
-    standings = [
-        BridgedGenerator(name, False, mean, interval, count) for name, (mean, interval, count) in boards[1].items()
-    ]
-    for name, (mean, _, count) in boards[0].items():
-        if name not in boards[1]:
-            outside = not line.x.min() <= mean <= line.x.max()
-            scores = _rows(old, prompts)[:, old.column(name)]
-            standings.append(BridgedGenerator(name, True, *line.predict(mean, _uncertain(scores)), count, outside))
-    standings.sort(key=lambda standing: (-standing.score, standing.generator))
+    measured = [BridgedGenerator(name, False, *measurement) for name, measurement in new_board.items()]
+    carried = [_carried(line, old, name, prompts) for name in old_board if name not in new_board]
+    standings = sorted([*measured, *carried], key=lambda standing: (-standing.score, standing.generator))
     predicted = [BridgeLine(*rest.T).predict(score)[1] for rest, score in zip(held_out, pairs[:, 0], strict=True)]
     return Bridge(
         anchors,
@@ -157,8 +146,33 @@ def bridge(old: ScoreTable, new: ScoreTable) -> Bridge:
         unbridged=float(np.abs(pairs[:, 0] - pairs[:, 1]).max()),
         prompts=len(prompts),
         left_out=tuple(sorted({*old.generators, *new.generators} - {standing.generator for standing in standings})),
-        lacking=_lacking((old, new), prompts, boards),
+        lacking=_lacking((old, new), prompts, (old_board, new_board)),
     )
+
+
+def _common_prompts(old: ScoreTable, new: ScoreTable) -> list[str]:
+    """List the prompts that both judges have.
+
+    Raises:
+        DataError: There are fewer than two, or one has another text for each of the judges.
+    """
+    prompts = sorted(set(old.prompts) & set(new.prompts))
+    if len(prompts) < 2:
+        raise DataError(f"only {len(prompts)} prompts in common with {old.source}: a bridge needs two", new.source)
+    if other := [name for name in prompts if _other_text(name, old, new)]:
+        what = f"{len(other):,} of {len(prompts):,} prompts have another text than in {old.source} under the same id ('{other[0]}')"
+        raise DataError(f"{what}: both judges must have seen the same prompts", new.source)
+    return prompts
+
+
+def _carried(line: BridgeLine, old: ScoreTable, name: str, prompts: Sequence[str]) -> BridgedGenerator:
+    """Predict the new score of a generator that only the old judge has judged."""
+    scores = _rows(old, prompts)[:, old.column(name)]
+    scored = scores[np.isfinite(scores)]
+    mean = float(scored.mean())
+    score, interval = line.predict(mean, _uncertain(scored, len(scores)))
+    outside = not line.x.min() <= mean <= line.x.max()
+    return BridgedGenerator(name, True, score, interval, len(scored), outside)
 
 
 def _other_text(prompt: str, old: ScoreTable, new: ScoreTable) -> bool:
@@ -218,12 +232,11 @@ def _means(table: ScoreTable, prompts: Sequence[str]) -> dict[str, tuple[float, 
     return boards
 
 
-def _uncertain(scores: Floats) -> float:
-    """Compute the half-width of the 95% interval of the mean over all of these prompts, NaN being those without a score."""
+def _uncertain(scored: Floats, prompts: int) -> float:
+    """Compute the half-width of the 95% interval of the mean over so many prompts, of which some have a score."""
     from scipy.special import stdtrit
 
-    scored = scores[np.isfinite(scores)]
-    lacking = 1 / len(scored) - 1 / len(scores)  # of a finite population: 0 where every prompt has a score
+    lacking = 1 / len(scored) - 1 / prompts  # of a finite population: 0 where every prompt has a score
     return float(-stdtrit(len(scored) - 1, TAIL) * scored.std(ddof=1) * lacking**0.5)
 
 

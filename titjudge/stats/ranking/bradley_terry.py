@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from titjudge.core.run_records import BradleyTerryRecord, GeneratorStrength
 from titjudge.core.types import Pair
-from titjudge.stats.bootstrap import Floats, Ints, codes, multiplicities, number, percentile_interval
+from titjudge.stats.bootstrap import Floats, codes, multiplicities, number, percentile_interval
 from titjudge.stats.equality import with_ties
 
 TOLERANCE = 1e-10  # of the gradient, for each pair
@@ -92,6 +92,30 @@ def _counted(used: Sequence[tuple[str, str, Pair]]) -> tuple[list[tuple[int, int
     return keys, counts, generators
 
 
+class _Draws(NamedTuple):
+    """What the likelihood needs of draws that are fitted together.
+
+    Attributes:
+        compared: Weight of all outcomes of each couple, shape (draws, couples).
+        observed: Sum of the features of the outcomes, shape (draws, generators + 1).
+        weight: Weight of all outcomes, shape (draws,).
+        tied: Whether a tie occurs, same shape.
+        offset: Added to the logits of "first wins", "second wins" and "tie", shape (draws, 1, 3).
+        fixed: Added to the curvature, which is singular in the directions that the data do not determine.
+    """
+
+    compared: Floats
+    observed: Floats
+    weight: Floats
+    tied: NDArray[np.bool_]
+    offset: Floats
+    fixed: Floats
+
+    def only(self, draws: NDArray[Any]) -> _Draws:
+        """Return some of the draws, by a mask or by their numbers."""
+        return _Draws(*(array[draws] for array in self))
+
+
 class _Likelihood:
     """The likelihood of the outcomes, maximised for any weights of them."""
 
@@ -110,6 +134,9 @@ class _Likelihood:
         self._of_outcome = self._features[self._couple, place]
         self._finite: dict[bytes, bool] = {}
         self._rows = self._features.reshape(-1, generators + 1)  # one row for each outcome of each couple
+        self._squares = (self._rows[:, :, None] * self._rows[:, None, :]).reshape(len(self._rows), -1)
+        self._couple_of_outcome = np.zeros((len(keys), len(couples)))
+        self._couple_of_outcome[np.arange(len(keys)), self._couple] = 1
 
     def finite(self, occurring: NDArray[np.bool_]) -> bool:
         """Whether the likelihood has a finite maximum; depends only on which outcomes occur.
@@ -165,55 +192,63 @@ class _Likelihood:
         return strengths, tie
 
     def _maxima(self, weights: Floats, start: Floats | None) -> Floats:
-        """Maximise the likelihood: log strengths and log weight of ties, shape (draws, generators + 1), NaN without convergence."""
-        tied = np.asarray(weights[:, self.tied].any(axis=1))
-        couples = np.zeros((weights.shape[1], len(self._features)))
-        couples[np.arange(len(couples)), self._couple] = 1
-        total, observed, all_ = weights @ couples, weights @ self._of_outcome, weights.sum(axis=1)
-        offset = np.zeros((len(weights), 1, 3))
-        offset[:, 0, 2] = np.where(tied, np.log(2), -np.inf)
-        free = np.ones((len(weights), self.generators + 1, self.generators + 1))
-        free[:, -1], free[:, :, -1] = 0.0, 0.0  # strengths are identified up to a constant, which this fixes
-        free[:, -1, -1] = ~tied
-        free += 1e-12 * all_[:, None, None] * np.eye(self.generators + 1)  # keeps it regular
-        squares = (self._rows[:, :, None] * self._rows[:, None, :]).reshape(len(self._rows), -1)
+        """Maximise the likelihood: log strengths and log weight of ties, shape (draws, generators + 1), NaN without convergence.
 
-        def likelihood(point: Floats, draws: Ints) -> tuple[Floats, Floats]:
-            """Compute the log likelihoods, and the probabilities of the outcomes of each couple."""
-            logits = (point @ self._rows.T).reshape(len(point), -1, 3) + offset[draws]
-            top = logits.max(axis=2, keepdims=True)
-            share = np.exp(logits - top)
-            norm = share.sum(axis=2, keepdims=True)
-            value = (observed[draws] * point).sum(axis=1) - (total[draws] * (top + np.log(norm))[:, :, 0]).sum(axis=1)
-            return value, share / norm
-
+        Newton's method, for all draws at once; a step that would lower a likelihood is halved until it does not.
+        """
+        draws = self._weighted(weights)
         point = np.zeros((len(weights), self.generators + 1))
         if start is not None:
             point[:, :-1] = start
-        done, going = np.full_like(point, np.nan), np.arange(len(point))
-        value, share = likelihood(point, going)
+        maxima, number = np.full_like(point, np.nan), np.arange(len(point))
+        value, share = self._log_likelihood(point, draws)
         for _ in range(ITERATIONS):
-            expected = (total[going, :, None] * share).reshape(len(going), -1)
-            gradient = observed[going] - expected @ self._rows
-            gradient[:, -1] *= tied[going]
-            open_ = np.flatnonzero(np.abs(gradient).max(axis=1) > TOLERANCE * all_[going])
-            settled = np.setdiff1d(np.arange(len(going)), open_)
-            done[going[settled]] = point[settled]
-            going, point, value = going[open_], point[open_], value[open_]
-            share, expected, gradient = share[open_], expected[open_], gradient[open_]
-            if not len(going):
+            expected = (draws.compared[:, :, None] * share).reshape(len(point), -1)
+            gradient = draws.observed - expected @ self._rows
+            gradient[:, -1] *= draws.tied
+            going = np.abs(gradient).max(axis=1) > TOLERANCE * draws.weight
+            maxima[number[~going]] = point[~going]
+            number, point, value, draws = number[going], point[going], value[going], draws.only(going)
+            if not len(number):
                 break
-            mean = np.einsum("dco,cof->dcf", share, self._features)
-            curve = (expected @ squares).reshape(-1, *free.shape[1:]) + free[going]
-            curve -= np.swapaxes(total[going, :, None] * mean, 1, 2) @ mean
-            step = np.linalg.solve(curve, gradient[:, :, None])[:, :, 0]
-            step *= np.minimum(1.0, FARTHEST / np.maximum(np.abs(step).max(axis=1, keepdims=True), 1e-300))
-            further, share = likelihood(point + step, going)
+            step = self._newton_step(draws, share[going], expected[going], gradient[going])
+            further, share = self._log_likelihood(point + step, draws)
             while len(worse := np.flatnonzero((further < value) & (np.abs(step).max(axis=1) >= 1e-12))):
                 step[worse] /= 2
-                further[worse], share[worse] = likelihood(point[worse] + step[worse], going[worse])
+                further[worse], share[worse] = self._log_likelihood(point[worse] + step[worse], draws.only(worse))
             point, value = point + step, further
-        return done
+        return maxima
+
+    def _weighted(self, weights: Floats) -> _Draws:
+        """Sum the weights of the outcomes, shape (draws, outcomes), as the likelihood needs them."""
+        tied = np.asarray(weights[:, self.tied].any(axis=1))
+        weight = weights.sum(axis=1)
+        offset = np.zeros((len(weights), 1, 3))
+        offset[:, 0, 2] = np.where(tied, np.log(2), -np.inf)
+        size = self.generators + 1
+        fixed = np.ones((len(weights), size, size))
+        fixed[:, -1], fixed[:, :, -1] = 0.0, 0.0  # strengths are identified up to a constant, which this fixes
+        fixed[:, -1, -1] = ~tied
+        fixed += 1e-12 * weight[:, None, None] * np.eye(size)  # keeps it regular
+        return _Draws(weights @ self._couple_of_outcome, weights @ self._of_outcome, weight, tied, offset, fixed)
+
+    def _log_likelihood(self, point: Floats, draws: _Draws) -> tuple[Floats, Floats]:
+        """Compute the log likelihood of each draw, and the probabilities of the outcomes of each couple: (draws, couples, 3)."""
+        logits = (point @ self._rows.T).reshape(len(point), -1, 3) + draws.offset
+        top = logits.max(axis=2, keepdims=True)
+        share = np.exp(logits - top)
+        norm = share.sum(axis=2, keepdims=True)
+        value = (draws.observed * point).sum(axis=1) - (draws.compared * (top + np.log(norm))[:, :, 0]).sum(axis=1)
+        return value, share / norm
+
+    def _newton_step(self, draws: _Draws, share: Floats, expected: Floats, gradient: Floats) -> Floats:
+        """Solve for the step, with the covariance of the features as the curvature; no step is longer than `FARTHEST`."""
+        mean = np.einsum("dco,cof->dcf", share, self._features)
+        curvature = (expected @ self._squares).reshape(draws.fixed.shape) + draws.fixed
+        curvature -= np.swapaxes(draws.compared[:, :, None] * mean, 1, 2) @ mean
+        step = np.asarray(np.linalg.solve(curvature, gradient[:, :, None])[:, :, 0], dtype=np.float64)
+        step *= np.minimum(1.0, FARTHEST / np.maximum(np.abs(step).max(axis=1, keepdims=True), 1e-300))
+        return step
 
     def unbounded(self, weights: Floats) -> Floats:
         """Strengths without a finite fit: inf where a generator never loses to the rest, -inf where it never wins, else NaN."""

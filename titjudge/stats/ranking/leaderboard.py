@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from titjudge.core.run_records import PlaceRecord
-from titjudge.stats.bootstrap import Floats, Interval, codes, number
+from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, number
 from titjudge.stats.equality import with_ties
+from titjudge.stats.generators.slices import averages
 from titjudge.stats.intervals import mean_intervals
 from titjudge.stats.pairwise_accuracy import Values
 from titjudge.stats.ranking.rankdata import rankdata
@@ -71,42 +72,44 @@ def leaderboard(
     generator, generators = codes(image[1] for image in images)
     prompt, prompts = codes(image[2] for image in images)
     shape = (len(prompts), len(generators))
-    cell = prompt * shape[1] + generator
+    cell, cells = prompt * len(generators) + generator, len(prompts) * len(generators)
     value = np.array([values.get(image[0]) for image in images], dtype=np.float64)
-    scored = np.isfinite(value)
-    count: Floats = np.bincount(cell, weights=scored, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
     rule = per_prompt.of_metric(bounds, higher_is_better, name)
-    mean = rule.combine(cell, value, shape[0] * shape[1]).reshape(shape)
+    scores = rule.combine(cell, value, cells).reshape(shape)
     if rule.counts:
         bounds, higher_is_better = (0.0, 1.0), True
-    _, variance, _ = pooled(codes(cell[scored].tolist())[0], value[scored], generator[scored], shape[1])
-    present, ranks = np.isfinite(mean), _competing_ranks(mean if higher_is_better else -mean)
-    ranked = np.isfinite(ranks)
-    with np.errstate(invalid="ignore"):
-        means = np.where(present, mean, 0.0).sum(axis=0) / present.sum(axis=0)
-        mean_ranks = np.where(ranked, ranks, 0.0).sum(axis=0) / ranked.sum(axis=0)
-    no_intervals: list[Interval | None] = [None] * shape[1]
-    mean_ends = rule.intervals(mean, bounds) if intervals else no_intervals
+    ranks = _competing_ranks(scores if higher_is_better else -scores)
+    means, mean_ranks = averages(scores), averages(ranks)
+    place_numbers = rankdata(with_ties(mean_ranks), method="min")
+    no_intervals: list[Interval | None] = [None] * len(generators)
+    mean_ends = rule.intervals(scores, bounds) if intervals else no_intervals
     rank_ends = _rank_intervals(ranks) if intervals else no_intervals
-    order, images_of = rankdata(with_ties(mean_ranks), method="min"), np.bincount(generator, minlength=shape[1])
+    of_generator = np.bincount(generator, minlength=len(generators)).tolist()
+    scored = np.bincount(generator[np.isfinite(value)], minlength=len(generators)).tolist()
+    spreads = _spreads(cell, value, generator, len(generators))
     places = {}
     for k, generator_name in enumerate(generators):
-        of_generator, scored_images = int(images_of[k]), int(count[:, k].sum())
         place = PlaceRecord(
             mean=number(means[k]),
             interval=mean_ends[k],
             mean_rank=number(mean_ranks[k]),
             mean_rank_interval=rank_ends[k],
-            rank=int(order[k]) if np.isfinite(order[k]) else None,
-            coverage=scored_images / of_generator,
-            images=of_generator,
-            scored=scored_images,
-            prompts=int(ranked[:, k].sum()),
+            rank=int(place_numbers[k]) if np.isfinite(place_numbers[k]) else None,
+            coverage=scored[k] / of_generator[k],
+            images=of_generator[k],
+            scored=scored[k],
+            prompts=int(np.isfinite(ranks[:, k]).sum()),
         )
-        variance_of = variance[k]
-        places[generator_name] = place if variance_of is None else place.with_(spread=math.sqrt(variance_of))
-    uneven = rule.warnings(np.bincount(cell, minlength=shape[0] * shape[1]), name)
-    return Leaderboard(_best_first(places), (*_coverage_warnings(places.values(), present, name), *uneven))
+        places[generator_name] = place if spreads[k] is None else place.with_(spread=spreads[k])
+    uneven = rule.warnings(np.bincount(cell, minlength=cells), name)
+    return Leaderboard(_best_first(places), (*_coverage_warnings(places.values(), np.isfinite(scores), name), *uneven))
+
+
+def _spreads(cell: Ints, value: Floats, generator: Ints, generators: int) -> list[float | None]:
+    """Compute the standard deviation of the images of one prompt by each generator; None where no prompt has two."""
+    scored = np.isfinite(value)
+    _, variances, _ = pooled(codes(cell[scored].tolist())[0], value[scored], generator[scored], generators)
+    return [None if variance is None else math.sqrt(variance) for variance in variances]
 
 
 def _competing_ranks(scores: Floats) -> Floats:

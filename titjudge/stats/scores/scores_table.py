@@ -237,14 +237,9 @@ def score_table(
     without = _without_score(entries, generators, prompts)
     cells, scores = np.concatenate((cell, without)), np.concatenate((score, np.full(len(without), np.nan)))
     means = rule.combine(cells, scores, shape[0] * shape[1]).reshape(shape)
-    rows, columns = ({name: k for k, name in enumerate(names)} for names in (prompts, generators))
-    by_part = {
-        column: _means_by_part(numbers, rows, columns, 1.0 if column == ELEMENT else sign)
-        for column, numbers in (parts or {}).items()
-    }
-    by_category = {
-        column: _means_by_category(means, prompts, category) for column, category in (categories or {}).items()
-    }
+    slices = {column: _means_by_category(means, prompts, category) for column, category in (categories or {}).items()}
+    for column, numbers in (parts or {}).items():
+        slices[column] = _means_by_part(numbers, prompts, generators, 1.0 if column == ELEMENT else sign)
     return ScoreTable(
         generators=tuple(generators),
         prompts=tuple(prompts),
@@ -258,10 +253,10 @@ def score_table(
         missing=len(entries) - len(answered),
         bounds=(0.0, 1.0) if rule.counts else bounds,
         cost=cost,
-        slices=by_category | by_part,
+        slices=slices,
         notes=(*notes, *rule.warnings(_counts(cells, shape).ravel(), metric)),
         per_prompt=rule,
-        part_bounds={column: (0.0, 1.0) if column == ELEMENT else bounds for column in by_part},
+        part_bounds={column: (0.0, 1.0) if column == ELEMENT else bounds for column in parts or ()},
         lost=_counts(without, shape),
         texts=texts or {},
     )
@@ -280,20 +275,21 @@ def _means_by_category(means: Floats, prompts: Sequence[str], category: Mapping[
 
 
 def _means_by_part(
-    numbers: Iterable[tuple[str, str, str, float]], rows: Mapping[str, int], columns: Mapping[str, int], sign: float
+    numbers: Iterable[tuple[str, str, str, float]], prompts: Sequence[str], generators: Sequence[str], sign: float
 ) -> dict[str, Floats]:
     """Average for each value of a column the numbers of a prompt and generator, NaN where there are none.
 
     Args:
         numbers: Prompt, generator, value and number of each image.
-        rows: Row of each prompt.
-        columns: Column of each generator.
+        prompts: Names of the rows.
+        generators: Names of the columns.
         sign: -1 to negate the numbers.
     """
+    row, column = _positions(prompts), _positions(generators)
     by_value: dict[str, dict[tuple[int, int], list[float]]] = {}
     for prompt, generator, value, number in numbers:
-        by_value.setdefault(value, {}).setdefault((rows[prompt], columns[generator]), []).append(number)
-    means = {value: np.full((len(rows), len(columns)), np.nan) for value in sorted(by_value)}
+        by_value.setdefault(value, {}).setdefault((row[prompt], column[generator]), []).append(number)
+    means = {value: np.full((len(prompts), len(generators)), np.nan) for value in sorted(by_value)}
     for value, by_cell in by_value.items():
         for cell, members in by_cell.items():
             means[value][cell] = sign * sum(members) / len(members)
@@ -305,10 +301,14 @@ def _without_score(entries: Sequence[Entry], generators: Sequence[str], prompts:
     lost = {(e.prompt, e.generator, e.image) for e in entries if e.value is None}
     if lost:
         lost.difference_update((e.prompt, e.generator, e.image) for e in entries if e.value is not None)
-    row, column = ({name: k for k, name in enumerate(names)} for names in (prompts, generators))
+    row, column = _positions(prompts), _positions(generators)
     return np.array(
         [row[prompt] * len(generators) + column[generator] for prompt, generator, _ in lost], dtype=np.int64
     )
+
+
+def _positions(names: Sequence[str]) -> dict[str, int]:
+    return {name: position for position, name in enumerate(names)}
 
 
 def length_of(prompt: str) -> str:

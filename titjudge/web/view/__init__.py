@@ -8,8 +8,7 @@
 | `live_run` | the images of one run as they are judged |
 | `report_folder` | the report of a run that is a folder, and its files |
 | `tickets` | what opens a report, once, and the files of one that is a folder |
-| `made_reports` | reports of two runs, or of a run without one, made when they are opened |
-| `server` | `serve_view`: the pages, their data, the reports |
+| `server` | `serve_view`: the pages, their data, the reports, some of which are made when they are opened |
 """
 
 PORT = 8766  # tried first

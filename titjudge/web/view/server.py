@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 import tempfile
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -21,10 +22,10 @@ from titjudge.web.http_guard import POLICY, App, json_response, read_json
 from titjudge.web.page_app import json_of, keyed_route, page_app, serve_page, single_key
 from titjudge.web.view import PORT
 from titjudge.web.view.live_run import LiveRun
-from titjudge.web.view.made_reports import MadeReports
 from titjudge.web.view.report_folder import TYPES, read_file
 from titjudge.web.view.run_state import RunState
 from titjudge.web.view.runs import Runs
+from titjudge.web.view.score_tail import Identity, identity
 from titjudge.web.view.tickets import Tickets
 
 _STATIC = Path(__file__).parent / "static"
@@ -36,6 +37,7 @@ _REPORT_POLICY = (
 )
 _FOLDER_POLICY = _REPORT_POLICY.replace("img-src", "img-src 'self'").replace("script-src", "script-src 'self'")
 _FRAME_POLICY = f"{POLICY}; frame-src 'self'"
+_WATCHED = ("scores.jsonl", "results.json")  # files of a run whose change makes a made report old
 _SHOWN, _MOST_SHOWN = 48, 2000  # images of one run on its page
 
 
@@ -89,6 +91,36 @@ def build_app(runs: Path, key: str, made_reports: MadeReports, *, host: str = "1
         Route("/report/{ticket:str}/files/{name:path}", page.file),
     ]
     return page_app(files, routes, host, url)
+
+
+class MadeReports:
+    """Reports in a folder of their own; the run folders are only read.
+
+    Args:
+        place: The folder for the reports.
+        open_run: Opens a run folder for reading.
+    """
+
+    def __init__(self, place: Path, open_run: Callable[[Path], StoredRun]) -> None:
+        self._place, self._open = place, open_run
+        self._made: dict[tuple[Path, ...], tuple[list[Identity], Path]] = {}
+        self._lock = threading.Lock()
+
+    def report(self, folders: Sequence[Path]) -> Path:
+        """Make the report of runs, or return the one that was made since they last changed.
+
+        Raises:
+            DataError: A folder is not a run, or is damaged.
+        """
+        from titjudge.report import write_report
+
+        now = [identity(folder / name) for folder in folders for name in _WATCHED]
+        with self._lock:  # one at a time: it takes seconds of all processors
+            before, file = self._made.get(tuple(folders), ([], self._place / f"{len(self._made)}.html"))
+            if before != now:
+                write_report([self._open(folder) for folder in folders], file)
+                self._made[tuple(folders)] = now, file
+        return file
 
 
 class _ViewEndpoints:
