@@ -80,9 +80,7 @@ class AnswerCache:
         self._gathered: dict[str, bytes] = {}  # entries of `put` and `later` that are not on disk yet
         self._waiting: list[asyncio.Future[None]] = []  # the callers of `put` that wait for them, all of one event loop
         self._loop: asyncio.AbstractEventLoop | None = None  # the loop that will write what `later` was given
-        self._failed: CacheWriteError | None = (
-            None  # why entries of `later`, for which no caller waits, were not written
-        )
+        self._failed: CacheWriteError | None = None  # why entries of `later`, whose callers do not wait, were lost
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             if os.stat(folder).st_mode & 0o077 and os.stat(folder).st_uid == os.getuid():

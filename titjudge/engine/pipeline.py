@@ -214,9 +214,7 @@ class Engine:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             waiter = asyncio.current_task()
-            if task.cancelled() and not (
-                waiter and waiter.cancelling()
-            ):  # the shared task was cancelled, not this caller
+            if task.cancelled() and not (waiter and waiter.cancelling()):  # the task was cancelled, not this caller
                 self.sender.check()
             elif self._waiters[key] == 1 and not self.sender.is_sending(task):
                 task.cancel()
@@ -447,9 +445,8 @@ class Engine:
             (vector,) = await embedder.embed([text])
         else:
             vector = await self.sender.send(self.roles.embedder_role(), text, reservation)
-            self._note_vector(
-                key, text, vector
-            )  # it is paid, so it goes into the journal first; the cache may write later
+            # It is paid, so it goes into the journal first; the cache may write later.
+            self._note_vector(key, text, vector)
         tally.asked += 1
         tally.usage += Usage(input=vector.tokens_used)
         if self.cache is not None and not self.dry_run:

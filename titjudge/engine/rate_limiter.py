@@ -228,9 +228,8 @@ class RateLimiter:
             pacer = self._from_headers.get(name)
             if pacer is None:
                 pacer = self._from_headers[name] = TokenBucket(now=now, tokens=tokens)
-            pacer.observe(
-                header_limit, sum(amount for _, amount in self._transit) if tokens else len(self._transit), now
-            )
+            in_transit = sum(amount for _, amount in self._transit) if tokens else len(self._transit)
+            pacer.observe(header_limit, in_transit, now)
 
     def _forget_transit(self, now: float) -> None:
         """Drop from `_transit` the requests that the server had surely counted when it wrote the headers now read."""

@@ -116,9 +116,8 @@ class _Failures:
         if not _says_later(failure):
             return retry_after + self._backoff(policy.base, self.faults)
         # Where the server names a time, little jitter is needed on top of it at first.
-        seconds = retry_after + self._backoff(
-            policy.base if failure.retry_after is None else policy.base / 5, self.put_off
-        )
+        base = policy.base if failure.retry_after is None else policy.base / 5
+        seconds = retry_after + self._backoff(base, self.put_off)
         patience_left = policy.patience - self.waited
         if 0 < patience_left < seconds:  # the last attempt is made when patience ends, not some seconds before
             seconds = max(patience_left, retry_after)

@@ -128,12 +128,9 @@ class Panel:
         if self.samples == 1:
             return label, first
         replies = tuple(dict.fromkeys(key for vote in votes for key in vote.replies))
-        joined_parts = joined([vote.parts for vote in votes if vote.value is not None], self.rule)
-        parts = {
-            **first.parts,
-            **joined_parts,
-            **Samples(samples=[vote.value for vote in votes], spread=_spread(values)),
-        }
+        shared = joined([vote.parts for vote in votes if vote.value is not None], self.rule)
+        samples = Samples(samples=[vote.value for vote in votes], spread=_spread(values))
+        parts = {**first.parts, **shared, **samples}
         if not values:
             return label, replace(first, replies=replies, parts=parts)
         value = combine(values, self.rule)

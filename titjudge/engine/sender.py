@@ -321,9 +321,7 @@ class Sender:
         """Book what a failed attempt cost: the usage that was reported, the worst case if it may be billed, else nothing."""
         if failure.usage is not None and failure.usage != Usage():
             self._bill(hold, role.name, entry, role.bill(failure.usage, bound))
-        elif (
-            failure.maybe_billed or failure.answered
-        ):  # it was sent and no usage was reported, so it may have been billed
+        elif failure.maybe_billed or failure.answered:  # it was sent, and no usage was reported
             hold.mark_uncertain()
             unpriced = Bill(unpriced=role.price is None)
             self._write(role.name, entry, unpriced, uncertain=worst.cost, uncertain_tokens=worst.tokens)

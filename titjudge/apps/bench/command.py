@@ -267,11 +267,9 @@ class _Bench:
         price, answers = judging.price, _seconds(judging.requests, judging.at_once, _ANSWER_SECONDS)
         cost = f"about ${price[1]:.2f}, ${price[2]:.2f} at most" if price else "price unknown"
         say(f"judging {count:,} images: {cost}, {span(*answers)}")
-        image_costs = [most for _, most in images.values() if most is not None]
+        costs = [most for _, most in images.values() if most is not None]
         total = (
-            f"${math.fsum([*image_costs, price[2]]):.2f} at most"
-            if price and len(image_costs) == len(images)
-            else "price unknown"
+            f"${math.fsum([*costs, price[2]]):.2f} at most" if price and len(costs) == len(images) else "price unknown"
         )
         low, high = (sum(ends) for ends in zip(*seconds.values(), answers, strict=True))
         assumed = "{} to {} s for a hosted image, {} to {} s for an answer".format(*_IMAGE_SECONDS, *_ANSWER_SECONDS)

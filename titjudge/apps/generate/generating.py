@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from titjudge.apps.generate.hosted_maker import HostedMaker, MakingOutcome
 from titjudge.apps.generate.image_folder import ImageFolder, ImageToMake
@@ -199,10 +200,10 @@ def _ask(
 
     def keep(request: ImageRequest, answer: MadeImage, bill: Bill) -> None:
         details = {"revised_prompt": answer.revised_prompt, "version": answer.version}
-        settings = {**maker.settings, **{name: value for name, value in details.items() if value}}
-        folder.add(
-            by_name[request.name], answer.raw, settings | ({} if bill.unpriced else {"cost": round(bill.cost, 6)})
-        )
+        settings: dict[str, Any] = {**maker.settings, **{name: value for name, value in details.items() if value}}
+        if not bill.unpriced:
+            settings["cost"] = round(bill.cost, 6)
+        folder.add(by_name[request.name], answer.raw, settings)
         progress.made += 1
         watch(progress)
 

@@ -141,8 +141,8 @@ class Pairs(Form):
         if rules.gold is not None:
             raise UserError(f"{labelling.path}: --gold is for marks; gold pairs are given where the page is served")
         kept = rules.out / "experts.jsonl" if rules.out is not None else None
-        kept_verdicts = _read_verdicts(kept) if kept is not None and kept.is_file() else {}
         verdicts = _read_verdicts(rules.experts) if rules.experts is not None else {}
+        all_verdicts = (_read_verdicts(kept) if kept is not None and kept.is_file() else {}) | verdicts
         outcomes = decide_pairs(labelling, rules.annotators, _expert_votes(verdicts))
         if not outcomes.votes:
             what = "that count" if labelling.left_out else "yet"
@@ -166,9 +166,7 @@ class Pairs(Form):
             "pairs.jsonl": jsonl_text(decided),
             "pairs.csv": csv_text(_DECIDED, (list(record.values()) for record in decided)),
             "open.csv": csv_text(_DECIDED, (list(record.values()) for record in pending)),
-            "experts.jsonl": jsonl_text(
-                _for_experts(summary.needs_experts, labelling.prompts, kept_verdicts | verdicts)
-            ),
+            "experts.jsonl": jsonl_text(_for_experts(summary.needs_experts, labelling.prompts, all_verdicts)),
             "ranks.csv": csv_text([field.name for field in fields(Ranked)], map(astuple, ranked)),
             "battles.jsonl": jsonl_text(_battle(answer, images) for answer in counted),
             "votes.csv": _votes_csv(counted),
@@ -262,10 +260,10 @@ def _implied_note(rules: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def _for_experts(
-    outcomes: Iterable[VoteOutcome], prompts: Mapping[str, str], kept_verdicts: Mapping[PairKey, list[str]]
+    outcomes: Iterable[VoteOutcome], prompts: Mapping[str, str], verdicts_of: Mapping[PairKey, list[str]]
 ) -> list[dict[str, Any]]:
     """List the pairs with verdicts first, then the open ones; without vote counts, which could influence experts."""
-    entries: dict[PairKey, list[str]] = {key: verdicts for key, verdicts in kept_verdicts.items() if verdicts}
+    entries: dict[PairKey, list[str]] = {key: verdicts for key, verdicts in verdicts_of.items() if verdicts}
     for outcome in outcomes:
         pair, reverse = (outcome.prompt_id, outcome.a, outcome.b), (outcome.prompt_id, outcome.b, outcome.a)
         if pair not in entries and reverse not in entries:

@@ -297,9 +297,7 @@ class Labelling:
         """A line for each annotator who does not count, with the reason."""
         counts, items = Counter(answer.annotator for answer in self.standing), self.form.item
         return [
-            person.line(name, f"{counts[name]:,} {items}")
-            for name, person in self.people.items()
-            if name in self.stopped
+            self.people[name].line(name, f"{counts[name]:,} {items}") for name in self.people if name in self.stopped
         ]
 
     def counts(self, annotator: str) -> bool:

@@ -338,9 +338,7 @@ class Service:
     def _current(self, annotator: str, turn: int, queue: Queue, name: str) -> Question | None:
         """Find the question that has this id: the current one, or one that others settled while it was on screen."""
         candidates = [queue.question(), *(queue.settled_questions() if self._enough else ())]
-        return next(
-            (question for question in candidates if question and same(self._id(annotator, turn, question), name)), None
-        )
+        return next((q for q in candidates if q and same(self._id(annotator, turn, q), name)), None)
 
     def _id(self, annotator: str, turn: int, question: Question | None) -> str:
         parts = ("done",) if question is None else (question.kind, *question.images)

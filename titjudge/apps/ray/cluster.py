@@ -188,11 +188,8 @@ class Cluster:
         """List the shards of this run; a resumed run has those it began with."""
         home = self.out / "shards"
         earlier_counts = sorted({path.name.partition("-of-")[2] for path in home.glob("*-of-*")})
-        count = (
-            int(earlier_counts[0])
-            if earlier_counts and earlier_counts[0].isdecimal()
-            else self._workers or self._default_workers()
-        )
+        resumed = bool(earlier_counts) and earlier_counts[0].isdecimal()
+        count = int(earlier_counts[0]) if resumed else self._workers or self._default_workers()
         self._check_divisible(count)
         if earlier_counts and self._workers not in (None, count):
             self._say(f"this run began with {count} workers and goes on with as many")

@@ -315,10 +315,7 @@ class BatchQueue:
                     line = await self.service.line(key, pending.request, in_prompt=in_words)
                     if len(line) > self._max_bytes:
                         raise self.service.rejection("too_large", f"one request has {len(line)} bytes")
-                except (
-                    TitjudgeError,
-                    ProviderFailure,
-                ) as error:  # it fails this request alone, as when its image is gone
+                except (TitjudgeError, ProviderFailure) as error:  # of this request alone, as when its image is gone
                     self._fail([key], error)
                     continue
                 if size + len(line) > self._max_bytes:

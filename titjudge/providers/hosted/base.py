@@ -277,10 +277,8 @@ class Hosted(Remote):
         """
         in_prompt = request.schema is not None and not self.native_schema
         tools = bool(request.tools)
-        family, refusal_flags = (
-            self.family,
-            self.refusal_flags(request),
-        )  # an answer to another request may change them meanwhile
+        # Read before sending: an answer to another request may change both meanwhile.
+        family, refusal_flags = self.family, self.refusal_flags(request)
         body = orjson.dumps(await self.body(request, in_prompt=in_prompt))
         answer, endpoint = await self._post(self.path, body)
         if not answer.is_success:

@@ -328,15 +328,8 @@ def _used_up(message: str, details: list[Mapping[str, Any]]) -> bool:
 
     Google words short and long limits alike; the name of the violated quota differs, and a short limit names a delay.
     """
-    violations = [
-        violation
-        for detail in details
-        for violation in detail.get("violations") or []
-        if isinstance(violation, Mapping)
-    ]
-    if any(
-        "PerDay" in str(violation.get("quotaId", "")) or violation.get("quotaValue") == "0" for violation in violations
-    ):
+    violations = [entry for detail in details for entry in detail.get("violations") or [] if isinstance(entry, Mapping)]
+    if any("PerDay" in str(entry.get("quotaId", "")) or entry.get("quotaValue") == "0" for entry in violations):
         return True
     if "credits are depleted" in message or "spending cap" in message:
         return True

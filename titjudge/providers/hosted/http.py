@@ -323,10 +323,7 @@ class Endpoints:
             return self.all
         now, turn, count = time.monotonic(), next(self._turn), len(self.all)
         rank = {id(endpoint): (index - turn) % count for index, endpoint in enumerate(self.all)}
-        return sorted(
-            self.all,
-            key=lambda endpoint: (max(0.0, endpoint.aside_until - now), endpoint.in_flight, rank[id(endpoint)]),
-        )
+        return sorted(self.all, key=lambda e: (max(0.0, e.aside_until - now), e.in_flight, rank[id(e)]))
 
 
 def _bare(url: str) -> str:

@@ -162,9 +162,8 @@ def _guarded(send: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any],
         finally:
             await answer.aclose()
         trace.status, trace.headers, trace.body = response.status_code, response.headers, response.content
-        response.headers["x-should-retry"] = (
-            "false"  # to the SDKs of OpenAI and Anthropic; litellm does not always tell them
-        )
+        # The SDKs of OpenAI and Anthropic would repeat the request; litellm does not always turn that off.
+        response.headers["x-should-retry"] = "false"
         return response
 
     return handle_async_request

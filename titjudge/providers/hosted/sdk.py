@@ -126,10 +126,10 @@ def lost(error: BaseException, address: str, *, sent: bool = True) -> Exception:
     chain = list(causes(error))
     text = first_cause(chain, address)
     if not sent:  # what authorises requests has failed, for now or for good
-        transient = any(
-            getattr(cause, "retryable", False) or type(cause).__name__ == "TransportError" for cause in chain
+        may_pass = any(
+            getattr(error, "retryable", False) or type(error).__name__ == "TransportError" for error in chain
         )
-        return http.Unreachable(text) if transient else ConfigError(text)
+        return http.Unreachable(text) if may_pass else ConfigError(text)
     if any(isinstance(cause, TimeoutError) or "Timeout" in type(cause).__name__ for cause in chain):
         return http.TimedOut(text)
     return http.Dropped(text)

@@ -98,19 +98,10 @@ def gemini_usage(usage: Any, headers: Mapping[str, str] | None = None) -> Usage 
         return unknown
     written = max(written, (total or 0) - read)
     details = usage.get("promptTokensDetails")
-    images = [detail for detail in details if isinstance(detail, Mapping)] if isinstance(details, list) else []
-    return _nonzero(
-        Usage(
-            input=read,
-            output=written,
-            cached_input=token_count(usage.get("cachedContentTokenCount")) or 0,
-            thinking=thinking or 0,
-            image=sum(
-                token_count(detail.get("tokenCount")) or 0 for detail in images if detail.get("modality") == "IMAGE"
-            ),
-            cost=cost,
-        )
-    )
+    entries = [entry for entry in details if isinstance(entry, Mapping)] if isinstance(details, list) else []
+    image = sum(token_count(entry.get("tokenCount")) or 0 for entry in entries if entry.get("modality") == "IMAGE")
+    cached = token_count(usage.get("cachedContentTokenCount")) or 0
+    return _nonzero(Usage(read, written, cached, thinking or 0, image, cost=cost))
 
 
 def believed(usage: Usage, bound: Usage) -> tuple[Usage, bool]:

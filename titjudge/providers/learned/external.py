@@ -94,10 +94,7 @@ def command_of(name: str, options: Mapping[str, Any]) -> ScoringCommand:
                 f"no command for external/{name}: set {where} to a command line that reads and writes JSONL, or to a "
                 "YAML file with 'command'"
             )
-        settings = {
-            **(_file(where, Path(value)) if value.endswith((".yaml", ".yml")) else {"command": value}),
-            **settings,
-        }
+        settings = (_file(where, Path(value)) if value.endswith((".yaml", ".yml")) else {"command": value}) | settings
     unknown = sorted(set(settings) - OPTIONS)
     if unknown:
         raise ConfigError(f"{where}: unknown key '{unknown[0]}'. Known: {', '.join(sorted(OPTIONS))}")

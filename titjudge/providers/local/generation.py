@@ -347,9 +347,7 @@ class _RowSampler:
         for warp in self._warpers:
             scores = warp(ids, scores)
         size = scores.shape[1]
-        noise = torch.stack(
-            [torch.rand(size, generator=generator, device=generator.device) for generator in self._generators]
-        )
+        noise = torch.stack([torch.rand(size, generator=g, device=g.device) for g in self._generators])
         gumbel = -torch.log(-torch.log(noise.clamp(1e-20, 1 - 1e-7)))
         chosen = (scores.float() + gumbel.to(scores.device)).argmax(dim=1, keepdim=True)
         return torch.full_like(scores, float("-inf")).scatter_(1, chosen, 0.0)

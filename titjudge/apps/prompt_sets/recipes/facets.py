@@ -84,9 +84,9 @@ async def facets(item: Item, ask: Ask) -> list[dict[str, Any]]:
             return [f"which facets it puts to the test cannot be said: {failure.reason}"]
         missing = [f"it does not put '{facet}' to the test" for facet in targets if facet not in tested[long]]
         surplus = len(tested[long]) - len(targets) - MOST_MORE
-        return missing + (
-            [f"it puts {len(tested[long])} facets to the test, {surplus} too many"] if surplus > 0 else []
-        )
+        if surplus > 0:
+            missing.append(f"it puts {len(tested[long])} facets to the test, {surplus} too many")
+        return missing
 
     async def check_short(draft: FacetDraft) -> list[str]:
         return flat(draft.checked(targets)) or await align(draft, long=False)
