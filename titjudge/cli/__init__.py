@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import sys
 
+BUDGET_REACHED, TOO_FEW_SCORED = 3, 4  # exit codes
+
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and exit.

@@ -91,6 +91,6 @@ def _judged(run: Path, metrics: tuple[str, ...]) -> tuple[list[Item], list[Score
     from titjudge.runs.folder.run_folder import RunFolder
 
     folder = RunFolder(run)
-    folder.manifest()
+    folder.check()
     scores = [score for score in folder.scores().values() if score.metric in metrics]
     return list(folder.judged()), scores

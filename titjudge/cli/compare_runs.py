@@ -94,7 +94,7 @@ def _study(run: Path, metric: str | None, pairs_file: Path | None) -> Study:
     from titjudge.suites.pair_files import read_pairs
 
     folder = RunFolder(run)
-    folder.manifest()
+    folder.check()
     pairs = read_pairs(pairs_file, items=folder.judged) if pairs_file else folder.results().human_pairs
     if not pairs:
         message = "no human pairs: give some with --pairs FILE, or collect them with `label`"

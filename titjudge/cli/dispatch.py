@@ -9,6 +9,7 @@ import sys
 
 import click
 
+from titjudge.cli import BUDGET_REACHED
 from titjudge.cli.commands import Command, command_of, commands, names
 from titjudge.cli.terminal import say
 from titjudge.core.errors import BudgetExhausted, TitjudgeError, UnclearData
@@ -50,7 +51,7 @@ def run_command(program: str, arguments: list[str]) -> int:
         return _interrupted(arguments)
     except BudgetExhausted as error:
         say(f"titjudge: {error}", err=True)
-        return 3
+        return BUDGET_REACHED
     except UnclearData as error:
         takes_patterns = arguments and _has_option(arguments[0], "images")
         say(

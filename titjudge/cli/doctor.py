@@ -126,7 +126,7 @@ def _embedder(config: RunConfig) -> Row:
     from titjudge.runs.open_run import open_engine
 
     async def embed() -> str:
-        async with open_engine(_at_once(config)) as engine:
+        async with open_engine(_without_retries(config)) as engine:
             embedder = engine.roles.embedder()
             ((_, vector),) = await engine.embed(["a red cube"])
             return f"{embedder.name}: {len(vector.vector)} dimensions, reads {embedder.max_tokens} tokens"
@@ -152,8 +152,8 @@ def _detector(config: RunConfig) -> list[Row]:
         return [(f"detector {config.detector.model}", "failed", str(error))]
 
 
-def _at_once(config: RunConfig) -> RunConfig:
-    """Ask nothing again: what does not answer now is what `doctor` is to find."""
+def _without_retries(config: RunConfig) -> RunConfig:
+    """Return a configuration in which every question is asked once: `doctor` is to find what does not answer."""
     return config.model_copy(update={"limits": config.limits.model_copy(update={"attempts": 1, "patience": 0.0})})
 
 
@@ -174,7 +174,7 @@ def _ask(config: RunConfig) -> list[Row]:
 
     async def ask(name: str, judge: Any, address: str) -> Row:
         say(f"asking {name} {judge.model}{f' at {address}' if address else ''} ...", err=True)
-        async with open_engine(_at_once(config.model_copy(update={"judge": judge}))) as engine:
+        async with open_engine(_without_retries(config.model_copy(update={"judge": judge}))) as engine:
             role = engine.roles["judge"]
             request = engine.request(
                 role,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from titjudge.cli import BUDGET_REACHED, TOO_FEW_SCORED
 from titjudge.cli.commands import JUDGE, Command
 from titjudge.cli.layout import paragraph
 from titjudge.cli.option_groups import MODELS, OUTPUT, STOPPING
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
     from titjudge.runs.outcome import Outcome
     from titjudge.runs.resolve import ResolvedRun
     from titjudge.runs.study.settling import SettlingQuestion
-
-BUDGET_REACHED, TOO_FEW_SCORED = 3, 4  # exit codes
 
 
 @click.command(

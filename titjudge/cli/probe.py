@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from titjudge.cli import BUDGET_REACHED
 from titjudge.cli.commands import TRUST, Command
 from titjudge.cli.options import DRY_RUN, JSON, config_of, model_options, option
 from titjudge.cli.output import show_tables, write_json
@@ -83,4 +84,4 @@ def probe(**flags: Any) -> int:
         records.append(card.to_json())
         incomplete = incomplete or bool(card.notes)
     write_json(flags["json_file"], records[0] if len(records) == 1 else records)
-    return 3 if incomplete else 0
+    return BUDGET_REACHED if incomplete else 0

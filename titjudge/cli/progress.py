@@ -121,7 +121,7 @@ class Plain:
 
 
 class Live:
-    """Shows a progress bar of answers with the same line."""
+    """Shows a progress bar of answers, and beside it the line that `Plain` prints."""
 
     def __init__(self, cap: float | None) -> None:
         from rich.console import Console

@@ -73,7 +73,7 @@ def report(
 
     folders = [RunFolder(run) for run in runs]
     for run in folders:
-        run.manifest()
+        run.check()
     if reference is not None and kind != "html":
         raise ConfigError("--reference goes with the page, not with --format")
     if baseline and kind not in ("html", *_SUFFIX):

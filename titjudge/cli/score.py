@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from titjudge.cli import BUDGET_REACHED
 from titjudge.cli.commands import JUDGE, Command
 from titjudge.cli.options import JSON, PATH, config_of, model_options, option
 from titjudge.cli.output import show_results
@@ -58,5 +59,5 @@ def score(
     single = {"metric": names[0]} if len(names) == 1 else {"metrics": names}
     show_results(tables, {**single, "scores": scores.to_records()}, json_file)
     if any(score.status == "budget" for score in scores):
-        return 3
+        return BUDGET_REACHED
     return 0 if any(score.value is not None for score in scores) else 1

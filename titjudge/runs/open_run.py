@@ -366,7 +366,7 @@ class OpenRun:
             self._write_manifest(self.status)
 
     def _trouble(self) -> str:
-        """Return the status of a run that nobody has ended for a reason of its own."""
+        """Return the status of a run that was not interrupted: what has failed, the cap, or that it is complete."""
         sender, budget = self.engine.sender, self.engine.budget
         if failed := sender.fatal or sender.disk:
             return f"failed: {failed}"

@@ -57,7 +57,7 @@ def publish(
     site = SiteFolder(out)
     folders = [RunFolder(path) for path in runs]
     for folder in folders:
-        folder.manifest()
+        folder.check()
         if folder.is_locked():
             raise UserError(f"{folder.path}: another titjudge is writing this run")
         if out in folder.path.resolve().parents or out == folder.path.resolve():

@@ -148,7 +148,7 @@ class Counts:
         self.prompts.add(hash(item.prompt_id))
 
     def line(self) -> str:
-        """Say it: `2 generators x 38 prompts; step_1000/0000.png <- "A top-down ..."`; empty without images."""
+        """Return the counts as a line: `2 generators x 38 prompts; step_1000/0000.png <- "A top-down ..."`; empty without images."""
         if not self.images:
             return ""
         generators = "" if self.generators <= {""} else f"{several(len(self.generators), 'generator')} x "

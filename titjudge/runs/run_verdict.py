@@ -20,7 +20,7 @@ MOST_WITH_TEXTS = 100_000  # images
 def verdict_on(folder: RunFolder, results: Results, again: Mapping[tuple[str, str], Score] | None = None) -> Verdict:
     """Compute the verdict on a run from its items and scores.
 
-    That on a run of more than 100,000 images knows no categories and reasons, whose texts would fill the memory.
+    Above 100,000 images it has no categories and no reasons: their texts would fill the memory.
 
     Args:
         folder: The run.

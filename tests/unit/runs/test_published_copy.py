@@ -30,7 +30,7 @@ from titjudge.runs.folder.score_digests import Digests
 )
 def test_folders_of_this_machine_leave_texts(text: str, cleaned: str) -> None:
     paths = LocalPaths({Path("/home/me/data")})
-    assert paths.out_of({"a": [text], text: 1}) == {"a": [cleaned], cleaned: 1}
+    assert paths.strip({"a": [text], text: 1}) == {"a": [cleaned], cleaned: 1}
 
 
 def run_of(folder: Path, **changes: Any) -> RunFolder:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from titjudge.cli import BUDGET_REACHED
 from titjudge.cli.commands import JUDGE, Command
-from titjudge.cli.judge import BUDGET_REACHED
 from titjudge.cli.options import (
     DRY_RUN,
     EXPLAIN,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from titjudge.cli import BUDGET_REACHED
 from titjudge.cli.commands import PROMPTS, Command
-from titjudge.cli.judge import BUDGET_REACHED
 from titjudge.cli.options import DRY_RUN, JSON, PATH, key_options, key_values, option
 from titjudge.cli.output import show_problems, write_json
 from titjudge.cli.progress import PLAIN_INTERVAL, duration

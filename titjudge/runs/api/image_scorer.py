@@ -183,7 +183,7 @@ class ImageScorer:
                 await engine.land()
 
     def _place(self, image: Any) -> Placed:
-        """Place an image. A cell of a table that holds none is refused, so that the other rows are judged."""
+        """Place an image; a table cell without one gets a refusal, and no error, so that the other rows are judged."""
         if not isinstance(image, ImageInTable):
             return self._memory.place(image)
         try:
@@ -238,12 +238,12 @@ def _prompt_id(prompt: str, *sources: Placed) -> str:
 
 
 def _refusal(*images: Placed) -> str:
-    """Say why the first of these images that cannot be used is none; empty where all can."""
+    """Say why the first of these images that is unusable cannot be used; empty where all can."""
     return next((image.refusal for image in images if image.refusal), "")
 
 
 async def _all(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-    """Await coroutines at the same time; a single one without a task of its own, which costs time."""
+    """Await coroutines at the same time. A single one gets no task of its own, which would cost time."""
     return [await work[0]] if len(work) == 1 else list(await asyncio.gather(*work))
 
 

@@ -154,7 +154,7 @@ class HeldImages(ImagesInMemory):
 
 
 def _remove(folder: Path, process: int) -> None:
-    """Remove a folder in the process that made it: a fork ends with copies of what its parent goes on to use."""
+    """Remove a folder, unless this is a fork of the process that made it, which still uses the folder."""
     if os.getpid() == process:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -348,7 +348,7 @@ def _names(metric: str | Sequence[str]) -> list[str]:
 
 
 def _paired(images: Any, prompts: str | Iterable[str] | None) -> list[Entry]:
-    """Entry images with their prompts; without prompts they are pairs already.
+    """Pair images with their prompts; without `prompts` the images are pairs already.
 
     Raises:
         TypeError, ValueError: There are not as many prompts as images, or one is no image.

@@ -136,11 +136,11 @@ class LoopThread:
                     await asyncio.wrap_future(job.outcome)
 
     def end(self) -> None:
-        """Take no more work, cancel what goes on, do what is done last, and end; does not wait."""
+        """Take no more work, cancel what goes on, run `at_end`, and end the thread; does not wait for that."""
         self._soon(self._asked_to_end.set)
 
     def close(self) -> None:
-        """Do as `end`, wait for it (not in the thread itself), and raise what was raised by what is done last."""
+        """End the thread as `end` does and, outside of it, wait until it has ended; raises what `at_end` has raised."""
         self.end()
         if threading.current_thread() is not self._thread:
             self._over.result()
@@ -230,7 +230,7 @@ def _after_in_child() -> None:
 
 
 def _close_with_the_process() -> None:
-    """See to it that a child of `multiprocessing` closes its threads, too: it ends without what `atexit` holds."""
+    """Close the threads at the end of a child of `multiprocessing`, too, which does not run the functions of `atexit`."""
     process = sys.modules.get("multiprocessing.process")
     if process is not None and process.parent_process() is not None:
         from multiprocessing.util import Finalize

@@ -144,7 +144,7 @@ class MergedScores:
             compared = {number for name, number in self._names.items() if _compares(name, metrics)}
             comparing.append({key: line for key, line in last.items() if key & 0xFFFF in compared})
             for key, line in last.items():
-                if line & 1 or not self._chosen.get(key, 0) & 1:
+                if _has_value(line) or not _has_value(self._chosen.get(key, 0)):
                     self._chosen[key] = line
         if any(comparing):
             self._choose_together(comparing)
@@ -160,7 +160,7 @@ class MergedScores:
         for metric in dict.fromkeys(key & 0xFFFF for last in comparing for key in last):
             for items_of_prompt in prompts.values():
                 keys = [item << 16 | metric for item in items_of_prompt]
-                counts = [sum(last.get(key, 0) & 1 for key in keys) for last in comparing]
+                counts = [sum(_has_value(last.get(key, 0)) for key in keys) for last in comparing]
                 best = max(range(len(comparing)), key=lambda number: (counts[number], number))
                 for key in keys:
                     if counts[best] and key in comparing[best]:
@@ -178,15 +178,20 @@ class MergedScores:
     def with_value(self) -> Iterator[tuple[int, Record]]:
         """Read the records that have a value, each with the number of its part."""
         for line in self._chosen.values():
-            if line & 1:
+            if _has_value(line):
                 yield (line >> 1) % len(self._parts), self._read(line)
 
     def count(self, metrics: Iterable[str]) -> tuple[int, int, int]:
         """Count the scores of these metrics with a value, those without one, and the valid items that have all of them."""
         numbers = {self._names.get(name, -1) for name in metrics}
-        with_values = [line & 1 for key, line in self._chosen.items() if key & 0xFFFF in numbers]
+        with_values = [_has_value(line) for key, line in self._chosen.items() if key & 0xFFFF in numbers]
         done = sum(all(item << 16 | number in self._chosen for number in numbers) for item in self._items.judged)
         return sum(with_values), len(with_values) - sum(with_values), done
+
+
+def _has_value(line: int) -> bool:
+    """Tell whether a line of `MergedScores`, in its packed form, has a score with a value."""
+    return bool(line & 1)
 
 
 def shard_numbers(shard: str | None) -> tuple[int, int] | None:

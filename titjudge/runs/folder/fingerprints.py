@@ -60,16 +60,16 @@ class Pins:
         Raises:
             UserError: A model or an answer in a recording has changed.
         """
-        before = folder.manifest()
+        manifest = folder.manifest()
         for name, pin in self.models.items():
-            was, now = set(_pinned(before, name, pin).split(",")), set(pin.split(","))
-            if was != now:
-                then, since = (", ".join(sorted(parts)) or "nothing" for parts in (was - now, now - was))
+            then, now = set(_pinned(manifest, name, pin).split(",")), set(pin.split(","))
+            if then != now:
+                gone, new = (", ".join(sorted(parts)) or "nothing" for parts in (then - now, now - then))
                 raise UserError(
-                    f"{folder.path}: what answers as {name} has changed since this run began ({then} then, {since} now): "
+                    f"{folder.path}: what answers as {name} has changed since this run began ({gone} then, {new} now): "
                     "choose another --out"
                 )
-        if self.recorded and before.recordings != self.record(Manifest()).get("recordings", {}):
+        if self.recorded and manifest.recordings != self.record(Manifest()).get("recordings", {}):
             self._check_recorded(folder, together)
 
     def _check_recorded(self, folder: RunFolder, together: bool) -> None:
@@ -97,7 +97,10 @@ class Pins:
 
 
 def _pinned(before: Manifest, name: str, pin: str) -> str:
-    """Return what a run pinned, or the address that one from before addresses were pinned has asked; `pin` without either."""
+    """Return the fingerprint that a run recorded for a role.
+
+    Runs of older versions recorded no addresses: theirs is the one that was asked, and `pin` where that is unknown.
+    """
     address = before.roles[name].base_url if name in before.roles else ""
     return before.pins.get(name) or (address if address.startswith("http") else pin)
 

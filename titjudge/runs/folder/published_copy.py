@@ -56,8 +56,8 @@ class LocalPaths:
             {folder for folder in images | data | usual | {path.parent for path in data} if folder.is_absolute()}
         )
 
-    def out_of(self, value: Any) -> Any:
-        """Return JSON data without them."""
+    def strip(self, value: Any) -> Any:
+        """Return JSON data with the names of these folders taken out of all texts."""
         if self._pattern is None or not any(name in json_bytes(value) for name in self._raw):
             return value
         return self._cleaned(value)
@@ -85,17 +85,17 @@ def published_files(run: RunFolder, place: Place) -> Iterator[tuple[str, Iterato
     contents = dict(_own_files(run))
     manifest = orjson.loads((run.path / "manifest.json").read_bytes())
     manifest["identity"] = _identity(manifest.get("identity") or {}, contents)
-    manifest = paths.out_of(manifest)
+    manifest = paths.strip(manifest)
     if named := _local_file(manifest):
         raise UserError(f"{run.path} cannot be published: its manifest names {named}, a file of this machine")
     yield "manifest.json", iter([json_bytes(with_checksum(_without_seal(manifest)), orjson.OPT_INDENT_2)])
     if (run.path / "results.json").is_file():
-        results = paths.out_of(orjson.loads((run.path / "results.json").read_bytes()))
+        results = paths.strip(orjson.loads((run.path / "results.json").read_bytes()))
         yield "results.json", iter([json_bytes(results, orjson.OPT_INDENT_2)])
     yield "items.jsonl.gz", _lines(_item(record, place, paths) for record in run.read("items.jsonl"))
     for name in FILES:
         if name != "scores":
-            yield f"{name}.jsonl.gz", _lines(paths.out_of(record) for record in run.read(f"{name}.jsonl"))
+            yield f"{name}.jsonl.gz", _lines(paths.strip(record) for record in run.read(f"{name}.jsonl"))
     yield "scores.jsonl.gz", _lines(_scores(run, place, paths))
     yield from ((name, iter([content])) for name, content in contents.items())
 
@@ -136,7 +136,7 @@ def _item(record: Mapping[str, Any], place: Place, paths: LocalPaths) -> dict[st
         changes["image"] = place(Path(record["image"]))
     if record.get("sources"):
         changes["sources"] = [place(Path(source)) for source in record["sources"]]
-    cleaned: dict[str, Any] = paths.out_of({**record, **changes})
+    cleaned: dict[str, Any] = paths.strip({**record, **changes})
     return cleaned
 
 
@@ -148,8 +148,8 @@ def _scores(run: RunFolder, place: Place, paths: LocalPaths) -> Iterator[dict[st
         item, digest = record["item"], record.get("of", "")
         for together in (False, True):
             if digest and digest == then.digest(item, together=together):
-                record["of"] = now.digest(paths.out_of(item), together=together)
-        yield paths.out_of(record)
+                record["of"] = now.digest(paths.strip(item), together=together)
+        yield paths.strip(record)
 
 
 def _lines(records: Iterator[Mapping[str, Any]]) -> Iterator[bytes]:

@@ -73,6 +73,14 @@ class RunFolder:
                 raise DataError(f"it has no manifest.json: {_REMAKE}", self.path) from error
             raise DataError(f"not a run folder: it has no manifest.json{_others(self.path)}", self.path) from error
 
+    def check(self) -> None:
+        """Check that this is a run folder.
+
+        Raises:
+            DataError: It is none, or its manifest is damaged.
+        """
+        self.manifest()
+
     def items(self, *, slim: bool = False) -> Iterator[Item | InvalidItem]:
         """Read the items; `slim` leaves out prompt, image and meta, to save memory where items are only counted."""
         for record in self.read("items.jsonl"):
@@ -215,7 +223,9 @@ class RunFolder:
             raise UserError(f"{error.filename or self.path}: {error.strerror}") from error
 
     def _earlier(self) -> tuple[Manifest | None, dict[str, Any]]:
-        """Read the manifest and the identity of the run in this folder; no manifest, and the copy of the identity, where it is damaged.
+        """Read the manifest and the identity of the run in this folder.
+
+        Where the manifest is damaged, None stands in its place, and the identity comes from its copy.
 
         Raises:
             DataError: The manifest is damaged, and so is the copy.

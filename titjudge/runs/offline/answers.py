@@ -58,7 +58,7 @@ def import_answers(session: Session, file: Path) -> ImportedAnswers:
 
 
 class FileAnswers(WrappedProvider):
-    """Answers from a file, adding the keys it uses to `asked`; `recorded` answers of the real provider go first or last."""
+    """Gives answers from a file, and adds their keys to `used`; `recorded` answers of the real provider come first or last."""
 
     def __init__(
         self,

@@ -110,7 +110,7 @@ class _NotingEngine(Engine):
 
 
 class _NoEmbedder(Embedder):
-    """Embeds nothing: the run itself does."""
+    """Stands in for the embedder, and has no vectors: texts are embedded by the run itself."""
 
     name = "none"
 

@@ -61,9 +61,11 @@ def export(
     order = {item.id: sha256(item.id.encode()).digest() for item in session.items()}
 
     def rank(key: str) -> tuple[bytes, str, str]:
+        """Return the sort key of a question: items in random order, those of one item together."""
         return min(map(order.__getitem__, seen[key].items)), seen[key].template, key
 
     def ready(key: str, line: bytes) -> bytes:
+        """Name every item that a question is about in its line."""
         if not plain:
             return line
         items = sorted(seen[key].items, key=order.__getitem__)
@@ -71,6 +73,7 @@ def export(
         return orjson.dumps(record | ({"items": items} if items[1:] else {}), option=orjson.OPT_APPEND_NEWLINE)
 
     def stand_in(config: RoleConfig, real: Provider) -> Provider:
+        """Write the questions to a model; recorded answers are given where a model has them."""
         if real.capabilities.cache:
             return _BatchQuestionExporter(config, real, writer)
         return _PlainQuestionExporter(real, writer, session.config.data, crops) if plain else real

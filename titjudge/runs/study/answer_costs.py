@@ -144,13 +144,17 @@ def costs_table(costs: Iterable[MetricCost], pricing: Pricing) -> Table:
         "an image. What several metrics share counts for each of them. Embeddings are not counted.",
         f"Prices are those of {pricing.name}." if pricing.name else "Prices are those of the models that answered.",
         *([f"The tokens of {estimated:,} answers are estimated."] if estimated else []),
-        *(["Recorded answers have no tokens: --priced-as openai/gpt-4o estimates them."] if _untold(costs) else []),
+        *(
+            ["Recorded answers have no tokens: --priced-as openai/gpt-4o estimates them."]
+            if _lacks_tokens(costs)
+            else []
+        ),
     )
     return Table("What the answers cost", columns, tuple(metric.row() for metric in costs), notes)
 
 
-def _untold(costs: Iterable[MetricCost]) -> bool:
-    """Tell whether an image was scored by answers of which nobody knows the tokens."""
+def _lacks_tokens(costs: Iterable[MetricCost]) -> bool:
+    """Tell whether the number of tokens is unknown of an answer behind the score of an image."""
     return any(not cost.input and not cost.output for metric in costs for cost in metric.images.values())
 
 

@@ -46,7 +46,7 @@ def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[st
     """
     people = _people(human)
     folder = RunFolder(run)
-    folder.manifest()
+    folder.check()
     items = {item.id: item for item in folder.judged()}
     scores = [score for score in folder.scores().values() if score.value is not None and score.item_id in items]
     with_elements = [score for score in scores if next(_elements(items[score.item_id], score), None)]

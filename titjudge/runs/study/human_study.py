@@ -65,7 +65,7 @@ def study(run: RunFolder, human: Sequence[Pair], metric: str | None = None) -> S
         ConfigError: No such metric.
         DataError: No run folder, fewer than two generators, or no human pair of the run's images.
     """
-    run.manifest()
+    run.check()
     scores = list(run.scores(slim=True).values())
     notes: list[str] = []
     name = choose_metric([score.metric for score in scores], metric, run, notes)
@@ -93,11 +93,12 @@ def choose_metric(names: Iterable[str], metric: str | None, run: RunFolder, note
         names: The metrics to choose from.
         metric: The one that was named; None for the first (`registry.first_metric`, in the order of the run).
         run: The run.
-        notes: Where that choice is said; without it several metrics are an error, as where a wrong one would be trained on.
+        notes: Gets a line where the first of several was chosen; without it several are an error, as for training, which the
+            wrong metric would spoil.
 
     Raises:
-        ConfigError: No such metric, or several, none named, and no `notes`.
-        DataError: There is none.
+        ConfigError: There is no such metric; or none was named of several, without `notes`.
+        DataError: The run has no score.
     """
     available = sorted(set(names))
     if not available:
@@ -145,7 +146,7 @@ def claims_of_run(run: RunFolder, metric: str | None = None) -> tuple[str, list[
         ConfigError: No such metric.
         DataError: No run folder, or no score has claims.
     """
-    run.manifest()
+    run.check()
     items = list(run.judged())
     by_metric = grouped(run.scores().values(), lambda score: score.metric)
     if metric is not None:

@@ -62,7 +62,7 @@ def swept_judges(folder: Path, prices: UserPrices | None = None, *, longest: int
     runs = {str(row["run"]): RunFolder(folder / str(row["run"])) for row in rows}
     answers: dict[str, tuple[float | None, str]] = {}
     for run in runs.values():
-        run.manifest()
+        run.check()
         for record in run.replies():
             if answers.get(record["key"], (None, ""))[0] is None:
                 answers[record["key"]] = list_price(record, prices), str(record.get("model", ""))
