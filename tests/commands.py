@@ -21,6 +21,10 @@ from titjudge.cli import main
 from titjudge.testing import Server
 
 ROOT = Path(__file__).resolve().parent.parent
+HEAVY = (
+    "openai", "google", "litellm", "torch", "transformers", "numpy", "scipy", "pydantic", "rich", "jinja2", "pandas", "aiohttp",
+)  # fmt: skip
+"""Packages that take long to import: no command loads them before it needs them."""
 
 
 def environment(folder: Path, more: Mapping[str, str]) -> dict[str, str]:

@@ -5,10 +5,14 @@ Each takes the folder to fill and returns it. They import torch and transformers
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from titjudge.core.types import ImageFile
 
 QWEN_SPECIAL = (
     "<|endoftext|>",
@@ -191,6 +195,18 @@ def qwen3_llm(folder: Path, chat: str | None = QWEN_CHAT, positions: int = 4096)
     return _save(folder, Qwen3ForCausalLM(config), tok)
 
 
+def _qwen_text(tok: Any, sections: list[int], **more: Any) -> dict[str, Any]:
+    """The text part of a Qwen-VL; `sections` of its rotary embedding are for time, height and width."""
+    rope = {"rope_type": "default", "rope_theta": 1e6, "mrope_section": sections}
+    return {"vocab_size": len(tok), "rope_parameters": rope, "initializer_range": 0.2, **_TEXT, **_end_ids(tok), **more}
+
+
+def _qwen_vision(patch_size: int, **more: Any) -> dict[str, Any]:
+    """Its vision part."""
+    size = {"depth": 2, "hidden_size": 32, "intermediate_size": 64, "num_heads": 2, "out_hidden_size": 64}
+    return {**size, "patch_size": patch_size, **more}
+
+
 def _qwen_ids(tok: Any) -> dict[str, int]:
     ids = tok.convert_tokens_to_ids
     return {
@@ -206,27 +222,10 @@ def qwen25_vl(folder: Path, max_pixels: int = 28 * 28 * 64, **text: Any) -> Path
     from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration, Qwen2VLImageProcessorPil
 
     tok = _qwen_tokenizer()
-    rope = {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [2, 3, 3]}
     _seed()
     config = Qwen2_5_VLConfig(
-        text_config={
-            "vocab_size": len(tok),
-            "rope_parameters": rope,
-            "initializer_range": 0.2,
-            **_TEXT,
-            **_end_ids(tok),
-            **text,
-        },
-        vision_config={
-            "depth": 2,
-            "hidden_size": 32,
-            "intermediate_size": 64,
-            "num_heads": 2,
-            "patch_size": 14,
-            "out_hidden_size": 64,
-            "fullatt_block_indexes": [1],
-            "window_size": 56,
-        },
+        text_config=_qwen_text(tok, [2, 3, 3], **text),
+        vision_config=_qwen_vision(14, fullatt_block_indexes=[1], window_size=56),
         **_qwen_ids(tok),
     )
     images = Qwen2VLImageProcessorPil(min_pixels=56 * 56, max_pixels=max_pixels)
@@ -249,27 +248,10 @@ def qwen3_vl(folder: Path) -> Path:
     from transformers import Qwen2VLImageProcessorPil, Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
     tok = _qwen_tokenizer()
-    rope = {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [4, 2, 2]}
     _seed()
     config = Qwen3VLConfig(
-        text_config={
-            "vocab_size": len(tok),
-            "head_dim": 16,
-            "rope_parameters": rope,
-            "initializer_range": 0.2,
-            **_TEXT,
-            **_end_ids(tok),
-        },
-        vision_config={
-            "depth": 2,
-            "hidden_size": 32,
-            "intermediate_size": 64,
-            "num_heads": 2,
-            "patch_size": 16,
-            "out_hidden_size": 64,
-            "num_position_embeddings": 64,
-            "deepstack_visual_indexes": [0],
-        },
+        text_config=_qwen_text(tok, [4, 2, 2], head_dim=16),
+        vision_config=_qwen_vision(16, num_position_embeddings=64, deepstack_visual_indexes=[0]),
         **_qwen_ids(tok),
     )
     images = Qwen2VLImageProcessorPil(patch_size=16, min_pixels=64 * 64, max_pixels=32 * 32 * 64)
@@ -290,15 +272,7 @@ def librehps(folder: Path) -> Path:
     rope = {"rope_type": "default", "rope_theta": 1e6, "partial_rotary_factor": 0.5, "mrope_section": [2, 1, 1]}
     config = Qwen3_5Config(
         text_config={"vocab_size": len(tok), "rope_parameters": rope, **text, **_end_ids(tok)},
-        vision_config={
-            "depth": 2,
-            "hidden_size": 32,
-            "intermediate_size": 64,
-            "num_heads": 2,
-            "patch_size": 16,
-            "out_hidden_size": 64,
-            "num_position_embeddings": 64,
-        },
+        vision_config=_qwen_vision(16, num_position_embeddings=64),
         **_qwen_ids(tok),
     )
     images = Qwen2VLImageProcessorPil(
@@ -546,6 +520,14 @@ def picture(width: int, height: int, seed: int = 0) -> Any:
 
     blocks = np.random.default_rng(seed).integers(0, 256, (max(1, height // 8), max(1, width // 8), 3), dtype=np.uint8)
     return Image.fromarray(blocks).resize((width, height), Image.Resampling.NEAREST)
+
+
+def image_file(width: int = 80, height: int = 60, seed: int = 0, mode: str = "RGB") -> ImageFile:
+    """That picture as a PNG file in memory, as providers get it."""
+    buffer = io.BytesIO()
+    picture(width, height, seed).convert(mode).save(buffer, "PNG")
+    raw = buffer.getvalue()
+    return ImageFile(hashlib.sha256(raw).hexdigest(), "image/png", width, height, Path("x.png"), lambda: raw)
 
 
 # -- models that score -------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_answers import BOWL_CLAIMS, split
 from PIL import Image
 
 from titjudge.core.config import RunConfig, load_config
@@ -32,15 +33,8 @@ from titjudge.testing.provider_spec import KEY
 pytestmark = pytest.mark.slow  # many in all, each of them short
 
 PROMPT = "A blue bowl holds three oranges on a wooden table. Behind it a sign reads FRESH."
-CLAIMS = [
-    ("There is a bowl", "entity", "macro", "A blue bowl"),
-    ("The bowl is blue", "attribute", "micro", "blue"),
-    ("The bowl holds three oranges", "attribute", "micro", "three oranges"),
-    ("There is a wooden table", "entity", "macro", "wooden table"),
-    ("A sign reads FRESH", "text", "micro", "a sign reads FRESH"),
-]
-SPLIT = json.dumps({"claims": [dict(zip(("claim", "kind", "level", "span"), each, strict=True)) for each in CLAIMS]})
-ALL = range(1, len(CLAIMS) + 1)
+SPLIT = split(BOWL_CLAIMS)
+ALL = range(1, len(BOWL_CLAIMS) + 1)
 PRICES = {name: {"input": 1, "output": 1} for name in ("gpt-4o", "gemini-2.5-pro", "anthropic/claude-sonnet-4-5")}
 
 

@@ -11,27 +11,13 @@ from pathlib import Path
 
 import click
 import pytest
-from commands import cli
+from commands import HEAVY, cli
 
 from titjudge.cli.commands import OTHERS, SECTIONS, Command, Group, command_of, names
 from titjudge.cli.dispatch import run_command
 from titjudge.core import registry
 
 ROOT = Path(__file__).resolve().parents[3]
-HEAVY = [
-    "openai",
-    "google",
-    "litellm",
-    "torch",
-    "transformers",
-    "numpy",
-    "scipy",
-    "pydantic",
-    "rich",
-    "jinja2",
-    "pandas",
-    "aiohttp",
-]
 Announce = Callable[[str, str], None]
 
 

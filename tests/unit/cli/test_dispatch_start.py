@@ -4,27 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+from commands import HEAVY
 from PIL import Image
 
 import titjudge
 
 ROOT = Path(__file__).resolve().parents[3]
-HEAVY = [
-    "logging",
-    "openai",
-    "google",
-    "litellm",
-    "torch",
-    "transformers",
-    "numpy",
-    "scipy",
-    "pydantic",
-    "rich",
-    "jinja2",
-    "asyncio",
-    "pandas",
-    "aiohttp",
-]
 
 
 def run(code: str) -> str:
@@ -32,7 +17,10 @@ def run(code: str) -> str:
 
 
 def test_import_titjudge_is_light() -> None:
-    assert run(f"import titjudge, sys; print([m for m in {HEAVY!r} if m in sys.modules])").strip() == "[]"
+    assert (
+        run(f"import titjudge, sys; print([m for m in {(*HEAVY, 'logging', 'asyncio')!r} if m in sys.modules])").strip()
+        == "[]"
+    )
 
 
 def test_a_run_without_pairs_imports_no_statistics_and_no_model(tmp_path: Path) -> None:

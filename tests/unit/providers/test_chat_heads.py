@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import tiny_models
 from learned_prompts import learned_prompt
-from test_clip_and_blip import picture, score
+from test_clip_and_blip import score
 from test_learned_heads import opened
 
 from titjudge.core.errors import UserError
@@ -22,7 +22,7 @@ from titjudge.data.learned_metrics import TABLE
 pytestmark = pytest.mark.slow  # many in all, each of them short
 
 PROMPTS = ["a red cube on the left", "two dogs", "no {0} braces {}"]
-PAIRS = [(picture(70 + 40 * n, 60, seed=n), text) for n, text in enumerate(PROMPTS)]
+PAIRS = [(tiny_models.image_file(70 + 40 * n, 60, seed=n), text) for n, text in enumerate(PROMPTS)]
 
 
 def with_options(monkeypatch: pytest.MonkeyPatch, key: str, **options: Any) -> None:

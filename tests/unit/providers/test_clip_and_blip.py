@@ -29,13 +29,6 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_models.clip(tmp_path_factory.mktemp("clip"))
 
 
-def picture(width: int = 80, height: int = 60, seed: int = 0, mode: str = "RGB") -> ImageFile:
-    buffer = io.BytesIO()
-    tiny_models.picture(width, height, seed).convert(mode).save(buffer, "PNG")
-    raw = buffer.getvalue()
-    return ImageFile(hashlib.sha256(raw).hexdigest(), "image/png", width, height, Path("x.png"), lambda: raw)
-
-
 def score(key: str, pairs: Sequence[tuple[ImageFile, str]], **options: Any) -> list[dict[str, Any]]:
     provider = Scorer(ProviderSettings(key, options={"device": "cpu", **options}))
 
@@ -65,7 +58,7 @@ def cosine(folder: Path, shown: ImageFile, text: str) -> float:
 
 def test_three_dialects_of_clipscore(clip: Path) -> None:
     """torchmetrics 100 cos; t2v-metrics cos; Hessel 2.5 max(cos, 0) with a prefix."""
-    pairs = [(picture(seed=n), text) for n, text in enumerate(("a red cube", "two dogs", "no", "blue"))]
+    pairs = [(tiny_models.image_file(seed=n), text) for n, text in enumerate(("a red cube", "two dogs", "no", "blue"))]
     plain = [cosine(clip, *pair) for pair in pairs]
     prefixed = [cosine(clip, shown, f"A photo depicts {text}") for shown, text in pairs]
     assert min(plain) < 0 < max(plain)
@@ -84,7 +77,7 @@ def test_pickscore_is_scaled_by_the_learned_temperature(clip: Path) -> None:
     from transformers import CLIPModel
 
     scale = float(torch.exp(CLIPModel.from_pretrained(clip).logit_scale.detach()))
-    shown = picture()
+    shown = tiny_models.image_file()
     (found,) = score("pickscore", [(shown, "a red cube")], weights=clip)
     assert scale > 2
     assert found["score"] == pytest.approx(scale * cosine(clip, shown, "a red cube"), rel=1e-5)
@@ -93,7 +86,7 @@ def test_pickscore_is_scaled_by_the_learned_temperature(clip: Path) -> None:
 @pytest.mark.parametrize("key", ["clipscore-hessel", "clipscore-torchmetrics", "clipscore-cosine", "pickscore"])
 def test_a_long_prompt_is_cut_with_its_end_token_and_counted(clip: Path, key: str) -> None:
     """torchmetrics loses the end token at 77 and gives every longer prompt the same vector."""
-    shown, one, other = picture(), "abcdefghij" * 12, "jihgfedcba" * 12
+    shown, one, other = tiny_models.image_file(), "abcdefghij" * 12, "jihgfedcba" * 12
     found = score(key, [(shown, one), (shown, one + " tail"), (shown, other), (shown, "short")], weights=clip)
     first, tail, different, short = found
     assert first["parts"]["cosine"] == pytest.approx(tail["parts"]["cosine"], abs=1e-6)
@@ -112,10 +105,12 @@ def test_texts_are_cleaned_where_the_source_cleans_them(clip: Path) -> None:
     assert clip_and_blip.cleaned(f" {DIRTY}\n") == CLEAN
     assert {key for key, row in TABLE.items() if row.options.get("clean")} == set(READ_AS_OPENAI)
     for key in ("clipscore-hessel", "clipscore-cosine"):
-        dirty, clean = score(key, [(picture(), DIRTY), (picture(), CLEAN)], weights=clip)
+        dirty, clean = score(key, [(tiny_models.image_file(), DIRTY), (tiny_models.image_file(), CLEAN)], weights=clip)
         assert dirty["parts"] == pytest.approx(clean["parts"], abs=1e-6)
         assert (dirty["tokens_used"], dirty["tokens_total"]) == (clean["tokens_used"], clean["tokens_total"])
-    dirty, clean = score("pickscore", [(picture(), DIRTY), (picture(), CLEAN)], weights=clip)
+    dirty, clean = score(
+        "pickscore", [(tiny_models.image_file(), DIRTY), (tiny_models.image_file(), CLEAN)], weights=clip
+    )
     assert abs(dirty["score"] - clean["score"]) > 1e-3
 
 
@@ -146,21 +141,23 @@ def test_the_middle_is_where_the_source_cuts_it(clip: Path, width: int, height: 
 
 def test_longclip_reads_on(tmp_path: Path) -> None:
     folder = tiny_models.clip(tmp_path, positions=248)
-    shown, text = picture(), "abcdefghij" * 12
+    shown, text = tiny_models.image_file(), "abcdefghij" * 12
     one, other = score("longclip", [(shown, text), (shown, text + " tail")], weights=folder)
     assert one["tokens_used"] == one["tokens_total"] > 77
     assert abs(one["score"] - other["score"]) > 1e-5
 
 
 def test_batch_mates_do_not_matter(clip: Path) -> None:
-    pairs = [(picture(40 + 20 * n, 60, seed=n), "word " * (n + 1)) for n in range(5)]
+    pairs = [(tiny_models.image_file(40 + 20 * n, 60, seed=n), "word " * (n + 1)) for n in range(5)]
     together = score("pickscore", pairs, weights=clip)
     alone = [score("pickscore", [pair], weights=clip)[0] for pair in pairs]
     assert [each["score"] for each in together] == pytest.approx([each["score"] for each in alone], abs=1e-4)
 
 
 def test_grey_and_transparent_pictures(clip: Path) -> None:
-    found = score("clipscore-cosine", [(picture(mode=mode), "a") for mode in ("L", "RGBA")], weights=clip)
+    found = score(
+        "clipscore-cosine", [(tiny_models.image_file(mode=mode), "a") for mode in ("L", "RGBA")], weights=clip
+    )
     assert all(np.isfinite(each["score"]) for each in found)
 
 
@@ -259,7 +256,7 @@ def test_hpsv2_is_open_clip_under_other_names(hps: tuple[Path, Path]) -> None:
 
     base, file = hps
     state = torch.load(file, weights_only=True)["state_dict"]
-    shown, text = picture(90, 50), "two dogs"
+    shown, text = tiny_models.image_file(90, 50), "two dogs"
     (found,) = score("hpsv2.1", [(shown, text)], weights=file, base=base)
     from PIL import Image
 
@@ -312,7 +309,7 @@ def test_weights_of_another_shape_are_one_line(hps: tuple[Path, Path], tmp_path:
     state.pop("visual.ln_post.bias")
     torch.save(state, tmp_path / "HPS.pt")
     with pytest.raises(UserError, match=r"1 missing \(vision_model\.post_layernorm\.bias\)"):
-        score("hpsv2.1", [(picture(), "a")], weights=tmp_path / "HPS.pt", base=base)
+        score("hpsv2.1", [(tiny_models.image_file(), "a")], weights=tmp_path / "HPS.pt", base=base)
     with pytest.raises(UserError, match="1 left over"):
         state_dicts.fill(torch.nn.Linear(1, 1), {**torch.nn.Linear(1, 1).state_dict(), "x": torch.ones(1)}, "m")
 
@@ -326,7 +323,7 @@ def test_a_pickle_with_code_is_refused(hps: tuple[Path, Path], tmp_path: Path) -
 
     torch.save({"state_dict": Evil()}, tmp_path / "HPS.pt")
     with pytest.raises(UserError, match="pickle"):
-        score("hpsv2.1", [(picture(), "a")], weights=tmp_path / "HPS.pt", base=hps[0])
+        score("hpsv2.1", [(tiny_models.image_file(), "a")], weights=tmp_path / "HPS.pt", base=hps[0])
     assert not (tmp_path / "ran").exists()
 
 
@@ -344,16 +341,18 @@ def test_names_are_checked() -> None:
 
 def test_no_weights_is_one_line() -> None:
     with pytest.raises(UserError, match=r"PickScore_v1.*HF_HUB_OFFLINE"):
-        score("pickscore", [(picture(), "a")])
+        score("pickscore", [(tiny_models.image_file(), "a")])
     with pytest.raises(UserError, match="no weights of 'pickscore'"):
-        score("pickscore", [(picture(), "a")], weights="./none")
+        score("pickscore", [(tiny_models.image_file(), "a")], weights="./none")
 
 
 def test_a_folder_named_by_the_environment(clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pickscore").symlink_to(clip)
     monkeypatch.setenv("TITJUDGE_WEIGHTS", str(tmp_path))
-    (found,) = score("pickscore", [(picture(), "a")])
-    assert found["score"] == pytest.approx(score("pickscore", [(picture(), "a")], weights=clip)[0]["score"])
+    (found,) = score("pickscore", [(tiny_models.image_file(), "a")])
+    assert found["score"] == pytest.approx(
+        score("pickscore", [(tiny_models.image_file(), "a")], weights=clip)[0]["score"]
+    )
 
 
 def test_the_cache_key_holds_the_weights(clip: Path, tmp_path: Path) -> None:
@@ -376,7 +375,10 @@ def test_a_bad_picture_fails_alone(clip: Path) -> None:
     provider = Scorer(ProviderSettings("pickscore", options={"weights": clip, "device": "cpu"}))
 
     async def run() -> list[Any]:
-        requests = [Request("scorer", "pickscore", (Message("user", (shown, "a")),)) for shown in (picture(), broken)]
+        requests = [
+            Request("scorer", "pickscore", (Message("user", (shown, "a")),))
+            for shown in (tiny_models.image_file(), broken)
+        ]
         requests.append(Request("scorer", "pickscore", (Message("user", ("a",)),)))
         try:
             return await asyncio.gather(*map(provider.complete, requests), return_exceptions=True)

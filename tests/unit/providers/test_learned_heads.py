@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import tiny_models
 from learned_prompts import learned_prompt
-from test_clip_and_blip import picture, score
+from test_clip_and_blip import score
 
 from titjudge.core.errors import UserError
 from titjudge.core.types import ImageFile
@@ -60,7 +60,7 @@ def test_itm_is_the_softmax_of_the_mean_logits(blip2: Path) -> None:
     """One softmax, not the two of transformers' docstring; the logit difference survives saturation."""
     import torch
 
-    pairs = [(picture(seed=n), text) for n, text in enumerate(PROMPTS)]
+    pairs = [(tiny_models.image_file(seed=n), text) for n, text in enumerate(PROMPTS)]
     for pair, found in zip(pairs, score("blip2-itm", pairs, weights=blip2), strict=True):
         mean = logits(blip2, *pair).mean(dim=0)
         assert found["score"] == pytest.approx(float(torch.softmax(mean, dim=0)[1]), abs=1e-5)
@@ -74,7 +74,7 @@ def test_an_image_token_index_does_not_eat_the_text(blip2: Path, tmp_path: Path)
     folder = Path(shutil.copytree(blip2, tmp_path / "indexed"))
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "image_token_index": 3}))
-    pairs = [(picture(), "a red cube")]
+    pairs = [(tiny_models.image_file(), "a red cube")]
     for key in ("blip2-itm", "blip2-itc"):
         plain, indexed = (score(key, pairs, weights=each)[0]["score"] for each in (blip2, folder))
         assert indexed == pytest.approx(plain, abs=1e-6)
@@ -85,7 +85,7 @@ def test_itc_is_the_best_cosine_over_the_queries(blip2: Path) -> None:
     from torch.nn.functional import normalize
     from transformers import AutoTokenizer, Blip2ForImageTextRetrieval, BlipImageProcessorPil
 
-    pairs = [(picture(seed=n), text) for n, text in enumerate(PROMPTS)]
+    pairs = [(tiny_models.image_file(seed=n), text) for n, text in enumerate(PROMPTS)]
     found = score("blip2-itc", pairs, weights=blip2)
     model = Blip2ForImageTextRetrieval.from_pretrained(blip2).eval()
     tokenizer, images = AutoTokenizer.from_pretrained(blip2), BlipImageProcessorPil.from_pretrained(blip2)
@@ -107,13 +107,15 @@ def test_itc_is_the_best_cosine_over_the_queries(blip2: Path) -> None:
 
 def test_long_texts_are_cut_at_35_and_counted(blip2: Path) -> None:
     text = "abcdefghij" * 5
-    one, tail = score("blip2-itm", [(picture(), text), (picture(), text + "zzz")], weights=blip2)
+    one, tail = score(
+        "blip2-itm", [(tiny_models.image_file(), text), (tiny_models.image_file(), text + "zzz")], weights=blip2
+    )
     assert one["score"] == pytest.approx(tail["score"], abs=1e-6)
     assert (one["tokens_used"], one["tokens_total"], tail["tokens_total"]) == (35, 52, 55)
 
 
 def test_batch_mates_and_padding_do_not_matter(blip2: Path) -> None:
-    pairs = [(picture(seed=n), "ab " * (n + 1)) for n in range(4)]
+    pairs = [(tiny_models.image_file(seed=n), "ab " * (n + 1)) for n in range(4)]
     for key in ("blip2-itm", "blip2-itc"):
         together = [each["score"] for each in score(key, pairs, weights=blip2)]
         alone = [score(key, [pair], weights=blip2)[0]["score"] for pair in pairs]
@@ -178,7 +180,10 @@ def test_fga_averages_probabilities_not_logits(fga: tuple[Path, Path]) -> None:
     import torch
 
     base, file = fga
-    pair = (picture(), "a red cube and many more things than two dogs")  # more than 32 word pieces: forward() would cut
+    pair = (
+        tiny_models.image_file(),
+        "a red cube and many more things than two dogs",
+    )  # more than 32 word pieces: forward() would cut
     (found,) = score("fga-blip2", [pair], weights=file, base=base)
     each = logits(base, *pair, length=512)
     assert found["score"] == pytest.approx(float(4 * torch.softmax(each, dim=-1)[:, 1].mean() + 1), abs=1e-3)
@@ -191,9 +196,14 @@ def test_fga_reads_fifty_words_in_lower_case_without_signs(fga: tuple[Path, Path
     assert clip_and_blip.caption('A "Red" cube!\n(left);  blue~') == "a red cube left blue"
     assert len(clip_and_blip.caption("word " * 80).split()) == 50
     base, file = fga
-    loud, plain = score("fga-blip2", [(picture(), "A RED cube!"), (picture(), "a red cube")], weights=file, base=base)
+    loud, plain = score(
+        "fga-blip2",
+        [(tiny_models.image_file(), "A RED cube!"), (tiny_models.image_file(), "a red cube")],
+        weights=file,
+        base=base,
+    )
     assert loud["score"] == pytest.approx(plain["score"], abs=1e-6)
-    (long,) = score("fga-blip2", [(picture(), "ab " * 60)], weights=file, base=base)
+    (long,) = score("fga-blip2", [(tiny_models.image_file(), "ab " * 60)], weights=file, base=base)
     assert (long["tokens_used"], long["tokens_total"]) == (102, 122)
 
 
@@ -207,8 +217,8 @@ def element_scores(source: tuple[Path, Path], text: str, elements: list[str]) ->
     provider = Scorer(ProviderSettings("fga-blip2", options={"device": "cpu", "weights": source[1], "base": source[0]}))
 
     async def run() -> Any:
-        turns = (Message("system", (json.dumps(elements),)), Message("user", (picture(), text)))
-        plain = Request("scorer", "fga-blip2", (Message("user", (picture(seed=1), "two dogs")),))
+        turns = (Message("system", (json.dumps(elements),)), Message("user", (tiny_models.image_file(), text)))
+        plain = Request("scorer", "fga-blip2", (Message("user", (tiny_models.image_file(seed=1), "two dogs")),))
         try:
             return await asyncio.gather(
                 provider.complete(Request("scorer", "fga-blip2", turns)), provider.complete(plain)
@@ -218,7 +228,7 @@ def element_scores(source: tuple[Path, Path], text: str, elements: list[str]) ->
 
     asked, plain = (json.loads(reply.text) for reply in asyncio.run(run()))
     assert not [name for name in plain["parts"] if name.startswith("element")]
-    (alone,) = score("fga-blip2", [(picture(), text)], weights=source[1], base=source[0])
+    (alone,) = score("fga-blip2", [(tiny_models.image_file(), text)], weights=source[1], base=source[0])
     assert asked["score"] == pytest.approx(alone["score"], abs=1e-5)  # elements do not change the score
     return {name: value for name, value in asked["parts"].items() if name.startswith("element: ")}
 
@@ -236,7 +246,9 @@ def test_fga_scores_an_element_by_its_tokens_in_the_prompt(fga: tuple[Path, Path
     model.vision_model.post_layernorm.eps = 1e-5
     tok = AutoTokenizer.from_pretrained(base)
     ids = tok("a red cube, two dogs", return_tensors="pt")["input_ids"]
-    pixels = BlipImageProcessorPil.from_pretrained(base)(opened(picture()), return_tensors="pt")["pixel_values"]
+    pixels = BlipImageProcessorPil.from_pretrained(base)(opened(tiny_models.image_file()), return_tensors="pt")[
+        "pixel_values"
+    ]
     with torch.no_grad():
         seen = model.vision_model(pixels).last_hidden_state
         joined = model.embeddings(input_ids=ids, query_embeds=model.query_tokens)
@@ -302,7 +314,7 @@ def test_image_reward_is_a_linear_readout_of_cls_standardised(reward: tuple[Path
     from transformers import AutoTokenizer, BlipForImageTextRetrieval, CLIPImageProcessorPil
 
     base, file, layers = reward
-    pairs = [(picture(90 + n, 70, seed=n), text) for n, text in enumerate(PROMPTS)]
+    pairs = [(tiny_models.image_file(90 + n, 70, seed=n), text) for n, text in enumerate(PROMPTS)]
     found = score("imagereward", pairs, weights=file, base=base)
     model = BlipForImageTextRetrieval.from_pretrained(base).eval()
     assert model.vision_model.post_layernorm.eps == 1e-6
@@ -376,7 +388,7 @@ def by_hand(folders: tuple[Path, Path], shown: ImageFile, text: str, limit: int 
 def test_vqascore_is_the_geometric_mean_of_yes_and_end(flan: tuple[Path, Path]) -> None:
     """exp(-mean CE) over two label tokens; P(Yes) alone is another number."""
     main, tower = flan
-    pairs = [(picture(90, 60, seed=n), text) for n, text in enumerate(PROMPTS)]
+    pairs = [(tiny_models.image_file(90, 60, seed=n), text) for n, text in enumerate(PROMPTS)]
     found = score("vqascore-clip-flant5-xl", pairs, weights=main, base=tower, dtype="float32")
     for pair, each in zip(pairs, found, strict=True):
         yes, end = by_hand(flan, *pair)
@@ -397,7 +409,7 @@ def test_the_text_is_cut_where_the_picture_is_one_token_still(
 
     row = dataclasses.replace(TABLE["vqascore-clip-flant5-xl"], tokens=300)
     monkeypatch.setattr("titjudge.data.learned_metrics.TABLE", {**TABLE, row.key: row})
-    pair = (picture(90, 60), "ab " * 40)
+    pair = (tiny_models.image_file(90, 60), "ab " * 40)
     (found,) = score(row.key, [pair], weights=flan[0], base=flan[1], dtype="float32")
     assert found["tokens_used"] < found["tokens_total"]
     yes, end = by_hand(flan, *pair, limit=300)
@@ -430,7 +442,7 @@ def test_the_released_layout_loads(flan: tuple[Path, Path], tmp_path: Path) -> N
     index = {"metadata": {"total_size": 1}, "weight_map": parts}
     (main / "pytorch_model.bin.index.json").write_text(json.dumps(index))
     torch.save(argparse.Namespace(learning_rate=1.0), main / "training_args.bin")
-    pair = (picture(90, 60), PROMPTS[0])
+    pair = (tiny_models.image_file(90, 60), PROMPTS[0])
     found, wanted = (
         score("vqascore-clip-flant5-xl", [pair], weights=each, base=flan[1])[0] for each in (main, flan[0])
     )
@@ -448,7 +460,7 @@ def test_a_tied_output_layer_is_refused(flan: tuple[Path, Path], tmp_path: Path)
     del state["lm_head.weight"]
     save_file(state, main / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(UserError, match="output layer"):
-        score("vqascore-clip-flant5-xl", [(picture(), "a")], weights=main, base=flan[1])
+        score("vqascore-clip-flant5-xl", [(tiny_models.image_file(), "a")], weights=main, base=flan[1])
 
 
 def test_a_plain_t5_is_refused(flan: tuple[Path, Path], tmp_path: Path) -> None:
@@ -460,11 +472,13 @@ def test_a_plain_t5_is_refused(flan: tuple[Path, Path], tmp_path: Path) -> None:
     state = {name: value for name, value in load_file(main / "model.safetensors").items() if "projector" not in name}
     save_file(state, main / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(UserError, match="mm_projector"):
-        score("vqascore-clip-flant5-xl", [(picture(), "a")], weights=main, base=flan[1])
+        score("vqascore-clip-flant5-xl", [(tiny_models.image_file(), "a")], weights=main, base=flan[1])
 
 
 def test_a_prompt_with_braces_is_text(flan: tuple[Path, Path]) -> None:
-    (found,) = score("vqascore-clip-flant5-xl", [(picture(), "a {0} sign {x}")], weights=flan[0], base=flan[1])
+    (found,) = score(
+        "vqascore-clip-flant5-xl", [(tiny_models.image_file(), "a {0} sign {x}")], weights=flan[0], base=flan[1]
+    )
     assert 0 < found["score"] < 1
 
 
@@ -482,10 +496,10 @@ def test_vqascore_of_a_chat_model_is_the_chance_of_its_first_token(
     folder = tiny_models.qwen25_vl(tmp_path)
     row = learned_metrics.TABLE["vqascore-qwen2.5-vl-7b"]
     with pytest.raises(UserError, match="must be one"):
-        score(row.key, [(picture(), "a")], weights=folder)
+        score(row.key, [(tiny_models.image_file(), "a")], weights=folder)
     short = dataclasses.replace(row, options={**row.options, "answer": "Y"})
     monkeypatch.setattr("titjudge.data.learned_metrics.TABLE", {**learned_metrics.TABLE, row.key: short})
-    pairs = [(picture(60 + 30 * n, 60, seed=n), text) for n, text in enumerate(PROMPTS)]
+    pairs = [(tiny_models.image_file(60 + 30 * n, 60, seed=n), text) for n, text in enumerate(PROMPTS)]
     found = score(row.key, pairs, weights=folder, dtype="float32")
     processor = load_processor(str(folder))
     model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32).eval()

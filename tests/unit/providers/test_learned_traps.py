@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import tiny_models
 from learned_prompts import learned_prompt
-from test_clip_and_blip import picture, score
+from test_clip_and_blip import score
 
 from titjudge.core.types import ImageFile
 from titjudge.data.learned_metrics import TABLE, LearnedMetric
@@ -69,7 +69,11 @@ def test_itm_saturates_and_its_logit_does_not(tmp_path: Path, monkeypatch: pytes
     model = Blip2ForImageTextRetrieval.from_pretrained(folder)
     model.itm_head.bias.data = torch.tensor([-50.0, 50.0])
     model.save_pretrained(folder)
-    one, two = score("blip2-itm", [(picture(seed=1), "a red cube"), (picture(seed=2), "two dogs")], weights=folder)
+    one, two = score(
+        "blip2-itm",
+        [(tiny_models.image_file(seed=1), "a red cube"), (tiny_models.image_file(seed=2), "two dogs")],
+        weights=folder,
+    )
     assert one["score"] == two["score"] == 1
     assert one["parts"]["logit"] != two["parts"]["logit"]
 
@@ -77,7 +81,10 @@ def test_itm_saturates_and_its_logit_does_not(tmp_path: Path, monkeypatch: pytes
 def test_itc_is_a_cosine_and_no_probability(tmp_path: Path) -> None:
     assert TABLE["blip2-itc"].range == (-1, 1)
     folder = tiny_models.blip2(tmp_path)
-    pairs = [(picture(seed=n), text) for n, text in enumerate(("a red cube", "two dogs", "no", "blue", "x y z", "cat"))]
+    pairs = [
+        (tiny_models.image_file(seed=n), text)
+        for n, text in enumerate(("a red cube", "two dogs", "no", "blue", "x y z", "cat"))
+    ]
     assert all(-1 <= each["score"] <= 1 for each in score("blip2-itc", pairs, weights=folder))
 
 
@@ -152,7 +159,7 @@ def test_a_models_own_generation_settings_do_not_touch_vqascore(
     """A repetition penalty, as Qwen ships it, changes what generate() calls scores, and not the logits."""
     with_answer(monkeypatch, key, "Y")
     folder = (tiny_models.qwen3_vl if "qwen3" in key else tiny_models.qwen25_vl)(tmp_path)
-    pairs = [(picture(), "a red cube")]
+    pairs = [(tiny_models.image_file(), "a red cube")]
     (plain,) = score(key, pairs, weights=folder, dtype="float32")
     (folder / "generation_config.json").write_text(
         json.dumps({"repetition_penalty": 1.9, "do_sample": True, "temperature": 9.0})

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import tiny_models
-from test_local_vlm import ask, complete, picture
+from test_local_vlm import ask, complete
 
 from titjudge.core.errors import UserError
 from titjudge.core.types import ProviderSettings
@@ -68,7 +68,7 @@ def merged(base: Path, adapter: Path, target: Path) -> Path:
 
 
 def answers(folder: Path, **options: Any) -> list[str]:
-    shown = [picture(64, 64, seed=n) for n in range(2)]
+    shown = [tiny_models.image_file(64, 64, seed=n) for n in range(2)]
     replies = complete(
         folder, [ask(*shown, QUESTION, max_tokens=12), ask(shown[0], QUESTION, max_tokens=12)], **options
     )

@@ -13,7 +13,7 @@ import pytest
 import tiny_models
 from builders import write_lines
 from commands import cli
-from test_clip_and_blip import picture, score
+from test_clip_and_blip import score
 from test_local_vlm import complete
 
 from titjudge.core.types import Message, Request
@@ -102,7 +102,7 @@ def test_the_metric_loads_what_longt2iexpert_writes(
     assert "30-50: 4" in capsys.readouterr().out
     found = score(
         "longt2iexpert",
-        [(picture(84, 56, seed=int(row["prompt_id"])), row["prompt"]) for row in made],
+        [(tiny_models.image_file(84, 56, seed=int(row["prompt_id"])), row["prompt"]) for row in made],
         weights=tmp_path / "expert",
         dtype="float32",
     )
@@ -151,7 +151,9 @@ def test_a_judge_gives_the_answer_that_it_was_taught(tmp_path: Path, recipe: Cal
     tiny_models.qwen25_vl(tmp_path / "base")
     write(tmp_path / "train.jsonl", [{**row, "messages": talk("Is it red?", "no, 0")} for row in rows(tmp_path)])
     recipe("sft").main(words(tmp_path, "judge", "--epochs", "15", "--lr", "1e-2"))
-    asked = Request("local", "judge", (Message("user", (picture(84, 56, seed=1), "Is it red?")),), {"max_tokens": 8})
+    asked = Request(
+        "local", "judge", (Message("user", (tiny_models.image_file(84, 56, seed=1), "Is it red?")),), {"max_tokens": 8}
+    )
     (reply,) = complete(tmp_path / "judge", [asked])
     assert reply.text == "no, 0"
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_answers import split
 from PIL import Image
 from test_agent_loop import CLAIMS, PROMPT, all_met, turn
 
@@ -30,7 +31,7 @@ from titjudge.providers.fake import Fake
 from titjudge.runs.open_run import open_planner
 
 Answers = Callable[[Request], Any]
-SPLIT = json.dumps({"claims": [dict(zip(("claim", "kind", "level", "span"), each, strict=True)) for each in CLAIMS]})
+SPLIT = split(CLAIMS)
 
 
 def config() -> RunConfig:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_answers import claim_records
 from PIL import Image
 
 from titjudge.core import structured_output
@@ -75,7 +76,7 @@ class StandIn:
     ) -> None:
         self.turns, self.eyes = list(turns), dict(eyes or {})
         self.asked: list[dict[str, Any]] = []
-        self.claims = [dict(zip(("claim", "kind", "level", "span"), each, strict=True)) for each in claims]
+        self.claims = claim_records(claims)
 
     def count(self, template: str) -> int:
         return sum(each["template"] == template for each in self.asked)
