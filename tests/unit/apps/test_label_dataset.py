@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from builders import png, write_lines
 
-from titjudge.apps.label.dataset import load_material
+from titjudge.apps.label.dataset import load_dataset
 from titjudge.apps.label.label_studio import write_tasks
 from titjudge.apps.label.pair_form import Pairs
 from titjudge.apps.label.service import Service
@@ -31,9 +31,9 @@ def _edits(folder: Path, **sources: str) -> Path:
 
 
 def test_a_pair_of_edits_has_their_source_and_its_code_leads_to_the_file(tmp_path: Path) -> None:
-    material = load_material(_edits(tmp_path, a="s.png", b="s.png"))
+    dataset = load_dataset(_edits(tmp_path, a="s.png", b="s.png"))
     store = Store(tmp_path / "votes.db")
-    service = Service(material, store, Pairs(), annotators=1, seed=0)
+    service = Service(dataset, store, Pairs(), annotators=1, seed=0)
     sheet = service.state("annotator-01")["sheet"]
     assert len(sheet["images"]) == 2
     (code,) = sheet["sources"]
@@ -52,13 +52,13 @@ def test_edits_are_not_handed_to_label_studio_without_their_source(tmp_path: Pat
 def test_a_copy_of_the_source_is_the_same_source_and_another_one_is_refused(tmp_path: Path) -> None:
     file = _edits(tmp_path, a="s.png", b="copy.png", c="other one.png")
     shutil.copy(tmp_path / "s.png", tmp_path / "copy.png")
-    material = load_material(file)
-    assert material.images == {"p": ("a.png", "b.png")}
-    assert [problem for problem in material.problems if "its source differs" in problem]
+    dataset = load_dataset(file)
+    assert dataset.images == {"p": ("a.png", "b.png")}
+    assert [problem for problem in dataset.problems if "its source differs" in problem]
 
 
 def test_a_source_that_is_no_image_leaves_its_results_out(tmp_path: Path) -> None:
     file = _edits(tmp_path, a="s.png", b="s.png")
     (tmp_path / "s.png").write_text("no image")
     with pytest.raises(DataError, match="no prompt has two usable images"):
-        load_material(file)
+        load_dataset(file)

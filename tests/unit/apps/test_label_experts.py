@@ -20,7 +20,7 @@ from builders import read_lines
 from labelling_data import make_data
 
 from titjudge.apps.label import server
-from titjudge.apps.label.dataset import load_material
+from titjudge.apps.label.dataset import load_dataset
 from titjudge.apps.label.element_form import Elements
 from titjudge.apps.label.export import export_labels
 from titjudge.apps.label.forms import collect
@@ -56,7 +56,7 @@ def data(tmp_path: Path) -> Path:
 def split_pairs(data: Path, path: Path) -> Path:
     """i0 against i1 is open (7, 6, 2), i0 against i2 agreed on, i1 against i2 incomplete."""
     with contextlib.closing(Store(path)) as store:
-        Service(load_material(data), store, Pairs("all"), annotators=15, seed=0)
+        Service(load_dataset(data), store, Pairs("all"), annotators=15, seed=0)
         for person in range(15):
             who, answer = f"annotator-{person + 1:02d}", "left" if person < 7 else "right" if person < 13 else "tie"
             store.add(who, Question("pair", "p", ("i0.png", "i1.png")), answer, note=NOTE if person == 0 else "")
@@ -69,10 +69,10 @@ def split_pairs(data: Path, path: Path) -> Path:
 @contextlib.contextmanager
 def deciding(data: Path, path: Path, experts: int = 3, annotators: int | None = None) -> Iterator[Service]:
     labelling = collect(path)
-    material = labelling.form.load(data)
+    dataset = labelling.form.load(data)
     with contextlib.closing(Store(path)) as store:
-        form = labelling.form.for_experts(labelling, material, annotators)
-        yield Service(material, store, form, annotators=experts, seed=labelling.seed)
+        form = labelling.form.for_experts(labelling, dataset, annotators)
+        yield Service(dataset, store, form, annotators=experts, seed=labelling.seed)
 
 
 def verdict(service: Service, who: str, better: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from labelling_data import make_data
 
-from titjudge.apps.label.dataset import load_material
+from titjudge.apps.label.dataset import load_dataset
 from titjudge.apps.label.export import export_labels
 from titjudge.apps.label.organiser import Organiser
 from titjudge.apps.label.pair_form import Pairs
@@ -26,12 +26,12 @@ Served = Callable[..., contextlib.AbstractContextManager[Service]]
 @pytest.fixture
 def served(tmp_path: Path) -> Served:
     """Serve three images of a prompt by an open link; again and again, with the same store."""
-    material = load_material(make_data(tmp_path / "data", ["a.png", "b.png", "c.png"]))
+    dataset = load_dataset(make_data(tmp_path / "data", ["a.png", "b.png", "c.png"]))
 
     @contextlib.contextmanager
     def serve(annotators: Any = 3, *, open_link: bool = True, votes: int = 0) -> Iterator[Service]:
         with contextlib.closing(Store(tmp_path / "v.db")) as store:
-            yield Service(material, store, Pairs(), annotators=annotators, open_link=open_link, seed=0, votes=votes)
+            yield Service(dataset, store, Pairs(), annotators=annotators, open_link=open_link, seed=0, votes=votes)
 
     return serve
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from labelling_data import make_data
 
-from titjudge.apps.label.dataset import load_material
+from titjudge.apps.label.dataset import load_dataset
 from titjudge.apps.label.organiser import Organiser
 from titjudge.apps.label.pair_form import Pairs
 from titjudge.apps.label.service import Service
@@ -18,9 +18,9 @@ from titjudge.apps.label.store import Store
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service]:
-    material = load_material(make_data(tmp_path / "data", ["a.png", "b.png", "c.png"]))
+    dataset = load_dataset(make_data(tmp_path / "data", ["a.png", "b.png", "c.png"]))
     with contextlib.closing(Store(tmp_path / "v.db")) as store:
-        yield Service(material, store, Pairs(), annotators=["anna", "ben"], seed=0)
+        yield Service(dataset, store, Pairs(), annotators=["anna", "ben"], seed=0)
 
 
 def vote(service: Service, who: str, answer: str) -> None:

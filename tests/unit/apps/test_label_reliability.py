@@ -12,7 +12,7 @@ import pytest
 from labelling_data import make_data
 
 from benchmarks.label_stops import ever_stopped
-from titjudge.apps.label.dataset import load_material
+from titjudge.apps.label.dataset import load_dataset
 from titjudge.apps.label.element_form import Elements
 from titjudge.apps.label.export import export_labels
 from titjudge.apps.label.pair_form import Pairs
@@ -40,10 +40,10 @@ def name(number: int) -> str:
 @contextlib.contextmanager
 def pairs(data: Path, store: Path, **rules: Any) -> Iterator[Service]:
     """Pairs with eight known answers: the image with the higher number is better."""
-    material = load_material(data)
-    material.gold = tuple(Pair("p", name(n), name(n + 6), "b") for n in range(8))
+    dataset = load_dataset(data)
+    dataset.gold = tuple(Pair("p", name(n), name(n + 6), "b") for n in range(8))
     with contextlib.closing(Store(store)) as opened:
-        yield Service(material, opened, Pairs("merge"), annotators=2, seed=0, **rules)
+        yield Service(dataset, opened, Pairs("merge"), annotators=2, seed=0, **rules)
 
 
 def answer(service: Service, state: dict[str, Any], right: bool) -> str:
@@ -142,9 +142,9 @@ def known_file(tmp_path: Path, *rows: str) -> Path:
 @contextlib.contextmanager
 def marks(data: Path, store: Path, known: Path | None, **rules: Any) -> Iterator[Service]:
     form = Elements("yes-no")
-    material = form.load(data, known)
+    dataset = form.load(data, known)
     with contextlib.closing(Store(store)) as opened:
-        yield Service(material, opened, form, annotators=3, seed=0, **rules)
+        yield Service(dataset, opened, form, annotators=3, seed=0, **rules)
 
 
 def mark_on(service: Service, who: str, values: list[str]) -> list[str]:
@@ -180,9 +180,9 @@ def test_who_is_wrong_on_known_elements_is_stopped_and_left_out(data: Path, tmp_
 def test_a_rating_is_known_by_a_range(data: Path, tmp_path: Path) -> None:
     form = Elements("rating")
     rows = [f"{name(n)},Quality,8-10" for n in range(6)]
-    material = form.load(data, known_file(tmp_path, *rows))
+    dataset = form.load(data, known_file(tmp_path, *rows))
     with contextlib.closing(Store(tmp_path / "r.db")) as opened:
-        service = Service(material, opened, form, annotators=2, seed=0)
+        service = Service(dataset, opened, form, annotators=2, seed=0)
         mark_on(service, GOOD, ["9"] * 5)
         mark_on(service, BAD, ["7"] * 5)
         assert (service.stopped(GOOD), service.stopped(BAD)) == (False, True)

@@ -22,7 +22,7 @@ from builders import write_lines
 from PIL import Image
 
 from titjudge.apps.label import server
-from titjudge.apps.label.dataset import load_material
+from titjudge.apps.label.dataset import load_dataset
 from titjudge.apps.label.forms import collect
 from titjudge.apps.label.pair_form import Pairs
 from titjudge.apps.label.service import Service
@@ -349,12 +349,12 @@ def test_every_pair_is_asked_unless_the_store_was_begun_otherwise(
 
 def test_people_have_the_three_answers_of_the_paper_where_both_bad_is_not_offered(data: Path, tmp_path: Path) -> None:
     with contextlib.closing(Store(tmp_path / "v.db")) as store:
-        service = Service(load_material(data), store, Pairs(both_bad=False), annotators=1, seed=0)
+        service = Service(load_dataset(data), store, Pairs(both_bad=False), annotators=1, seed=0)
         state = service.state("annotator-01")
         assert state["sheet"]["answers"] == ("left", "right", "tie")
         with pytest.raises(DataError, match="one of left, right, tie"):
             service.vote("annotator-01", state["question"], "both_bad")
-        experts = Service(load_material(data), store, Pairs(), annotators=1, seed=0)
+        experts = Service(load_dataset(data), store, Pairs(), annotators=1, seed=0)
         assert experts.state("annotator-01")["sheet"]["answers"] == ("left", "right", "tie", "both_bad")
 
 

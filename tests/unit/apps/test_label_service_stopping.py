@@ -15,7 +15,7 @@ import pytest
 from labelling_data import make_data
 
 from benchmarks.label_stops import alphas
-from titjudge.apps.label.dataset import load_material
+from titjudge.apps.label.dataset import load_dataset
 from titjudge.apps.label.element_form import Elements
 from titjudge.apps.label.export import export_labels
 from titjudge.apps.label.forms import collect
@@ -40,7 +40,7 @@ def data(tmp_path: Path) -> Path:
 @contextlib.contextmanager
 def pairs(data: Path, store: Path, annotators: int, votes: int, plan: str = "all") -> Iterator[Service]:
     with contextlib.closing(Store(store)) as opened:
-        yield Service(load_material(data), opened, Pairs(plan), annotators=annotators, votes=votes, seed=0)
+        yield Service(load_dataset(data), opened, Pairs(plan), annotators=annotators, votes=votes, seed=0)
 
 
 @contextlib.contextmanager

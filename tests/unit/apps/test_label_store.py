@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from titjudge.apps.label.dataset import LabelingData, load_material
+from titjudge.apps.label.dataset import LabelingData, load_dataset
 from titjudge.apps.label.pair_form import Pairs
 from titjudge.apps.label.question_order import merge_sort
 from titjudge.apps.label.questions import Question
@@ -25,7 +25,7 @@ from titjudge.core.types import Item, Pair
 from titjudge.web import http_guard
 
 
-def material(groups: int = 2, images: int = 6, gold: tuple[Pair, ...] = ()) -> LabelingData:
+def dataset(groups: int = 2, images: int = 6, gold: tuple[Pair, ...] = ()) -> LabelingData:
     found = LabelingData(Path("nowhere"))
     for group in range(groups):
         names = tuple(f"g{group}i{number}" for number in range(images))
@@ -78,22 +78,22 @@ def test_the_last_row_of_a_person_for_a_question_counts(store: Store) -> None:
 
 def test_what_was_answered_before_an_undo_is_shown_again_also_after_a_restart(tmp_path: Path) -> None:
     with contextlib.closing(Store(tmp_path / "v.db")) as opened:
-        service = Service(material(), opened, Pairs(), annotators=1, seed=1)
+        service = Service(dataset(), opened, Pairs(), annotators=1, seed=1)
         (who,) = service.names
         after = service.vote(who, service.state(who)["question"], "left", note="dark")
         shown = service.undo(who, after["question"])
         assert shown["sheet"]["note"] == "dark"
     with contextlib.closing(Store(tmp_path / "v.db")) as opened:
-        assert Service(material(), opened, Pairs(), annotators=1, seed=1).state(who) == shown
+        assert Service(dataset(), opened, Pairs(), annotators=1, seed=1).state(who) == shown
 
 
 def test_a_store_goes_on_only_as_it_began(store: Store) -> None:
-    store.begin(material(), plan="merge", seed=1, rules={"annotators": 2})
+    store.begin(dataset(), plan="merge", seed=1, rules={"annotators": 2})
     with pytest.raises(UserError, match="seed 1, not 2"):
-        store.begin(material(), plan="merge", seed=2, rules={"annotators": 2})
+        store.begin(dataset(), plan="merge", seed=2, rules={"annotators": 2})
     with pytest.raises(UserError, match="plan merge, not all"):
-        store.begin(material(), plan="all", seed=1, rules={"annotators": 2})
-    changed = material()
+        store.begin(dataset(), plan="all", seed=1, rules={"annotators": 2})
+    changed = dataset()
     changed.prompts["g0"] = "another text"
     with pytest.raises(DataError, match="'g0' has changed"):
         store.begin(changed, plan="merge", seed=1, rules={"annotators": 2})
@@ -109,7 +109,7 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
 
 def test_two_processes_on_one_store_see_each_other(tmp_path: Path) -> None:
     first, second = Store(tmp_path / "votes.db"), Store(tmp_path / "votes.db")
-    here, there = (Service(material(), opened, Pairs("merge"), annotators=1, seed=1) for opened in (first, second))
+    here, there = (Service(dataset(), opened, Pairs("merge"), annotators=1, seed=1) for opened in (first, second))
     name = here.names[0]
     assert here.state(name) == there.state(name)
     after = here.vote(name, here.state(name)["question"], "left")
@@ -121,14 +121,14 @@ def test_two_processes_on_one_store_see_each_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [0, 1001])
 def test_the_number_of_annotators_is_checked(store: Store, number: int) -> None:
     with pytest.raises(UserError, match="between 1 and 1000"):
-        Service(material(), store, Pairs("merge"), annotators=number, seed=1)
+        Service(dataset(), store, Pairs("merge"), annotators=number, seed=1)
 
 
 def test_tokens_differ_and_hold_over_restarts(tmp_path: Path) -> None:
     tokens = []
     for _ in range(2):
         opened = Store(tmp_path / "votes.db")
-        voting = Service(material(), opened, Pairs("merge"), annotators=15, seed=1)
+        voting = Service(dataset(), opened, Pairs("merge"), annotators=15, seed=1)
         tokens.append([voting.token(name) for name in voting.names])
         opened.close()
     assert tokens[0] == tokens[1]
@@ -152,23 +152,23 @@ def run_through(ballot: PairQueue) -> list:
 
 def test_order_and_sides_are_random_and_reproducible() -> None:
     sides = Counter()
-    first = run_through(PairQueue(material(8), (3, "one"), merge_sort))
-    assert first == run_through(PairQueue(material(8), (3, "one"), merge_sort))
-    assert first != run_through(PairQueue(material(8), (3, "two"), merge_sort))
-    assert first != run_through(PairQueue(material(8), (4, "one"), merge_sort))
+    first = run_through(PairQueue(dataset(8), (3, "one"), merge_sort))
+    assert first == run_through(PairQueue(dataset(8), (3, "one"), merge_sort))
+    assert first != run_through(PairQueue(dataset(8), (3, "two"), merge_sort))
+    assert first != run_through(PairQueue(dataset(8), (4, "one"), merge_sort))
     for question in first:
         sides[question.images[0] < question.images[1]] += 1
     assert min(sides.values()) > len(first) / 4
 
 
 def test_a_prompt_is_asked_to_its_end_before_the_next() -> None:
-    groups = [question.prompt_id for question in run_through(PairQueue(material(4), (3, "one"), merge_sort))]
+    groups = [question.prompt_id for question in run_through(PairQueue(dataset(4), (3, "one"), merge_sort))]
     assert len([1 for x, y in itertools.pairwise(groups) if x != y]) == 3
 
 
 def test_gold_pairs_are_mixed_in_once_each() -> None:
     gold = tuple(Pair("g0", "g0i0", f"g1i{number}", "a") for number in range(3))
-    ballot = PairQueue(material(4, 8, gold), (3, "one"), merge_sort)
+    ballot = PairQueue(dataset(4, 8, gold), (3, "one"), merge_sort)
     asked = run_through(ballot)
     places = [place for place, question in enumerate(asked) if question.kind == "gold"]
     assert len(places) == 3
@@ -184,18 +184,18 @@ def test_gold_pairs_must_be_in_the_data(tmp_path: Path, example: Path) -> None:
     line = {"prompt_id": "ka_01", "image_a": "images/6f5e0e843f.jpg", "image_b": "images/gone.jpg", "preference": "a"}
     gold.write_text(json.dumps(line))
     with pytest.raises(DataError, match=r"no usable image 'images/gone\.jpg'"):
-        load_material(example, gold)
+        load_dataset(example, gold)
     gold.write_text(json.dumps(line | {"prompt_id": "ka_99"}))
     with pytest.raises(DataError, match="no prompt 'ka_99'"):
-        load_material(example, gold)
-    assert len(load_material(example, example / "pairs.jsonl").gold) == 36
+        load_dataset(example, gold)
+    assert len(load_dataset(example, example / "pairs.jsonl").gold) == 36
 
 
 def test_nothing_to_compare_is_said(tmp_path: Path) -> None:
     Image.new("L", (4, 4)).save(tmp_path / "one.png")
     (tmp_path / "one.txt").write_text("a prompt")
     with pytest.raises(DataError, match="no prompt has two usable images"):
-        load_material(tmp_path)
+        load_dataset(tmp_path)
 
 
 def test_a_file_that_is_no_image_is_left_out_with_its_reason(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_a_file_that_is_no_image_is_left_out_with_its_reason(tmp_path: Path) -> 
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "x.png").write_text("<svg onload=alert(1)>")
     (tmp_path / "x.txt").write_text("a prompt")
-    found = load_material(tmp_path)
+    found = load_dataset(tmp_path)
     assert found.images == {"x": ("a/x.png", "b/x.png")}
     assert found.problems == ["c/x.png: the file cannot be decoded or is not an image (UnidentifiedImageError)"]
 

@@ -92,9 +92,9 @@ def shown_then(name: str, role: str) -> dict[str, Any]:
 
 
 def serve(data: Path, store: Store, form: Form, annotators: int, **rules: Any) -> Service:
-    material = form.load(data)
-    material.gold = tuple(Pair(pair.prompt_id, pair.a, pair.b, pair.preference) for pair in form.gold)
-    return Service(material, store, form, annotators=annotators, seed=3, **rules)
+    dataset = form.load(data)
+    dataset.gold = tuple(Pair(pair.prompt_id, pair.a, pair.b, pair.preference) for pair in form.gold)
+    return Service(dataset, store, form, annotators=annotators, seed=3, **rules)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -111,10 +111,10 @@ def test_annotators_go_on_where_they_were(tmp_path: Path, name: str) -> None:
 def test_experts_go_on_where_they_were(tmp_path: Path, name: str) -> None:
     data, path = version_1_data(tmp_path / "data"), version_1_store(tmp_path / "store.sqlite", name)
     labelling = collect(path)
-    material = labelling.form.load(data)
-    form = labelling.form.for_experts(labelling, material, None)
+    dataset = labelling.form.load(data)
+    form = labelling.form.for_experts(labelling, dataset, None)
     with contextlib.closing(Store(path)) as store:
-        shown = shown_to(Service(material, store, form, annotators=2, seed=3))
+        shown = shown_to(Service(dataset, store, form, annotators=2, seed=3))
     for state in shown.values():
         if name == "pairs-all" and state["asked"]:
             state["asked"]["notes"].sort()

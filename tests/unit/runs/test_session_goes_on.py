@@ -75,7 +75,7 @@ def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path, read: Any) -> N
 
 
 def test_images_that_are_pipes_are_named_by_judge_and_label(tmp_path: Path) -> None:
-    from titjudge.apps.label.dataset import load_material
+    from titjudge.apps.label.dataset import load_dataset
 
     manifest = data(tmp_path / "d", "", "", "")
     (tmp_path / "d" / "1.png").unlink()
@@ -83,7 +83,7 @@ def test_images_that_are_pipes_are_named_by_judge_and_label(tmp_path: Path) -> N
     _, found = judged(tmp_path, manifest)
     assert found["1.png"][0] is Status.BAD_INPUT
     assert "not a file" in found["1.png"][1]
-    assert any("1.png: not a file" in problem for problem in load_material(manifest).problems)
+    assert any("1.png: not a file" in problem for problem in load_dataset(manifest).problems)
 
 
 @pytest.mark.parametrize(

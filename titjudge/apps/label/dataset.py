@@ -88,7 +88,7 @@ class LabelingData:
         return inside(self.root, image.relative_to(self.root).as_posix())
 
 
-def load_material(data: Path, gold: Path | None = None, *, least: int = 2) -> LabelingData:
+def load_dataset(data: Path, gold: Path | None = None, *, least: int = 2) -> LabelingData:
     """Read the prompts and images of a data folder or manifest (see `titjudge.suites.folder`).
 
     Args:
@@ -101,51 +101,51 @@ def load_material(data: Path, gold: Path | None = None, *, least: int = 2) -> La
     """
     from titjudge.suites.folder import Folder
 
-    material = LabelingData(data if data.is_dir() else data.parent)
+    dataset = LabelingData(data if data.is_dir() else data.parent)
     by_prompt: dict[str, list[str]] = {}
     for item in Folder().load(data):
-        reason = item.reason if isinstance(item, InvalidItem) else _unusable(material, item)
+        reason = item.reason if isinstance(item, InvalidItem) else _unusable(dataset, item)
         if reason:
-            material.problems.append(f"{item.id}: {reason}".encode("utf-8", "backslashreplace").decode())
+            dataset.problems.append(f"{item.id}: {reason}".encode("utf-8", "backslashreplace").decode())
             continue
         assert isinstance(item, Item)
-        material.prompts.setdefault(item.prompt_id, item.prompt)
-        material.sources.setdefault(item.prompt_id, item.sources)
-        material.items[item.id] = item
+        dataset.prompts.setdefault(item.prompt_id, item.prompt)
+        dataset.sources.setdefault(item.prompt_id, item.sources)
+        dataset.items[item.id] = item
         by_prompt.setdefault(item.prompt_id, []).append(item.id)
     for group, images in by_prompt.items():
         if len(images) >= least:
-            material.images[group] = tuple(images)
+            dataset.images[group] = tuple(images)
         elif gold is None:
-            material.problems.append(
+            dataset.problems.append(
                 f"{images[0]}: the only image of its prompt, so there is nothing to compare it with"
             )
     if gold is not None:
-        material.gold = tuple(_gold(gold, material))
-    if not material.images:
+        dataset.gold = tuple(_gold(gold, dataset))
+    if not dataset.images:
         absent = "no prompt has two usable images to compare" if least > 1 else "no usable image"
-        raise DataError(absent + "".join(f" ({problem})" for problem in material.problems[:1]), data)
-    return material
+        raise DataError(absent + "".join(f" ({problem})" for problem in dataset.problems[:1]), data)
+    return dataset
 
 
-def _unusable(material: LabelingData, item: Item) -> str:
+def _unusable(dataset: LabelingData, item: Item) -> str:
     """Tell why an item cannot be shown; empty if it can."""
-    if item.prompt_id in material.prompts and material.prompts[item.prompt_id] != item.prompt:
+    if item.prompt_id in dataset.prompts and dataset.prompts[item.prompt_id] != item.prompt:
         return f"its prompt differs from that of the other images of '{item.prompt_id}'"
     if not is_utf8(item.id + item.prompt_id + item.prompt):
         return "its name is not valid UTF-8"
-    sources = material.sources.get(item.prompt_id, item.sources)
+    sources = dataset.sources.get(item.prompt_id, item.sources)
     if sources != item.sources and [*map(content_name, sources)] != [*map(content_name, item.sources)]:
         return f"its source differs from that of the other images of '{item.prompt_id}'"
-    material.items[item.id] = item
+    dataset.items[item.id] = item
     try:
-        for image in (material.file(item.id), *map(material._inside, item.sources)):
+        for image in (dataset.file(item.id), *map(dataset._inside, item.sources)):
             check_header(image)
         return ""
     except DataError as error:
         return error.message
     finally:
-        del material.items[item.id]
+        del dataset.items[item.id]
 
 
 def is_utf8(text: str) -> bool:
@@ -157,7 +157,7 @@ def is_utf8(text: str) -> bool:
     return True
 
 
-def _gold(file: Path, material: LabelingData) -> list[Pair]:
+def _gold(file: Path, dataset: LabelingData) -> list[Pair]:
     """Read gold pairs.
 
     Raises:
@@ -169,10 +169,10 @@ def _gold(file: Path, material: LabelingData) -> list[Pair]:
     if not pairs:
         raise DataError("no gold pair in it", file)
     for number, pair in enumerate(pairs, 1):
-        if pair.prompt_id not in material.prompts:
+        if pair.prompt_id not in dataset.prompts:
             raise DataError(f"gold pair {number}: no prompt '{pair.prompt_id}' in the data", file)
         for image in (pair.a, pair.b):
-            if image not in material.items:
+            if image not in dataset.items:
                 raise DataError(f"gold pair {number}: no usable image '{image}' in the data", file)
         if pair.a == pair.b:
             raise DataError(f"gold pair {number}: {pair.a} is paired with itself", file)

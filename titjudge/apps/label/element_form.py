@@ -9,7 +9,7 @@ from dataclasses import asdict, astuple, fields, replace
 from pathlib import Path
 from typing import Any
 
-from titjudge.apps.label.dataset import Element, LabelingData, load_material
+from titjudge.apps.label.dataset import Element, LabelingData, load_dataset
 from titjudge.apps.label.elements import check_values, find_elements, read_known, right_values
 from titjudge.apps.label.marks import (
     OPEN,
@@ -67,17 +67,17 @@ class Elements(Form):
 
     def load(self, data: Path, gold: Path | None = None) -> LabelingData:
         """Read the images, what is marked in them, and known values."""
-        material = load_material(data, least=1)
-        material.elements = find_elements(material, self.plan)
+        dataset = load_dataset(data, least=1)
+        dataset.elements = find_elements(dataset, self.plan)
         if gold is not None:
-            material.known_values = read_known(gold, material.elements)
-        return material
+            dataset.known_values = read_known(gold, dataset.elements)
+        return dataset
 
-    def check_answers(self, answers: Sequence[LabelAnswer], material: LabelingData, store: Path) -> None:
+    def check_answers(self, answers: Sequence[LabelAnswer], dataset: LabelingData, store: Path) -> None:
         """Refuse data whose elements are not those that were marked."""
         for answer in answers:
             (image,) = answer.question.images
-            elements = material.elements.get(image)
+            elements = dataset.elements.get(image)
             if is_expert(answer.annotator) or elements is None:
                 continue
             if [name for name, _, _ in read_marks(answer.text)] != [element.name for element in elements]:
@@ -85,14 +85,14 @@ class Elements(Form):
                     f"the elements of '{image}' have changed since the marks of {store} began: use another store"
                 )
 
-    def queue(self, material: LabelingData, key: tuple[int, str], share: float | None, settled: Settled) -> Queue:
+    def queue(self, dataset: LabelingData, key: tuple[int, str], share: float | None, settled: Settled) -> Queue:
         """Make the queue of an annotator: images one by one, with known ones at random places."""
-        return ImageQueue(material, key, self.known_values, share, settled)
+        return ImageQueue(dataset, key, self.known_values, share, settled)
 
-    def sheet(self, question: Question, material: LabelingData, earlier_answer: LabelAnswer | None) -> dict[str, Any]:
+    def sheet(self, question: Question, dataset: LabelingData, earlier_answer: LabelAnswer | None) -> dict[str, Any]:
         """Describe the elements, with the values of an earlier answer."""
         values = {name: value for name, _, value in read_marks(earlier_answer.text)} if earlier_answer else {}
-        elements = material.elements[question.images[0]]
+        elements = dataset.elements[question.images[0]]
         place = {element.name: number for number, element in enumerate(elements)}
         rows = [
             {
@@ -107,9 +107,9 @@ class Elements(Form):
         ]
         return {"elements": rows}
 
-    def check(self, question: Question, material: LabelingData, answer: object) -> str:
+    def check(self, question: Question, dataset: LabelingData, answer: object) -> str:
         """Check the values of all elements of the image, in their order."""
-        return json.dumps(check_values(material.elements[question.images[0]], answer), ensure_ascii=False)
+        return json.dumps(check_values(dataset.elements[question.images[0]], answer), ensure_ascii=False)
 
     # -- counting --------------------------------------------------------------------------------------------------
 
@@ -145,12 +145,12 @@ class Elements(Form):
 
     # -- deciding --------------------------------------------------------------------------------------------------
 
-    def for_experts(self, labelling: Labelling, material: LabelingData, annotators: int | None) -> OpenElements:
+    def for_experts(self, labelling: Labelling, dataset: LabelingData, annotators: int | None) -> OpenElements:
         """Make the form that asks experts about the elements without a majority, and those that most cannot tell.
 
-        `material` keeps only these.
+        `dataset` keeps only these.
         """
-        return OpenElements(labelling, material, annotators)
+        return OpenElements(labelling, dataset, annotators)
 
     def export(self, labelling: Labelling, rules: ExportRules) -> Export:
         """Make the majority value of each element, the agreement, and the file for `compare elements`."""
@@ -238,7 +238,7 @@ class OpenElements(Elements):
 
     role = EXPERT
 
-    def __init__(self, labelling: Labelling, material: LabelingData, annotators: int | None) -> None:
+    def __init__(self, labelling: Labelling, dataset: LabelingData, annotators: int | None) -> None:
         super().__init__(labelling.form.plan)
         if self.is_rating:
             raise UserError(f"{labelling.path}: ratings come out as means, so nothing is open for experts")
@@ -246,10 +246,10 @@ class OpenElements(Elements):
         for outcome in decide_elements(labelling.without_experts(), annotators):
             if outcome.rule in OPEN:
                 open_elements[outcome.image].add(outcome.element)
-        self.check_answers(labelling.standing, material, labelling.path)
-        present = open_elements.keys() & material.elements.keys()
-        material.elements = {image: _parts(material.elements[image], open_elements[image]) for image in present}
-        self.open = sum(map(len, material.elements.values()))
+        self.check_answers(labelling.standing, dataset, labelling.path)
+        present = open_elements.keys() & dataset.elements.keys()
+        dataset.elements = {image: _parts(dataset.elements[image], open_elements[image]) for image in present}
+        self.open = sum(map(len, dataset.elements.values()))
         if not self.open:
             rules = Counter(outcome.rule for outcome in decide_elements(labelling, annotators))
             raise labelling.nothing_open(rules, len(open_elements))
@@ -261,10 +261,10 @@ class OpenElements(Elements):
                 self._notes[answer.question.images[0]].append(answer.note)
         self._seed = labelling.seed
 
-    def sheet(self, question: Question, material: LabelingData, earlier_answer: LabelAnswer | None) -> dict[str, Any]:
+    def sheet(self, question: Question, dataset: LabelingData, earlier_answer: LabelAnswer | None) -> dict[str, Any]:
         """Describe the elements as annotators see them, with their marks and notes."""
-        sheet, image = super().sheet(question, material, earlier_answer), question.images[0]
-        for row, element in zip(sheet["elements"], material.elements[image], strict=True):
+        sheet, image = super().sheet(question, dataset, earlier_answer), question.images[0]
+        for row, element in zip(sheet["elements"], dataset.elements[image], strict=True):
             votes = self._votes[image, element.name, element.kind]
             row["said"] = {value: votes[value] for value in element.values}
         return sheet | {"notes": shuffled(self._notes[image], self._seed, image)}

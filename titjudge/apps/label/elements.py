@@ -84,23 +84,23 @@ def elements_of(item: Item, mode: str) -> tuple[Element, ...]:
     return tuple(by_name.values())
 
 
-def find_elements(material: LabelingData, mode: str) -> dict[str, tuple[Element, ...]]:
-    """List the elements of each image; images without any are left out, and added to `material.problems`.
+def find_elements(dataset: LabelingData, mode: str) -> dict[str, tuple[Element, ...]]:
+    """List the elements of each image; images without any are left out, and added to `dataset.problems`.
 
     Raises:
         DataError: No image has anything to mark.
     """
     by_image = {}
-    for images in material.images.values():
+    for images in dataset.images.values():
         for image in images:
             try:
-                by_image[image] = elements_of(material.items[image], mode)
+                by_image[image] = elements_of(dataset.items[image], mode)
             except DataError as error:
-                material.problems.append(f"{image}: {error.message}")
-                material.broken[image] = error.message
+                dataset.problems.append(f"{image}: {error.message}")
+                dataset.broken[image] = error.message
     if not by_image:
-        first = next(iter(material.broken.items()), None)
-        raise DataError(f"nothing to mark in mode {mode}{': {}: {}'.format(*first) if first else ''}", material.root)
+        first = next(iter(dataset.broken.items()), None)
+        raise DataError(f"nothing to mark in mode {mode}{': {}: {}'.format(*first) if first else ''}", dataset.root)
     return by_image
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from titjudge.apps.label.dataset import Element, LabelingData, is_utf8, load_material
+from titjudge.apps.label.dataset import Element, LabelingData, is_utf8, load_dataset
 from titjudge.apps.label.elements import LOCKED, check_values
 from titjudge.apps.label.forms import MODES, PAIRS, form_of
 from titjudge.apps.label.question_order import draw, shuffled
@@ -74,9 +74,9 @@ class _PairTasks:
 
     needed = ("prompt_id", "left_image", "right_image")
 
-    def tasks(self, material: LabelingData, group: str, seed: int, address: str) -> Iterator[dict[str, Any]]:
+    def tasks(self, dataset: LabelingData, group: str, seed: int, address: str) -> Iterator[dict[str, Any]]:
         """List what the task of each pair of a prompt shows, in random order and with random sides."""
-        for a, b in shuffled(itertools.combinations(material.usable(group), 2), seed, group):
+        for a, b in shuffled(itertools.combinations(dataset.usable(group), 2), seed, group):
             left, right = (a, b) if draw(seed, "side", group, a, b) & 1 else (b, a)
             yield {
                 "left_image": left,
@@ -85,7 +85,7 @@ class _PairTasks:
                 "right": address + quote(right),
             }
 
-    def config(self, material: LabelingData, both_bad: bool) -> str:
+    def config(self, dataset: LabelingData, both_bad: bool) -> str:
         """Write the interface."""
         return rendered("label_studio_pairs.xml", both_bad=both_bad)
 
@@ -109,15 +109,15 @@ class _ElementTasks:
     def __init__(self, mode: str) -> None:
         self._mode = mode
 
-    def tasks(self, material: LabelingData, group: str, seed: int, address: str) -> Iterator[dict[str, Any]]:
+    def tasks(self, dataset: LabelingData, group: str, seed: int, address: str) -> Iterator[dict[str, Any]]:
         """List what the task of each image of a prompt shows, in random order."""
-        for image in shuffled(material.usable(group), seed, group):
+        for image in shuffled(dataset.usable(group), seed, group):
             fields = {"mode": self._mode, "image_id": image, "image": address + quote(image)}
-            yield {**fields, "elements": _tree(material.elements[image])}
+            yield {**fields, "elements": _tree(dataset.elements[image])}
 
-    def config(self, material: LabelingData, both_bad: bool) -> str:
+    def config(self, dataset: LabelingData, both_bad: bool) -> str:
         """Write the interface; all elements of a mode have the same values."""
-        values = next(iter(material.elements.values()))[0].values
+        values = next(iter(dataset.elements.values()))[0].values
         return rendered("label_studio_elements.xml", mode=self._mode, title=_TITLES[self._mode], values=values)
 
     def question(self, data: Mapping[str, Any]) -> Question:
@@ -162,22 +162,22 @@ def write_tasks(
         DataError: There is nothing to compare, or to mark; or these are edits, whose source a task has no place for.
         UserError: `out` cannot be written.
     """
-    material, form = form_of(mode).load(data), _tasks_of(mode)
-    if any(material.sources.values()):
+    dataset, form = form_of(mode).load(data), _tasks_of(mode)
+    if any(dataset.sources.values()):
         raise DataError(
             "these are edits, and a task of Label Studio has no place for the source: `label` shows it", data
         )
     tasks = [
-        {"data": {"prompt_id": group, "prompt": material.prompts[group], **task}}
-        for group in shuffled(material.images, seed, "prompts")
-        for task in form.tasks(material, group, seed, address)
+        {"data": {"prompt_id": group, "prompt": dataset.prompts[group], **task}}
+        for group in shuffled(dataset.images, seed, "prompts")
+        for task in form.tasks(dataset, group, seed, address)
     ]
     try:
         write_json(out, tasks, indent=1)
-        write_atomic(out.with_suffix(".xml"), form.config(material, both_bad))
+        write_atomic(out.with_suffix(".xml"), form.config(dataset, both_bad))
     except OSError as error:
         raise UserError(f"{out}: cannot be written: {error.strerror}") from error
-    problems = [problem.partition(": ") for problem in material.problems]
+    problems = [problem.partition(": ") for problem in dataset.problems]
     return len(tasks), [(image, reason) for image, _, reason in problems]
 
 
@@ -223,7 +223,7 @@ def read_annotations(file: Path, store: Path, data: Path | None = None) -> Impor
         if earlier is None or (earlier.answered_at or 0) <= (annotation.answered_at or 0):
             last[annotation.annotator, annotation.question] = annotation
     generators = (
-        {} if data is None else {item.id: item.generator for item in load_material(data, least=1).items.values()}
+        {} if data is None else {item.id: item.generator for item in load_dataset(data, least=1).items.values()}
     )
     with closing(Store(store)) as opened, opened.writing():
         _check_store(opened, mode)

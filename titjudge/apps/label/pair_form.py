@@ -8,7 +8,7 @@ from dataclasses import astuple, fields, replace
 from pathlib import Path
 from typing import Any
 
-from titjudge.apps.label.dataset import LabelingData, load_material
+from titjudge.apps.label.dataset import LabelingData, load_dataset
 from titjudge.apps.label.question_order import Plan, listed, plan_of, shuffled
 from titjudge.apps.label.questions import (
     EXPERT,
@@ -86,7 +86,7 @@ class Pairs(Form):
 
     def load(self, data: Path, gold: Path | None = None) -> LabelingData:
         """Read the images and gold pairs."""
-        return load_material(data, gold)
+        return load_dataset(data, gold)
 
     def check_rules(self, enough: int) -> None:
         """Refuse to stop asking while people sort."""
@@ -95,15 +95,15 @@ class Pairs(Form):
                 "merge sort needs the answers of each person: to stop at enough votes, ask all pairs (--plan all)"
             )
 
-    def queue(self, material: LabelingData, key: tuple[int, str], share: float | None, settled: Settled) -> Queue:
+    def queue(self, dataset: LabelingData, key: tuple[int, str], share: float | None, settled: Settled) -> Queue:
         """Make the queue of an annotator: pairs as the plan asks for them, with gold pairs at random places."""
-        return PairQueue(material, key, self._plan, share, settled)
+        return PairQueue(dataset, key, self._plan, share, settled)
 
-    def sheet(self, question: Question, material: LabelingData, earlier_answer: LabelAnswer | None) -> dict[str, Any]:
+    def sheet(self, question: Question, dataset: LabelingData, earlier_answer: LabelAnswer | None) -> dict[str, Any]:
         """List the allowed answers."""
         return {"answers": self.answers}
 
-    def check(self, question: Question, material: LabelingData, answer: object) -> str:
+    def check(self, question: Question, dataset: LabelingData, answer: object) -> str:
         """Check that the answer is left, right, tie or, where it is one, both_bad."""
         if not isinstance(answer, str) or answer not in self.answers:
             raise DataError(f"the answer is one of {', '.join(self.answers)}")
@@ -132,9 +132,9 @@ class Pairs(Form):
 
     # -- deciding --------------------------------------------------------------------------------------------------
 
-    def for_experts(self, labelling: Labelling, material: LabelingData, annotators: int | None) -> OpenPairs:
+    def for_experts(self, labelling: Labelling, dataset: LabelingData, annotators: int | None) -> OpenPairs:
         """Make the form that asks experts about the pairs that no rule decides."""
-        return OpenPairs(labelling, material, annotators)
+        return OpenPairs(labelling, dataset, annotators)
 
     def export(self, labelling: Labelling, rules: ExportRules) -> Export:
         """Decide pairs by the three rules of A.11, rank images, and list the pairs that are left to experts."""
@@ -311,12 +311,12 @@ class OpenPairs(Pairs):
 
     role = EXPERT
 
-    def __init__(self, labelling: Labelling, material: LabelingData, annotators: int | None) -> None:
+    def __init__(self, labelling: Labelling, dataset: LabelingData, annotators: int | None) -> None:
         form = labelling.form
         super().__init__(form.plan, both_bad=form.rules["both_bad"] is True)
         outcomes = decide_pairs(labelling.without_experts(), annotators)
         pairs = outcomes.summary.needs_experts
-        present = [(pair.a, pair.b) for pair in pairs if pair.a in material.items and pair.b in material.items]
+        present = [(pair.a, pair.b) for pair in pairs if pair.a in dataset.items and pair.b in dataset.items]
         if not present:
             raise labelling.nothing_open(outcomes.summary.rules, len(pairs))
         self.open = len(present)
@@ -328,7 +328,7 @@ class OpenPairs(Pairs):
             if cast.direct:
                 self._answers_by_pair[pair].append((vote.a, vote.choice, notes.get((vote.annotator, pair), "")))
 
-    def sheet(self, question: Question, material: LabelingData, earlier_answer: LabelAnswer | None) -> dict[str, Any]:
+    def sheet(self, question: Question, dataset: LabelingData, earlier_answer: LabelAnswer | None) -> dict[str, Any]:
         """Describe the pair as annotators see it, with their answers and notes."""
         left, right = question.images
         answers = [
@@ -337,7 +337,7 @@ class OpenPairs(Pairs):
         ]
         counts = Counter(answer for answer, _ in answers)
         notes = [f"{answer.replace('_', ' ')}: {note}" for answer, note in answers if note]
-        return super().sheet(question, material, earlier_answer) | {
+        return super().sheet(question, dataset, earlier_answer) | {
             "said": {answer: counts[answer] for answer in ("left", "tie", "both_bad", "right")},
             "notes": shuffled(notes, self._seed, left, right),
         }

@@ -190,27 +190,27 @@ class Form(ABC):
         """Refuse rules that this form cannot keep to, such as to stop asking after `enough` answers, with a UserError."""
         return
 
-    def check_answers(self, answers: Sequence[LabelAnswer], material: LabelingData, store: Path) -> None:
+    def check_answers(self, answers: Sequence[LabelAnswer], dataset: LabelingData, store: Path) -> None:
         """Refuse data whose questions are not those that were answered, with a DataError."""
         return
 
     @abstractmethod
-    def queue(self, material: LabelingData, key: tuple[int, str], share: float | None, settled: Settled) -> Queue:
+    def queue(self, dataset: LabelingData, key: tuple[int, str], share: float | None, settled: Settled) -> Queue:
         """Make the queue of an annotator.
 
         Args:
-            material: What is shown.
+            dataset: What is shown.
             key: Seed, and name of the annotator.
             share: Share of attention checks among the questions; None: about 1 in 12.
             settled: What needs no further answers.
         """
 
     @abstractmethod
-    def sheet(self, question: Question, material: LabelingData, earlier_answer: LabelAnswer | None) -> dict[str, Any]:
+    def sheet(self, question: Question, dataset: LabelingData, earlier_answer: LabelAnswer | None) -> dict[str, Any]:
         """Describe what the page shows beside prompt, images and note; `earlier_answer` is one to the same question."""
 
     @abstractmethod
-    def check(self, question: Question, material: LabelingData, answer: object) -> str:
+    def check(self, question: Question, dataset: LabelingData, answer: object) -> str:
         """Check an answer and return it as text.
 
         Raises:
@@ -230,7 +230,7 @@ class Form(ABC):
         """Return how many answers every item gets, over which alone agreement is unbiased by stopping; 0: over all."""
 
     @abstractmethod
-    def for_experts(self, labelling: Labelling, material: LabelingData, annotators: int | None) -> Form:
+    def for_experts(self, labelling: Labelling, dataset: LabelingData, annotators: int | None) -> Form:
         """Make the form that asks experts about what is open, with what the annotators said.
 
         Raises:

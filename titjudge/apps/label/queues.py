@@ -22,7 +22,7 @@ class PairQueue:
     """The pairs of one annotator, with gold pairs mixed in.
 
     Args:
-        material: Prompts, images and gold pairs.
+        dataset: Prompts, images and gold pairs.
         key: Seed, and name of the annotator.
         plan: Which pair of a prompt to ask next.
         share: Share of checks among the questions; None: about 1 in 12.
@@ -31,25 +31,25 @@ class PairQueue:
 
     def __init__(
         self,
-        material: LabelingData,
+        dataset: LabelingData,
         key: tuple[int, str],
         plan: Plan,
         share: float | None = None,
         settled: Settled = lambda prompt_id: (),
     ) -> None:
-        self._material, self._plan, self._key, self._settled = material, plan, key, settled
-        self._groups = shuffled(material.images, *key, "prompts")
-        self._order = {group: shuffled(images, *key, group) for group, images in material.images.items()}
+        self._dataset, self._plan, self._key, self._settled = dataset, plan, key, settled
+        self._groups = shuffled(dataset.images, *key, "prompts")
+        self._order = {group: shuffled(images, *key, group) for group, images in dataset.images.items()}
         self._outcomes: dict[str, dict[Pairing, int]] = {group: {} for group in self._groups}
         self._states = {group: self._sort(group) for group in self._groups}
         self._pairs = 0  # answered questions, without checks
         self._checked: set[tuple[str, frozenset[str]]] = set()
-        gold = shuffled(material.gold, *key, "gold")
+        gold = shuffled(dataset.gold, *key, "gold")
         expected = sum(state.at_most for state in self._states.values())
         self._checks = list(zip(due(len(gold), expected, share, *key), gold, strict=True))
 
     def _sort(self, prompt_id: str) -> SortState:
-        usable = set(self._material.usable(prompt_id))
+        usable = set(self._dataset.usable(prompt_id))
         outcomes: Outcomes = self._outcomes[prompt_id]
         if settled := self._settled(prompt_id):
             outcomes = {**{pair: 0 for a, b in settled for pair in ((a, b), (b, a))}, **outcomes}
@@ -113,7 +113,7 @@ class PairQueue:
         for place, pair in self._checks:
             if place > self._pairs:
                 return None
-            broken = {pair.a, pair.b} & self._material.broken.keys()
+            broken = {pair.a, pair.b} & self._dataset.broken.keys()
             if not broken and not self._is_checked(pair):
                 return pair
         return None
@@ -149,7 +149,7 @@ class ImageQueue:
     """The images that one annotator marks; those with known elements are the checks.
 
     Args:
-        material: Prompts, images, and what is marked in them.
+        dataset: Prompts, images, and what is marked in them.
         key: Seed, and name of the annotator.
         checks: Images with known elements.
         share: Share of checks among the images; None: about 1 in 12.
@@ -158,17 +158,17 @@ class ImageQueue:
 
     def __init__(
         self,
-        material: LabelingData,
+        dataset: LabelingData,
         key: tuple[int, str],
         checks: Collection[str],
         share: float | None,
         settled: Settled,
     ) -> None:
-        self._material, self._settled = material, settled
+        self._dataset, self._settled = dataset, settled
         self._marked: dict[str, set[str]] = {}
-        groups = shuffled(material.images, *key, "prompts")
-        images = [image for group in groups for image in shuffled(material.images[group], *key, group)]
-        images = [image for image in images if image in material.elements]
+        groups = shuffled(dataset.images, *key, "prompts")
+        images = [image for group in groups for image in shuffled(dataset.images[group], *key, group)]
+        images = [image for image in images if image in dataset.elements]
         check_images = shuffled((image for image in images if image in checks), *key, "gold")
         ordinary = [image for image in images if image not in checks]
         places = [(place, 1, image) for place, image in enumerate(ordinary)]
@@ -179,19 +179,17 @@ class ImageQueue:
         self._order = [image for *_, image in sorted(places)]
 
     def _question(self, image: str) -> Question:
-        return Question(IMAGE, self._material.items[image].prompt_id, (image,))
+        return Question(IMAGE, self._dataset.items[image].prompt_id, (image,))
 
     def _unmarked(self) -> list[str]:
         """List the images with an element that is not marked; for experts one may have opened since."""
-        settled = {image for group in self._material.images for (image,) in self._settled(group)}
+        settled = {image for group in self._dataset.images for (image,) in self._settled(group)}
         return [
             image
             for image in self._order
             if image not in settled
-            and image not in self._material.broken
-            and not self._marked.get(image, set()).issuperset(
-                element.name for element in self._material.elements[image]
-            )
+            and image not in self._dataset.broken
+            and not self._marked.get(image, set()).issuperset(element.name for element in self._dataset.elements[image])
         ]
 
     def take(self, question: Question, text: str) -> None:
@@ -209,9 +207,9 @@ class ImageQueue:
 
     def settled_questions(self) -> Iterator[Question]:
         """List the images that others have settled and this annotator has not marked."""
-        for group in self._material.images:
+        for group in self._dataset.images:
             for (image,) in self._settled(group):
-                if image not in self._marked and image in self._material.elements:
+                if image not in self._marked and image in self._dataset.elements:
                     yield self._question(image)
 
     def upcoming(self, question: Question) -> list[str]:

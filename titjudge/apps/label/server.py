@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,11 +74,11 @@ def serve_label(
         UserError: The store or the address cannot be used.
         DataError: The data cannot be used.
     """
-    material = _reported(form_of(mode).load(data, gold))
+    dataset = _reported(form_of(mode).load(data, gold))
     with contextlib.closing(Store(store)) as answers:
         form = form_of(mode, plan or answers.setting("plan"), both_bad=both_bad)
         service = Service(
-            material,
+            dataset,
             answers,
             form,
             annotators=annotators,
@@ -118,18 +119,18 @@ def serve_experts(
         DataError: The data cannot be used.
     """
     labelling = collect(store)
-    material = _reported(labelling.form.load(data))
+    dataset = _reported(labelling.form.load(data))
     with contextlib.closing(Store(store)) as answers:
-        form = labelling.form.for_experts(labelling, material, annotators)
-        service = Service(material, answers, form, annotators=experts, seed=labelling.seed)
+        form = labelling.form.for_experts(labelling, dataset, annotators)
+        service = Service(dataset, answers, form, annotators=experts, seed=labelling.seed)
         _serve(service, host, port, url, None if ready is None else lambda links: ready(links, form.open))
 
 
-def _reported(material: LabelingData) -> LabelingData:
+def _reported(dataset: LabelingData) -> LabelingData:
     """Warn of each image that is left out."""
-    for problem in material.problems:
+    for problem in dataset.problems:
         _log.warning("left out: %s", problem)
-    return material
+    return dataset
 
 
 def _serve(service: Service, host: str, port: int | None, url: str, ready: Callable[[list[str]], None] | None) -> None:
@@ -190,10 +191,8 @@ class _LabelEndpoints:
         body = await read_json(request)
         if not isinstance(body, dict) or not all(isinstance(body.get(key, ""), str) for key in ("name", "key")):
             raise DataError("a JSON object with name is needed, and with key where there is one")
-        return await json_of(self._join, body)
-
-    def _join(self, body: dict[str, Any]) -> dict[str, Any]:
-        return self._service.join(body.get("name", ""), body.get("key", ""), sure=body.get("sure") is True)
+        join = partial(self._service.join, sure=body.get("sure") is True)
+        return await json_of(join, body.get("name", ""), body.get("key", ""))
 
     async def _answer(self, method: Callable[..., dict[str, Any]], annotator: str, *arguments: Any) -> Any:
         from starlette.concurrency import run_in_threadpool

@@ -54,7 +54,7 @@ class Service:
     """Asks the questions of a form. Methods may be called from any thread; what an annotator sees follows from the store.
 
     Args:
-        material: Prompts, images and checks.
+        dataset: Prompts, images and checks.
         store: Where answers go.
         form: What is asked, and of whom.
         annotators: How many people answer, or their names; None with `open_link`: whoever comes.
@@ -71,7 +71,7 @@ class Service:
 
     def __init__(
         self,
-        material: LabelingData,
+        dataset: LabelingData,
         store: Store,
         form: Form,
         *,
@@ -89,25 +89,25 @@ class Service:
         if not 0 <= votes <= len(names):
             raise UserError(f"{votes} votes for each item need at least as many annotators, and these are {len(names)}")
         self.seats = len(names) if open_link else 0
-        self.material, self.store, self.form = material, store, form
+        self.dataset, self.store, self.form = dataset, store, form
         self._enough, self._seed, self._share, self._least = votes, seed, gold_share, gold_least
         rules: dict[str, object] = {f"{form.role}s": 0 if annotators is None else len(names)}
         if form.role == ANNOTATOR:
             rules |= {"gold_least": gold_least, "votes": votes, **form.rules}
-        store.begin(material, plan=form.plan, seed=seed, rules=rules)
+        store.begin(dataset, plan=form.plan, seed=seed, rules=rules)
         store.inform(form)
         if form.role == ANNOTATOR:
-            form.check_answers(store.answers(), material, store.path)
+            form.check_answers(store.answers(), dataset, store.path)
         if open_link:
             store.add_voters()
         self.names = store.people() if open_link else names
         self._secret = store.secret()
         self._tokens = {self.token(name): name for name in self.names}
-        self._images = {self._sign("image", image): image for image in material.items}
+        self._images = {self._sign("image", image): image for image in dataset.items}
         self._codes = {image: code for code, image in self._images.items()}
         self._sources = {
             self._sign("source", prompt, str(number)): (prompt, number)
-            for prompt, sources in material.sources.items()
+            for prompt, sources in dataset.sources.items()
             for number in range(len(sources))
         }
         self._source_codes: dict[str, list[str]] = {}
@@ -191,16 +191,16 @@ class Service:
             DataError: The file is outside the data folder.
         """
         if code in self._sources:
-            return self.material.source(*self._sources[code])
+            return self.dataset.source(*self._sources[code])
         image = self._images.get(code)
-        return None if image is None else self.material.file(image)
+        return None if image is None else self.dataset.file(image)
 
     def drop(self, code: str, reason: str) -> None:
         """Ask no more questions about an image, or about those of a source, because it cannot be shown."""
         with self._lock:
             prompt, _ = self._sources.get(code, ("", 0))
-            for image in self.material.images.get(prompt, ()) if code in self._sources else (self._images[code],):
-                self.material.broken.setdefault(image, reason)
+            for image in self.dataset.images.get(prompt, ()) if code in self._sources else (self._images[code],):
+                self.dataset.broken.setdefault(image, reason)
             for _, queue in self._queues.values():
                 queue.refresh()
 
@@ -244,16 +244,13 @@ class Service:
     def progress(self) -> list[PersonProgress]:
         """Return the progress of all annotators."""
         with self._lock:
-            return [self._progress_of(name) for name in self.names]
+            return [self.progress_of(name) for name in self.names]
 
     def progress_of(self, name: str) -> PersonProgress:
         """Return the progress of one annotator."""
         with self._lock:
-            return self._progress_of(name)
-
-    def _progress_of(self, name: str) -> PersonProgress:
-        done, at_most = self._queue(name)[1].progress()
-        answers, stopped = self.store.answers(name), self.stopped(name)
+            done, at_most = self._queue(name)[1].progress()
+            answers, stopped = self.store.answers(name), self.stopped(name)
         return PersonProgress(
             name, done, 0 if stopped else at_most,
             seconds=median_seconds(answers),
@@ -290,7 +287,7 @@ class Service:
                 current = self._current(annotator, turn, queue, question)
                 if current is None or self.stopped(annotator):
                     raise Stale
-                text = self.form.check(current, self.material, answer)
+                text = self.form.check(current, self.dataset, answer)
                 self.store.add(
                     annotator,
                     current,
@@ -329,7 +326,7 @@ class Service:
         turn = self.store.turn(annotator)
         cached = self._queues.get(annotator)
         if cached is None or cached[0] != turn:  # the first time, or another process has written
-            queue = self.form.queue(self.material, (self._seed, annotator), self._share, self.settled)
+            queue = self.form.queue(self.dataset, (self._seed, annotator), self._share, self.settled)
             for answer in self.store.answers(annotator):
                 queue.take(answer.question, answer.text)
             cached = self._queues[annotator] = turn, queue
@@ -372,11 +369,11 @@ class Service:
         """Describe a question, with what the annotator answered before an undo."""
         earlier_answer = self.store.last(annotator, question)
         return {
-            "prompt": self.material.prompts[question.prompt_id],
+            "prompt": self.dataset.prompts[question.prompt_id],
             "images": [self._codes[image] for image in question.images],
             "sources": self._source_codes.get(question.prompt_id, []),
             "note": earlier_answer.note if earlier_answer else "",
-            **self.form.sheet(question, self.material, earlier_answer),
+            **self.form.sheet(question, self.dataset, earlier_answer),
         }
 
 

@@ -143,7 +143,7 @@ class Store:
         """Read the key from which tokens and image codes are derived, so that links stay valid after a restart."""
         return bytes.fromhex(self.setting("secret", secrets.token_hex(32)) or "")
 
-    def begin(self, material: LabelingData, *, plan: str, seed: int, rules: Mapping[str, object]) -> None:
+    def begin(self, dataset: LabelingData, *, plan: str, seed: int, rules: Mapping[str, object]) -> None:
         """Store what is labelled, or check that it has not changed since; `rules` may change.
 
         Raises:
@@ -158,16 +158,16 @@ class Store:
                         f"{self.path} was begun with {key} {stored_value}, not {value}: use that, or another store"
                     )
             known_prompts = self.prompts()
-            for group, prompt in material.prompts.items():
+            for group, prompt in dataset.prompts.items():
                 if known_prompts.get(group, prompt) != prompt:
                     raise DataError(
                         f"the prompt '{group}' has changed since the votes of {self.path} began: use another store"
                     )
             texts = [(key, str(value)) for key, value in rules.items()]
             self._db.executemany("INSERT OR REPLACE INTO meta VALUES(?, ?)", texts)
-            images = [(item.id, item.prompt_id, item.generator) for item in material.items.values()]
-            self.describe(material.prompts, images, material.gold)
-            known_rows = [(image, *pair) for image, values in material.known_values.items() for pair in values.items()]
+            images = [(item.id, item.prompt_id, item.generator) for item in dataset.items.values()]
+            self.describe(dataset.prompts, images, dataset.gold)
+            known_rows = [(image, *pair) for image, values in dataset.known_values.items() for pair in values.items()]
             self._db.executemany("INSERT OR REPLACE INTO known VALUES(?, ?, ?)", known_rows)
 
     def describe(
