@@ -29,6 +29,11 @@ def decimals(values: Iterable[float]) -> int:
     return min(6, max(1, 2 - math.floor(math.log10(largest)))) if largest else 1
 
 
+def score_digits(scores: Iterable[float]) -> int:
+    """Return the decimals that scores are shown with, given some of them or the ends of their scale: three up to 2, else one."""
+    return 3 if max(map(abs, scores), default=0.0) <= 2 else 1
+
+
 def percentage(value: float, digits: int = 1) -> str:
     """Format a fraction: `88.9%`."""
     return f"{100 * value:.{digits}f}%"

@@ -51,9 +51,7 @@ def export(runs: Sequence[StoredRun], kind: str, out: Path, *, baseline: str = "
     """
     if kind not in KINDS:
         raise ConfigError(f"there is no export '{kind}'.{nearest(kind, KINDS)} Known: {', '.join(KINDS)}")
-    report = load(runs)
-    report.baseline = baseline
-    write_atomic(out, KINDS[kind](report))
+    write_atomic(out, KINDS[kind](load(runs, baseline=baseline)))
     return out
 
 

@@ -18,7 +18,7 @@ from titjudge.core.errors import DataError
 from titjudge.core.files import write_atomic
 from titjudge.core.run_records import StoredRun
 from titjudge.report.contents import contents
-from titjudge.report.html import check_images, listed, packed, page_with, shown_images, with_images
+from titjudge.report.html import check_images, entries_to_list, packed, page_with, shown_images, with_images
 from titjudge.report.judged_images import Judged
 from titjudge.report.model import ItemWriter, Report, about, load
 from titjudge.report.thumbnails import each_thumbnail
@@ -56,11 +56,10 @@ def write_report_folder(
     Raises:
         DataError: As `write_report`; or `out` holds something else than a report.
     """
-    report = load(runs, agreement_json)
-    report.baseline = baseline
+    report = load(runs, agreement_json, baseline=baseline)
     _check_place(out)
     sections = contents(report)
-    numbers = listed(report, sections, LISTED)
+    numbers = entries_to_list(report, sections, LISTED)
     images = shown_images(report, numbers)
     new = out / _NEW
     shutil.rmtree(new, ignore_errors=True)

@@ -18,7 +18,6 @@ from titjudge.report.sections import Block, Charts, Part, Section
 from titjudge.report.verdict import judged_run
 from titjudge.stats.generators.comparison_tables import (
     Comparison,
-    Scale,
     compared_with_best,
     short_and_long,
     slice_means,
@@ -106,14 +105,10 @@ def _compared(report: Report, place: int, cut: ScoreTable) -> Comparison | None:
     return compared_with_best(replace(cut, slices={}), report.baseline)
 
 
-def _scale(judge: JudgedMetric) -> Scale:
-    return Scale(judge.range, judge.higher, judge.digits)
-
-
 def _part(report: Report, place: int, cut: ScoreTable, comparison: Comparison) -> Part:
     """Make the part of one metric of one run, or of all together."""
     judge, run = report.judges[place], report.runs[report.judges[place].run]
-    scores, order, scale = comparison.scores, comparison.order, _scale(judge)
+    scores, order, scale = comparison.scores, comparison.order, judge.scale
     prompts = {item.prompt_id or item.id: item for item in run.items if isinstance(item, Item)}
     charts = tuple(_charts(cut, order[:COLOURS], order, judge, f"generators-{place}"))
     blocks: tuple[Block, ...] = (
@@ -135,7 +130,7 @@ def _next_run(report: Report, place: int, comparison: Comparison) -> list[Block]
     judge, scores, best = report.judges[place], comparison.scores, comparison.against[0]
     label = _label(report, judge, scores)
     runner_up = next(scores.generators[k] for k in comparison.order if scores.generators[k] != best)
-    next_run = outlook(scores, best, runner_up, judge.digits)
+    next_run = outlook(scores, best, runner_up, judge.scale.digits)
     tables = [*replay_tables(replay_best(scores, best), [], scores), *([next_run.table] if next_run else [])]
     charts = [Charts((_power_chart(f"generators-{place}", label, next_run),))] if next_run else []
     return [*charts, *(replace(table, title=f"{table.title}: {label}") for table in tables)]
@@ -155,7 +150,7 @@ def _charts(cut: ScoreTable, drawn: Sequence[int], order: Sequence[int], judge: 
     charts = []
     for number, (column, slices) in enumerate(cut.slices.items()):
         title, values = column.replace("_", " "), list(slices)
-        board = slice_means(cut, column, _scale(judge))
+        board = slice_means(cut, column, judge.scale)
         digits = 2 if max((abs(mean) for mean in board.flat if not isnan(mean)), default=inf) <= 2 else 1
         rows = tuple(
             (cut.generators[k], value, None if isnan(board[k, place]) else plain(board[k, place], digits=digits + 1))

@@ -72,8 +72,7 @@ def write_report(
     Raises:
         DataError: A folder is not a run, or is damaged; images would be lost; or there is no such baseline.
     """
-    report = load(runs, agreement_json)
-    report.baseline = baseline
+    report = load(runs, agreement_json, baseline=baseline)
     page = render(report, full_images=full_images)
     if keep_images:
         check_images(out, page)
@@ -109,7 +108,7 @@ def images_in(page: bytes) -> tuple[int, list[str]]:
 def render(report: Report, *, full_images: bool = False, limit: int = LIMIT) -> bytes:
     """Render the page of a report as one file, in UTF-8."""
     sections = contents(report)
-    numbers = listed(report, sections, LISTED)
+    numbers = entries_to_list(report, sections, LISTED)
     images = shown_images(report, numbers)
     page = page_with(report, sections, as_json(report, images, numbers), numbers)
     space = max(0, (limit - len(page) - _ROOM_KEPT) * 3 // 4)
@@ -130,8 +129,8 @@ def page_with(
         report: The report.
         sections: What it shows.
         data: What its scripts read.
-        numbers: The entries that it lists.
-        folder: Whether data and images are in files beside it.
+        numbers: Numbers of the entries that the page lists, ascending.
+        folder: Whether data and images are in files beside the page.
     """
     return render_page(
         "page.html", _STYLES, _SCRIPTS,
@@ -157,10 +156,11 @@ def shown_images(report: Report, numbers: Sequence[int]) -> dict[Judged, int]:
     return {image: number for number, image in enumerate(dict.fromkeys(pictures))}
 
 
-def listed(report: Report, sections: Sequence[Section], most: int) -> Sequence[int]:
-    """Choose the entries that a page lists: at most `most`, ascending.
+def entries_to_list(report: Report, sections: Sequence[Section], most: int) -> Sequence[int]:
+    """Choose the numbers of the entries that a page lists: at most `most`, ascending.
 
-    Of more, those of the opening come first, then those that people compared, then whole prompts from the whole length of the data.
+    Where there are more entries, those that the opening shows come first, then those that people compared, then whole prompts,
+    taken at even distances from all of the data.
     """
     if len(report.entries) <= most:
         return range(len(report.entries))
@@ -170,12 +170,12 @@ def listed(report: Report, sections: Sequence[Section], most: int) -> Sequence[i
         if len(chosen) + 2 > most:
             break
         chosen |= {a, b}
-    prompts: dict[str, list[int]] = {}
+    by_prompt: dict[str, list[int]] = {}
     for number, entry in enumerate(report.entries):
-        prompts.setdefault(entry.prompt_id or entry.id, []).append(number)
-    numbers = list(prompts.values())
-    step = max(1, -(-len(report.entries) // max(1, most - len(chosen))))
-    for members in (members for start in range(step) for members in numbers[start::step]):
+        by_prompt.setdefault(entry.prompt_id or entry.id, []).append(number)
+    prompts = list(by_prompt.values())
+    step = max(1, math.ceil(len(report.entries) / max(1, most - len(chosen))))
+    for members in (members for start in range(step) for members in prompts[start::step]):
         if len(chosen) + len(members) > most:
             break
         chosen.update(members)

@@ -27,6 +27,7 @@ from titjudge.report.text_pool import Texts
 from titjudge.report.transcripts import DRAWN, case
 from titjudge.stats.bootstrap import Ints
 from titjudge.stats.equality import with_ties
+from titjudge.stats.generators.comparison_tables import Scale
 
 Json = dict[str, Any]
 _SHOWN = frozenset({*Compared.__annotations__, *TokensRead.__annotations__})
@@ -41,14 +42,19 @@ CARD = "card.json"  # of the run, or beside it
 
 @dataclass(frozen=True, slots=True)
 class JudgedMetric:
-    """One metric of one run. `digits` are the decimals shown; `higher` says whether more is better."""
+    """One metric of one run.
+
+    Attributes:
+        run: Number of the run.
+        metric: Name of the metric.
+        label: Its name in the report, with that of the run where there are several.
+        scale: How its scores are read.
+    """
 
     run: int
     metric: str
     label: str
-    range: tuple[float, float] | None
-    higher: bool
-    digits: int
+    scale: Scale
 
 
 class ByJudge(Mapping[int, Score]):
@@ -228,15 +234,20 @@ class Report:
         score = entry.scores.get(judge)
         if score is None or score.value is None or not math.isfinite(score.value):
             return None
-        return score.value if self.judges[judge].higher else -score.value
+        return score.value if self.judges[judge].scale.higher else -score.value
 
     def whole(self, judge: int, score: Score) -> Score:
         """Read a score of a judge with its reason, replies and all parts, which are not kept."""
         return self.runs[self.judges[judge].run].scores.whole(score.item_id, score.metric)
 
 
-def load(runs: Sequence[StoredRun], agreement: Mapping[str, Any] | None = None) -> Report:
-    """Read the run folders; `agreement` (the shape of results.json) takes the place of the first run's results.
+def load(runs: Sequence[StoredRun], agreement: Mapping[str, Any] | None = None, *, baseline: str = "") -> Report:
+    """Read the run folders.
+
+    Args:
+        runs: The folders.
+        agreement: Takes the place of the first run's results, in the shape of results.json.
+        baseline: A generator that the others are compared with besides the best.
 
     Raises:
         DataError: A folder is not a run, or one of its files is damaged.
@@ -247,7 +258,7 @@ def load(runs: Sequence[StoredRun], agreement: Mapping[str, Any] | None = None) 
     judges = [judge for number, run in enumerate(loaded) for judge in _judges(number, run, several=len(loaded) > 1)]
     entries, places = _entries(loaded, judges)
     pairs = _pairs(loaded, places)
-    return Report(loaded, judges, entries, pairs)
+    return Report(loaded, judges, entries, pairs, baseline)
 
 
 def _load(run: StoredRun, name: str, *, alone: bool) -> Loaded:
@@ -289,12 +300,12 @@ def _names(runs: Sequence[StoredRun]) -> list[str]:
 def _judges(number: int, run: Loaded, *, several: bool) -> list[JudgedMetric]:
     judges = []
     for name in dict.fromkeys([*run.manifest.metrics, *(metric for _, metric in run.scores)]):
-        record, result = run.manifest.metrics.get(name, MetricRecord()), run.metric(name)
-        higher = record.higher_is_better if result.higher_is_better is None else result.higher_is_better
-        values = [abs(s.value) for (_, metric), s in run.scores.items() if metric == name and s.value is not None]
-        largest = max(map(abs, record.limits)) if record.limits else max(values, default=0.0)
+        record = run.manifest.metrics.get(name, MetricRecord())
+        values = [
+            score.value for (_, metric), score in run.scores.items() if metric == name and score.value is not None
+        ]
         label = f"{name} · {run.name}" if several else name
-        judges.append(JudgedMetric(number, name, label, record.limits, higher is not False, 3 if largest <= 2 else 1))
+        judges.append(JudgedMetric(number, name, label, Scale.from_records(record, run.metric(name), values)))
     return judges
 
 
@@ -419,7 +430,10 @@ def about(report: Report, numbers: Sequence[int]) -> Json:
     place = {number: place for place, number in enumerate(numbers)}
     return {
         "judges": [
-            {name: getattr(judge, name) for name in ("label", "metric", "run", "range", "higher", "digits")}
+            {
+                **{name: getattr(judge, name) for name in ("label", "metric", "run")},
+                **{name: getattr(judge.scale, name) for name in ("range", "higher", "digits")},
+            }
             for judge in report.judges
         ],
         "runs": [run.name for run in report.runs],

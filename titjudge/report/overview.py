@@ -195,7 +195,7 @@ def _linked_generator(row: dict[str, Any], judges: Mapping[str, tuple[int, Judge
     for metric, (place, judge) in judges.items():
         mean = linked(row.get(f"{metric}: mean"), fragment("images", g=generator, m=place), bar=True)
         if mean is not None:
-            cells[f"{metric}: mean"] = replace(mean, digits=judge.digits)
+            cells[f"{metric}: mean"] = replace(mean, digits=judge.scale.digits)
     return cells
 
 

@@ -142,7 +142,7 @@ def _scatter(report: Report, judge: int) -> Chart | None:
         axes.xaxis.set_major_formatter(lambda x, _: percentage(x, 0))
 
     rows = tuple(
-        (point.name or NO_NAME, percent(point.human), plain(point.score, point.interval, about.digits))
+        (point.name or NO_NAME, percent(point.human), plain(point.score, point.interval, about.scale.digits))
         for point in points
     )
     title = f"{shortened(about.label, 28)} against people"

@@ -160,7 +160,7 @@ def _images(report: Report) -> Iterator[JudgedImage]:
     """Yield the images with the lowest scores by the first metric; those without a score come first."""
     if not report.judges:
         return
-    first, sign = 0, 1 if report.judges[0].higher else -1
+    first, sign = 0, report.judges[0].scale.sign
 
     def place(entry: ImageEntry) -> float:
         score = entry.scores.get(first)
@@ -181,7 +181,7 @@ def _caption(report: Report, entry: ImageEntry) -> str:
         lean = entry.scores.get(number)
         if lean is not None:
             score = report.whole(number, lean)
-            value = "no score" if score.value is None else f"{score.value:.{judge.digits}f}"
+            value = "no score" if score.value is None else f"{score.value:.{judge.scale.digits}f}"
             reason = f": {score.reason[:_TEXT]}" if score.reason else ""
             lines.append(f"{judge.metric} {value}{reason}")
     return " | ".join([*lines, *([entry.generator] if entry.generator else []), entry.prompt[:_TEXT]])

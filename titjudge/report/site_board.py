@@ -102,7 +102,7 @@ class Board:
         scores = []
         for place, score in entry.scores.items():
             judge = self.report.judges[place]
-            value = _status(score.status) if score.value is None else number(score.value, judge.digits)
+            value = _status(score.status) if score.value is None else number(score.value, judge.scale.digits)
             reason = self.report.whole(place, score).reason if reasons else score.reason
             scores.append(ShownScore(self.column(place), value, reason, score.value is not None))
         return scores or [ShownScore("", "not judged", "")]

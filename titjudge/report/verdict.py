@@ -10,7 +10,7 @@ from titjudge.core.types import Item
 from titjudge.report.model import Loaded, Report
 from titjudge.report.sections import Opening, PromptDuel, PromptDuels, Side
 from titjudge.stats.verdict.judged_runs import JudgedRun
-from titjudge.stats.verdict.sentences import sentences
+from titjudge.stats.verdict.sentences import digits_of, sentences
 from titjudge.stats.verdict.verdict import verdict
 
 _UNKNOWN = "How far these scores agree with people is not known: there are no human pairs of these images."
@@ -93,8 +93,7 @@ def _duel(
 
 
 def _side(name: str, record: BetterGenerator, example: JudgedExample, places: Mapping[tuple[str, str], int]) -> Side:
-    digits = 3 if record.metric_range and max(map(abs, record.metric_range)) <= 2 else 1
-    score = "" if example.score is None else number(example.score, digits)
+    score = "" if example.score is None else number(example.score, digits_of(record))
     return Side(name, places.get((example.run, example.item)), score, example.reason)
 
 

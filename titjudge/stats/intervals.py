@@ -66,9 +66,9 @@ def choice_interval(
 ) -> Interval | None:
     """Compute the interval of the share that a choice gets right, clustered by prompt, from choices made without each prompt.
 
-    The choices that were held out are not the one that is named at the end: by how much they differ from it is added, as
-    the mean square of the difference in their shares, with the error in it. It counts twice: made from mostly the same
-    prompts as the named one, they differ less than choices from prompts of their own would (found by simulation).
+    The choices made without some prompts are not the one that is named at the end, so the interval is widened by how much
+    their shares differ from its share: by the mean square of these differences, with their errors. It is counted twice,
+    because choices from mostly the same prompts differ less than choices from prompts of their own would (found by simulation).
 
     Args:
         prompt: Number of the prompt of each trial, from 0.
@@ -86,17 +86,17 @@ def choice_interval(
     sums = group_sums(prompt, int(prompt.max(initial=-1)) + 1, *apart, trials)
     differences = moments(sums[:, :-1], np.repeat(sums[:, -1:], len(apart), axis=1))
     square = sum(difference**2 + error**2 for _, difference, error, _ in differences) / len(differences)
-    wide = -float(stdtrit(differences[0][0] - 1, TAIL)) * (2 * square) ** 0.5
+    half = -float(stdtrit(differences[0][0] - 1, TAIL)) * (2 * square) ** 0.5
     share, (low, high) = float((hits * trials).sum() / trials.sum()), interval
-    return max(0.0, share - float(np.hypot(share - low, wide))), min(1.0, share + float(np.hypot(high - share, wide)))
+    return max(0.0, share - float(np.hypot(share - low, half))), min(1.0, share + float(np.hypot(high - share, half)))
 
 
 def _log_odds(share: Any, error: Any, prompts: int, tail: float) -> tuple[Any, Any]:
     """Compute the ends of the t interval on the scale of log odds, with the error probability `tail` on each side."""
     from scipy.special import expit, logit, stdtrit
 
-    wide = -stdtrit(prompts - 1, tail) * error / (share * (1 - share))
-    return expit(logit(share) - wide), expit(logit(share) + wide)
+    half = -stdtrit(prompts - 1, tail) * error / (share * (1 - share))
+    return expit(logit(share) - half), expit(logit(share) + half)
 
 
 @lru_cache(maxsize=4096)

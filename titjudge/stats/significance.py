@@ -182,11 +182,14 @@ def _turned(centred: Floats, has_score: NDArray[np.bool_], units: NDArray[np.int
 
 
 def mcnemar_p(only_first: int, only_second: int) -> float | None:
-    """Compute the two-sided p of McNemar's exact test from the cases that only one of two has; None without any."""
+    """Compute the two-sided p of McNemar's exact test from the cases that only the first, and only the second, gets right.
+
+    None without such cases.
+    """
     from scipy.stats import binomtest
 
-    both = only_first + only_second
-    return float(binomtest(only_first, both, 0.5).pvalue) if both else None
+    discordant = only_first + only_second
+    return float(binomtest(only_first, discordant, 0.5).pvalue) if discordant else None
 
 
 def holm(ps: Sequence[float]) -> list[float]:

@@ -311,7 +311,7 @@ def test_a_run_whose_manifest_does_not_say_which_way_is_better_is_read_by_its_re
     stored["metrics"]["tit"]["higher_is_better"] = False
     write_json(run.path / "results.json", stored)
     report = load([run])
-    assert [judge.higher for judge in report.judges] == [False, True]
+    assert [judge.scale.higher for judge in report.judges] == [False, True]
     assert dict(score_gaps(judged_pairs(report), 0))[0] == pytest.approx(0.1)
 
 

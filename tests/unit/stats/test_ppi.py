@@ -7,7 +7,7 @@ import pytest
 
 from titjudge.core.errors import DataError
 from titjudge.core.types import Pair
-from titjudge.stats.ppi.inference import Estimate, PreferenceArrays, fit, join, ppi_mean, quantile, win_rate
+from titjudge.stats.ppi.inference import Estimate, PreferenceArrays, fit, half_width, join, ppi_mean, win_rate
 from titjudge.stats.ppi.ppi_leaderboard import _columns, more_labels, people_board
 
 RUNS = 1000
@@ -62,7 +62,7 @@ def test_with_few_labels_the_variance_told_is_the_true_one_although_the_weight_i
         people = 0.7 * judge + 0.5 * rng.normal(size=65)
         found = ppi_mean(people[:5], judge[:5], judge[5:])
         assert found.interval is not None
-        told.append(((found.interval[1] - found.interval[0]) / 2 / quantile(5, 0.95)) ** 2)
+        told.append(((found.interval[1] - found.interval[0]) / 2 / half_width(5, 0.95)) ** 2)
         values.append(found.value)
     assert 0.95 < np.mean(told) / np.var(values) < 1.3
 

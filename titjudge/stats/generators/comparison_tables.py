@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +10,8 @@ import numpy as np
 
 from titjudge.core import item_meta
 from titjudge.core.errors import DataError
+from titjudge.core.formats import score_digits
+from titjudge.core.run_records import MetricRecord, MetricResult
 from titjudge.core.tables import Cell, Table, p_value, plain
 from titjudge.core.types import Item
 from titjudge.stats.bootstrap import Floats
@@ -53,6 +55,12 @@ class Scale:
     range: tuple[float, float] | None
     higher: bool
     digits: int
+
+    @classmethod
+    def from_records(cls, record: MetricRecord, result: MetricResult, scores: Iterable[float]) -> Scale:
+        """Read the scale of a metric from the manifest and the results of a run; without ends the `scores` say the decimals."""
+        higher = record.higher_is_better if result.higher_is_better is None else result.higher_is_better
+        return cls(record.limits, higher is not False, score_digits(record.limits or scores))
 
     @property
     def sign(self) -> float:

@@ -286,20 +286,22 @@ def _human_place(place: PlaceRecord) -> PlaceRecord | None:
 
 
 def _notes(metrics: Mapping[str, MetricResult], pairs: int, named: bool, per_prompt: PerPrompt) -> list[str]:
-    notes = (
-        list(EXPLANATION if metrics else EXPLANATION[:3])
-        if pairs
-        else [f"Agreement with people is undefined: {NO_PAIRS}."]
-    )
-    notes += [note for name, result in metrics.items() for note in _metric_notes(name, result)]
-    if named and per_prompt.kind != "mean":
-        notes.append(f"Leaderboard: {per_prompt.about}.")
+    """List the notes below the tables: how to read the columns, what is special of a metric, how the leaderboard came about."""
+    if pairs:
+        notes = list(EXPLANATION if metrics else EXPLANATION[:3])
+    else:
+        notes = [f"Agreement with people is undefined: {NO_PAIRS}."]
+    for name, result in metrics.items():
+        notes += _metric_notes(name, result)
     if not named:
         notes.append("No leaderboard: the images name no generator.")
+    elif per_prompt.kind != "mean":
+        notes.append(f"Leaderboard: {per_prompt.about}.")
     return notes
 
 
 def _metric_notes(name: str, result: MetricResult) -> list[str]:
+    """List what the reader of a metric's numbers should know: what was left out, and whether they are above chance."""
     notes = []
     if MARKS_JUDGE in result.reasons.values():
         notes.append(f"{name}: {MARKS_JUDGE}, so no pair is compared.")

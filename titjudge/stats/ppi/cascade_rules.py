@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from titjudge.core.types import Table
+from titjudge.core.tables import Table, percent
 from titjudge.stats.bootstrap import Interval
 
 SHOWN = 12  # rules of a frontier in a table; `to_json` has all
@@ -81,40 +81,42 @@ class Recommendation:
 
     def table(self) -> Table:
         """Tabulate the recommended rule and each judge alone."""
-        from titjudge.core.tables import percent
-
         best = self.outcome
         rows = [
-            ("recommended, across folds", percent(self.accuracy, self.interval), _thousand(self.price), None),
-            ("recommended, same pairs", percent(best.accuracy, best.interval), _thousand(best.price), str(best.rule)),
+            ("recommended, across folds", percent(self.accuracy, self.interval), _per_thousand(self.price), None),
+            (
+                "recommended, same pairs",
+                percent(best.accuracy, best.interval),
+                _per_thousand(best.price),
+                str(best.rule),
+            ),
         ]
         rows += [
-            ("one judge", percent(s.accuracy, s.interval), _thousand(s.price), s.rule.judges[0]) for s in self.singles
+            ("one judge", percent(s.accuracy, s.interval), _per_thousand(s.price), s.rule.judges[0])
+            for s in self.singles
         ]
         notes = (f"{self.pairs} pairs of {self.prompts} prompts; believe the row across folds", *self.warnings)
         return Table("Cascade", ("", "accuracy", "USD per 1,000 pairs", "rule"), tuple(rows), notes)
 
     def frontier_table(self) -> Table:
         """Tabulate at most `SHOWN` rules of the frontier."""
-        from titjudge.core.tables import percent
-
-        shown = _spaced(self.frontier, self.outcome)
+        outcomes = _spaced(self.frontier, self.outcome)
         rows = tuple(
             (
                 " > ".join(outcome.rule.judges),
                 ", ".join(f"{threshold:.4g}" for threshold in outcome.rule.thresholds) or None,
                 percent(outcome.accuracy, outcome.interval),
-                _thousand(outcome.price),
+                _per_thousand(outcome.price),
                 ", ".join(f"{100 * share:.1f}%" for share in outcome.asked[1:]) or None,
                 "recommended" if outcome is self.outcome else None,
             )
-            for outcome in shown
+            for outcome in outcomes
         )
         columns = ("judges", "least margin", "accuracy", "USD per 1,000 pairs", "escalated", "")
         notes = ["a pair goes on to the next judge when the margin is below the least one, in that judge's own unit"]
         notes.append("chosen and marked on the same pairs: what is close together is not told apart here")
-        if len(shown) < len(self.frontier):
-            notes.append(f"{len(shown)} of {len(self.frontier)} rules are shown; all are in --json")
+        if len(outcomes) < len(self.frontier):
+            notes.append(f"{len(outcomes)} of {len(self.frontier)} rules are shown; all are in --json")
         return Table("Frontier of accuracy and price", columns, rows, tuple(notes))
 
 
@@ -129,6 +131,7 @@ def _spaced(frontier: Sequence[CascadeOutcome], chosen: CascadeOutcome) -> list[
 
 
 def _record(outcome: CascadeOutcome) -> dict[str, Any]:
+    """Return an outcome for `--json`."""
     rule = outcome.rule
     return {
         "judges": list(rule.judges), "thresholds": list(rule.thresholds), "accuracy": outcome.accuracy,
@@ -136,5 +139,5 @@ def _record(outcome: CascadeOutcome) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _thousand(price: float | None) -> float | None:
+def _per_thousand(price: float | None) -> float | None:
     return None if price is None else 1000 * price

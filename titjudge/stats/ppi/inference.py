@@ -251,8 +251,8 @@ def undefined(fitted: Fit, columns: PreferenceArrays, k: int) -> str:
     return "" if fitted.people_spread[k, k] > 0 else "all labels are equal: no interval"
 
 
-def quantile(prompts: float, level: float) -> float:
-    """Compute the half-width of an interval in standard errors: Student's t with (effective) prompts - 1 degrees of freedom."""
+def half_width(prompts: float, level: float) -> float:
+    """Compute the half-width of an interval, in standard errors: the quantile of Student's t with (effective) prompts - 1 degrees of freedom."""
     from scipy.special import stdtrit
 
     return float(stdtrit(max(prompts - 1, 1.0), 0.5 + level / 2))
@@ -263,9 +263,9 @@ def _interval(
 ) -> Interval | None:
     if not np.isfinite(value) or variance <= 0:
         return None
-    wide, error = quantile(prompts, level), variance**0.5
-    shift = skewness_shift(skewness * sample_skewness(prompts), wide)
-    low, high = value - (wide + max(0.0, -shift)) * error, value + (wide + max(0.0, shift)) * error
+    t, error = half_width(prompts, level), variance**0.5
+    shift = skewness_shift(skewness * sample_skewness(prompts), t)
+    low, high = value - (t + max(0.0, -shift)) * error, value + (t + max(0.0, shift)) * error
     return (float(low), float(high)) if bounds is None else (max(bounds[0], float(low)), min(bounds[1], float(high)))
 
 

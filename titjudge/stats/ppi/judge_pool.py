@@ -70,16 +70,16 @@ def best_pool(pairs: Sequence[Pair] | PairIndex, values: Mapping[str, Values], *
     fold_of = np.full(len(index.groups), -1)
     fold_of[prompts] = np.random.default_rng(seed).permutation(len(prompts)) % FOLDS
     fold = fold_of[index.group]
-    right, alone, every = np.zeros(len(index)), np.zeros(len(index)), list[Floats]()
+    right, alone, held_out = np.zeros(len(index)), np.zeros(len(index)), list[Floats]()
     for k in range(FOLDS):
         train, test = usable & (fold != k), usable & (fold == k)
-        pool, single = _choose(index, scores, train)
-        every.append(_right(index, scores, pool))
-        right[test], alone[test] = every[-1][test], _right(index, scores, single)[test]
-    pool, single = _choose(index, scores, usable)
+        pool, single = _most_accurate(index, scores, train)
+        held_out.append(_right(index, scores, pool))
+        right[test], alone[test] = held_out[-1][test], _right(index, scores, single)[test]
+    pool, single = _most_accurate(index, scores, usable)
     return Pool(
         tuple(names[k] for k in pool), float(right[usable].mean()),
-        choice_interval(index.group, right, _right(index, scores, pool), every, usable.astype(np.float64)),
+        choice_interval(index.group, right, _right(index, scores, pool), held_out, usable.astype(np.float64)),
         names[single[0]], float(alone[usable].mean()), int(usable.sum()), len(prompts),
     )  # fmt: skip
 
@@ -101,16 +101,20 @@ def _right(index: PairIndex, scores: Floats, pool: Sequence[int]) -> Floats:
     return right
 
 
-def _choose(
+def _most_accurate(
     index: PairIndex, scores: Floats, train: np.ndarray[Any, np.dtype[np.bool_]]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Choose the most accurate pool on the training pairs, the smaller of equal ones, and the most accurate single judge."""
-    alone = np.array([_right(index, scores, (k,))[train].mean() for k in range(len(scores))])
+    """Find the most accurate pool on the training pairs, the smallest of equal ones, and the most accurate judge alone."""
+
+    def accuracy(pool: Sequence[int]) -> float:
+        return float(_right(index, scores, pool)[train].mean())
+
+    alone = np.array([accuracy((judge,)) for judge in range(len(scores))])
     candidates = np.argsort(-alone, kind="stable")[:_CANDIDATES].tolist()
-    best, reached = (candidates[0],), float(alone[candidates[0]])
+    single = (candidates[0],)
+    best, best_accuracy = single, float(alone[candidates[0]])
     for size in range(2, MOST + 1):
         for pool in combinations(candidates, size):
-            accuracy = float(_right(index, scores, pool)[train].mean())
-            if accuracy > reached + 1e-12:
-                best, reached = pool, accuracy
-    return best, (candidates[0],)
+            if (pool_accuracy := accuracy(pool)) > best_accuracy + 1e-12:
+                best, best_accuracy = pool, pool_accuracy
+    return best, single

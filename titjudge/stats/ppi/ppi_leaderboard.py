@@ -21,8 +21,8 @@ from titjudge.stats.ppi.inference import (
     PreferenceArrays,
     estimate,
     fit,
+    half_width,
     join,
-    quantile,
     undefined,
     win_rate,
 )
@@ -244,7 +244,7 @@ def _difference(fitted: Fit, k: int, j: int) -> tuple[float, float]:
 
 def _ranks(fitted: Fit, columns: PreferenceArrays, size: int, level: float) -> list[tuple[int, int] | None]:
     couples = max(size * (size - 1) // 2, 1)
-    wide = quantile(float(fitted.effective[fitted.effective > 0].min()), 1 - (1 - level) / couples)
+    t = half_width(float(fitted.effective[fitted.effective > 0].min()), 1 - (1 - level) / couples)
     usable = [not undefined(fitted, columns, k) for k in range(size)]
     out: list[tuple[int, int] | None] = []
     for k in range(size):
@@ -255,7 +255,7 @@ def _ranks(fitted: Fit, columns: PreferenceArrays, size: int, level: float) -> l
         for j in range(size):
             if j != k and usable[j]:
                 difference, variance = _difference(fitted, k, j)
-                certain = variance > 0 and abs(difference) > wide * variance**0.5
+                certain = variance > 0 and abs(difference) > t * variance**0.5
                 better += certain and difference < 0
                 worse += certain and difference > 0
         out.append((1 + better, size - worse))
@@ -269,9 +269,9 @@ def _gap(fitted: Fit, columns: PreferenceArrays, names: Sequence[str], k: int, j
     difference, variance = _difference(fitted, k, j)
     if variance <= 0:
         return Gap(names[k], names[j], difference, None, False, None, "the difference does not vary: no interval")
-    wide = quantile(float(min(fitted.effective[k], fitted.effective[j])), level) * variance**0.5
-    separated = abs(difference) > wide
-    interval = (max(-1.0, difference - wide), min(1.0, difference + wide))
+    half = half_width(float(min(fitted.effective[k], fitted.effective[j])), level) * variance**0.5
+    separated = abs(difference) > half
+    interval = (max(-1.0, difference - half), min(1.0, difference + half))
     if interval == (-1.0, 1.0):
         return Gap(names[k], names[j], difference, None, False, None, "too few labelled prompts: no interval")
     if separated:

@@ -62,23 +62,18 @@ class TwoTier:
 
     def tables(self) -> list[Table]:
         """Tabulate the generators, and the differences of neighbours."""
-        estimates = ("joined", "from", "to", "dear alone", "from (alone)", "to (alone)")
-        counts = ("dear judgements", "of prompts", "saved")
         neighbours = set(pairwise(tier.names[0] for tier in self.generators))
+        differences = [difference for difference in self.differences if difference.names in neighbours]
         notes = (
             f"{100 * self.level:g}% intervals over prompts like these, for the dear judge; saved: share of dear judgements that "
             "the cheap judge spares at this width",
             *self.notes,
         )
-        boards = (
-            ("Generators as the dear judge would score them", "generator", self.generators),
-            ("Differences of neighbours", "first / second", [d for d in self.differences if d.names in neighbours]),
+        tables = (
+            _table("Generators as the dear judge would score them", "generator", self.generators, notes),
+            _table("Differences of neighbours", "first / second", differences),
         )
-        return [
-            Table(title, (head, *estimates, *counts), tuple(_row(tier) for tier in tiers), notes if not k else ())
-            for k, (title, head, tiers) in enumerate(boards)
-            if tiers
-        ]
+        return [table for table in tables if table.rows]
 
 
 def two_tier(cheap: ScoreTable, dear: ScoreTable, *, level: float = LEVEL) -> TwoTier:
@@ -169,6 +164,12 @@ def _notes(cheap: ScoreTable, dear: ScoreTable, low: Floats, high: Floats, commo
                 "do not hold (`judge --limit N --limit-seed S` draws one)"
             )
     return notes
+
+
+def _table(title: str, head: str, tiers: Sequence[Tier], notes: Sequence[str] = ()) -> Table:
+    estimates = ("joined", "from", "to", "dear alone", "from (alone)", "to (alone)")
+    counts = ("dear judgements", "of prompts", "saved")
+    return Table(title, (head, *estimates, *counts), tuple(map(_row, tiers)), tuple(notes))
 
 
 def _row(tier: Tier) -> tuple[Any, ...]:

@@ -55,10 +55,8 @@ class JudgedRun:
 
     def scale(self, metric: str) -> Scale:
         """Return how the scores of a metric are read."""
-        record, result = self.manifest.metrics.get(metric, MetricRecord()), self._result(metric)
-        higher = record.higher_is_better if result.higher_is_better is None else result.higher_is_better
-        largest = max(map(abs, record.limits)) if record.limits else abs(result.mean or 0.0)
-        return Scale(record.limits, higher is not False, 3 if largest <= 2 else 1)
+        result = self._result(metric)
+        return Scale.from_records(self.manifest.metrics.get(metric, MetricRecord()), result, [result.mean or 0.0])
 
     def _ranks(self, metric: str) -> bool:
         if metric not in self.results.metrics or metric in BESIDE:

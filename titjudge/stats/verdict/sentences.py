@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from titjudge.core.formats import interval, number, p_value, percentage
+from titjudge.core.formats import interval, number, p_value, percentage, score_digits
 from titjudge.core.numbers import sum_words
 from titjudge.core.run_records import BestJudge, BetterGenerator, SettledPair, SettleRecord, Verdict
 from titjudge.core.types import CONSTRUCTION
@@ -57,6 +57,7 @@ def _sentence(words: str) -> str:
 
 
 def _of_generators(record: BetterGenerator) -> Iterator[str]:
+    """Yield the sentences on the generators: the lead, their order, and what other metrics say."""
     if not record.second:
         yield from _alone(record)
         return
@@ -83,7 +84,7 @@ def _alone(record: BetterGenerator) -> Iterator[str]:
 
 
 def _lead(record: BetterGenerator) -> str:
-    """Say which of the two is better, by how much, and where it is not; or what would tell."""
+    """Say which of the two is better, by how much, and where it loses; or that they cannot be told apart, and what would tell them apart."""
     if record.difference is None:
         return _sentence(f"{record.first} and {record.second} {_LEVEL}: {record.reason}")
     prompts = _prompts(record.prompts)
@@ -95,7 +96,7 @@ def _lead(record: BetterGenerator) -> str:
 
 
 def _beaten(record: BetterGenerator) -> str:
-    """Name those that the best beats: all others, where it stands against the next of several."""
+    """Name whom the best beats: with several generators all others and the next one, else the one it is compared with."""
     if len(record.ranking) > 2 and record.second == record.ranking[1].generator:
         return f"the {len(record.ranking) - 1} others, and {record.second}, the next,"
     return record.second
@@ -114,10 +115,10 @@ def _what_would_tell(record: BetterGenerator) -> str:
         return f"{record.reason}, and what is left out may decide"
     if record.needed is not None:
         this = abs(record.difference or 0.0) >= record.needed.difference * 0.999
-        size = "this size" if this else number(record.needed.difference, _digits(record))
+        size = "this size" if this else number(record.needed.difference, digits_of(record))
         return f"about {record.needed.prompts:,} prompts would show a difference of {size}"
     if record.detectable is not None:
-        return f"so few prompts can only show a difference of {number(record.detectable, _digits(record))} or more"
+        return f"so few prompts can only show a difference of {number(record.detectable, digits_of(record))} or more"
     return ""
 
 
@@ -158,7 +159,7 @@ def _gap(record: BetterGenerator) -> str:
     assert record.difference is not None
     ends = record.interval
     agrees = ends is not None and (ends[0] > 0 or ends[1] < 0) == record.better
-    digits = _digits(record)
+    digits = digits_of(record)
     bracket = f" {interval(*(number(end, digits) for end in ends))}" if ends is not None and agrees else ""
     value, scale = number(record.difference, digits), _scale(record)
     return f"{value}{scale}{bracket}" if scale.startswith(" of") else f"{value}{bracket}{scale}"
@@ -170,7 +171,7 @@ def _test(record: BetterGenerator) -> str:
 
 def _amount(record: BetterGenerator, value: float) -> str:
     """Write a number of points of the scale: `9.6 of 100`."""
-    return f"{number(value, _digits(record))}{_scale(record)}"
+    return f"{number(value, digits_of(record))}{_scale(record)}"
 
 
 def _scale(record: BetterGenerator) -> str:
@@ -181,10 +182,9 @@ def _scale(record: BetterGenerator) -> str:
     return f" of {high:g}" if low == 0 else f" on a scale from {low:g} to {high:g}"
 
 
-def _digits(record: BetterGenerator) -> int:
-    ends = record.metric_range or [ranked.mean or 0.0 for ranked in record.ranking]
-    largest = max(map(abs, ends), default=0.0)
-    return 3 if largest <= 2 else 1
+def digits_of(record: BetterGenerator) -> int:
+    """Return the decimals that the scores of a verdict are written with."""
+    return score_digits(record.metric_range or [ranked.mean or 0.0 for ranked in record.ranking])
 
 
 def _prompts(count: int) -> str:
@@ -207,6 +207,7 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _of_judges(record: BestJudge) -> Iterator[str]:
+    """Yield the sentences on the metrics: how far the best agrees with people, and which are no better than guessing."""
     constructed = record.reference == CONSTRUCTION
     first = record.ranking[0]
     guessing = [judge.metric for judge in record.ranking if judge.p is not None and judge.p >= GUESSING]
