@@ -292,13 +292,13 @@ def costs(
     files = OutputFiles(None, out, json_file)
     files.check()
     pricing = Pricing(priced_as, dict(map(parse_price_flag, prices)))
-    costs_by_run = [(run, answer_costs(RunFolder(run), pricing)) for run in runs]
-    tables = [costs_table(costs, pricing) for _, costs in costs_by_run]
+    run_costs = [(run, answer_costs(RunFolder(run), pricing)) for run in runs]
+    tables = [costs_table(metrics, pricing) for _, metrics in run_costs]
     if len(runs) > 1:
         tables = [replace(table, title=f"{table.title}, {run}") for table, run in zip(tables, runs, strict=True)]
     record = {
         "priced_as": priced_as,
-        "runs": {str(run): [cost.to_json() for cost in costs] for run, costs in costs_by_run},
+        "runs": {str(run): [cost.to_json() for cost in metrics] for run, metrics in run_costs},
     }
     files.finish(tables, record)
     return 0

@@ -39,7 +39,7 @@ from titjudge.cli.output import (
 from titjudge.cli.terminal import say
 from titjudge.core import registry
 from titjudge.core.errors import ConfigError
-from titjudge.core.numbers import sum_words
+from titjudge.core.numbers import sum_words, uncertain_words
 
 if TYPE_CHECKING:
     from titjudge.core.config import Limits, RunConfig
@@ -297,27 +297,18 @@ def _write_official(suite: Any, outcome: Outcome, folder: Path) -> None:
 def _show_outcome(outcome: Outcome, json_file: Path | None, limits: Limits, noun: str = "images") -> int:
     """Print the results of a run and write them as JSON; returns the exit code."""
     write_json(json_file, results_json(outcome.results))
-    nothing = outcome.failures and not any(metric.scored for metric in outcome.results.metrics.values())
-    if not nothing:
+    unscored = outcome.failures and not any(metric.scored for metric in outcome.results.metrics.values())
+    if not unscored:
         _show_verdict(outcome, noun)
         show_tables(outcome.tables)
-    show_notes(outcome.warnings, () if nothing else outcome.tables)
+    show_notes(outcome.warnings, () if unscored else outcome.tables)
     _show_failures(outcome.failures)
-    if nothing:
+    if unscored:
         say(f"\nnothing was judged: no {noun.removesuffix('s')} got a score")
-    spent, listed = outcome.results.spent, outcome.results.list_cost
-    unsure = (
-        f"; requests that got no answer may have cost up to ${outcome.uncertain:.4f} more" if outcome.uncertain else ""
-    )
-    unpriced = outcome.results.unpriced
-    used = sum_words(listed, unpriced, f"${listed or 0.0:.4f}")
-    say(
-        f"\nspent {sum_words(spent, unpriced, f'${spent or 0.0:.4f}')} (list price of all answers used: {used}{unsure})"
-    )
-    if listed == 0 and not nothing:  # recorded answers, or those of a local model
-        say(
-            f"at a hosted model's price: python cli.py compare costs {shlex.quote(str(outcome.folder))} --priced-as openai/gpt-4o"
-        )
+    _show_costs(outcome)
+    if outcome.results.list_cost == 0 and not unscored:  # recorded answers, or those of a local model
+        command = f"python cli.py compare costs {shlex.quote(str(outcome.folder))} --priced-as openai/gpt-4o"
+        say(f"at a hosted model's price: {command}")
     if outcome.status not in ("complete", "settled"):
         say(how_to_resume(outcome.status, outcome.reason))
     for line in outcome.mixed:
@@ -326,9 +317,16 @@ def _show_outcome(outcome: Outcome, json_file: Path | None, limits: Limits, noun
     covered = _show_coverage(outcome, limits.min_coverage, noun)
     _show_advice(outcome, limits)
     code = exit_code(outcome.status)
-    if nothing:
+    if unscored:
         return code or 1
     return code if covered else TOO_FEW_SCORED
+
+
+def _show_costs(outcome: Outcome) -> None:
+    """Print what was spent, and the list price of the answers."""
+    spent, listed, unpriced = outcome.results.spent, outcome.results.list_cost, outcome.results.unpriced
+    used = sum_words(listed, unpriced, f"${listed or 0.0:.4f}") + uncertain_words(outcome.uncertain)
+    say(f"\nspent {sum_words(spent, unpriced, f'${spent or 0.0:.4f}')} (list price of all answers used: {used})")
 
 
 def _show_verdict(outcome: Outcome, noun: str) -> None:

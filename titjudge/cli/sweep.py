@@ -65,6 +65,7 @@ def sweep(
 
 
 def _dry_run(plan: Any, json_file: Path | None) -> int:
+    """Print what every combination would cost; returns the exit code."""
     from titjudge.core.types import Table
 
     forecasts = plan.dry_run()

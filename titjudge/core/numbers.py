@@ -50,6 +50,11 @@ def sum_words(value: float | None, unpriced: int, text: str) -> str:
     return f"at least {text}" if unpriced else text
 
 
+def uncertain_words(amount: float) -> str:
+    """Return the end of a sentence on costs: what requests without an answer may have cost, in USD; empty where none may."""
+    return f"; requests that got no answer may have cost up to ${amount:.4f} more" if amount else ""
+
+
 def several(count: int, noun: str) -> str:
     """Write a number with its noun: `1 image`, `2,000 images`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -88,12 +88,12 @@ def _copy(folder: RunFolder, name: str, site: SiteFolder) -> dict[Path, Path]:
 
 def _names(folders: Sequence[RunFolder], out: Path) -> list[str]:
     """Name the copies of runs: as the copy that is there already, else after their folders, with a number where that is taken."""
-    there = {run.manifest().started: run.path.name for run in _published(out)}
-    taken = set(there.values())
+    names_by_start = {run.manifest().started: run.path.name for run in _published(out)}
+    taken = set(names_by_start.values())
     names: list[str] = []
     for folder in folders:
         began, plain = folder.manifest().started, slug(folder.path.resolve().name)
-        former = there.get(began) if began is not None else None
+        former = names_by_start.get(began) if began is not None else None
         name = former or next(
             candidate for candidate in (plain, *(f"{plain}-{n}" for n in range(2, 10_000))) if candidate not in taken
         )

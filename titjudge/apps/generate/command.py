@@ -17,7 +17,7 @@ from titjudge.cli.output import show_problems, write_json
 from titjudge.cli.progress import PLAIN_INTERVAL, duration
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.numbers import sum_words
+from titjudge.core.numbers import sum_words, uncertain_words
 
 if TYPE_CHECKING:
     from titjudge.apps.generate.generating import Generated
@@ -190,10 +190,8 @@ def _show_dry_run(
 
 def _spent(outcome: MakingOutcome) -> str:
     """Return a line with the cost of a generator's images."""
-    unsure = (
-        f"; requests that got no answer may have cost up to ${outcome.uncertain:.4f} more" if outcome.uncertain else ""
-    )
-    return f"spent {sum_words(outcome.spent, outcome.unpriced, f'${outcome.spent:.4f}')}{unsure}"
+    spent = sum_words(outcome.spent, outcome.unpriced, f"${outcome.spent:.4f}")
+    return f"spent {spent}{uncertain_words(outcome.uncertain)}"
 
 
 def _as_json(result: Generated) -> dict[str, Any]:

@@ -118,9 +118,10 @@ class ComparedRuns:
 
     def costs(self) -> dict[str, float | None]:
         """Sum what the runs have cost, and the list prices of the answers that they use, in USD."""
-        spent, listed = [run.spent or 0.0 for run in self._results], [run.list_cost for run in self._results]
+        spent = sum(results.spent or 0.0 for results in self._results)
+        listed = [results.list_cost for results in self._results]
         return {
-            "spent": known_sum(sum(spent), sum(run.unpriced for run in self._results)),
+            "spent": known_sum(spent, sum(results.unpriced for results in self._results)),
             "list_cost": known_sum(sum(cost or 0.0 for cost in listed), listed.count(None)),
         }
 

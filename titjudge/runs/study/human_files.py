@@ -62,18 +62,18 @@ def read_human_scores(path: Path | str, parts: Collection[str] = ()) -> dict[str
         DataError: A column is missing, or a score is no finite number; names file and line.
     """
     path = Path(path)
-    named = {part.casefold(): part for part in parts}
+    part_names = {part.casefold(): part for part in parts}
     scores: dict[str, dict[str, float]] = {}
     for line, record in read_table(path, ("image",)):
-        there = {
-            named.get(str(column).casefold(), column): value
+        cells = {
+            part_names.get(str(column).casefold(), column): value
             for column, value in record.items()
-            if column == SCORE or str(column).casefold() in named
+            if column == SCORE or str(column).casefold() in part_names
         }
-        if not there:
+        if not cells:
             others = f"; or a column for {', '.join(parts)}" if parts else ""
             raise DataError(f"the column '{SCORE}' is missing{others}", path, line)
-        for column, value in there.items():
+        for column, value in cells.items():
             if column == SCORE or value not in (None, ""):
                 scores.setdefault(column, {})[str(record["image"])] = _number(column, value, path, line)
     return scores
