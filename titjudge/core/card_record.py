@@ -95,6 +95,7 @@ class CardRecord(Record):
         return Table("Trust card", columns, tuple(line.row() for line in self.lines), tuple(self._remarks()))
 
     def _remarks(self) -> list[str]:
+        """List what stands below the table: verdicts, models, notes, tests left out, costs."""
         counts = (f"{sum(line.verdict == kind for line in self.lines)} {kind}" for kind in (PASS, CAUGHT, OPEN))
         models = ", ".join(f"{role} {model}" for role, model in self.models.items())
         unit = "shares" if self.span is None else f"on scores in units of the judge's own span, {self.span:.4g}"

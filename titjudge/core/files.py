@@ -363,6 +363,7 @@ class Appender:
 
 
 def _drop_incomplete_line(path: Path) -> None:
+    """Cut a file off behind its last line feed: a kill may have left half a line."""
     if not path.is_file():
         return
     with path.open("rb+") as file:

@@ -94,6 +94,7 @@ class Prompt:
 
 
 def _place(text: str, images: Sequence[ImageFile], where: str) -> tuple[Part, ...]:
+    """Put the images where the prompt marks them, else before or after its text."""
     if _MARK in text and not images:
         raise ConfigError("the prompt places an image inline, and none is given")
     if _MARK in text:
@@ -176,6 +177,11 @@ def read_prompt(name: str, folders: Sequence[Path]) -> Prompt:
 
 @lru_cache(maxsize=256)  # compiling a template takes milliseconds, and every `Judge` has a library of its own
 def _parsed(name: str, path: Path, raw: str) -> Prompt:
+    """Parse a prompt file: front matter and template.
+
+    Raises:
+        ConfigError: It has no front matter, an unknown key, or a template that does not compile; names the file.
+    """
     match = re.match(r"---\n(.*?)\n---\n(.*)\Z", raw, re.DOTALL)
     if match is None:
         raise ConfigError(f"{path}: a prompt starts with front matter between two lines of ---")
@@ -220,6 +226,7 @@ def tags_of(template: str) -> re.Pattern[str] | None:
 
 
 def _front_matter(text: str, path: Path) -> dict[str, Any]:
+    """Parse the front matter of a prompt, and check the forms of its values."""
     try:
         front = load_yaml(text) or {}
     except ValueError as error:

@@ -189,6 +189,7 @@ def score_record(score: Score) -> dict[str, Any]:
 
 
 def score_from(record: Mapping[str, Any]) -> Score:
+    """Make a score from a line of scores.jsonl."""
     record = renamed(record)
     return Score(
         item_id=record["item"],
@@ -220,6 +221,7 @@ def storable(item: Item | InvalidItem) -> Item | InvalidItem:
 
 
 def item_record(item: Item | InvalidItem) -> dict[str, Any]:
+    """Return the line of items.jsonl for an item, or for an input that cannot be judged."""
     if isinstance(item, InvalidItem):
         return {"id": item.id, "bad": item.reason, "generator": item.generator, "prompt_id": item.prompt_id}
     return {

@@ -163,6 +163,7 @@ def smallest(schema: Mapping[str, Any], fields: Mapping[str, Any] | None = None)
 
 
 def _instance(node: Mapping[str, Any]) -> Any:
+    """Make the smallest value that a JSON schema allows."""
     if "const" in node:
         return node["const"]
     if "enum" in node:

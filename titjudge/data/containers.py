@@ -54,6 +54,7 @@ def holder(path: Path) -> str | None:
 
 @lru_cache(64)
 def _kind(file: str, _size: int, _changed: int) -> str:
+    """Return the kind of a file that holds images, by its first bytes; empty for any other file."""
     with open(file, "rb") as opened:
         head = opened.read(_HEAD)
     if head.startswith(b"PAR1"):

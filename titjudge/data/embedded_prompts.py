@@ -138,6 +138,7 @@ def _json(text: str) -> Any:
 
 
 def _a1111(text: str) -> EmbeddedPrompt | None:
+    """Read the prompt, seed and model from text as A1111 writes it."""
     record = _json(text)  # some forks of A1111 write JSON
     if isinstance(record, dict):
         prompt = record.get("prompt")

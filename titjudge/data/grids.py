@@ -65,6 +65,7 @@ def read(file: Path, grid: str, cell: int) -> bytes:
 
 @lru_cache(maxsize=4)  # a cell is read once to check it and once to send it
 def _cells(file: Path, size: Grid, _version: tuple[int, int]) -> list[bytes]:
+    """Cut an image into the cells of a grid, row by row, each as a PNG."""
     cells = []
     with quietly(), open_image(file.read_bytes(), file) as opened:
         try:

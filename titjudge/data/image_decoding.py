@@ -167,6 +167,7 @@ def _decode_all(image: Any) -> None:
 
 
 def _inspect(raw: bytes, path: Path, sha256: str, *, decode: bool, most: int | None) -> dict[str, Any] | None:
+    """Inspect an image; None where it has more pixels than `most`, so that decoding it would take long."""
     if decode and (facts := inspect_by_header(raw, sha256)) is not None:
         return facts
     with quietly():

@@ -94,6 +94,7 @@ class ImageFiles:
         self._open.pop(path, None)
 
     async def _checked(self, path: Path) -> ImageFile:
+        """Read, hash and inspect an image file; what `facts` knows of its content is not found out again."""
         raw, digest = await _in_thread(_hashed, path, when=_weight(path) > _SMALL_FILE)
         key = f"image:{digest}"
         facts = inspect_by_header(raw, digest) if self._decode and _quick(raw) else None  # quicker than the database

@@ -344,6 +344,7 @@ def _score(
     failed: Mapping[str, tuple[Status, str]],
     activated: Activated,
 ) -> Score:
+    """Make the score of an image from the verdicts on its pillars: their mean, without those that failed."""
     unread = {pillar: list(verdict.unread) for pillar, verdict in verdicts.items() if verdict.unread}
     marks = [points for verdict in verdicts.values() for facets in verdict.level3.values() for points in facets]
     lost = sum(len(activated[pillar]) for pillar in failed)

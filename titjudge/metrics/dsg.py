@@ -42,6 +42,7 @@ class SceneGraph(QuestionModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> SceneGraph:
+        """Check that ids differ, and that parents exist and form no circle."""
         ids = [question.id for question in self.questions]
         if len(set(ids)) < len(ids):
             raise ValueError("two questions have the same id")

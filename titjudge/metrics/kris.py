@@ -238,6 +238,7 @@ async def _rate(item: Item, ask: Ask, question: KrisRequest, family: Family) -> 
 async def _reply(
     item: Item, ask: Ask, question: KrisRequest, family: Family, labels: Sequence[str], images: Sequence[Path]
 ) -> Reply:
+    """Ask one question; under the protocol official and the family kris without the instruction, as published."""
     official = ask.protocol == "official"
     empty = official and family == "kris"
     values = {

@@ -37,6 +37,7 @@ class Measurement(BaseModel):
 
 
 def _score(measured: Measurement, elements: list[str]) -> Score:
+    """Make the score of a measurement, with those of elements of the prompt, and say what was not read."""
     read, cut = prompt_read(measured.tokens_used, measured.tokens_total)
     reasons = [cut] if cut else []
     raw_parts = {name: value for name, value in measured.parts.items() if not name.startswith(_ELEMENT)}
@@ -53,6 +54,8 @@ def _score(measured: Measurement, elements: list[str]) -> Score:
 
 
 def _declare(row: LearnedMetric) -> Metric:
+    """Declare the metric of a row of the table."""
+
     async def measure(item: Item, ask: Ask) -> Score:
         elements = (item_meta.ELEMENTS.checked(item) or []) if row.options.get("elements") else []
         template, variables = "baselines/text", dict[str, Any](prompt=item.prompt if row.reads_prompt else "")

@@ -101,6 +101,7 @@ def _reasoning(item: Item, source: Path, truth: Path | None, result: Path, start
 
 
 def _logical(item: Item, pair: Sequence[Path], truth: Path | None, result: Path) -> list[RiseRequest]:
+    """Return the two requests about a logical problem: by its answer in words, else by the image of the right result."""
     prompt, answer = {"prompt": item.prompt}, item_meta.REFERENCE_TEXT.get(item)
     if answer:
         reference = {"reference": answer}

@@ -288,6 +288,7 @@ def _report(
     file: str,
     fingerprint: str,
 ) -> CanaryReport:
+    """Compare the answers of now with the frozen ones, and say whether a model has changed."""
     units = _units(canaries, metrics)
     flips, changes = [], []
     for canary in canaries:
@@ -358,6 +359,11 @@ def _hash(image: Path | None) -> str:
 
 
 def _load(file: Path, fingerprint: str) -> dict[str, Any]:
+    """Read the frozen answers.
+
+    Raises:
+        DataError: The file is damaged, or belongs to other questions or models.
+    """
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
         complete = {"format", "fingerprint", "canaries", "versions", "rounds"} <= content.keys()

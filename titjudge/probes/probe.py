@@ -351,6 +351,7 @@ def _card(
     skipped: Mapping[str, str],
     costs: tuple[float | None, float | None],
 ) -> Card:
+    """Make the card of a judge from its lines."""
     roles = [role for role in run.engine.roles.open() if role.name in run.metric.roles]
     models = {role.name: role.label for role in roles}
     if "embedder" in run.metric.roles:

@@ -141,6 +141,7 @@ class Downloads:
                 parts.rmdir()
 
     def _download(self, wanted: WantedFile, parts: Path, say: Callable[[str], None]) -> None:
+        """Download a file into the folder of incomplete files, and move it into place once its checksum fits."""
         part = parts / f"{wanted.checksum}.{hashlib.sha256(str(wanted.place).encode()).hexdigest()[:8]}"
         self._repeated(wanted.url, lambda: self._resume(wanted, part))
         size = part.stat().st_size

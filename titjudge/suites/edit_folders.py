@@ -82,6 +82,7 @@ def _turns_of_sessions(file: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _turn(where: str, turn: Any, folder: Path, roots: Sequence[Path]) -> Item | InvalidItem:
+    """Make the item of a turn of MagicBrush, or say why it is none."""
     if not (isinstance(turn, Mapping) and _is_turn(turn)):
         return InvalidItem(
             where, 'an edit is {"input": FILE, "output": FILE, "instruction": TEXT}, a session some of them'
@@ -117,6 +118,7 @@ def _instruct_pix2pix(listed: Sequence[Any], folder: Path, roots: Sequence[Path]
 
 
 def _seeds(listed: Sequence[Any], folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
+    """Yield the edits of InstructPix2Pix: one for each seed of each instruction."""
     for number, entry in enumerate(listed, 1):
         try:
             if not _has_seeds(entry):

@@ -181,6 +181,7 @@ def known_images(folder: Path) -> dict[str, dict[str, str]]:
 
 
 def _images(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
+    """Yield the images that images.jsonl lists, with the prompts and further keys of prompts.jsonl."""
     prompts, problems = _prompts(folder)
     yield from problems
     for number, record in scan_jsonl(folder / "images.jsonl", ("image", "prompt_id")):

@@ -43,6 +43,7 @@ def aggregate_results(files: Sequence[Path]) -> tuple[dict[str, Any], list[Table
 
 
 def _summary(file: Path) -> dict[str, Any]:
+    """Count what one generator got right; see `aggregate_results` for the keys."""
     from titjudge.core.files import read_jsonl
 
     tasks: dict[str, list[bool]] = {}

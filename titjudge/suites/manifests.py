@@ -125,6 +125,7 @@ class ManifestReader:
                 yield Pair(prompt_id, a, b, choice, LABEL)
 
     def _row(self, record: Mapping[str, Any], where: str, folder: str) -> Iterator[Item | InvalidItem]:
+        """Yield an item for each image of a row, or one for its description; what cannot be judged is an InvalidItem."""
         chosen = self._chosen(record)
         if not chosen["prompt"]:
             yield InvalidItem(where, f"{where}: the key 'prompt' is missing")
@@ -134,10 +135,7 @@ class ManifestReader:
         prompt_id = str(own_id or (prompt if isinstance(prompt, str) else ""))
         generator = str(first_filled(record, chosen["generator"]) or "")
         try:
-            sources = self._placed(record, chosen["source"], folder, "source")
-            masks = self._placed(record, chosen["mask"], folder, "mask") if sources else ()
-            if chosen["source"] and not sources and is_edit(chosen):
-                raise DataError("this is an edit without its source image")
+            sources, mask = self._sources_and_mask(record, chosen, folder)
         except DataError as error:
             yield InvalidItem(where, f"{where}: {error.message}", generator, prompt_id)
             return
@@ -146,7 +144,7 @@ class ManifestReader:
         sample = as_sample(first_filled(record, chosen["sample"]) or 0)
         used = {column for role in ("image", "prompt", "prompt_id", "source", "mask") for column in chosen[role]}
         meta = {key: value for key, value in without_images(record).items() if key not in used}
-        meta |= {item_meta.MASK.name: os.path.realpath(masks[0])} if masks else {}
+        meta |= mask
         several = len(chosen["image"]) > 1
         make = partial(item_of, prompt=prompt, prompt_id=prompt_id, root=self.root, roots=self.roots, sources=sources)
         images = [image for column in chosen["image"] for image in _images_of(record.get(column), column, where)]
@@ -172,6 +170,22 @@ class ManifestReader:
                 yield InvalidItem(image.where, f"{where}: '{column}' {reason}", by, prompt_id)
             else:
                 yield make(_below(folder, str(content)), generator=by, meta=meta, sample=number)
+
+    def _sources_and_mask(
+        self, record: Mapping[str, Any], chosen: Mapping[str, Sequence[str]], folder: str
+    ) -> tuple[tuple[Path, ...], dict[str, Any]]:
+        """Return the sources of an edit, and its mask as an item's meta hold it; neither where the row is no edit.
+
+        Raises:
+            DataError: The names of the columns say that every row is an edit, and this one has no source.
+        """
+        sources = self._placed(record, chosen["source"], folder, "source")
+        if not sources:
+            if chosen["source"] and is_edit(chosen):
+                raise DataError("this is an edit without its source image")
+            return (), {}
+        masks = self._placed(record, chosen["mask"], folder, "mask")
+        return sources, {item_meta.MASK.name: os.path.realpath(masks[0])} if masks else {}
 
     def _placed(self, record: Mapping[str, Any], columns: Sequence[str], folder: str, what: str) -> tuple[Path, ...]:
         """Return the images of some columns of a row, in order; the cells after the last one may be empty.

@@ -149,6 +149,7 @@ class OneIGBench(Suite):
         return by_class, problems
 
     def _questions(self, file: Path, name: str, rows: Rows, problems: list[InvalidItem]) -> Prompts:
+        """Read the prompts of a class with their questions; what is wrong with a prompt is added to `problems`."""
         prompts: Prompts = {}
         official = self.protocol == "official"
         how = Asking(
@@ -160,26 +161,10 @@ class OneIGBench(Suite):
         ).model_dump()
         for key, entry in read_json(file).items():
             try:
-                texts, parents = (_decoded(entry[part]) for part in ("question", "dependency"))
-                questions = [
-                    {
-                        "id": n,
-                        "question": text,
-                        "parents": [str(parent) for parent in parents.get(n, []) if parent != 0],
-                    }
-                    for n, text in texts.items()
-                ]
-                checked = Asked.model_validate({**how, "questions": questions})
-                ids = {question.id for question in checked.questions}
-                if lost := [
-                    parent for question in checked.questions for parent in question.parents if parent not in ids
-                ]:
-                    raise ValueError(f"there is no question {lost[0]}, on which one depends")
-                asked = {**how, "questions": questions}
-                prompts[key] = (
-                    _prompt(rows[key]),
-                    {**_fields(rows[key]), item_meta.CLASS.name: name, item_meta.ASKED.name: asked},
-                )
+                asked = {**how, "questions": _questions_of(entry)}
+                _check_questions(asked)
+                meta = {**_fields(rows[key]), item_meta.CLASS.name: name, item_meta.ASKED.name: asked}
+                prompts[key] = _prompt(rows[key]), meta
             except (ValueError, TypeError, AttributeError, KeyError) as error:
                 reason = first_problem(error) if isinstance(error, ValidationError) else reason_of(error)
                 problems.append(InvalidItem(f"{file.name}:{key}", f"{file.name}:{key}: {reason}"))
@@ -226,7 +211,27 @@ def text_scores(scores: Sequence[Score], farthest: int) -> tuple[float | None, .
     return distance, complete, words, 1 - min(farthest, distance) * (1 - complete) * (1 - words) / farthest
 
 
+def _questions_of(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the questions of a prompt, each with those it depends on; the parent 0 is none."""
+    texts, parents = (_decoded(entry[part]) for part in ("question", "dependency"))
+    return [
+        {"id": number, "question": text, "parents": [str(parent) for parent in parents.get(number, []) if parent != 0]}
+        for number, text in texts.items()
+    ]
+
+
+def _check_questions(asked: Mapping[str, Any]) -> None:
+    """Check that questions have the form that metrics take, and depend only on questions that exist."""
+    questions = Asked.model_validate(asked).questions
+    ids = {question.id for question in questions}
+    for question in questions:
+        for parent in question.parents:
+            if parent not in ids:
+                raise ValueError(f"there is no question {parent}, on which one depends")
+
+
 def _texts(file: Path, rows: Rows, problems: list[InvalidItem]) -> Prompts:
+    """Read the prompts that ask for text, with the texts to look for."""
     prompts: Prompts = {}
     for number, row in scan_csv(file, ("id", "text_content")):
         where = f"{file.name}:{number}"

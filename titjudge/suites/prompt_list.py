@@ -158,6 +158,7 @@ def _keys(path: Path) -> Sequence[str] | None:
 
 
 def _read_rows(path: Path, columns: tuple[str, str], listing: PromptList) -> None:
+    """Add the prompts of a table to a list, and what is wrong with its rows."""
     first = int(columns[0][1:] or 0) if re.fullmatch(r"#\d{0,9}", columns[0]) else None
     required = columns if first is None else columns[1:]
     for index, (number, row) in enumerate(scan_table(path, required if all(columns) else ())):

@@ -148,6 +148,11 @@ def _id(row: Mapping[str, Any], prompts: PromptFiles, file: Path) -> str:
 
 
 def _record(row: Mapping[str, Any], spec: QuestionSpec, file: Path, number: int, name: str) -> PromptRecord:
+    """Make the record of a row: its prompt, fields, questions and source images.
+
+    Raises:
+        DataError: A column is missing, or does not fit.
+    """
     text = _one(row, spec.prompts.prompt, file)
     if not isinstance(text, str) or not text.strip():
         raise DataError(f"'{spec.prompts.prompt}' is no prompt: {text!r:.40}")
@@ -185,6 +190,11 @@ def counts(values: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
 
 
 def _questions(row: Mapping[str, Any], columns: QuestionColumns, file: Path, unit: str) -> list[VisualQuestion]:
+    """Read the questions of a row from its columns, which hold lists of one length.
+
+    Raises:
+        DataError: There are none, or the lists do not fit together.
+    """
     named = {key: column for key, column in columns.model_dump().items() if column}
     lists = {key: values(row, column, file) for key, column in named.items()}
     counts = {key: len(cells) for key, cells in lists.items()}

@@ -170,6 +170,7 @@ class QuestionSpec(BaseModel, extra="forbid"):
 
     @model_validator(mode="after")
     def _fits_together(self) -> QuestionSpec:
+        """Check that metric, questions, protocols, variants and tables name only what there is."""
         if self.metric not in (known_metrics := registry.names("metrics")):
             raise ValueError(f"metric: there is no metric '{self.metric}'.{nearest(self.metric, known_metrics)}")
         if (self.metric in _ASKING) is (self.questions == []):

@@ -31,6 +31,7 @@ def cells(items: Iterable[Item | InvalidItem], grid: str | None) -> Iterable[Ite
 
 
 def _cells(items: Iterable[Item | InvalidItem], grid: Grid) -> Iterator[Item | InvalidItem]:
+    """Yield an item for each cell of the grid; an image inside another file cannot be cut."""
     for item in items:
         if isinstance(item, InvalidItem) or item.image is None:
             yield item

@@ -64,6 +64,7 @@ class KnownAnswer(Suite):
 
 
 def _with_truth(item: Item) -> Item | InvalidItem:
+    """Put the true answers of an item where metrics and tables look for them; an item without them cannot be judged."""
     problem = _problem(item.meta)
     if problem:
         return InvalidItem(item.id, f"no known answers: {problem}", item.generator, item.prompt_id)

@@ -55,6 +55,7 @@ def adherence(item: Item, score: Score) -> float | None:
 
 
 def _correlations(items_by_id: Mapping[str, Item], by_metric: Mapping[str, Sequence[Score]]) -> Table:
+    """Correlate the scores of each metric with the true alignment of the images."""
     rows = []
     notes = [
         "true alignment: elements of the prompt that the image shows over all; 95% intervals by resampling prompts"
@@ -116,6 +117,7 @@ def _verdict_rows(metric: str, verdicts: Sequence[Verdict]) -> list[tuple[Any, .
 
 
 def _answers(items_by_id: Mapping[str, Item], by_metric: Mapping[str, Sequence[Score]]) -> Table:
+    """Compare the answers to yes / no questions with what is true of each image."""
     rows: list[tuple[Any, ...]] = []
     for metric, scores in by_metric.items():
         if base_metric(metric) != ANSWERS:

@@ -17,6 +17,7 @@ def _compute(
     split: Path | None,
     matching: str,
 ) -> Aggregated:
+    """Compute the results from one of three sources, and write the official files that were asked for."""
     from titjudge.core.files import write_json
     from titjudge.suites.longt2ibench import saved
     from titjudge.suites.longt2ibench.suite import aggregate_run

@@ -140,6 +140,11 @@ def read_split(path: Path) -> Iterator[Annotated | InvalidItem]:
 
 
 def _annotated(index: int, element: Any) -> Annotated:
+    """Read one element of a split.
+
+    Raises:
+        DataError: It lacks a prompt, an image or an annotation.
+    """
     if not isinstance(element, Mapping):
         raise DataError("the element is not an object")
     for key in ("en_prompt_text", "img_path"):

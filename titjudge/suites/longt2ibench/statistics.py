@@ -225,6 +225,7 @@ def tables(result: Mapping[str, Any]) -> list[Table]:
 
 
 def _recall_table(result: Mapping[str, Any]) -> Table:
+    """Make the table of the annotated elements that the judge found, as the paper's Table 2 has it."""
     rows = tuple(
         (
             name,

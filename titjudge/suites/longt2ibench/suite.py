@@ -158,6 +158,7 @@ class LongT2IBench(Suite):
 
 
 def _item(annotated: Annotated, generator: str, root: Path, roots: Sequence[Path]) -> Item | InvalidItem:
+    """Make the item of an annotated element, with its image from the first folder that has it."""
     group = hashlib.sha256(annotated.prompt.encode("utf-8", "replace")).hexdigest()[:12]
     try:
         places = [

@@ -18,6 +18,7 @@ def _compute(
     detail: Path | None,
     xlsx: Path | None,
 ) -> Aggregated:
+    """Compute the results from saved answers or from a run, and write the official files that were asked for."""
     from titjudge.suites.qwen_image_bench.suite import QwenImageBench, aggregate_responses, aggregate_run
     from titjudge.suites.qwen_image_bench.tables import write_scores_detail, write_scores_result
 

@@ -77,6 +77,7 @@ def read_responses(path: Path) -> Iterator[Response | Problem]:
 
 
 def _columns(row: Mapping[str, Any], line: int, path: Path) -> Iterator[Response | Problem]:
+    """Yield the answers in the columns of a row, wide or judged."""
     name, where, stem = id_text(row.get("ID")), f"{path.name}:{line}", path.stem.removesuffix("_judged")
     has_answers = False
     for column, text in row.items():

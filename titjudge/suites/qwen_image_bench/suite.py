@@ -241,6 +241,7 @@ class QwenImageBench(Suite):
 def _items(
     file: Path, metadata: Metadata | None, roots: Sequence[Path], columns: Columns
 ) -> Iterator[Item | InvalidItem]:
+    """Yield the items of a table of images, with the facets that their prompts activate."""
     for number, row in _rows(file, columns):
         where = f"{file.name}:{number}"
         if isinstance(row, DataError):

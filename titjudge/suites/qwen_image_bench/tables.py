@@ -108,6 +108,7 @@ def _notes(counts: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _detail(title: str, models: Mapping[str, Any], order: Sequence[str], level: int) -> Table:
+    """Make the table of one level: a row for each entry of the rubric (and of answers beside it), a column for each generator."""
     names: dict[tuple[str, ...], None] = {}
     for pillar in rubric():
         published = [(pillar, sub, facet) for facet, sub in sub_capabilities(pillar).items()]

@@ -17,6 +17,7 @@ def _answers(
     scores: Path | None,
     published: Path | None,
 ) -> Aggregated:
+    """Compute the results from a tree of answers, a run or a published summary, and write the files that were asked for."""
     from titjudge.core.files import csv_text
     from titjudge.suites.tiif import answers as tree
     from titjudge.suites.tiif import summary_files
@@ -77,6 +78,7 @@ TIIF = Aggregation(
 def _text(
     ocr: tuple[Path, ...], questions: Path | None, run: Judged | None, write_ocr: Path | None, official: Path | None
 ) -> Aggregated:
+    """Compute the scores of text rendering from OCR results or from a run, and write the files that were asked for."""
     from titjudge.core.files import write_json
     from titjudge.suites.tiif import text_rendering
 

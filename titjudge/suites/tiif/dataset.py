@@ -102,6 +102,7 @@ def read_set(place: Path, name: str) -> Lines:
 
 
 def _read_type(kind: str, prompts: Path, questions: Path, name: str) -> list[DatasetLine]:
+    """Read the prompts and questions of one type: line by line from two files of one length."""
     texts = list(read_jsonl(prompts, ("type", "short_description", "long_description")))
     records = list(read_jsonl(questions, ("type", "yn_question_list", "yn_answer_list")))
     if len(texts) != len(records):
@@ -234,6 +235,7 @@ def read_images(top: Path, postfix: str) -> Tree:
 
 
 def _images(place: Path) -> Images:
+    """List the images of a folder by the numbers that are their names."""
     images = Images()
     for name in sorted(os.listdir(place)):
         stem, suffix = os.path.splitext(name)

@@ -79,6 +79,7 @@ def _rows(record: Mapping[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
 
 
 def _warnings(record: Mapping[str, Any], *, inferred: bool) -> list[str]:
+    """Say where answers are missing, so that means must not be compared."""
     warnings = []
     rows = _rows(record)
     for name, length, result in rows:
