@@ -1,4 +1,4 @@
-"""Cells of the report: links within its page, and what a record of a stranger may hold."""
+"""Cells with links within the page, and readers of values that a run folder of unknown origin may hold."""
 
 from __future__ import annotations
 

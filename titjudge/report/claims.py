@@ -37,6 +37,7 @@ def _claims(run: Loaded, metric: str) -> list[ClaimOutcome]:
 
 
 def _part(place: int, title: str, settled: Sequence[ClaimOutcome]) -> Part:
+    """Make the part of one metric: how many claims were settled, the charts, and the table of steps."""
     curve = forgetting(settled)
     generators = list(dict.fromkeys(rate.generator for rate in curve.places))
     drawn = generators[:COLOURS]

@@ -47,6 +47,7 @@ class ClaimCrops:
         return crops, {claim: order[spot] for claim, spot in places.items() if spot in order}
 
     def _cut(self, judged: Judged, places: Sequence[Place]) -> list[str]:
+        """Cut the places out of an image; nothing where it must not be shown, cannot be read, or no room is left."""
         if self._room <= 0 or judged.path is None:
             return []
         try:

@@ -164,6 +164,7 @@ def write_chart(chart: Chart, path: Path) -> None:
 
 
 def _saved(chart: Chart, palette: Palette, kind: str) -> bytes:
+    """Draw a chart with matplotlib and return the file; `kind` is svg or png."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -206,6 +207,7 @@ def plain_svg(svg: str, *, fixed: bool = False) -> str:
 
 
 def _strip(element: Any, used: set[str]) -> None:
+    """Turn the style of an element into classes and attributes, and drop ids that nothing refers to."""
     element.tag = element.tag.removeprefix(_NAMESPACE)
     attributes: dict[str, str] = {}
     classes: list[str] = []
@@ -225,6 +227,7 @@ def _strip(element: Any, used: set[str]) -> None:
 
 
 def _declare(declaration: str, attributes: dict[str, str], classes: list[str]) -> None:
+    """Turn one declaration of a style into a class, where it is a colour of the page, or an attribute."""
     name, _, content = (part.strip() for part in declaration.partition(":"))
     if name in ("fill", "stroke") and content in _CLASSES:
         classes.append(f"{name[0]}-{_CLASSES[content]}")

@@ -91,6 +91,7 @@ def _csv(report: Report) -> bytes:
 
 
 def _json(report: Report) -> bytes:
+    """Write manifests, results and scores of all runs."""
     from titjudge.core.serialization import score_record
 
     record = {
@@ -109,6 +110,7 @@ def _json(report: Report) -> bytes:
 
 
 def _parquet(report: Report) -> bytes:
+    """Write one row a score; needs pyarrow."""
     try:
         pyarrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ImportError as error:
@@ -139,6 +141,7 @@ def _tables(report: Report) -> list[Table]:
 
 
 def _markdown(report: Report) -> bytes:
+    """Write status, spending and warnings of each run, then the tables."""
     lines = []
     for run in report.runs:
         lines += [f"### titjudge: {escape_markdown(run.name)}", ""]

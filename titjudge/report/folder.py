@@ -119,6 +119,7 @@ def _write_data(report: Report, images: Mapping[Judged, int], numbers: Sequence[
 
 
 def _chunk(writer: ItemWriter, report: Report, places: Sequence[int], numbers: Sequence[int], chunk: int) -> str:
+    """Write the script that hands a hundred images with their texts and answers to the page."""
     writer.restart()
     scores = [writer.scores(report.entries[numbers[place]]) for place in places]
     data = {

@@ -51,7 +51,9 @@ def generators(report: Report) -> Section | None:
         raise DataError(f"no generator '{report.baseline}'.{nearest(report.baseline, names)} Known: {there}")
     scores = _scores(report)
     compared = {
-        place: comparison for place, cut in scores.items() if (comparison := _compared(report, place, cut)) is not None
+        place: comparison
+        for place, table in scores.items()
+        if (comparison := _compared(report, place, table)) is not None
     }
     parts = [_part(report, place, scores[place], comparison) for place, comparison in compared.items()]
     if bridges := _across_judges(report, scores):
@@ -97,27 +99,27 @@ def score_table_of(run: Loaded, judge: JudgedMetric) -> ScoreTable | None:
     return table if table is not None and table.scored_generators > 1 else None
 
 
-def _compared(report: Report, place: int, cut: ScoreTable) -> Comparison | None:
+def _compared(report: Report, place: int, table: ScoreTable) -> Comparison | None:
     """Compare the generators by one metric of one run; None where it has too few prompts of a fixed sample."""
     run = report.runs[report.judges[place].run]
     if run.manifest.status == "settled":  # stopped at a verdict: intervals for a fixed sample are not valid
         return None
-    return compared_with_best(replace(cut, slices={}), report.baseline)
+    return compared_with_best(replace(table, slices={}), report.baseline)
 
 
-def _part(report: Report, place: int, cut: ScoreTable, comparison: Comparison) -> Part:
+def _part(report: Report, place: int, table: ScoreTable, comparison: Comparison) -> Part:
     """Make the part of one metric of one run, or of all together."""
     judge, run = report.judges[place], report.runs[report.judges[place].run]
     scores, order, scale = comparison.scores, comparison.order, judge.scale
     prompts = {item.prompt_id or item.id: item for item in run.items if isinstance(item, Item)}
-    charts = tuple(_charts(cut, order[:COLOURS], order, judge, f"generators-{place}"))
+    charts = tuple(_charts(table, order[:COLOURS], order, judge, f"generators-{place}"))
     blocks: tuple[Block, ...] = (
         standings_table(comparison, scale),
         *([Charts(charts, tuple(scores.generators[k] for k in order[:COLOURS]))] if charts else []),
-        *slice_tables(cut, comparison.against, comparison.tier_names, scale),
+        *slice_tables(table, comparison.against, comparison.tier_names, scale),
         *(short_and_long(prompts, scores, scale) if prompts.keys() >= set(scores.prompts) else ()),
     )
-    return Part(_label(report, judge, cut), blocks)
+    return Part(_label(report, judge, table), blocks)
 
 
 def _label(report: Report, judge: JudgedMetric, table: ScoreTable) -> str:
@@ -126,7 +128,7 @@ def _label(report: Report, judge: JudgedMetric, table: ScoreTable) -> str:
 
 
 def _next_run(report: Report, place: int, comparison: Comparison) -> list[Block]:
-    """Make what one metric says of the next comparison: its power, when this one was settled, and the prompts it takes."""
+    """Make the blocks on sample sizes by one metric: power, when a sequential test would have stopped, and plans for the next run."""
     judge, scores, best = report.judges[place], comparison.scores, comparison.against[0]
     label = _label(report, judge, scores)
     runner_up = next(scores.generators[k] for k in comparison.order if scores.generators[k] != best)
@@ -145,20 +147,20 @@ def _power_chart(id: str, label: str, next_run: Outlook) -> Chart:
     )  # fmt: skip
 
 
-def _charts(cut: ScoreTable, drawn: Sequence[int], order: Sequence[int], judge: JudgedMetric, id: str) -> list[Chart]:
+def _charts(table: ScoreTable, drawn: Sequence[int], order: Sequence[int], judge: JudgedMetric, id: str) -> list[Chart]:
     """Chart each category as a heat map, and those with few values as profiles too."""
     charts = []
-    for number, (column, slices) in enumerate(cut.slices.items()):
+    for number, (column, slices) in enumerate(table.slices.items()):
         title, values = column.replace("_", " "), list(slices)
-        board = slice_means(cut, column, judge.scale)
+        board = slice_means(table, column, judge.scale)
         digits = 2 if max((abs(mean) for mean in board.flat if not isnan(mean)), default=inf) <= 2 else 1
         rows = tuple(
-            (cut.generators[k], value, None if isnan(board[k, place]) else plain(board[k, place], digits=digits + 1))
+            (table.generators[k], value, None if isnan(board[k, place]) else plain(board[k, place], digits=digits + 1))
             for k in order
             for place, value in enumerate(values)
         )
         numbers = Table(f"Generators by {title}", ("generator", title, "mean"), rows)
-        names, columns = [cut.generators[k] for k in order[: _CELLS[1]]], values[: _CELLS[0]]
+        names, columns = [table.generators[k] for k in order[: _CELLS[1]]], values[: _CELLS[0]]
         note = "Mean scores; within each column the stronger the colour the higher." + (
             "" if len(names) * len(columns) == board.size else " The first of them: the table has all."
         )
@@ -167,7 +169,7 @@ def _charts(cut: ScoreTable, drawn: Sequence[int], order: Sequence[int], judge: 
         if 3 <= len(values) <= _AXES:
             note = f"Mean scores from {{low:.{digits}f}} in the middle to {{high:.{digits}f}} at the rim: gaps look larger than they are."
             profiles = replace(numbers, title=f"Profiles by {title}")
-            names = [cut.generators[k] for k in drawn]
+            names = [table.generators[k] for k in drawn]
             charts.append(
                 radar(f"{id}-profiles-{number}", profiles.title, note, names, values, board[list(drawn)], profiles)
             )

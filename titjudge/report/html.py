@@ -210,6 +210,7 @@ def fill(name: str, **content: Any) -> str:
 
 @functools.cache
 def _environment() -> jinja2.Environment:
+    """Make the environment of the templates once: text is escaped, and a name that is not defined is an error."""
     import jinja2
 
     environment = jinja2.Environment(

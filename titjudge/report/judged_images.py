@@ -96,7 +96,7 @@ class Sameness:
         mine, theirs = self._contents(first), self._contents(second)
         if mine and theirs:
             return not mine.isdisjoint(theirs)
-        # Gone, or without a trace: moved files keep size and time.
+        # The files are gone, or nothing identifies their content. A file that was moved keeps its size and time.
         return first.stat is not None and first.stat == second.stat
 
     def _contents(self, judged: Judged) -> frozenset[str]:
@@ -111,6 +111,7 @@ class Sameness:
 
 
 def _file(judged: Judged) -> tuple[str, ...]:
+    """Return the SHA-256 of a file and of the image that would be sent; nothing where it has changed or cannot be read."""
     assert judged.path is not None
     try:
         raw = read(judged.path)

@@ -31,7 +31,7 @@ def matrix_data(report: Report) -> dict[str, Any]:
 
 
 def _first(report: Report) -> dict[str, str]:
-    """Choose what is compared until a reader chooses: in B what is better by the verdict of the run, in A what it is held against."""
+    """Choose what the matrix compares at first: A is the runner-up of the verdict, or the baseline; B is the better generator."""
     whole = report.runs[0].results.verdict if len(report.runs) == 1 else None
     compared = whole.generators if whole else None
     named = {"a": compared.second, "b": compared.first} if compared else {}

@@ -262,6 +262,7 @@ def load(runs: Sequence[StoredRun], agreement: Mapping[str, Any] | None = None, 
 
 
 def _load(run: StoredRun, name: str, *, alone: bool) -> Loaded:
+    """Read one run folder."""
     manifest, results = run.manifest(), run.results()
     items = {item.id: lean_item(item, alone=alone) for item in run.items()}
     replies = StoredAnswers(run, "replies.jsonl", lambda record: record.get("status") == "ok")
@@ -298,6 +299,7 @@ def _names(runs: Sequence[StoredRun]) -> list[str]:
 
 
 def _judges(number: int, run: Loaded, *, several: bool) -> list[JudgedMetric]:
+    """List the metrics of a run, in the order of its manifest and then of its scores."""
     judges = []
     for name in dict.fromkeys([*run.manifest.metrics, *(metric for _, metric in run.scores)]):
         record = run.manifest.metrics.get(name, MetricRecord())
@@ -476,6 +478,7 @@ class ItemWriter:
         }
 
     def _head(self, entry: ImageEntry, images: Mapping[Judged, int]) -> Json:
+        """Write what is known of an entry besides its scores."""
         record: Json = {"id": entry.id, "g": entry.generator, "grp": entry.prompt_id}
         if entry.prompt:
             record["p"] = self.texts.compose(entry.prompt, [entry.prompt.strip()])
@@ -504,6 +507,7 @@ class ItemWriter:
         return value | ({"b": [*bounds]} if bounds else {})
 
     def _score(self, entry: ImageEntry, score: Score, place: int, fragments: Sequence[str]) -> Json:
+        """Write one score of one judge: value, reason, details, claims with crops, other parts, and its answers by number."""
         run, parts = self.report.judges[place].run, score.parts
         record = self._value(entry, score, place)
         if score.reason:
@@ -532,6 +536,7 @@ class ItemWriter:
         return record
 
     def _reply(self, run: int, key: str, fragments: Sequence[str]) -> int | None:
+        """Return the number of an answer or embedding, which is written if it is new."""
         if (run, key) not in self._numbers:
             self._numbers[run, key] = self.first_reply + len(self.replies)
             loaded = self.report.runs[run]

@@ -50,6 +50,7 @@ def overview_tables(report: Report) -> list[Table]:
 
 
 def _headline(report: Report, place: int) -> Headline:
+    """Make the main numbers of a run: agreement of its first metrics, coverage and cost."""
     run, judges = report.runs[place], report.judges_of(place)
     facts = [
         _agreement_fact(run, position, judge)
@@ -73,6 +74,7 @@ def _agreement_fact(run: Loaded, place: int, judge: JudgedMetric) -> Fact:
 
 
 def _run_facts(run: Loaded, judges: list[JudgedMetric]) -> tuple[Fact, Fact]:
+    """Make the numbers of coverage and cost, with links to what is missing."""
     scored, expected = _coverage(run, judges)
     share = percentage(scored / expected) if expected else DASH
     link = fragment("images", s="none") if scored < expected else fragment("images")
@@ -164,6 +166,7 @@ def _linked(table: Table, run: Loaded, judges: Mapping[str, tuple[int, JudgedMet
 
 
 def _linked_metric(row: dict[str, Any], run: Loaded, judges: Mapping[str, tuple[int, JudgedMetric]]) -> dict[str, Any]:
+    """Link the cells of a metric to its pairs and images, and add the intervals of its coefficients."""
     if row["metric"] not in judges:
         return row
     place, _ = judges[row["metric"]]
@@ -190,6 +193,7 @@ def _beside_chance(row: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _linked_generator(row: dict[str, Any], judges: Mapping[str, tuple[int, JudgedMetric]]) -> dict[str, Any]:
+    """Link the cells of a generator to its images."""
     generator = "" if row["generator"] == UNNAMED else row["generator"]
     cells = row | {"generator": linked(row["generator"], fragment("images", g=generator))}
     for metric, (place, judge) in judges.items():

@@ -50,7 +50,7 @@ def people(report: Report) -> Section:
         return Section("people", "People", title, introduction)
     introduction = (
         f"{'Pairs that come from how the images were made' if constructed else 'Human pairs'} are the yardstick. Bars are 95% intervals over prompts; pairs of fewer than two prompts have none. The dotted "
-        "line is a coin."
+        "line is what tossing a coin reaches."
     )
     names = tuple(judge.label for judge in report.judges[:COLOURS])
     return Section("people", "People", title, introduction, single(Charts(tuple(charts), names)))

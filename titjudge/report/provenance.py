@@ -45,6 +45,7 @@ def provenance(report: Report) -> Section:
 
 
 def _answered(report: Report) -> Table:
+    """Tabulate which model versions answered for each role, and how often."""
     rows = []
     for run in report.runs:
         for name, role in run.manifest.roles.items():

@@ -70,7 +70,7 @@ class PromptDuels:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What is to be known first: sentences, the first of them large, remarks, and the prompts that show it."""
+    """The first lines of the page: the verdict in sentences (the first one large), notes, and the prompts that show it."""
 
     sentences: tuple[str, ...]
     notes: tuple[str, ...]
@@ -97,7 +97,7 @@ class Headline:
         counts: Its size, suite and date in one line; empty where the opening says it.
         status: `complete`, or what it stopped at.
         facts: Its main numbers.
-        warnings: What is to be kept in mind.
+        warnings: The warnings of its results.
     """
 
     name: str

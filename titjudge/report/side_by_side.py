@@ -118,6 +118,7 @@ def _facts(run: Loaded) -> dict[str, str]:
 
 
 def _flat(record: Mapping[str, Any], prefix: str) -> dict[str, str]:
+    """Flatten a record to `key.key: value`, without what is empty."""
     flat: dict[str, str] = {}
     for key, content in record.items():
         if isinstance(content, Mapping):

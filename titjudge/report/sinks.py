@@ -146,6 +146,8 @@ def _numbers(report: Report) -> dict[str, float]:
 
 
 def _tables(report: Report) -> list[Table]:
+    """Return the tables of the results, without secrets."""
+
     def cell(value: Any) -> Any:
         return _clean(value) if isinstance(value, str) else value
 
@@ -176,6 +178,7 @@ def _images(report: Report) -> Iterator[JudgedImage]:
 
 
 def _caption(report: Report, entry: ImageEntry) -> str:
+    """Write the scores of an image with their reasons, its generator and its prompt in one line."""
     lines = []
     for number, judge in enumerate(report.judges):
         lean = entry.scores.get(number)

@@ -171,6 +171,7 @@ def _standings(board: Board) -> Iterator[Table]:
 
 
 def _standing(board: Board, runs: Sequence[JudgedRun], metric: str) -> Iterator[Table]:
+    """Compare the generators by one metric, with counts of images and failures; nothing without scores."""
     scores = joined_table(runs, metric, sliced=False)
     if scores is None:
         return

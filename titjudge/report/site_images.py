@@ -97,6 +97,7 @@ def _render(
 
 
 def _write(site: SiteFolder, image: Judged, thumb: bytes | str, whole: bytes) -> BoardImage:
+    """Write what was rendered of an image, unless it is there, and return where it lies."""
     assert image.path is not None
     if isinstance(thumb, str) and thumb:
         return BoardImage(missing=thumb)

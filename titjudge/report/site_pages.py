@@ -120,6 +120,7 @@ class _Pages:
     # -- the first page --------------------------------------------------------------------------------------------------
 
     def _index(self) -> str:
+        """Make the first page: the verdict with its examples, warnings, and the standings."""
         runs, report = self._report.runs, self._report
         first = opening(report, counts_of(runs[0]) if len(runs) == 1 else "", self._board.verdict)
         by_number = {number: entry for number, entry in enumerate(report.entries) if number in first.images}
@@ -145,6 +146,7 @@ class _Pages:
     # -- prompts, generators, matrix -------------------------------------------------------------------------------------
 
     def _prompts(self) -> Iterator[tuple[str, str]]:
+        """Yield a page for each prompt, then their list."""
         names = list(self._board.prompts)
         for number, prompt in enumerate(names):
             pictures = [self._picture(entry, name, prompt) for name, entry in self._of_prompt(prompt)]
@@ -163,6 +165,7 @@ class _Pages:
         return ((name, entry) for name in self._board.generators for entry in self._board.cells.get((prompt, name), ()))
 
     def _generators(self) -> Iterator[tuple[str, str]]:
+        """Yield a page for each generator."""
         for name in self._board.generators:
             pictures = [self._picture(entry, name, prompt) for prompt, entry in self._board.of_generator(name)]
             rows = [self._row_of(table, name) for table in self._board.standings]
@@ -184,6 +187,7 @@ class _Pages:
         return replace(table, rows=rows, notes=())
 
     def _matrix(self) -> Iterator[tuple[str, str]]:
+        """Yield the pages of the matrix, each with so many prompts that it opens fast."""
         names, prompts = self._board.generators, list(self._board.prompts)
         size = max(1, min(_MATRIX_ROWS, _CELLS // max(1, len(names))))
         starts = range(0, max(1, len(prompts)), size)
@@ -204,6 +208,7 @@ class _Pages:
         ]
 
     def _picture(self, entry: ImageEntry, generator: str = "", prompt: str = "", *, reasons: bool = True) -> _Picture:
+        """Return an image of the board with what a page says of it; without its scores where no generator is named."""
         image = entry.shown
         nothing = BoardImage(missing=entry.bad or "there is no image")
         sources = tuple(self._published.get(source, nothing) for source in entry.sources)
@@ -218,6 +223,7 @@ class _Pages:
     # -- methods and failures --------------------------------------------------------------------------------------------
 
     def _methods(self) -> str:
+        """Make the page of models, prompts, agreement and cost."""
         report = self._report
         blocks = [block for block in provenance(report).blocks if not isinstance(block, FoldedText)]
         details = [_plain(block) if isinstance(block, Table) else block for block in blocks]
@@ -233,6 +239,7 @@ class _Pages:
         )  # fmt: skip
 
     def _failed(self) -> str:
+        """Make the page of what has no score or no image, and why."""
         tables = [_plain(table) for table in failures(self._report).tables if not table.title.startswith("Cost")]
         rows = []
         for (prompt, name), entries in self._board.cells.items():

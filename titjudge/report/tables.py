@@ -56,6 +56,7 @@ def markdown(tables: Sequence[Table]) -> str:
 
 
 def _markdown(table: Table) -> Iterator[str]:
+    """Yield the lines of a table in Markdown."""
     yield f"**{escape_markdown(table.title)}**"
     yield ""
     yield "| " + " | ".join(map(escape_markdown, table.columns)) + " |"
@@ -78,6 +79,7 @@ def latex(tables: Sequence[Table]) -> str:
 
 
 def _latex(table: Table) -> Iterator[str]:
+    """Yield the lines of a table in LaTeX."""
     slug = re.sub(r"[^a-z0-9]+", "-", table.title.lower()).strip("-")
     yield from (r"\begin{table}", r"  \centering", rf"  \caption{{{escape_latex(table.title)}}}", rf"  \label{{tab:{slug}}}",
                 rf"  \begin{{tabular}}{{{''.join('r' if numeric else 'l' for numeric in table.numeric)}}}", r"    \toprule",

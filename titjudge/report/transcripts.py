@@ -1,4 +1,4 @@
-"""Claims, evidence and transcript of an agentic judge as JSON for the page; long texts once."""
+"""Claims, evidence and transcript of an agentic judge as JSON for the page; every long text is stored once."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ def case(parts: Mapping[str, Any], prompt: str, texts: Texts) -> Json | None:
 
 
 def _claim(claim: Mapping[str, Any], prompt: str, texts: Texts) -> Json:
+    """Write a claim: its text, verdict, evidence, what was seen, its span of the prompt, and verdicts before the last."""
     record: Json = {"n": _whole(claim.get("number")), "t": texts.add(str(claim.get("claim", "")))}
     record |= {key: str(claim[key]) for key in ("kind", "level", "verdict", "evidence") if claim.get(key)}
     if claim.get("seen"):
@@ -48,6 +49,7 @@ def _claim(claim: Mapping[str, Any], prompt: str, texts: Texts) -> Json:
 
 
 def _evidence(evidence: Mapping[str, Any], texts: Texts) -> Json:
+    """Write what a tool of the judge found, and where in the image."""
     record: Json = {"id": str(evidence.get("id", "")), "tool": str(evidence.get("tool", ""))}
     record |= {key: str(evidence[key]) for key in ("question", "failed", "source") if evidence.get(key)}
     if evidence.get("text"):
@@ -60,6 +62,7 @@ def _evidence(evidence: Mapping[str, Any], texts: Texts) -> Json:
 
 
 def _round(row: Mapping[str, Any], texts: Texts) -> Json:
+    """Write a round of the judge: what it thought, settled, looked at and was refused."""
     record: Json = {"n": _whole(row.get("round"))}
     if row.get("protocol"):
         record["by"] = str(row["protocol"])

@@ -19,7 +19,7 @@ _PROMPT = 600  # characters shown
 
 
 def verdict_of(report: Report) -> Verdict:
-    """Return the verdict that the run has recorded; computed for several runs, an old one, and for a baseline."""
+    """Return the verdict recorded by a single run; compute it for several runs, for a run that recorded none, and for a baseline."""
     recorded = report.runs[0].results.verdict if len(report.runs) == 1 and not report.baseline else None
     return recorded or verdict([judged_run(run) for run in report.runs], report.baseline)
 
@@ -83,6 +83,7 @@ def _duels(report: Report, record: BetterGenerator | None) -> tuple[PromptDuels,
 def _duel(
     report: Report, record: BetterGenerator, example: PromptExample, places: Mapping[tuple[str, str], int]
 ) -> PromptDuel:
+    """Show one prompt with the images of the two generators."""
     sides = [
         _side(name, record, image, places)
         for name, image in ((record.first, example.first), (record.second, example.second))

@@ -109,6 +109,7 @@ class _Prompt:
 
 
 def _shape(a: Ints, b: Ints, preference: Ints, values: Floats) -> _Prompt:
+    """Reduce the pairs of a prompt to what its distribution depends on, so that equal prompts are computed once."""
     winner, loser = np.where(preference > 0, a, b), np.where(preference > 0, b, a)
     images, number = np.unique(np.concatenate([winner, loser]), return_inverse=True)
     pairs = sorted(zip(number[: len(a)].tolist(), number[len(a) :].tolist(), strict=True))

@@ -95,7 +95,10 @@ def below_best_p(scores: Floats) -> list[float | None]:
 
 
 def stepped_down(ps: Sequence[float | None]) -> list[float | None]:
-    """Raise each p, of columns from the best to the worst, to the largest after it: what a worse one is not said to be, it is not."""
+    """Raise each p to the largest p after it.
+
+    The columns are sorted from the best to the worst: one is not called worse than the best where a column with a lower mean is not.
+    """
     stepped, worst = list(ps), 0.0
     for k, p in reversed(list(enumerate(ps))):
         if p is not None:
@@ -126,6 +129,7 @@ def range_p(scores: Floats) -> float | None:
 
 
 def _range_p(scores: Floats) -> float | None:
+    """Compute `range_p`, which keeps its results."""
     has_score = np.isfinite(scores)
     several = has_score.sum(axis=1) > 1
     if (has_score[:, -1] & several).sum() < 2:

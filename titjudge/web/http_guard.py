@@ -81,6 +81,7 @@ class Guard:
             await self._app(scope, receive, guarded)
 
     def _refusal(self, method: str, headers: dict[str, str]) -> str:
+        """Return why a request is refused: its Host is unknown, or another site writes; empty where it is not."""
         if not self._known(headers.get("host", "")):
             return "This server does not answer under that name."
         if method not in ("GET", "HEAD"):

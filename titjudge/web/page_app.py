@@ -54,7 +54,7 @@ def keyed_route(
         endpoint: Answers the request.
         person: Returns whose key this is; None if it is unknown.
         method: GET or POST.
-        refusal: What a stranger is told.
+        refusal: The message for an unknown key.
     """
     from starlette.routing import Route
 

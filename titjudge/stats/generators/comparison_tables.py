@@ -35,7 +35,7 @@ from titjudge.stats.scores.scores_table import DERIVED, IMAGE_COLUMNS, ScoreTabl
 FEWEST = 6  # prompts of a category
 VALUES = 60  # of a category
 TIERS = 6  # of a table, the first ones
-FOLDED = 24  # rows of a table that is opened when it is asked for
+FOLDED = 24  # a table with more rows is shown folded
 COLUMNS = 4  # categories
 # Columns that belong to one image or prompt, and are no categories.
 _NUMBERS = frozenset({"description", "index", "line", "number", "seed", *IMAGE_COLUMNS})

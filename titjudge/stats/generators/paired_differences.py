@@ -197,6 +197,7 @@ def _couples(names: list[str], baseline: str | None) -> list[tuple[str, str]]:
 
 
 def _accuracy_difference(index: PairIndex, first: str, second: str, x: Floats, y: Floats) -> Difference:
+    """Compare two metrics by accuracy, given what they predict (`x`, `y`) for each pair."""
     both = (index.preference != 0) & ~np.isnan(x) & ~np.isnan(y)
     right_x, right_y = both & (x == index.preference), both & (y == index.preference)
     only_x, only_y = int((right_x & ~right_y).sum()), int((right_y & ~right_x).sum())
@@ -211,6 +212,7 @@ def _accuracy_difference(index: PairIndex, first: str, second: str, x: Floats, y
 
 
 def _mean_difference(prompt_of: Mapping[str, str], first: str, second: str, values: Mapping[str, Values]) -> Difference:
+    """Compare two runs by the mean of their scores over the images of `first` that both have scored."""
     ids = [id for id in values[first] if id in prompt_of]
     x, y = (np.array([values[name].get(id) for id in ids], dtype=np.float64) for name in (first, second))
     both = np.isfinite(x) & np.isfinite(y)

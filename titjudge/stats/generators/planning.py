@@ -3,8 +3,8 @@
 The variance of a paired difference over prompts is that of the pilot, minus the variance between its images and answers,
 plus that of as many images and answers as planned. A small pilot estimates it badly, so the answer is a range: a 90%
 interval of the log variance, from the kurtosis of the pilot. `python -m benchmarks.verdicts` measures the achieved power and
-the coverage of the range on people's marks, `python -m benchmarks.coverage` where large differences are rare: what a pilot
-has not shown no range of it can hold, so the table says what it would change.
+the coverage of the range on people's marks, `python -m benchmarks.coverage` where large differences are rare. A range cannot
+allow for what the pilot has not shown, so the notes say how many prompts it would take if one prompt differed by the whole scale.
 """
 
 from __future__ import annotations

@@ -141,6 +141,7 @@ def replay_averages(orders: Iterable[Settled | RaceResult]) -> list[ReplayAverag
 
 
 def _average(names: tuple[str, ...], orders: Sequence[Settled | RaceResult]) -> ReplayAverage:
+    """Average what the orders of one question took."""
     return ReplayAverage(
         names,
         verdicts(order.verdict for order in orders),

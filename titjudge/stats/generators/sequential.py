@@ -6,8 +6,9 @@ every ten prompts errs about one time in two.
 On a scale with ends it is a test by betting (Waudby-Smith and Ramdas, "Estimating means of bounded random variables by
 betting", JRSS B 86, 2024, section 4), which holds for every number of prompts and every distribution of scores, also where
 one image in fifty is blank: a wealth of 1 is bet on "a is better", a share of it against each prompt, and grows by chance to
-40 in at most one run of 40 (Ville's inequality). Shares are mixed over a fixed grid; most prompts on which scores that use
-little of their scale agree still leave a collapse open, and no valid test of the mean can spare them.
+40 in at most one run of 40 (Ville's inequality). The wealth is split over a fixed grid of shares. Where scores use little of
+their scale the test takes many prompts even if all of them show the same difference: fewer cannot rule out that one image in
+many is blank, and no valid test of the mean can do without them.
 
 On a scale without ends nothing holds for every distribution. There it is an asymptotic confidence sequence (Waudby-Smith,
 Arbour, Sinha, Kennedy and Ramdas, "Time-uniform central limit theory and asymptotic confidence sequences", Annals of Statistics

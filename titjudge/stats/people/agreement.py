@@ -228,6 +228,7 @@ def distinct(pairs: Sequence[Pair]) -> tuple[list[Pair], list[str]]:
 
 
 def _pair_warnings(index: PairIndex, pairs: Sequence[Pair], images: Sequence[Image]) -> list[str]:
+    """Warn of pairs whose images are not in the data, and of pairs in which people find both images bad."""
     ids = {image[0] for image in images}
     warnings = []
     if strangers := [id for id in index.ids if id not in ids]:
@@ -318,6 +319,7 @@ def _metric_notes(name: str, result: MetricResult) -> list[str]:
 def _strengths(
     pairs: Sequence[Pair], values: Mapping[str, Values], images: Sequence[Image], resamples: int, seed: int
 ) -> dict[str, BradleyTerryRecord]:
+    """Fit Bradley-Terry strengths to the pairs of people, and to what each metric prefers in the same pairs."""
     from titjudge.stats.ranking.bradley_terry import bradley_terry
 
     generator_of = {id: generator for id, generator, _ in images if generator}

@@ -36,6 +36,7 @@ def agreement_tables(agreed: Results) -> list[Table]:
 def _metrics(
     metrics: Mapping[str, MetricResult], notes: tuple[str, ...], explanation: tuple[str, ...], reference: str
 ) -> Table:
+    """Tabulate the agreement of the metrics; without pairs their means and coverage."""
     if any(result.pairs for result in metrics.values()):
         rows = tuple(_metric_row(name, result) for name, result in metrics.items())
         return Table(
@@ -55,6 +56,7 @@ def _metrics(
 
 
 def _metric_row(name: str, result: MetricResult) -> tuple[Any, ...]:
+    """Return the cells of a metric under `_COLUMNS`."""
     scored = result.pairs_scored
     coefficients = (
         result.srcc, result.krcc, result.ndcg, result.ndcg_chance, result.ndcg_paper_fit, result.ndcg_paper_fit_chance,
@@ -91,6 +93,7 @@ class _Column(NamedTuple):
 
 
 def _leaderboard(standings: Sequence[StandingRecord], srcc: Mapping[str, float | None], reference: str) -> Table:
+    """Tabulate the generators, with their rank correlation with people in the last row."""
     names = list(standings[0].metrics)
     people = any(standing.human for standing in standings)
     firsts = any(standing.human and standing.human.first_places is not None for standing in standings)

@@ -89,6 +89,7 @@ def element_agreement(marks: Iterable[ElementLabels]) -> dict[str, ElementAgreem
 
 
 def _agreement(kind: str, marks: Sequence[ElementLabels]) -> ElementAgreement:
+    """Compute accuracy, kappa and their intervals for the elements of one kind."""
     prompt, prompts = codes(mark.prompt_id for mark in marks)
     label, labels = codes(value for mark in marks for value in (mark.judge, mark.people))
     judge, people = label[::2], label[1::2]

@@ -81,6 +81,8 @@ def _correlate(
     rated: Mapping[str, float | None],
     slices: Mapping[str, Sequence[str]],
 ) -> ScoreCorrelation:
+    """Correlate what a metric says of one part with what people say of it, over images and over generators."""
+
     def columns(ids: Sequence[str]) -> tuple[list[float | None], list[float | None], list[Item]]:
         return [judged.get(id) for id in ids], [rated.get(id) for id in ids], [items[id] for id in ids]
 
@@ -126,6 +128,7 @@ def correlation_tables(correlations: Sequence[ScoreCorrelation], by: str | None 
 
 
 def _generator_table(correlations: Sequence[ScoreCorrelation], by: str | None) -> list[Table]:
+    """Tabulate the correlations over generators; no table where fewer than two are scored."""
     rows = [
         (
             row.metric, row.part, *([name or "all"] if by else []), plain(g.srcc, g.srcc_interval),

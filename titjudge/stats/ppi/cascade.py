@@ -160,6 +160,7 @@ def recommend(
 def _with_intervals(
     table: _Table, group: NDArray[np.int64], outcomes: Sequence[CascadeOutcome]
 ) -> list[CascadeOutcome]:
+    """Add to each outcome the interval of its accuracy over prompts."""
     prompt = np.unique(group, return_inverse=True)[1]
     right = [_right(table, outcome.rule) for outcome in outcomes]
     sums = group_sums(prompt, int(prompt.max()) + 1, *right, np.ones(len(group)))
@@ -170,6 +171,7 @@ def _with_intervals(
 def _read(
     index: PairIndex, values: Mapping[str, Values | None], prices: Mapping[str, float]
 ) -> tuple[_Table, NDArray[np.int64]]:
+    """Arrange the judges' scores of the pairs with a human preference; also return the prompt of each of these pairs."""
     if not values:
         raise ConfigError("a cascade needs judges: none was given")
     for name, scores in values.items():
@@ -213,6 +215,7 @@ def _right(table: _Table, rule: CascadeRule) -> Floats:
 
 
 def _candidates(table: _Table, longest: int) -> Iterator[_Candidates]:
+    """Yield the rules of every chain of up to `longest` judges."""
     size = table.right.shape[1]
     for k, price in enumerate(table.price):
         yield _Candidates((k,), np.zeros((1, 0)), np.array([float(table.right[k].sum())]), np.array([price * size]))
@@ -242,6 +245,7 @@ def _two(table: _Table, first: int, second: int, prices: Sequence[float]) -> tup
 
 
 def _three(table: _Table, chain: tuple[int, int, int]) -> Iterator[_Candidates]:
+    """Yield the rules of a chain of three: for each threshold of the first judge, every one of the second."""
     margin = table.margin[chain[0]]
     answered = margin[margin >= 0]
     prices = table.steps(chain)

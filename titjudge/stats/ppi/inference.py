@@ -261,6 +261,7 @@ def half_width(prompts: float, level: float) -> float:
 def _interval(
     value: float, variance: float, skewness: float, prompts: float, level: float, bounds: tuple[float, float] | None
 ) -> Interval | None:
+    """Compute the interval of one estimate, longer on the side of the long tail and cut to the scale; None without variance."""
     if not np.isfinite(value) or variance <= 0:
         return None
     t, error = half_width(prompts, level), variance**0.5
@@ -304,6 +305,7 @@ def join(human: Sequence[Pair], judge: Sequence[Pair]) -> Joined:
 
 
 def _wins(pairs: Sequence[Pair]) -> dict[Key, float]:
+    """Return how often the first image of each pair, in sorted order, wins: 1, 0.5 or 0, repeated pairs averaged."""
     wins: dict[Key, list[float]] = {}
     for pair in pairs:
         if pair.preference not in _WIN:

@@ -26,8 +26,8 @@ class Pool:
     """The most accurate pool on all pairs, and the cross-validated accuracy of choosing a pool in this way.
 
     Attributes:
-        accuracy: On held-out folds of prompts, with its 95% `interval` over prompts, which allows for the pools that the
-            folds choose being others than the one that is named.
+        accuracy: On held-out folds of prompts, with its 95% `interval` over prompts; the interval allows for the folds
+            choosing other pools than `judges`.
         single: The most accurate judge alone; `single_accuracy` is on held-out folds, too.
         pairs: Pairs that all judges have scored and in which people have a preference.
     """

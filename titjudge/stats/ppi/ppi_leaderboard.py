@@ -101,6 +101,7 @@ class PeopleBoard:
         return [self._board(), self._couples(), self._gaps()]
 
     def _board(self) -> Table:
+        """Tabulate the leaderboard."""
         notes = (
             f"{self.labelled} pairs labelled by people, {self.unlabelled} more judged; weight of the judge {self.power:.2f}",
             f"win rate against the others, ties count half; {100 * self.level:g}% intervals over prompts; a rank is a range "
@@ -122,6 +123,7 @@ class PeopleBoard:
         return Table("Generators in pairs", ("couple", *_WAYS, "labels", "worth labels"), rows, notes)
 
     def _gaps(self) -> Table:
+        """Tabulate the differences of neighbours."""
         columns = ("neighbours", "difference", "separated", "more labels", "note")
         rows = tuple(
             (
@@ -243,6 +245,7 @@ def _difference(fitted: Fit, k: int, j: int) -> tuple[float, float]:
 
 
 def _ranks(fitted: Fit, columns: PreferenceArrays, size: int, level: float) -> list[tuple[int, int] | None]:
+    """Compute the ranks that each generator may have, given which others are certainly better or worse."""
     couples = max(size * (size - 1) // 2, 1)
     t = half_width(float(fitted.effective[fitted.effective > 0].min()), 1 - (1 - level) / couples)
     usable = [not undefined(fitted, columns, k) for k in range(size)]
@@ -263,6 +266,7 @@ def _ranks(fitted: Fit, columns: PreferenceArrays, size: int, level: float) -> l
 
 
 def _gap(fitted: Fit, columns: PreferenceArrays, names: Sequence[str], k: int, j: int, level: float) -> Gap:
+    """Compute the difference of two neighbours, and how many more labels would separate them where it is not certain."""
     reason = undefined(fitted, columns, k) or undefined(fitted, columns, j)
     if reason:
         return Gap(names[k], names[j], None, None, False, None, reason)
@@ -295,6 +299,7 @@ def more_labels(
     total = labelled + unlabelled
 
     def variance(labels: int) -> float:
+        """Compute the variance of the difference if people had labelled so many pairs, with the best weight of the judge."""
         remaining = total - labels
         less, rest = (labelled / labels) ** 0.5, (unlabelled / remaining) ** 0.5 if remaining else 0.0
         gap = less * b - rest * u

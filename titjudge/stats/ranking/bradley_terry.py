@@ -151,6 +151,7 @@ class _Likelihood:
         return self._finite[key]
 
     def _has_maximum(self, occurring: NDArray[np.bool_]) -> bool:
+        """Look for the two conditions of `finite` in the graph of who beats whom."""
         from scipy.sparse.csgraph import NegativeCycleError, bellman_ford, connected_components
 
         won, tied = occurring & ~self.tied, occurring & self.tied

@@ -1,4 +1,4 @@
-"""Bradley-Terry strengths of generators over comparisons with randomly drawn opponents, on which mean scores would depend."""
+"""Bradley-Terry strengths of generators from comparisons with opponents drawn at random, whose strength a mean score would depend on."""
 
 from __future__ import annotations
 

@@ -33,6 +33,7 @@ def claims_of(items: Iterable[Item], scores: Iterable[Score]) -> list[ClaimOutco
 
 
 def _claims_in(item: Item, score: Score) -> Iterator[ClaimOutcome]:
+    """Yield the claims of one score: those of the agentic judge, else of the graph metric, else the questions."""
     rows, aligned = claims(score.parts), alignment(score.parts)
     facts = {"generator": item.generator, "prompt_id": item.prompt_id, "words": count_words(item.prompt)}
     if rows:

@@ -195,6 +195,7 @@ def _rates(
     label: Callable[[ClaimOutcome], tuple[Any, str]],
     labels: Sequence[str],
 ) -> list[Rate]:
+    """Compute a generator's rate for each label; `label` sorts and names the bin of a claim."""
     number = {text: k for k, text in enumerate(labels)}
     visible = [(claim, number[label(claim)[1]]) for claim in claims if claim.met is not None]
     unseen = [number[label(claim)[1]] for claim in claims if claim.met is None]
@@ -212,6 +213,7 @@ def _rates(
 
 
 def _step(generator: str, claims: Sequence[ClaimOutcome], resamples: int) -> Step:
+    """Find the place at which a generator's rate drops most, and test whether it drops at all."""
     visible = sorted(
         (claim for claim in claims if claim.met is not None), key=lambda claim: (claim.prompt_id, claim.kind)
     )

@@ -1,4 +1,4 @@
-"""What is to be known first of a run: which generator is better, and which metric can be trusted.
+"""The verdict on runs: which generator is better, and which metric can be trusted.
 
 | module | what it does |
 | --- | --- |

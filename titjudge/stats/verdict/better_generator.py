@@ -34,7 +34,7 @@ from titjudge.stats.verdict.judged_runs import JudgedRun, items_of, joined_table
 EXAMPLES = 3  # prompts won, and lost
 SAME, OPPOSITE, OPEN = "same", "opposite", "open"
 _LEAST = 0.01  # of the scale: the smallest difference that prompts are planned for
-_OTHERS = 4  # metrics that are asked, too
+_OTHERS = 4  # other metrics whose verdict is reported
 _REASON = 400  # characters
 
 
@@ -128,6 +128,7 @@ def _differences(pair: ScoreTable) -> list[GeneratorDifference]:
 
 
 def _too_few(pair: ScoreTable) -> str:
+    """Say how few prompts the two share."""
     shared = len(pair.differences(0, 1))
     return f"they share {shared} prompt{'' if shared == 1 else 's'} with a score, fewer than {FEWEST}"
 
@@ -204,7 +205,7 @@ def _weakest_part(pair: ScoreTable) -> WeakPart | None:
 
 
 def _others(runs: Sequence[JudgedRun], metric: str, first: str, second: str) -> dict[str, str]:
-    """Ask the other metrics of all runs which of two generators is better."""
+    """Return which of two generators is better by each of the other metrics that all runs have: `SAME`, `OPPOSITE` or `OPEN`."""
     shared = [name for name in runs[0].metrics if name != metric and all(name in run.metrics for run in runs)]
     answers = {}
     for name in shared[:_OTHERS]:
@@ -271,6 +272,7 @@ def reason_of(score: Score) -> str:
 
 
 def _details(score: Score) -> Iterator[str]:
+    """Yield the details that are missing, and those that are contradicted."""
     for what, listed in (("missing", missing(score.parts)), ("contradicted", contradicted(score.parts))):
         if listed:
             yield f"{what}: {', '.join(map(str, listed))}"

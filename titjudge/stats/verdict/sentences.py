@@ -111,6 +111,7 @@ def _level(record: BetterGenerator) -> str:
 
 
 def _what_would_tell(record: BetterGenerator) -> str:
+    """Say why the two cannot be told apart: scores that are missing, or too few prompts; empty where neither is known."""
     if record.reason:
         return f"{record.reason}, and what is left out may decide"
     if record.needed is not None:

@@ -53,6 +53,7 @@ class LiveRun:
             return self._shown[query]
 
     def _describe(self, most: int, failed: bool, generator: str) -> dict[str, Any]:
+        """Describe the images, as `look` says."""
         matching = {
             item: lines
             for item, lines in self._newest_first().items()
@@ -73,6 +74,7 @@ class LiveRun:
         return groups
 
     def _image(self, item: str, lines: list[ScoreLine]) -> dict[str, Any]:
+        """Describe one image with its prompt and its scores, in the order in which they were written."""
         record = self._record(item)
         prompt, scores = str(record.get("prompt", "")), [asdict(line) for line in reversed(lines)]
         return {

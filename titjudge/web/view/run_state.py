@@ -34,8 +34,8 @@ class RunState:
         metric: The metric of `means`, of which more is better if `higher_is_better`.
         means: Mean score of each generator, best first; the generator is empty where the images name none.
         verdict: Which generator is better, in sentences, the most important first; empty where the results do not say.
-        brief: The first of them, for a narrow column.
-        leader: Whether the first of `means` is not known to be level with the second.
+        brief: The first of these sentences, for a narrow column.
+        leader: False where the first of `means` cannot be told apart from the second.
         advice: What to do about scores that are missing, a line for each cause.
         spent: USD; None while it is unknown.
         unpriced: Requests whose price nobody knows; their cost is not in `spent`.

@@ -84,6 +84,7 @@ class Runs:
         return self._cached.get(folder) or _CachedRun(ScoreTail(folder / "scores.jsonl"))
 
     def _state(self, name: str, folder: Path) -> RunState:
+        """Read the state of one run from what has changed since the last look."""
         cached, file = self._cached[folder], folder / "manifest.json"
         try:
             if cached.manifest_state is None or cached.manifest != identity(file):

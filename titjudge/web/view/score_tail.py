@@ -79,6 +79,7 @@ class ScoreTail:
         self.latest.clear()
 
     def _read_on(self) -> None:
+        """Read the lines that were added; a line that is not finished waits for the next look."""
         with open_regular(self.file) as handle:
             handle.seek(self._read)
             while block := handle.read(_BLOCK):

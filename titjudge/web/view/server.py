@@ -190,6 +190,7 @@ class _ViewEndpoints:
         return json_response({"ticket": self._tickets.give(names)})
 
     async def report(self, request: Any) -> Any:
+        """Send the report that a ticket opens, with a policy that keeps it from the network and from this page."""
         from starlette.concurrency import run_in_threadpool
         from starlette.responses import FileResponse, PlainTextResponse
 
