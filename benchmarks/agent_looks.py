@@ -6,6 +6,10 @@ The scenes are those of `known-answer make --hard`, planned but not rendered: wh
 that see the whole image report an element wrongly with the rate `--whole`, and a description mentions a share `--mentioned`
 of them; eyes that see one tray report each of its elements, wrongly with the rate `--crop`. The metrics are the real ones.
 "unverified" is tit-agent with an orchestrator that does not look at verdicts of the description once more.
+
+These orchestrators know where each tray is. One that does not asks the eyes first where the things are ("asks where"), or reads the
+places that a detector proposes ("detector"). Both are told the true edges, as an ideal detector would find them; `--found` is the share of
+things that the detector finds, and the orchestrator asks for the others. A request to the detector is not among the pictures.
 """
 
 from __future__ import annotations
@@ -30,18 +34,25 @@ from titjudge.metrics.agent.metric import tit_agent
 from titjudge.metrics.lmm_score import lmm_score
 from titjudge.metrics.tit import tit_llm
 
-METRICS = {"lmm-score": lmm_score, "tit-llm": tit_llm, "tit-agent": tit_agent, "unverified": tit_agent}
+METRICS = {
+    "lmm-score": lmm_score, "tit-llm": tit_llm, "tit-agent": tit_agent, "unverified": tit_agent, "asks where": tit_agent,
+    "detector": tit_agent,
+}  # fmt: skip
 LOOKS = 16  # at an image: the description, and one at each tray
 MARK = re.compile(r"#(\d+)=([01])")
+TRAY = re.compile(r"tray (\d) (\d)")
 
 
 class Scripted(ScriptedAsk):
     """An `ask` for one image: answers follow from the truth of the image, the rates and the draw."""
 
-    def __init__(self, scene: ScenePlan, level: int, rates: argparse.Namespace, *, verifies: bool = True) -> None:
+    def __init__(
+        self, scene: ScenePlan, level: int, rates: argparse.Namespace, orchestrator: str = "tit-agent"
+    ) -> None:
         found = annotation.marks(scene.graph, scene.shown[level].scene)
         assert found is not None
-        self.scene, self.rates, self.truth, self.verifies = scene, rates, found.all(), verifies
+        self.scene, self.rates, self.truth = scene, rates, found.all()
+        self.verifies, self.orchestrator = orchestrator != "unverified", orchestrator
         self.rng = Random(f"{scene.prompt_id}/{level}")
         self.whole = [self._seen(number, rates.whole) for number in range(len(self.truth))]
         self.mentioned = [number for number in range(len(self.truth)) if self.rng.random() < rates.mentioned]
@@ -57,7 +68,8 @@ class Scripted(ScriptedAsk):
         return self.truth[number] != (self.rng.random() < rate)
 
     def book(self, template: str, schema: Any, given: dict[str, Any], text: str) -> None:
-        self.asked["with a picture" if given.get("images") else "of texts"] += 1
+        if template != "agent/locate":
+            self.asked["with a picture" if given.get("images") else "of texts"] += 1
 
     def _tit_describe(self, given: Any) -> str:
         return " ".join(f"#{number}={self.whole[number]:d}" for number in self.mentioned)
@@ -78,6 +90,30 @@ class Scripted(ScriptedAsk):
         ]  # fmt: skip
         return json.dumps({"claims": claims})
 
+    def has_role(self, role: str) -> bool:
+        return role == "detector" and self.orchestrator == "detector"
+
+    def _agent_locate(self, given: Any) -> str:
+        boxes = [
+            {"name": name.casefold(), "box": _box(place), "score": 0.9}
+            for place, name in self.trays.items()
+            if self.rng.random() < self.rates.found
+        ]
+        return json.dumps({"boxes": boxes})
+
+    def _agent_ask(self, given: Any) -> str:
+        """Say where each thing is that is asked for: `tray 0 1: [0.25, 0, 0.5, 0.333]`."""
+        trays = [(int(row), int(column)) for row, column in TRAY.findall(given["question"])]
+        return " ".join(f"tray {place[0]} {place[1]}: {_box(place)}" for place in trays)
+
+    def _known(self, evidence: list[str]) -> set[tuple[int, int]]:
+        """The trays whose edges an orchestrator knows: by itself, or from what it has read."""
+        if self.orchestrator not in ("asks where", "detector"):
+            return {*self.trays}
+        told = {(int(row), int(column)) for line in evidence for row, column in re.findall(r"tray (\d) (\d): \[", line)}
+        proposed = "".join(line for line in evidence if line.startswith("places proposed by a detector"))
+        return told | {place for place, name in self.trays.items() if f" {name.casefold()} [" in proposed}
+
     def _agent_orchestrate(self, given: Any) -> str:
         settle, places = [], set[tuple[int, int]]()
         where = {name: place for place, name in self.trays.items()}
@@ -92,18 +128,24 @@ class Scripted(ScriptedAsk):
                 settle.append({"claims": [number], "verdict": "met" if held else "not_met", "evidence": evidence})
             elif self.about[element] in where:
                 places.add(where[self.about[element]])
-        boxes = [[c / 4, r / 3, (c + 1) / 4, (r + 1) / 3] for r, c in sorted(places)]
-        looks = [{"tool": "zoom", "question": f"What is on tray {round(b[1] * 3)} {round(b[0] * 4)}?", "box": b} for b in boxes]  # fmt: skip
-        return json.dumps({"settle": settle, "looks": looks[:6]})
+        known = self._known(given["evidence"])
+        zooms = [{"tool": "zoom", "question": f"What is on tray {r} {c}?", "box": _box((r, c))} for r, c in sorted(places & known)]  # fmt: skip
+        asks = [{"tool": "ask", "question": f"Where are the edges of tray {r} {c}?"} for r, c in sorted(places - known)]
+        return json.dumps({"settle": settle, "looks": [*asks, *zooms[:6]]})
 
     def _agent_parts(self, given: Any) -> str:
         reports = [self._agent_zoom({"question": question}) for question in given["questions"]]
         return "\n".join(f"Picture {number}: {report}" for number, report in enumerate(reports, 1))
 
     def _agent_zoom(self, given: Any) -> str:
-        row, column = map(int, re.findall(r"tray (\d) (\d)", given["question"])[0])
+        row, column = map(int, TRAY.findall(given["question"])[0])
         name = self.trays[row, column]
         return " ".join(f"#{n}={self._seen(n, self.rates.crop):d}" for n, each in enumerate(self.about) if each == name)
+
+
+def _box(place: tuple[int, int]) -> list[float]:
+    row, column = place
+    return [column / 4, row / 3, (column + 1) / 4, (row + 1) / 3]
 
 
 def measure(rates: argparse.Namespace) -> dict[str, tuple[list[float], float, float]]:
@@ -120,7 +162,7 @@ def measure(rates: argparse.Namespace) -> dict[str, tuple[list[float], float, fl
             for scene in scenes:
                 values = []
                 for level in LEVELS:
-                    ask = Scripted(scene, level, rates, verifies=name != "unverified")
+                    ask = Scripted(scene, level, rates, name)
                     meta = {"max_looks": LOOKS} if metric is tit_agent else {}
                     score = asyncio.run(metric(Item("i", scene.prompt, image, "g", "p", meta), ask))  # type: ignore[arg-type]
                     assert score.value is not None, score.reason
@@ -139,6 +181,7 @@ def main() -> None:
     parser.add_argument("--mentioned", type=float, default=0.5)
     parser.add_argument("--whole", type=float, default=0.1)
     parser.add_argument("--crop", type=float, default=0.01)
+    parser.add_argument("--found", type=float, default=1.0)
     print("metric      below level 0: level 1   level 2   level 3   pictures   texts (an image)")
     for name, (below, pictures, texts) in measure(parser.parse_args()).items():
         print(f"{name:12}{below[0]:22.0%}{below[1]:10.0%}{below[2]:10.0%}{pictures:11.1f}{texts:8.1f}")
