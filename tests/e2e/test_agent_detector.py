@@ -166,6 +166,29 @@ def test_the_answers_of_a_detector_are_recorded_and_replayed(tmp_path: Path, dat
     assert scores[0] == scores[1]
 
 
+def test_a_detector_of_this_machine_answers_itself_where_questions_go_into_a_file(
+    tmp_path: Path, data: Path, detector: Path
+) -> None:
+    offline = ("--data", str(data), "--metric", "tit-agent", "--provider", "recorded", *named(detector))
+    exported = ("batch", "export", *offline, "--out", "open.jsonl")
+
+    def open_questions() -> list[dict[str, Any]]:
+        cli(tmp_path, *exported)
+        return lines(tmp_path, "open.jsonl")
+
+    (split,) = open_questions()
+    answers = [{"custom_id": split["custom_id"], "text": json.dumps({"claims": CLAIMS})}]
+    for expected in (["tit/describe"] * 2, ["agent/orchestrate"] * 2):
+        (tmp_path / "given.jsonl").write_text("\n".join(map(json.dumps, answers)))
+        cli(tmp_path, "batch", "record", *offline, "--by", "a person", "given.jsonl")
+        questions = open_questions()
+        assert [question["template"] for question in questions] == expected
+        answers = [{"custom_id": question["custom_id"], "text": "A room."} for question in questions]
+    assert all(PLACES.search(question["question"]) for question in questions)
+    cli(tmp_path, *(each if each != "recorded" else "openai" for each in exported))
+    assert {line["body"]["model"] for line in lines(tmp_path, "open.jsonl")} == {"gpt-4o"}
+
+
 def test_a_dry_run_counts_what_costs_and_finds_the_detector(tmp_path: Path, data: Path, detector: Path) -> None:
     with Server(Model()) as server:
         judge(tmp_path, server, *named(detector), "--dry-run", "--json", "plan.json")

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from titjudge.core import structured_output
-from titjudge.core.config import RoleConfig
+from titjudge.core import registry, structured_output
+from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.errors import Unanswered
 from titjudge.core.keys import request_key
 from titjudge.core.types import Embedding, Reply, Request, Status
@@ -51,9 +51,15 @@ class AskedQuestion:
 
 
 def only_recorded(session: Session) -> bool:
-    """Tell whether every model that the metrics of a run ask is `recorded`."""
+    """Tell whether every model that the metrics of a run ask is `recorded`, but for those that `walk` asks itself."""
     roles = [session.config.role(name) for name in session.resolved.models if name != "embedder"]
-    return bool(roles) and all(role is not None and role.provider == "recorded" for role in roles)
+    others = [role for role in roles if role is None or not _is_detector_here(session.config, role)]
+    return bool(others) and all(role is not None and role.provider == "recorded" for role in others)
+
+
+def _is_detector_here(config: RunConfig, role: RoleConfig) -> bool:
+    """Tell whether a role is a detector of this machine: it answers itself, as nobody else can take its place in a file."""
+    return role == config.detector and registry.uses_device(role.provider)
 
 
 async def walk(
@@ -66,6 +72,8 @@ async def walk(
 ) -> None:
     """Score every item by every metric that asks a model, with `stand_in(config, real)` in place of each provider.
 
+    A detector of this machine answers itself.
+
     `seen` is filled with every question that is asked, by its key.
     """
     config = session.config
@@ -74,7 +82,8 @@ async def walk(
         settings = config.settings_of(role)
         if role.provider == "recorded":  # the recording may be missing or empty as yet
             settings = replace(settings, options={**settings.options, "new": True})
-        return stand_in(role, make_provider(role.provider, settings))
+        provider = make_provider(role.provider, settings)
+        return provider if _is_detector_here(config, role) else stand_in(role, provider)
 
     metrics = {name: metric for name, metric in session.metrics.items() if set(metric.roles) - {"embedder"}}
     async with open_engine(
