@@ -448,15 +448,17 @@ class Ask(Protocol):
         Args:
             template: Name of the prompt template, such as `tit/describe`.
             role: captioner, judge, or `provider/model`.
-            images: Image files.
+            images: Image files, in the order in which they are shown.
             schema: A pydantic model; the reply's `data` is an instance of it.
-            accept_truncated: Whether to return an answer that hit its token limit.
+            accept_truncated: Whether to return an answer that hit its token limit (the official TIT protocol does).
             accept_empty: Whether to return an answer that ended without a word, instead of asking again.
-            sample: Number of this answer among repeated ones.
-            params: Sampling parameters, which override those of the role.
-            tools: Tools that the model may call.
+            sample: Number of this answer among repeated ones, from 0 (`titjudge.core.samples` says of which).
+            params: Sampling parameters of the protocol; those in the configuration of the role go before them.
+            tools: Tools that the model may call; only where `has_tools` says that it can.
             turns: The conversation after the question.
-            choices: Answers of one token; the reply's `probabilities` has the probability of each.
+            choices: Answers of one token, such as ("yes", "no"); the reply's `probabilities` has the probability of each, all
+                its spellings together (case, with a blank before it or without). A mapping names the tokens of each
+                itself: {"Yes": ["Yes"]}. A template that declares a variable of this name gets it as that.
             planned: What a dry run takes for the answer: a text, fields of the structured answer (the others are the
                 smallest that validate), or tool calls. A run ignores it. It is for metrics whose next question depends
                 on the answer; without it a dry run takes the smallest answer that validates.

@@ -67,24 +67,7 @@ class BoundAsk:
         planned: Planned | None = None,
         **variables: Any,
     ) -> Reply:
-        """Ask one question.
-
-        Args:
-            template: Name of the prompt, `suite/name`.
-            role: Captioner, judge, or a fixed `provider/model`.
-            images: Files, in the order in which they are shown.
-            schema: A pydantic model; the reply's `data` is then a validated instance.
-            accept_truncated: Take an answer that hit its token limit (the official TIT protocol does).
-            accept_empty: Take an answer that ended without a word, as official scripts do that ask nothing twice.
-            sample: Number of a repeated answer to the same question, from 0 (`titjudge.core.samples` says of which).
-            params: Sampling parameters of the protocol; the configuration of the role goes before them.
-            tools: What the model may call; only where `has_tools` says that it can.
-            turns: How the conversation went on after the template.
-            choices: Answers of one token, such as ("yes", "no"); the reply's `probabilities` says how likely each is, all
-                spellings of it together (case, with a blank before it or without). A mapping names the tokens of each
-                itself: {"Yes": ["Yes"]}. A template that declares a variable of this name gets it as that.
-            planned: What a dry run takes for the answer.
-            variables: What the template declares.
+        """Ask one question; the arguments are those of `titjudge.core.types.Ask`.
 
         Raises:
             Unanswered: Refused, truncated, unparsed, failed, or the image cannot be used; no probabilities came.

@@ -14,7 +14,7 @@ import tiny_models
 
 from titjudge.core.errors import ConfigError, Unanswered, UserError
 from titjudge.core.types import ImageFile, Message, ProviderSettings, Reply, Request, Status
-from titjudge.providers.local.zero_shot_detection import ZeroShotDetection, called, plain
+from titjudge.providers.local.zero_shot_detection import ZeroShotDetection, index_of, plain
 
 pytestmark = pytest.mark.usefixtures("quiet")
 NAMES = ("red mug", "lamp", "wooden table")
@@ -140,7 +140,7 @@ def test_boxes_of_grounding_dino_are_those_of_transformers(dino: Path) -> None:
     expected = [
         (NAMES[at], box, score)
         for text, box, score in processed(dino, NAMES, **least)
-        if (at := called(text, NAMES)) is not None
+        if (at := index_of(text, NAMES)) is not None
     ]
     assert_same(boxes(reply), expected)
 
@@ -187,7 +187,7 @@ def test_a_name_longer_than_the_model_reads_is_cut(owlv2: Path) -> None:
     [("red mug", 0), ("mug", 0), ("lamp", 1), ("blue lamp", 1), ("red lamp", 1), ("red mug lamp", None), ("", None), ("cat", None)],
 )  # fmt: skip
 def test_a_part_of_a_name_means_the_only_name_that_has_it(text: str, meant: int | None) -> None:
-    assert called(text, ["red mug", "lamp", "red table"]) == meant
+    assert index_of(text, ["red mug", "lamp", "red table"]) == meant
 
 
 def test_a_name_is_read_without_what_would_end_it() -> None:

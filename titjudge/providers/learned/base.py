@@ -68,12 +68,12 @@ class ModelCheckpoint:
     @property
     def weights_pin(self) -> dict[str, Any]:
         """Arguments of `from_pretrained(weights)` that pin the commit."""
-        return _pin(self.weights_commit)
+        return hub.pinned(self.weights_commit)
 
     @property
     def base_pin(self) -> dict[str, Any]:
         """Arguments of `from_pretrained(base)` that pin the commit."""
-        return _pin(self.base_commit)
+        return hub.pinned(self.base_commit)
 
     def asked(self, text: str) -> str:
         """Put a text into the template."""
@@ -113,10 +113,6 @@ class ModelCheckpoint:
         import torch
 
         return model.to(device=self.device, dtype=getattr(torch, self.dtype)).eval()
-
-
-def _pin(commit: str) -> dict[str, Any]:
-    return {"revision": commit, "local_files_only": hub.offline()} if commit else {}
 
 
 class Adapter:

@@ -151,6 +151,11 @@ def quiet_transformers() -> None:
     logging.disable_progress_bar()
 
 
+def pinned(commit: str) -> dict[str, Any]:
+    """Make the arguments of `from_pretrained` that pin a commit on the hub; none for a folder ("")."""
+    return {"revision": commit, "local_files_only": offline()} if commit else {}
+
+
 def model_arguments(options: Mapping[str, Any], dtype: str = "auto") -> dict[str, Any]:
     """Make the arguments of `from_pretrained` that a model's options name; `dtype` where they name none."""
     arguments: dict[str, Any] = {"dtype": options.get("dtype", dtype)}

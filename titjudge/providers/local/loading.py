@@ -63,9 +63,7 @@ def load(name: str, folder: Path, commit: str, options: Mapping[str, Any]) -> Lo
     device = hub.default_device(options)
     _refuse_too_large(name, folder, device, options)
     source = str(folder) if not commit else name
-    common: dict[str, Any] = {"trust_remote_code": bool(options.get("trust_remote_code", False))}
-    if commit:
-        common |= {"revision": commit, "local_files_only": hub.offline()}
+    common = {"trust_remote_code": bool(options.get("trust_remote_code", False)), **hub.pinned(commit)}
     try:
         import transformers
 
@@ -99,13 +97,11 @@ def _with_adapter(model: Any, adapter: str) -> Any:
         from peft import PeftModel
     except ImportError as error:
         raise UserError("the option adapter needs peft: pip install 'titjudge[train]'") from error
-    pin: dict[str, Any] = {"revision": commit, "local_files_only": hub.offline()} if commit else {}
-    nested = hasattr(getattr(model, "model", None), "language_model")
+    names = _NAMES_BEFORE_4_52 if hasattr(getattr(model, "model", None), "language_model") else None
     with warnings.catch_warnings(record=True) as records:
         warnings.simplefilter("always")
-        tuned = PeftModel.from_pretrained(
-            model, adapter if commit else str(folder), key_mapping=_NAMES_BEFORE_4_52 if nested else None, **pin
-        )
+        source = adapter if commit else str(folder)
+        tuned = PeftModel.from_pretrained(model, source, key_mapping=names, **hub.pinned(commit))
     if any("missing adapter keys" in str(record.message) for record in records):
         raise UserError(
             f"the adapter '{adapter}' lacks weights that its configuration asks for: is it for another model?"

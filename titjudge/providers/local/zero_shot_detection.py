@@ -159,16 +159,17 @@ class ZeroShotDetection(LocalProvider[_Detector]):
         inputs = processor(images=image, text=[texts], return_tensors="pt", truncation=True)
         with torch.inference_mode():
             outputs = model(**inputs.to(model.device, model.dtype))
-        (found,) = processor.post_process_grounded_object_detection(
+        (detections,) = processor.post_process_grounded_object_detection(
             outputs, target_sizes=[(image.height, image.width)], text_labels=[texts], **self._least
         )
         sides = torch.tensor([image.width, image.height] * 2, dtype=torch.float32)
-        places = (found["boxes"].float().cpu() / sides).clamp(0, 1).tolist()
-        for text, place, score in zip(found["text_labels"], places, found["scores"].float().tolist(), strict=True):
-            named = called(text, texts)
+        places = (detections["boxes"].float().cpu() / sides).clamp(0, 1).tolist()
+        scores = detections["scores"].float().tolist()
+        for text, place, score in zip(detections["text_labels"], places, scores, strict=True):
+            index = index_of(text, texts)
             box = [round(side, _DIGITS) for side in place]
-            if named is not None and box[0] < box[2] and box[1] < box[3]:
-                yield {"name": names[named], "box": box, "score": round(score, _DIGITS)}
+            if index is not None and box[0] < box[2] and box[1] < box[3]:
+                yield {"name": names[index], "box": box, "score": round(score, _DIGITS)}
 
     def _load(self) -> _Detector:
         from titjudge.providers.local import loading
@@ -176,9 +177,7 @@ class ZeroShotDetection(LocalProvider[_Detector]):
         hub.quiet_transformers()
         folder, commit = self._folder
         source = self.model if commit else str(folder)
-        common: dict[str, Any] = {"trust_remote_code": bool(self._options.get("trust_remote_code", False))}
-        if commit:
-            common |= {"revision": commit, "local_files_only": hub.offline()}
+        common = {"trust_remote_code": bool(self._options.get("trust_remote_code", False)), **hub.pinned(commit)}
         try:
             import transformers
 
@@ -197,23 +196,26 @@ def plain(name: str) -> str:
     return " ".join(name.lower().replace(".", " ").split())
 
 
-def called(text: str, names: Sequence[str]) -> int | None:
-    """Find the name that a detector means by the text of a box: the same, or the only one that has all its words, or has no other.
+def index_of(text: str, names: Sequence[str]) -> int | None:
+    """Find the name that a detector means by the text of a box.
+
+    It is the name that equals the text, or the only one with all words of the text, or the only one without a further word.
 
     Returns:
-        The name's place among `names`; None where none or several are meant.
+        The index of the name; None where none or several are meant.
     """
     if text in names:
         return names.index(text)
-    said = set(plain(text).split())
-    if not said:
+    words = set(plain(text).split())
+    if not words:
         return None
-    for meant in (
-        [at for at, name in enumerate(names) if said <= set(name.split())],
-        [at for at, name in enumerate(names) if set(name.split()) <= said],
+    words_of = [set(name.split()) for name in names]
+    for candidates in (
+        [index for index, of_name in enumerate(words_of) if words <= of_name],
+        [index for index, of_name in enumerate(words_of) if of_name <= words],
     ):
-        if len(meant) == 1:
-            return meant[0]
+        if len(candidates) == 1:
+            return candidates[0]
     return None
 
 
