@@ -80,3 +80,13 @@ def problems_at_all_widths(page: Any, height: int = 844) -> dict[int, list[str]]
         if found := problems(page):
             listed[width] = found
     return listed
+
+
+def serious_faults(page: Any, place: str) -> list[tuple[str, ...]]:
+    """List what axe, which the page has run, finds serious or critical in a page at a place: rule, element, reason."""
+    result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        (place, fault["id"], fault["nodes"][0]["html"][:160], fault["nodes"][0]["failureSummary"][:300])
+        for fault in result["violations"]
+        if fault["impact"] in ("serious", "critical")
+    ]

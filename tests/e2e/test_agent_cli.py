@@ -10,19 +10,13 @@ from typing import Any
 
 import orjson
 import pytest
-from commands import cli
+from agent_answers import BOWL_CLAIMS, split
+from commands import judge
 from PIL import Image
 
 from titjudge.testing import Scripted, Seen, Server
 
 PROMPT = "A blue bowl holds three oranges on a wooden table. Behind it a sign reads FRESH, in warm light."
-CLAIMS = [
-    ("There is a bowl", "entity", "macro", "A blue bowl"),
-    ("The bowl is blue", "attribute", "micro", "blue"),
-    ("The bowl holds three oranges", "attribute", "micro", "three oranges"),
-    ("There is a wooden table", "entity", "macro", "wooden table"),
-    ("A sign reads FRESH", "text", "micro", "a sign reads FRESH"),
-]
 
 
 def data_folder(folder: Path) -> Path:
@@ -55,9 +49,7 @@ def handler(seen: Seen) -> Scripted | str:
             else f"A blue bowl on a wooden table ({seen.digest.hex()[:6]})."
         )
     if "Take the prompt below apart" in seen.text:
-        return json.dumps(
-            {"claims": [dict(zip(("claim", "kind", "level", "span"), each, strict=True)) for each in CLAIMS]}
-        )
+        return split(BOWL_CLAIMS)
     counted = re.search(r"(E\d) count\(.*Count: (\d)", seen.text)
     if counted is None:
         looks = [
@@ -72,10 +64,6 @@ def handler(seen: Seen) -> Scripted | str:
 
 
 PICTURES: list[str] = []
-
-
-def hosted(server: Server) -> dict[str, str]:
-    return {"OPENAI_API_KEY": "sk-test-0123456789", "OPENAI_BASE_URL": server.openai}
 
 
 def scores(folder: Path) -> dict[str, dict[str, Any]]:
@@ -93,30 +81,15 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_a_run_of_the_agentic_judge(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    command = [
-        "judge",
-        "--data",
-        str(data),
-        "--provider",
-        "openai",
-        "--metric",
-        "tit-agent",
-        "--max-cost",
-        "1",
-        "--price",
-        "gpt-4o=2.5,10",
-        "--json",
-        "out.json",
-    ]
+    command = ("--metric", "tit-agent", "--max-cost", "1", "--price", "gpt-4o=2.5,10", "--json", "out.json")
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     with Server(handler) as server:
-        env = hosted(server)
-        out = cli(tmp_path, *command, **env)
+        out = judge(tmp_path, server, *command, report=True)
         first = server.count()
         found = scores(tmp_path)
         splits = server.count(lambda seen: "Take the prompt below apart" in seen.text)
-        cli(tmp_path, *command, "--out", "again", **env)
+        judge(tmp_path, server, *command, "--out", "again", report=True)
         assert server.count() == first
     assert list((tmp_path / "tmp").glob("titjudge-zoom-*")) == []
     assert splits == 1
@@ -134,7 +107,7 @@ def test_a_run_of_the_agentic_judge(tmp_path: Path, data: Path, monkeypatch: pyt
 
 def test_a_dry_run_prices_the_looks_and_sends_nothing(tmp_path: Path, data: Path) -> None:
     with Server(handler) as server:
-        cli(tmp_path, "judge", "--data", str(data), "--provider", "openai", "--metric", "tit-agent", "--dry-run", "--json", "out.json", **hosted(server))  # fmt: skip
+        judge(tmp_path, server, "--metric", "tit-agent", "--dry-run", "--json", "out.json", report=True)
         assert server.count() == 0
     roles = json.loads((tmp_path / "out.json").read_text())["roles"]
     assert roles["captioner"]["requests"] == 2 * 2
@@ -143,11 +116,11 @@ def test_a_dry_run_prices_the_looks_and_sends_nothing(tmp_path: Path, data: Path
 
 
 def test_a_cap_stops_the_run_and_the_same_command_goes_on(tmp_path: Path, data: Path) -> None:
-    command = ["judge", "--data", str(data), "--provider", "openai", "--metric", "tit-agent"]
+    command = ("--metric", "tit-agent")
     with Server(handler) as server:
-        cli(tmp_path, *command, "--max-requests", "3", code=3, **hosted(server))
+        judge(tmp_path, server, *command, "--max-requests", "3", code=3, report=True)
         assert server.count() <= 3
-        cli(tmp_path, *command, **hosted(server))
+        judge(tmp_path, server, *command, report=True)
         assert server.count() == 1 + 2 * 5
     assert [scores(tmp_path)[name]["value"] for name in ("one.png", "two.png")] == pytest.approx(
         [100, 100 * (5 + 4 * 2 / 3) / 9]
@@ -163,18 +136,7 @@ def test_an_outage_of_the_eyes_is_no_score(tmp_path: Path, data: Path) -> None:
         )
 
     with Server(faulty) as server:
-        cli(
-            tmp_path,
-            "judge",
-            "--data",
-            str(data),
-            "--provider",
-            "openai",
-            "--metric",
-            "tit-agent",
-            code=4,
-            **hosted(server),
-        )
+        judge(tmp_path, server, "--metric", "tit-agent", code=4, report=True)
     found = scores(tmp_path)
     assert found["one.png"]["value"] == 100
     assert (found["two.png"]["value"], found["two.png"]["status"]) == (None, "failed")

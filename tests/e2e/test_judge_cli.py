@@ -12,6 +12,9 @@ from typing import Any
 
 import commands
 import pytest
+from answers import good, verdict
+from builders import compared_images, read_lines
+from commands import hosted, judge
 from PIL import Image
 
 from titjudge.testing import Scripted, Seen, Server
@@ -32,45 +35,7 @@ def results(folder: Path, name: str = "out.json") -> Any:
     return json.loads((folder / name).read_text(encoding="utf-8"))
 
 
-def small(folder: Path, images: int = 6, prompts: int = 2) -> Path:
-    """A data folder of our own: every image another colour, pairs included."""
-    data = folder / "data"
-    data.mkdir()
-    with (data / "prompts.jsonl").open("w") as file:
-        for p in range(prompts):
-            file.write(json.dumps({"prompt_id": f"p{p}", "prompt": f"A scene with number {p} and a red cube."}) + "\n")
-    with (data / "images.jsonl").open("w") as file, (data / "pairs.jsonl").open("w") as pairs:
-        for i in range(images):
-            Image.new("RGB", (32, 32), (i * 7 % 256, i // 256, 90)).save(data / f"{i}.png")
-            file.write(
-                json.dumps({"image": f"{i}.png", "prompt_id": f"p{i % prompts}", "generator": f"g{i // prompts % 3}"})
-                + "\n"
-            )
-            if i >= prompts:
-                pair = {
-                    "prompt_id": f"p{i % prompts}",
-                    "image_a": f"{i}.png",
-                    "image_b": f"{i - prompts}.png",
-                    "preference": "a",
-                }
-                pairs.write(json.dumps(pair) + "\n")
-    return data
-
-
-def verdict(score: float) -> str:
-    return json.dumps({"missing": [], "contradicted": [], "reason": "because", "score": score})
-
-
-def good(seen: Seen) -> str:
-    """Descriptions for pictures, verdicts for texts."""
-    return f"A description of {seen.images[0]}." if seen.images else verdict(seen.digest[0] / 3)
-
-
 PRICE = ("--price", "gpt-4o=2.5,10")  # a loopback server has no list price
-
-
-def hosted(server: Server) -> dict[str, str]:
-    return {"OPENAI_API_KEY": "sk-test-0123456789", "OPENAI_BASE_URL": server.openai}
 
 
 @pytest.mark.slow
@@ -91,37 +56,13 @@ def test_the_main_job_without_any_argument(main_job: Path) -> None:
 
 
 def test_the_same_command_again_asks_nothing_and_says_the_same(tmp_path: Path) -> None:
-    data = small(tmp_path)
+    compared_images(tmp_path / "data")
     with Server(good) as server:
         for _ in range(2):
-            cli(
-                tmp_path,
-                "judge",
-                "--data",
-                str(data),
-                "--provider",
-                "openai",
-                *PRICE,
-                "--json",
-                "out.json",
-                **hosted(server),
-            )
+            judge(tmp_path, server, *PRICE, "--json", "out.json")
             first = results(tmp_path)
         assert server.count() == 12
-        cli(
-            tmp_path,
-            "judge",
-            "--data",
-            str(data),
-            "--provider",
-            "openai",
-            *PRICE,
-            "--out",
-            "elsewhere",
-            "--json",
-            "again.json",
-            **hosted(server),
-        )
+        judge(tmp_path, server, *PRICE, "--out", "elsewhere", "--json", "again.json")
         assert server.count() == 12
     again = results(tmp_path, "again.json")
     assert again["metrics"] == first["metrics"]
@@ -130,7 +71,7 @@ def test_the_same_command_again_asks_nothing_and_says_the_same(tmp_path: Path) -
 
 
 def test_gemini_describes_and_judges(tmp_path: Path) -> None:
-    data = small(tmp_path)
+    data = compared_images(tmp_path / "data")
     with Server(good) as server:
         env = {"GEMINI_API_KEY": "AIza-test", "GOOGLE_GEMINI_BASE_URL": server.url}
         cli(tmp_path, "judge", "--data", str(data), "--provider", "gemini", "--json", "out.json", **env)
@@ -141,7 +82,7 @@ def test_gemini_describes_and_judges(tmp_path: Path) -> None:
 
 
 def test_a_failure_is_never_a_score(tmp_path: Path) -> None:
-    data = small(tmp_path, images=8)
+    compared_images(tmp_path / "data", images=8)
 
     faults = iter([Scripted.fault("refusal"), Scripted.fault("length"), "not JSON"])
 
@@ -151,10 +92,7 @@ def test_a_failure_is_never_a_score(tmp_path: Path) -> None:
         return "still not JSON" if "could not be read" in seen.text else next(faults, None) or verdict(50)
 
     with Server(handler) as server:
-        out = cli(
-            tmp_path, "judge", "--data", str(data), "--provider", "openai", "--metric", "tit-llm", "--concurrency", "1", "--json", "out.json",
-            code=4, **hosted(server),
-        )  # fmt: skip
+        out = judge(tmp_path, server, "--metric", "tit-llm", "--concurrency", "1", "--json", "out.json", code=4)
     found = results(tmp_path)
     statuses = sorted(each["status"] for each in found["failures"])
     assert statuses == ["refused", "truncated", "unparsed"]
@@ -163,27 +101,14 @@ def test_a_failure_is_never_a_score(tmp_path: Path) -> None:
 
 
 def test_bad_input_is_named_and_the_rest_is_judged(tmp_path: Path) -> None:
-    data = small(tmp_path)
+    data = compared_images(tmp_path / "data")
     (data / "0.png").write_bytes(b"")
     (data / "1.png").write_text("not an image")
     (data / "2.png").unlink()
     with (data / "images.jsonl").open("a") as file:
         file.write("{broken\n")
     with Server(good) as server:
-        out = cli(
-            tmp_path,
-            "judge",
-            "--data",
-            str(data),
-            "--provider",
-            "openai",
-            "--metric",
-            "tit-llm",
-            "--json",
-            "out.json",
-            code=4,
-            **hosted(server),
-        )
+        out = judge(tmp_path, server, "--metric", "tit-llm", "--json", "out.json", code=4)
         assert server.count() == 6
     reasons = {each["item"]: each["reason"] for each in results(tmp_path)["failures"]}
     assert "empty" in reasons["0.png"]
@@ -195,20 +120,9 @@ def test_bad_input_is_named_and_the_rest_is_judged(tmp_path: Path) -> None:
 
 
 def test_a_wrong_key_stops_at_once_with_one_line(tmp_path: Path) -> None:
-    data = small(tmp_path, images=200)
+    compared_images(tmp_path / "data", images=200)
     with Server(lambda seen: Scripted.fault("401")) as server:
-        out = cli(
-            tmp_path,
-            "judge",
-            "--data",
-            str(data),
-            "--provider",
-            "openai",
-            "--concurrency",
-            "8",
-            code=2,
-            **hosted(server),
-        )
+        out = judge(tmp_path, server, "--concurrency", "8", code=2)
         assert server.count() <= 8
     assert "sk-test-0123456789" not in out
     assert "the key in OPENAI_API_KEY" in out
@@ -216,16 +130,16 @@ def test_a_wrong_key_stops_at_once_with_one_line(tmp_path: Path) -> None:
 
 
 def test_no_key_is_one_line_that_names_the_variable(tmp_path: Path) -> None:
-    out = cli(tmp_path, "judge", "--data", str(small(tmp_path)), "--provider", "openai", code=2)
+    out = cli(tmp_path, "judge", "--data", str(compared_images(tmp_path / "data")), "--provider", "openai", code=2)
     assert "OPENAI_API_KEY" in out
     assert "Traceback" not in out
 
 
 def test_the_key_is_written_nowhere(tmp_path: Path) -> None:
-    data = small(tmp_path)
+    compared_images(tmp_path / "data")
     secret = "sk-test-0123456789"
     with Server(lambda seen: Scripted.fault("400") if seen.nth == 1 and not seen.images else good(seen)) as server:
-        out = cli(tmp_path, "judge", "--data", str(data), "--provider", "openai", code=4, **hosted(server))
+        out = judge(tmp_path, server, code=4)
     assert secret not in out
     for path in tmp_path.rglob("*"):
         if path.is_file():
@@ -233,30 +147,20 @@ def test_the_key_is_written_nowhere(tmp_path: Path) -> None:
 
 
 def test_the_cap_holds_and_a_higher_one_goes_on(tmp_path: Path) -> None:
-    data = small(tmp_path, images=40)
-    arguments = (
-        "judge",
-        "--data",
-        str(data),
-        "--provider",
-        "openai",
-        "--price",
-        "gpt-4o=1000,1000",
-        "--json",
-        "out.json",
-    )
+    compared_images(tmp_path / "data", images=40)
+    arguments = ("--price", "gpt-4o=1000,1000", "--json", "out.json")
     with Server(good) as server:
-        cli(tmp_path, *arguments, "--metric", "tit-llm", "--max-cost", "0", code=3, **hosted(server))
+        judge(tmp_path, server, *arguments, "--metric", "tit-llm", "--max-cost", "0", code=3)
         assert server.count() == 0
         whole = 0.0
-        out = cli(tmp_path, *arguments, "--metric", "tit-llm", "--max-cost", "40", code=3, **hosted(server))
+        out = judge(tmp_path, server, *arguments, "--metric", "tit-llm", "--max-cost", "40", code=3)
         assert "$40 cap reached" in out
         assert "the same command with a higher cap goes on" in out
         first = results(tmp_path)
         assert 0 < first["spent"] <= 40
         assert first["status"].startswith("incomplete: budget")
         asked = server.count()
-        cli(tmp_path, *arguments, "--metric", "tit-llm", "--max-cost", "1000", **hosted(server))
+        judge(tmp_path, server, *arguments, "--metric", "tit-llm", "--max-cost", "1000")
         whole = results(tmp_path)["spent"]
         assert whole <= 1000
         assert server.count() == 80
@@ -265,7 +169,7 @@ def test_the_cap_holds_and_a_higher_one_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_cap_without_a_price_refuses_to_start(tmp_path: Path) -> None:
-    data = small(tmp_path)
+    data = compared_images(tmp_path / "data")
     with Server(good) as server:
         out = cli(
             tmp_path,
@@ -284,7 +188,7 @@ def test_a_cap_without_a_price_refuses_to_start(tmp_path: Path) -> None:
 
 
 def test_a_dry_run_sends_nothing_and_prices_everything(tmp_path: Path) -> None:
-    data = small(tmp_path)
+    data = compared_images(tmp_path / "data")
     out = cli(tmp_path, "judge", "--data", str(data), "--provider", "gemini", "--dry-run", "--json", "out.json")
     found = results(tmp_path)
     assert found["roles"]["captioner"]["requests"] == 6
@@ -296,21 +200,10 @@ def test_a_dry_run_sends_nothing_and_prices_everything(tmp_path: Path) -> None:
 
 
 def test_what_the_cache_holds_is_not_in_the_dry_run(tmp_path: Path) -> None:
-    data = small(tmp_path)
+    compared_images(tmp_path / "data")
     with Server(good) as server:
-        cli(tmp_path, "judge", "--data", str(data), "--provider", "openai", "--limit", "4", **hosted(server))
-        cli(
-            tmp_path,
-            "judge",
-            "--data",
-            str(data),
-            "--provider",
-            "openai",
-            "--dry-run",
-            "--json",
-            "out.json",
-            **hosted(server),
-        )
+        judge(tmp_path, server, "--limit", "4")
+        judge(tmp_path, server, "--dry-run", "--json", "out.json")
         assert server.count() == 6  # the first of two prompts, with all three of its images
     assert results(tmp_path)["roles"]["captioner"]["requests"] == 3
     assert results(tmp_path)["roles"]["captioner"]["cached"] == 3
@@ -324,7 +217,7 @@ def replies(folder: Path) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_killed_in_the_middle_nothing_is_asked_twice(tmp_path: Path, number: signal.Signals) -> None:
-    data = small(tmp_path, images=60)
+    data = compared_images(tmp_path / "data", images=60)
     arguments = (
         "judge",
         "--data",
@@ -358,16 +251,16 @@ def test_killed_in_the_middle_nothing_is_asked_twice(tmp_path: Path, number: sig
 
 
 def test_answers_that_a_kill_kept_out_of_the_cache_come_back_from_the_journal(tmp_path: Path) -> None:
-    data = small(tmp_path)
-    arguments = ("judge", "--data", str(data), "--provider", "openai", "--metric", "tit-llm", "--out", "run", "--json")
+    compared_images(tmp_path / "data")
+    arguments = ("--metric", "tit-llm", "--out", "run", "--json")
     with Server(good) as server:
-        cli(tmp_path, *arguments, "first.json", **hosted(server))
+        judge(tmp_path, server, *arguments, "first.json")
         asked = server.count()
         manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
         (tmp_path / "run" / "manifest.json").write_text(json.dumps(manifest | {"status": "running"}))
         (tmp_path / "run" / "scores.jsonl").unlink()
         shutil.rmtree(tmp_path / "cache")
-        cli(tmp_path, *arguments, "again.json", **hosted(server))
+        judge(tmp_path, server, *arguments, "again.json")
         assert server.count() == asked > 0
     assert results(tmp_path, "again.json")["metrics"] == results(tmp_path, "first.json")["metrics"]
 
@@ -379,7 +272,7 @@ def test_the_same_picture_under_three_names_is_paid_once(tmp_path: Path) -> None
         Image.new("RGB", (16, 16), (1, 2, 3)).save(data / name / "same.png")
     (data / "same.txt").write_text("a dark square 🟦")
     with Server(good, latency=0.05) as server:
-        cli(tmp_path, "judge", "--data", str(data), "--provider", "openai", "--json", "out.json", **hosted(server))
+        judge(tmp_path, server, "--json", "out.json")
         assert server.count() == 2
     assert [row["generator"] for row in results(tmp_path)["leaderboard"]] == ["a", "b", "c"] or len(
         results(tmp_path)["leaderboard"]
@@ -468,7 +361,7 @@ def test_compare_runs(judged: Path) -> None:
 
 
 def test_a_panel_with_repeats_and_both_orders(tmp_path: Path) -> None:
-    data = small(tmp_path)
+    data = compared_images(tmp_path / "data")
 
     def handler(seen: Seen) -> str:
         if '"better"' in json.dumps(seen.schema or {}):
@@ -511,7 +404,7 @@ def ledger(folder: Path) -> float:
 
 
 def test_a_panel_member_without_a_price_refuses_to_start_and_the_retry_goes_on(tmp_path: Path) -> None:
-    data = small(tmp_path)
+    data = compared_images(tmp_path / "data")
     judges = (
         "--captioner",
         "openai/gpt-4o",
@@ -531,42 +424,29 @@ def test_a_panel_member_without_a_price_refuses_to_start_and_the_retry_goes_on(t
 
 
 def test_what_changed_is_judged_again_and_the_rest_is_not(tmp_path: Path) -> None:
-    data = small(tmp_path)
-    arguments = ("judge", "--data", str(data), "--provider", "openai", "--metric", "tit-llm", "--json", "out.json")
+    data = compared_images(tmp_path / "data")
+    arguments = ("--metric", "tit-llm", "--json", "out.json")
     with Server(good) as server:
-        cli(tmp_path, *arguments, **hosted(server))
+        judge(tmp_path, server, *arguments)
         Image.new("RGB", (32, 32), (255, 255, 255)).save(data / "3.png")
         prompts = (data / "prompts.jsonl").read_text().replace("number 0", "number zero")
         (data / "prompts.jsonl").write_text(prompts)
         before = server.count()
-        cli(tmp_path, *arguments, **hosted(server))
+        judge(tmp_path, server, *arguments)
         assert (
             server.count() - before == 1 + 4
         )  # one new picture; its judgement and those of the changed prompt's three
 
 
 def test_a_repair_turn_is_counted_once_in_every_number(tmp_path: Path) -> None:
-    data = small(tmp_path, images=2)
+    compared_images(tmp_path / "data", images=2)
 
     def handler(seen: Seen) -> str:
         return good(seen) if seen.images or "could not be read" in seen.text else "not JSON"
 
-    arguments = (
-        "judge",
-        "--data",
-        str(data),
-        "--provider",
-        "openai",
-        *PRICE,
-        "--metric",
-        "tit-llm",
-        "--out",
-        "r",
-        "--json",
-        "out.json",
-    )
+    arguments = (*PRICE, "--metric", "tit-llm", "--out", "r", "--json", "out.json")
     with Server(handler) as server:
-        cli(tmp_path, *arguments, **hosted(server))
+        judge(tmp_path, server, *arguments)
         assert server.count() == 6
     found, manifest = results(tmp_path), json.loads((tmp_path / "r" / "manifest.json").read_text())
     assert found["spent"] == pytest.approx(ledger(tmp_path / "r"), abs=2e-6)
@@ -576,19 +456,19 @@ def test_a_repair_turn_is_counted_once_in_every_number(tmp_path: Path) -> None:
 
 
 def test_a_run_with_nothing_to_ask_keeps_who_answered(tmp_path: Path) -> None:
-    data = small(tmp_path)
-    arguments = ("judge", "--data", str(data), "--provider", "openai", "--metric", "tit-llm", "--out", "r")
+    compared_images(tmp_path / "data")
+    arguments = ("--metric", "tit-llm", "--out", "r")
     with Server(good) as server:
-        cli(tmp_path, *arguments, **hosted(server))
+        judge(tmp_path, server, *arguments)
         first = json.loads((tmp_path / "r" / "manifest.json").read_text())
-        cli(tmp_path, *arguments, **hosted(server))
+        judge(tmp_path, server, *arguments)
     again = json.loads((tmp_path / "r" / "manifest.json").read_text())
     assert again["roles"]["judge"]["answered"] == first["roles"]["judge"]["answered"] != []
     assert again["progress"]["done"] == again["progress"]["total"] == 6
 
 
 def test_secrets_in_an_address_are_written_nowhere(tmp_path: Path) -> None:
-    data = small(tmp_path, images=2)
+    data = compared_images(tmp_path / "data", images=2)
     with Server(good) as server:
         address = f"http://user:hunter2@127.0.0.1:{server.port}/v1"
         out = cli(
@@ -600,20 +480,20 @@ def test_secrets_in_an_address_are_written_nowhere(tmp_path: Path) -> None:
 
 
 def test_what_is_wrong_is_said_before_anything_is_paid(tmp_path: Path) -> None:
-    data = small(tmp_path)
+    data = compared_images(tmp_path / "data")
     (data / "pairs.jsonl").write_text("{broken\n")
-    arguments = ("judge", "--data", str(data), "--provider", "openai", "--metric", "tit-llm")
+    arguments = ("--metric", "tit-llm")
     with Server(good) as server:
-        assert "pairs.jsonl:1" in cli(tmp_path, *arguments, code=2, **hosted(server))
+        assert "pairs.jsonl:1" in judge(tmp_path, server, *arguments, code=2)
         (data / "pairs.jsonl").unlink()
-        assert "cannot be written" in cli(
-            tmp_path, *arguments, "--json", str(data / "0.png" / "x.json"), code=2, **hosted(server)
+        assert "cannot be written" in judge(
+            tmp_path, server, *arguments, "--json", str(data / "0.png" / "x.json"), code=2
         )
         assert server.count() == 0
 
 
 def test_a_server_that_never_answers_ends_the_run_soon(tmp_path: Path) -> None:
-    data = small(tmp_path, images=100)
+    data = compared_images(tmp_path / "data", images=100)
     arguments = ("judge", "--data", str(data), "--provider", "openai", "--metric", "tit-llm", "--concurrency", "32")
     out = cli(tmp_path, *arguments, code=2, OPENAI_API_KEY="sk-x", OPENAI_BASE_URL="http://127.0.0.1:9/v1")
     assert "no answer yet" in out
@@ -621,7 +501,7 @@ def test_a_server_that_never_answers_ends_the_run_soon(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_compare_with_human_scores_and_strengths(judged: Path, example: Path) -> None:
-    lines = [json.loads(line) for line in (example / "images.jsonl").read_text().splitlines()]
+    lines = read_lines(example / "images.jsonl")
     (judged / "human.csv").write_text(
         "\n".join(["image,score", *(f"{each['image']},{each['alignment']}" for each in lines)]) + "\n"
     )

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from builders import write_lines
 from PIL import Image
 
 from titjudge.apps.label.questions import Question
@@ -23,13 +24,8 @@ from titjudge.apps.label.store import Store
 from titjudge.core.types import Pair
 from titjudge.web.http_guard import listen
 
-CHROMIUM = Path("/usr/bin/chromium")
 ROOT = Path(__file__).resolve().parents[2]
 FACET = "Quality / Detail / Noise"
-FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
 PROMPT = (
     "A <b>quiet</b> <script>window.hacked = 1</script><img src=x onerror='window.hacked=1'> {{7*7}} \u202ertl\u202c "
 )
@@ -58,18 +54,6 @@ serve_view(Path({runs!r}), open_run=RunFolder, ready=lambda links: print(*links,
 
 for _package in ("starlette", "uvicorn"):
     pytest.importorskip(_package)
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-pytestmark = pytest.mark.skipif(
-    not CHROMIUM.exists(), reason=f"no browser: {CHROMIUM} is missing (apt-get install chromium)"
-)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
-        yield opened
-        opened.close()
 
 
 @pytest.fixture
@@ -81,7 +65,7 @@ def data(tmp_path: Path) -> Path:
         name = f"g{number}'\"><script>window.hacked=1<!--.png".replace("/", "")
         Image.new("RGB", (64, 64), (40 * number, 90, 120)).save(folder / name)
         lines.append({"image": name, "prompt_id": "p", "generator": f"g{number}"})
-    (folder / "images.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_lines(folder / "images.jsonl", *lines)
     (folder / "prompts.jsonl").write_text(json.dumps({"prompt_id": "p", "prompt": PROMPT + "w" * 100_000}) + "\n")
     return folder
 
@@ -483,7 +467,7 @@ def test_an_edit_is_asked_about_with_its_source(
     for name, colour in (("source", "red"), ("a", "blue"), ("b", "purple")):
         Image.new("RGB", (96, 64), colour).save(data / f"{name}.png")
     images = [{"image": f"{name}.png", "prompt_id": "p", "generator": name} for name in "ab"]
-    (data / "images.jsonl").write_text("".join(json.dumps(line) + "\n" for line in images))
+    write_lines(data / "images.jsonl", *images)
     edit = {"prompt_id": "p", "prompt": "make it blue", "source": "source.png", "questions": ["Is it blue?"]}
     (data / "prompts.jsonl").write_text(json.dumps(edit) + "\n")
     size = {"viewport": {"width": width, "height": height}}

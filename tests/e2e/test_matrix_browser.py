@@ -10,14 +10,14 @@ import orjson
 import pytest
 from commands import cli
 from report_runs import picture, score, write_run
-from test_report_browser import VENDOR, browser, show, until  # skipped without playwright, as that is
+from test_report_browser import VENDOR, show, until
 
 from titjudge.core.types import Item, Status
 from titjudge.report import write_report
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.study.human_files import read_votes
 
-__all__ = ["browser", "show"]  # fixtures
+__all__ = ["show"]  # a fixture
 OLD = (0.9, 0.2, 0.5, 0.4)
 NEW = (0.1, 0.8, 0.5, None)
 

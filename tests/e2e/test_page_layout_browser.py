@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import write_lines
 from page_layout import problems, problems_at_all_widths
 from report_runs import PROMPT, picture, small_run
 from reviewing import make_set, reviewing
 from test_label_browser import (
-    CHROMIUM,
-    FLAGS,
     SERVE_EXPERTS,
     SERVE_OPEN,
     begin,
@@ -27,10 +25,6 @@ from viewing import viewing
 
 from titjudge.report import write_report
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-pytestmark = pytest.mark.skipif(
-    not CHROMIUM.exists(), reason=f"no browser: {CHROMIUM} is missing (apt-get install chromium)"
-)
 LONG = {
     "prompt_id": "a-prompt-with-a-rather-long-id-0001",
     "prompt": " ".join([PROMPT] * 3),
@@ -42,20 +36,12 @@ LONG = {
 ELEMENTS = {"entities": ["cat", "mat"], "attributes": [["mat", "dark red"]], "relations": [["cat", "on", "mat"]]}
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
-        yield opened
-        opened.close()
-
-
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     folder = tmp_path / "data"
     images = [picture(folder / f"g{number}.png", (60 * number, 90, 120), (640, 480)) for number in range(4)]
     lines = [{"image": file.name, "prompt_id": "p", "generator": file.stem} for file in images]
-    (folder / "images.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_lines(folder / "images.jsonl", *lines)
     prompt = {
         "prompt_id": "p",
         "prompt": LONG["prompt"],

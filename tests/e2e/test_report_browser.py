@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import re
-import shutil
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from page_layout import serious_faults
 from PIL import Image
 from report_runs import PROMPT, key_of, picture, score, small_results, small_run, write_run
 
@@ -19,15 +18,7 @@ from titjudge.core.types import InvalidItem, Item, Status
 from titjudge.report import write_report
 from titjudge.runs.folder.run_folder import RunFolder
 
-try:
-    from playwright.sync_api import sync_playwright
-except ImportError:
-    pytest.skip("playwright is not installed", allow_module_level=True)
-
-CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 VENDOR = Path(__file__).resolve().parent.parent / "vendor"
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync"]  # fmt: skip
 HOSTILE = (
     "</script><script>window.hacked=1</script>",
     '"><img src=x onerror="window.hacked=1">',
@@ -37,18 +28,6 @@ HOSTILE = (
     "\u202eright to left\u2066 marks",
     "W" * 100_000,
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if not Path(CHROMIUM).is_file():
-        pytest.skip("chromium is not installed (Debian: apt-get install chromium)")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with sync_playwright() as started:
-            running = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-            yield running
-            running.close()
 
 
 @pytest.fixture
@@ -389,12 +368,7 @@ def test_axe_finds_no_serious_fault(browser: Any, report: Path, tmp_path: Path, 
             page.wait_for_selector("html[data-ready]")
             page.evaluate(axe)
         visit(page, place)
-        result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-        found += [
-            (place, fault["id"], fault["nodes"][0]["html"][:160], fault["nodes"][0]["failureSummary"][:300])
-            for fault in result["violations"]
-            if fault["impact"] in ("serious", "critical")
-        ]
+        found += serious_faults(page, place)
     context.close()
     assert found == []
 

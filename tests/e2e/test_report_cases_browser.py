@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from page_layout import serious_faults
 from report_runs import PROMPT, agent_parts, agent_run, picture, score, write_run
-from test_report_browser import HOSTILE, VENDOR, browser, show, until, visit  # skipped without playwright, as that is
+from test_report_browser import HOSTILE, VENDOR, show, until, visit
 
 from titjudge.core.types import Item
 from titjudge.report import write_report
 
-__all__ = ["browser", "show"]  # fixtures
+__all__ = ["show"]  # a fixture
 
 
 @pytest.fixture(scope="module")
@@ -177,11 +178,6 @@ def test_axe_finds_no_serious_fault_in_claims(browser: Any, report: Path, dark: 
         visit(page, place)
         page.keyboard.press("r")
         page.wait_for_timeout(50)
-        result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-        found += [
-            (place, fault["id"], fault["nodes"][0]["html"][:160], fault["nodes"][0]["failureSummary"][:300])
-            for fault in result["violations"]
-            if fault["impact"] in ("serious", "critical")
-        ]
+        found += serious_faults(page, place)
     context.close()
     assert found == []

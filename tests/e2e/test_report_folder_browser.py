@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from commands import cli
 from report_runs import key_of, small_run
-from test_report_browser import browser, show, until, visit  # skipped without playwright, as that is
+from test_report_browser import show, until, visit
 
-__all__ = ["browser", "show"]  # fixtures
+__all__ = ["show"]  # a fixture
 
 
 @pytest.fixture

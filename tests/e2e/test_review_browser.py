@@ -2,68 +2,64 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+from typing import Any
 
-import pytest
+from builders import read_lines
 from reviewing import SHORT, make_set, reviewing
-from test_label_browser import CHROMIUM, FLAGS, page_of
+from test_label_browser import page_of
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-pytestmark = pytest.mark.skipif(
-    not CHROMIUM.exists(), reason=f"no browser: {CHROMIUM} is missing (apt-get install chromium)"
-)
 WIDE = "document.scrollingElement.scrollWidth > innerWidth || document.querySelector('#stage').scrollWidth > innerWidth"
 
 
-def test_a_set_is_reviewed_with_the_keyboard(tmp_path: Path) -> None:
+def test_a_set_is_reviewed_with_the_keyboard(browser: Any, tmp_path: Path) -> None:
     path = make_set(tmp_path)
-    with sync_api.sync_playwright() as playwright, reviewing(path, "--reviewer", "ada") as served:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
-        with page_of(browser, served.link.replace("#", "#x"), viewport={"width": 390, "height": 844}) as page:
+    with (
+        reviewing(path, "--reviewer", "ada") as served,
+        page_of(browser, served.link.replace("#", "#x"), viewport={"width": 390, "height": 844}) as page,
+    ):
 
-            def at(place: str) -> None:
-                page.wait_for_function("place => document.body.dataset.at === place", arg=place)
+        def at(place: str) -> None:
+            page.wait_for_function("place => document.body.dataset.at === place", arg=place)
 
-            assert page.is_visible("#broken")
-            page.goto(served.link)
-            at("0 0")
-            assert page.is_hidden("#broken")
-            assert "Is it raining?" in page.inner_text("#about")
-            assert "✓ every concept kept" in page.inner_text("#about")
-            assert not page.evaluate(WIDE)
-            page.keyboard.press("e")
-            page.fill("#text", "Two red cubes stand on grass")
-            page.keyboard.press("a")  # writes a letter, decides nothing
-            page.keyboard.press("Control+Enter")
-            at("1 1")
-            page.keyboard.press("r")
-            page.keyboard.press("Enter")  # a reason is required
-            assert page.is_visible("#why")
-            page.keyboard.type("a cat again")
-            page.keyboard.press("Enter")
-            at("2 2")
-            assert page.inner_text("#prompt").startswith("<script>")
-            assert page.evaluate("window.hacked") is None
-            page.keyboard.press("a")
-            at("2 3")
-            assert "All 3 prompts are decided" in page.inner_text("#done")
-            page.keyboard.press("ArrowLeft")
-            at("1 3")
-            assert "Rejected: a cat again · ada" in page.inner_text("#verdict")
-            page.keyboard.press("ArrowLeft")
-            at("0 3")
-            assert page.is_disabled("#previous")
-            assert page.is_enabled("#next")
-            assert "✗ every concept kept: it does not say 'wooden table'" in page.inner_text("#about")
-            assert SHORT["prompt"] in page.inner_text("#before")
-            page.keyboard.press("e")
-            page.keyboard.press("Escape")
-            assert page.is_visible("#bar")
-            page.keyboard.press("a")  # once more: the edited text stands
-            page.wait_for_function("document.querySelector('#verdict').textContent.startsWith('Accepted as edited')")
-        browser.close()
-    decided = [json.loads(line) for line in (tmp_path / "set.jsonl.review.jsonl").read_text().splitlines()]
+        assert page.is_visible("#broken")
+        page.goto(served.link)
+        at("0 0")
+        assert page.is_hidden("#broken")
+        assert "Is it raining?" in page.inner_text("#about")
+        assert "✓ every concept kept" in page.inner_text("#about")
+        assert not page.evaluate(WIDE)
+        page.keyboard.press("e")
+        page.fill("#text", "Two red cubes stand on grass")
+        page.keyboard.press("a")  # writes a letter, decides nothing
+        page.keyboard.press("Control+Enter")
+        at("1 1")
+        page.keyboard.press("r")
+        page.keyboard.press("Enter")  # a reason is required
+        assert page.is_visible("#why")
+        page.keyboard.type("a cat again")
+        page.keyboard.press("Enter")
+        at("2 2")
+        assert page.inner_text("#prompt").startswith("<script>")
+        assert page.evaluate("window.hacked") is None
+        page.keyboard.press("a")
+        at("2 3")
+        assert "All 3 prompts are decided" in page.inner_text("#done")
+        page.keyboard.press("ArrowLeft")
+        at("1 3")
+        assert "Rejected: a cat again · ada" in page.inner_text("#verdict")
+        page.keyboard.press("ArrowLeft")
+        at("0 3")
+        assert page.is_disabled("#previous")
+        assert page.is_enabled("#next")
+        assert "✗ every concept kept: it does not say 'wooden table'" in page.inner_text("#about")
+        assert SHORT["prompt"] in page.inner_text("#before")
+        page.keyboard.press("e")
+        page.keyboard.press("Escape")
+        assert page.is_visible("#bar")
+        page.keyboard.press("a")  # once more: the edited text stands
+        page.wait_for_function("document.querySelector('#verdict').textContent.startsWith('Accepted as edited')")
+    decided = read_lines(tmp_path / "set.jsonl.review.jsonl")
     last = {each["prompt_id"]: each for each in decided}
     assert last["t1"]["text"] == "Two red cubes stand on grassa"
     assert last["g1"]["reason"] == "a cat again"

@@ -11,11 +11,10 @@ from typing import Any
 import orjson
 import pytest
 from commands import shell
-from test_report_browser import VENDOR, browser  # skipped without playwright, as that is
+from test_report_browser import VENDOR
 
 from titjudge.runs.check.verify import VerificationResult, verify
 
-__all__ = ["browser"]  # a fixture
 pytestmark = pytest.mark.slow
 
 

@@ -13,15 +13,10 @@ from urllib.parse import urlsplit
 import pytest
 from commands import shell
 from report_runs import small_run
-from test_report_browser import CHROMIUM, FLAGS, until
+from test_report_browser import until
 from viewing import viewing
 
 from titjudge.report import write_report, write_report_folder
-
-try:
-    from playwright.sync_api import sync_playwright
-except ImportError:
-    pytest.skip("playwright is not installed", allow_module_level=True)
 
 PLANTED = """<!doctype html><title>planted</title><p id=done></p><script>
 const found = [];
@@ -41,9 +36,7 @@ const note = (what) => { found.push(what); };
 </script>"""
 
 
-def test_a_report_works_and_a_planted_one_reaches_nothing(tmp_path: Path) -> None:
-    if not Path(CHROMIUM).is_file():
-        pytest.skip("chromium is not installed (Debian: apt-get install chromium)")
+def test_a_report_works_and_a_planted_one_reaches_nothing(browser: Any, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     folder = small_run(runs / "real")
     write_report([folder], runs / "real" / "report.html")
@@ -54,52 +47,46 @@ def test_a_report_works_and_a_planted_one_reaches_nothing(tmp_path: Path) -> Non
         (runs / "stranger" / "report.html").write_text(
             PLANTED.replace("ELSEWHERE", base.replace("127.0.0.1", "localhost"))
         )
-        with sync_playwright() as started:
-            browser = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-            page = browser.new_page()
-            page.set_default_timeout(60_000)
-            complaints: list[str] = []
-            page.on("pageerror", lambda error: complaints.append(str(error)))
-            page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-            page.goto(link)
-            page.locator("a[href$='/real']").first.click()
-            report = page.frame_locator("#report")
-            report.locator("html[data-ready]").wait_for()
-            frame = next(frame for frame in page.frames if "/report/" in frame.url)
-            frame.evaluate("location.hash = '#images'")
-            until(frame, "document.body.dataset.view === 'images'")
-            assert report.locator("#view-images .rows li").count() > 0
-            assert page.title() == "real · Report"
-            page.reload()
-            report.locator("html[data-ready]").wait_for()
-            assert complaints == []
-            asked: list[str] = []
-            page.on("request", lambda request: asked.append(request.url))
-            page.goto(f"{base}/report.html{urlsplit(link).fragment.join('#/')}stranger")
-            report.locator("#done:not(:empty)").wait_for()
-            assert report.locator("#done").inner_text() == "nothing"
-            with page.expect_event("framenavigated"):
-                report.locator("#done").click()
-            assert page.url.startswith(f"{base}/report.html#")
-            assert [url for url in asked if "localhost" in url and "left" in url] == []
-            assert len(browser.contexts[0].pages) == 1
-            assert page.context.cookies() == []
-            browser.close()
+        page = browser.new_page()
+        page.set_default_timeout(60_000)
+        complaints: list[str] = []
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        page.goto(link)
+        page.locator("a[href$='/real']").first.click()
+        report = page.frame_locator("#report")
+        report.locator("html[data-ready]").wait_for()
+        frame = next(frame for frame in page.frames if "/report/" in frame.url)
+        frame.evaluate("location.hash = '#images'")
+        until(frame, "document.body.dataset.view === 'images'")
+        assert report.locator("#view-images .rows li").count() > 0
+        assert page.title() == "real · Report"
+        page.reload()
+        report.locator("html[data-ready]").wait_for()
+        assert complaints == []
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(f"{base}/report.html{urlsplit(link).fragment.join('#/')}stranger")
+        report.locator("#done:not(:empty)").wait_for()
+        assert report.locator("#done").inner_text() == "nothing"
+        with page.expect_event("framenavigated"):
+            report.locator("#done").click()
+        assert page.url.startswith(f"{base}/report.html#")
+        assert [url for url in asked if "localhost" in url and "left" in url] == []
+        assert len(page.context.pages) == 1
+        assert page.context.cookies() == []
+        page.context.close()
 
 
 @pytest.fixture
-def page() -> Iterator[Any]:
-    if not Path(CHROMIUM).is_file():
-        pytest.skip("chromium is not installed (Debian: apt-get install chromium)")
-    with sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        opened = browser.new_page()
-        opened.set_default_timeout(60_000)
-        opened.complaints = []
-        opened.on("pageerror", lambda error: opened.complaints.append(str(error)))
-        yield opened
-        assert opened.complaints == []
-        browser.close()
+def page(browser: Any) -> Iterator[Any]:
+    opened = browser.new_page()
+    opened.set_default_timeout(60_000)
+    opened.complaints = []
+    opened.on("pageerror", lambda error: opened.complaints.append(str(error)))
+    yield opened
+    assert opened.complaints == []
+    opened.close()
 
 
 def names(page: Any) -> list[str]:
