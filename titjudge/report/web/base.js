@@ -44,7 +44,7 @@ async function open() {
   data = await unpacked(JSON.parse($("#data").textContent));
   $("#data").remove();
   data.pairs = chunk(data.pairs, 3);
-  data.items.forEach((item, at) => { item.at = at; });
+  data.items.forEach((item, index) => { item.index = index; });
   data.generators = [...new Set(data.items.map((item) => item.g))].filter(Boolean).sort((a, b) => a.localeCompare(b));
 }
 
@@ -53,21 +53,21 @@ const unpacked = async (found) => (found.packed ? JSON.parse(await unpack(found.
 async function unpack(text) {
   const raw = atob(text);
   const bytes = new Uint8Array(raw.length);
-  for (let at = 0; at < raw.length; at += 1) bytes[at] = raw.charCodeAt(at);
+  for (let index = 0; index < raw.length; index += 1) bytes[index] = raw.charCodeAt(index);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(stream).text();
 }
 
 function chunk(flat, size) {
   const made = [];
-  for (let at = 0; at < flat.length; at += size) made.push(flat.slice(at, at + size));
+  for (let index = 0; index < flat.length; index += size) made.push(flat.slice(index, index + size));
   return made;
 }
 
 /** Look up a text by number: an entry is a string, or a list of numbers to concatenate. */
-function text(at) {
-  if (at === undefined || at === null) return "";
-  const entry = data.texts[at];
+function text(index) {
+  if (index === undefined || index === null) return "";
+  const entry = data.texts[index];
   return typeof entry === "string" ? entry : entry.map(text).join("");
 }
 
@@ -100,12 +100,12 @@ function enlarge(item, alt) {
   dialog.showModal();
 }
 
-function imageLine(at) {
+function imageLine(index) {
   if (!imageLines) {
     imageLines = $("#image-data").textContent.split("\n");
     $("#image-data").remove();
   }
-  return imageLines[at];
+  return imageLines[index];
 }
 
 const utf8 = (base64) => new TextDecoder().decode(Uint8Array.from(atob(base64), (c) => c.charCodeAt(0)));

@@ -33,7 +33,7 @@ function claimTable(claims, evidence, prompt, crops) {
         look ? [h("span.quiet", null, outside(asked(look))), h("small.result", null, outside(seenOf(claim, look)))] : "–"));
   });
   return h("div.wide-table", { tabindex: "0", role: "region", "aria-label": "Claims" }, h("table.claims", null, h("caption.away", null, "Claims of the prompt"),
-    h("thead", null, h("tr", null, head.map((name, at) => (name ? h("th", { scope: "col", class: at ? null : "num" }, name) : h("td.num"))))), h("tbody", null, rows)));
+    h("thead", null, h("tr", null, head.map((name, index) => (name ? h("th", { scope: "col", class: index ? null : "num" }, name) : h("td.num"))))), h("tbody", null, rows)));
 }
 
 const MAX_RESULT = 140;
@@ -46,10 +46,10 @@ function nearest(answer, claim) {
   if (answer.length <= MAX_RESULT) return answer;
   const wanted = [...telling(claim)];
   const sentences = answer.slice(0, MAX_ANSWER).split(/(?<=[.!?。！？]["”’)]?)\s+/u);
-  const shared = sentences.map(telling).map((said) => wanted.reduce((sum, word, at) => sum + (said.has(word) ? 1 / (at + 2) : 0), 0));
+  const shared = sentences.map(telling).map((said) => wanted.reduce((sum, word, index) => sum + (said.has(word) ? 1 / (index + 2) : 0), 0));
   const most = Math.max(...shared);
-  const at = shared.indexOf(most);
-  return most ? `${at ? "… " : ""}${shorten(sentences[at], MAX_RESULT)}` : "";
+  const index = shared.indexOf(most);
+  return most ? `${index ? "… " : ""}${shorten(sentences[index], MAX_RESULT)}` : "";
 }
 
 /** Describe a look in one line: its number, the tool and the question. */

@@ -35,10 +35,10 @@ globalThis.titjudgeChunk = (number, found) => { chunksArrived.set(number, found)
 function addChunk(found) {
   for (const name of ["texts", "replies"]) {
     const [first, entries] = found[name];
-    entries.forEach((entry, at) => { data[name][first + at] = entry; });
+    entries.forEach((entry, index) => { data[name][first + index] = entry; });
   }
-  found.items.forEach((at, place) => {
-    data.items[at].s = found.scores[place];
-    delete data.items[at].c;
+  found.items.forEach((index, place) => {
+    data.items[index].s = found.scores[place];
+    delete data.items[index].c;
   });
 }

@@ -9,19 +9,19 @@ class Closeup {
     this.panes = [...this.dialog.querySelectorAll(".pane")];
     this.right = null;
     this.sample = 0;
-    this.at = null;
+    this.index = null;
     this.touches = new Map();
     this.resetZoom();
-    this.dialog.addEventListener("close", () => { if (this.at !== null) { this.at = null; this.matrix.step(null); } });
+    this.dialog.addEventListener("close", () => { if (this.index !== null) { this.index = null; this.matrix.step(null); } });
     this.dialog.addEventListener("keydown", (event) => this.onKey(event));
     for (const button of this.dialog.querySelectorAll("[data-act]")) button.addEventListener("click", () => this.act(button.dataset.act));
     $("[name=word]", this.dialog).addEventListener("input", (event) => this.mark({ word: event.target.value.trim() }, false));
     for (const pane of this.panes) this.listen(pane);
   }
 
-  open(at) {
-    const changed = at !== this.at;
-    this.at = at;
+  open(index) {
+    const changed = index !== this.index;
+    this.index = index;
     if (this.right === null || this.right === this.matrix.a) this.right = this.matrix.b;
     if (changed) { this.sample = 0; this.resetZoom(); }
     if (!this.dialog.open) this.dialog.showModal();
@@ -29,13 +29,13 @@ class Closeup {
   }
 
   close() {
-    this.at = null;
+    this.index = null;
     if (this.dialog.open) this.dialog.close();
   }
 
   /** The two images as {item, column}; an item is undefined where a generator has no image of the prompt. */
   get sides() {
-    const cells = cellsOf(prompts()[this.at]);
+    const cells = cellsOf(prompts()[this.index]);
     return [this.matrix.a, this.right].map((column) => ({ column, item: cells[column][Math.min(this.sample, cells[column].length - 1)] }));
   }
 
@@ -45,31 +45,31 @@ class Closeup {
   }
 
   draw() {
-    const prompt = prompts()[this.at];
-    const where = this.matrix.shown.indexOf(this.at);
+    const prompt = prompts()[this.index];
+    const where = this.matrix.shown.indexOf(this.index);
     $(".closeup-where", this.dialog).textContent = where < 0 ? "" : `${number(where + 1)} of ${number(this.matrix.shown.length)}`;
     $(".closeup-prompt", this.dialog).replaceChildren(outside(text(prompt.p), "span"));
-    this.sides.forEach((side, at) => this.drawSide(this.panes[at], side, "AB"[at]));
+    this.sides.forEach((side, index) => this.drawSide(this.panes[index], side, "AB"[index]));
     const controls = sourceControls(this.dialog);
     $(".closeup-source", this.dialog).replaceChildren(...(controls ? [controls] : []));
     this.drawMarks();
     this.zoomed();
-    const { at } = this;
-    whole(prompt.items)?.then(() => this.at === at && this.draw(), () => {});
+    const { index } = this;
+    whole(prompt.items)?.then(() => this.index === index && this.draw(), () => {});
   }
 
   drawSide(pane, { item, column }, letter) {
     const judge = judgeIn(columns()[column], this.matrix.metric);
     pane.replaceChildren(item ? layers(item, `${columns()[column].label}: ${item.id}`) : h("div.noimage", null, "No image"));
     const caption = pane.nextElementSibling;
-    const others = item ? item.s.map((score, at) => [score, at]).filter(([score, at]) => score && at !== judge && data.judges[at].run === columns()[column].run) : [];
-    const samples = cellsOf(prompts()[this.at])[column].length;
+    const others = item ? item.s.map((score, index) => [score, index]).filter(([score, index]) => score && index !== judge && data.judges[index].run === columns()[column].run) : [];
+    const samples = cellsOf(prompts()[this.index])[column].length;
     caption.replaceChildren(h("p", null, h("b.tag", null, letter), " ", outside(columns()[column].label, "strong"),
       samples > 1 ? h("small", null, ` image ${Math.min(this.sample, samples - 1) + 1} of ${samples}`) : null,
       item && judge >= 0 ? h("span.value", null, item.bad ? "bad input" : scoreOf(item.s[judge], judge)) : null,
-      others.map(([score, at]) => h("small", null, " ", outside(data.judges[at].metric), " ", scoreOf(score, at)))),
+      others.map(([score, index]) => h("small", null, " ", outside(data.judges[index].metric), " ", scoreOf(score, index)))),
       h("p.closeup-reason", { dir: "auto" }, item ? reasonOf(item, judge) : ""),
-      item ? h("p", null, h("a", { href: place("images", { i: item.at }) }, "How it was judged")) : null);
+      item ? h("p", null, h("a", { href: place("images", { i: item.index }) }, "How it was judged")) : null);
   }
 
   drawMarks() {
@@ -126,13 +126,13 @@ class Closeup {
 
   move(by) {
     const { shown } = this.matrix;
-    const next = shown[Math.min(shown.length - 1, Math.max(0, shown.indexOf(this.at) + by))];
-    if (next !== undefined && next !== this.at) this.matrix.step(next);
+    const next = shown[Math.min(shown.length - 1, Math.max(0, shown.indexOf(this.index) + by))];
+    if (next !== undefined && next !== this.index) this.matrix.step(next);
   }
 
   /** Show the next image of the two, and after the last the next generator beside A. */
   turn(by) {
-    const cells = cellsOf(prompts()[this.at]);
+    const cells = cellsOf(prompts()[this.index]);
     const most = Math.max(cells[this.matrix.a].length, cells[this.right].length);
     this.sample += by;
     if (this.sample < 0 || this.sample >= most) {

@@ -4,7 +4,7 @@ const MAP_EDGE = 512; // longest edge, in pixels, at which source and result are
 const sourceShown = { upTo: 50, changes: false }; // stays while one image after the other is looked at
 
 /** Make the picture of one of the sources of an edit. */
-const sourcePicture = (item, at, alt, extra) => picture({ im: item.src[at] }, alt, extra);
+const sourcePicture = (item, index, alt, extra) => picture({ im: item.src[index] }, alt, extra);
 
 /** Make the result of an edit with its source over it; of several sources the first. Without both, the result alone. */
 function layers(item, alt) {
@@ -42,7 +42,7 @@ function withSource(within) {
 /** Make the sources of an edit in small, in the order of the instruction; nothing of one that the slider shows. */
 function severalSources(item) {
   if (!item.src || item.src.length < 2) return null;
-  return h("div.sources", null, item.src.map((_, at) => h("figure", null, sourcePicture(item, at, `Source ${at + 1}`), h("figcaption", null, `Source ${at + 1}`))));
+  return h("div.sources", null, item.src.map((_, index) => h("figure", null, sourcePicture(item, index, `Source ${index + 1}`), h("figcaption", null, `Source ${index + 1}`))));
 }
 
 /** Colour the pixels of the result that differ from the source; once, when it is first asked for. */
@@ -56,9 +56,9 @@ async function drawChanges(stack) {
   canvas.width = Math.max(1, Math.round(result.naturalWidth * by));
   canvas.height = Math.max(1, Math.round(result.naturalHeight * by));
   const [after, before] = [result, source].map((image) => pixelsOf(image, canvas.width, canvas.height));
-  for (let at = 0; at < after.data.length; at += 4) {
-    const far = Math.max(...[0, 1, 2].map((colour) => Math.abs(after.data[at + colour] - before.data[at + colour])));
-    after.data.set(far > CHANGED ? [255, 0, 160, 170] : [0, 0, 0, 0], at);
+  for (let index = 0; index < after.data.length; index += 4) {
+    const far = Math.max(...[0, 1, 2].map((colour) => Math.abs(after.data[index + colour] - before.data[index + colour])));
+    after.data.set(far > CHANGED ? [255, 0, 160, 170] : [0, 0, 0, 0], index);
   }
   canvas.getContext("2d").putImageData(after, 0, 0);
 }

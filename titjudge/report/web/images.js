@@ -5,8 +5,8 @@ const imagesView = {
   name: "images",
   noun: "images",
   total: () => data.items.length,
-  has: (at) => data.items[at] !== undefined,
-  items: (at) => [data.items[at]],
+  has: (index) => data.items[index] !== undefined,
+  items: (index) => [data.items[index]],
   options() {
     const statuses = [...new Set(data.items.flatMap((item) => [item.bad ? "bad_input" : "", ...item.s.map((score) => (score ? score.st : ""))]))].filter(Boolean);
     return {
@@ -20,18 +20,18 @@ const imagesView = {
     const judge = filters.m === "" ? null : Number(filters.m);
     const wanted = searchWords(filters);
     const found = data.items.filter((item) => (!filters.g || item.g === filters.g) && hasStatus(item, filters.s, judge) && wanted.every((word) => mentions(item, word)));
-    return order(found, filters.o, judge ?? 0).map((item) => item.at);
+    return order(found, filters.o, judge ?? 0).map((item) => item.index);
   },
-  row(at, filters, href) {
-    const item = data.items[at];
+  row(index, filters, href) {
+    const item = data.items[index];
     const judges = filters.m === "" ? judgesFor(item).slice(0, 3) : [Number(filters.m)];
     return h("a.row", { href },
       picture(item, "", ".thumb"),
       h("span.row-text", null, outside(item.bad || shorten(text(item.p), 110), "span"), outside([...runsOf(item), item.g, item.grp === text(item.p) || item.grp === fileName(item).replace(/\.[^.]*$/, "") ? "" : item.grp, fileName(item)].filter(Boolean).map((one) => shorten(one, 40)).join(" · "), "small")),
       h("span.row-scores", null, judges.map((judge) => rowScore(item.s[judge], judge, judges.length > 1))));
   },
-  detail(at, view) {
-    const item = data.items[at];
+  detail(index, view) {
+    const item = data.items[index];
     const prompt = text(item.p);
     const scored = item.s.map((score, judge) => [score, judge]).filter(([score]) => score);
     const cases = scored.filter(([score]) => score.ag);
@@ -71,9 +71,9 @@ function about(item) {
   const parts = runsOf(item).length ? [["judged in ", outside(runsOf(item).join(", "))]] : [];
   if (item.g) parts.push(h("a", { href: place("images", { g: item.g }) }, outside(item.g)));
   if (item.grp && item.grp !== text(item.p)) parts.push(["prompt ", h("a", { href: place("images", { q: item.grp }) }, outside(shorten(item.grp, 80)))]);
-  const met = data.pairs.filter(([a, b]) => a === item.at || b === item.at).length;
+  const met = data.pairs.filter(([a, b]) => a === item.index || b === item.index).length;
   if (met) parts.push(h("a", { href: place("pairs", { q: item.id }) }, `${number(met)} pair${met > 1 ? "s" : ""}`));
-  return parts.flatMap((part, at) => (at ? [" · ", part] : [part]));
+  return parts.flatMap((part, index) => (index ? [" · ", part] : [part]));
 }
 
 function promptBlock(prompt, details, scores) {
@@ -86,10 +86,10 @@ function promptBlock(prompt, details, scores) {
   ];
 }
 
-function descriptionBlock(at, who, several, scores) {
-  const told = text(at);
-  const cuts = cutoffs(told, scores.map((score) => (score && score.d === at ? score : null)), 2);
-  return h("section", null, h("h3", null, "Description", several ? h("small", null, outside(who.join(", "))) : null), h("p.reading", { dir: "auto" }, markedPrompt(told, [], cuts)));
+function descriptionBlock(index, who, several, scores) {
+  const description = text(index);
+  const cuts = cutoffs(description, scores.map((score) => (score && score.d === index ? score : null)), 2);
+  return h("section", null, h("h3", null, "Description", several ? h("small", null, outside(who.join(", "))) : null), h("p.reading", { dir: "auto" }, markedPrompt(description, [], cuts)));
 }
 
 function scoreBlock(score, judge, details) {
@@ -134,8 +134,8 @@ function mentions(item, word) {
 
 function haystack(item) {
   if (item.hay === undefined) {
-    const told = data.folder ? [] : item.s.filter(Boolean).flatMap((score) => [text(score.d), text(score.r), ...(score.mi || []), ...(score.co || []), ...(score.ag ? score.ag.claims.map((claim) => text(claim.t)) : [])]);
-    item.hay = [item.id, item.g, item.grp, ...runsOf(item), item.bad || "", ...told].join("\n").toLowerCase();
+    const texts = data.folder ? [] : item.s.filter(Boolean).flatMap((score) => [text(score.d), text(score.r), ...(score.mi || []), ...(score.co || []), ...(score.ag ? score.ag.claims.map((claim) => text(claim.t)) : [])]);
+    item.hay = [item.id, item.g, item.grp, ...runsOf(item), item.bad || "", ...texts].join("\n").toLowerCase();
   }
   return item.hay;
 }
@@ -147,11 +147,11 @@ function order(items, by, judge) {
     high: (item) => (valued(item) === null ? null : -valued(item)),
     long: (item) => -text(item.p).length,
     flaws: (item) => -item.s.reduce((sum, score) => sum + (score ? (score.mi || []).length + (score.co || []).length + unmet(score).length : 0), 0),
-    odd: (item) => { const ranks = item.s.map((score, at) => (score && score.v !== null ? rankShare(at, score.v) : null)).filter((one) => one !== null); return ranks.length > 1 ? Math.min(...ranks) - Math.max(...ranks) : null; },
+    odd: (item) => { const ranks = item.s.map((score, index) => (score && score.v !== null ? rankShare(index, score.v) : null)).filter((one) => one !== null); return ranks.length > 1 ? Math.min(...ranks) - Math.max(...ranks) : null; },
   };
   if (!keys[by]) return items;
   const keyed = items.map((item) => [keys[by](item), item]);
-  return keyed.sort(([x, a], [y, b]) => (x === null) - (y === null) || x - y || a.at - b.at).map(([, item]) => item);
+  return keyed.sort(([x, a], [y, b]) => (x === null) - (y === null) || x - y || a.index - b.index).map(([, item]) => item);
 }
 
 const rankTables = [];

@@ -39,17 +39,17 @@ class VirtualList {
     this.from = from;
     this.to = to;
     const made = new Map();
-    for (let at = from; at < to; at += 1) made.set(at, (!again && this.made.get(at)) || this.row(at, height));
+    for (let index = from; index < to; index += 1) made.set(index, (!again && this.made.get(index)) || this.row(index, height));
     this.place(made);
     if (focused >= from && focused < to) $(`a[data-at="${focused}"]`, this.rows)?.focus({ preventScroll: true });
   }
 
   /** Draw some rows again: those in the page whose content has `changed`. */
   renew(changed) {
-    for (const [at, row] of this.made) {
-      if (!changed(this.shown[at])) continue;
+    for (const [index, row] of this.made) {
+      if (!changed(this.shown[index])) continue;
       row.remove();
-      this.made.delete(at);
+      this.made.delete(index);
     }
     this.from = -1;
     this.render();
@@ -57,7 +57,7 @@ class VirtualList {
 
   /** Put the rows into the page in their order; those that are there already are not touched. */
   place(made) {
-    for (const [at, row] of this.made) if (made.get(at) !== row) row.remove();
+    for (const [index, row] of this.made) if (made.get(index) !== row) row.remove();
     let next = null;
     for (const row of [...made.values()].reverse()) {
       if (row.parentNode !== this.rows || row.nextSibling !== next) this.rows.insertBefore(row, next);
@@ -66,20 +66,20 @@ class VirtualList {
     this.made = made;
   }
 
-  row(at, height) {
-    const chosen = at === this.chosen;
-    const link = this.draw(this.shown[at], chosen);
-    link.dataset.at = at;
+  row(index, height) {
+    const chosen = index === this.chosen;
+    const link = this.draw(this.shown[index], chosen);
+    link.dataset.at = index;
     if (chosen) link.setAttribute("aria-current", "true");
-    const row = h("li", { "aria-setsize": this.shown.length, "aria-posinset": at + 1 }, link);
-    row.style.top = at * height + "px";
+    const row = h("li", { "aria-setsize": this.shown.length, "aria-posinset": index + 1 }, link);
+    row.style.top = index * height + "px";
     return row;
   }
 
   /** Scroll a row into view. */
-  reveal(at) {
+  reveal(index) {
     const { height } = this;
-    const top = at * height;
+    const top = index * height;
     if (top < this.scroller.scrollTop) this.scroller.scrollTop = top - height;
     else if (top + height > this.scroller.scrollTop + this.scroller.clientHeight) {
       this.scroller.scrollTop = top + 2 * height - this.scroller.clientHeight;
@@ -99,7 +99,7 @@ class SplitView {
     this.filters = {};
     this.shown = [];
     this.key = null;
-    this.at = null;
+    this.index = null;
     this.list = new VirtualList($(".scroller", this.root), (one, chosen) => this.row(one, chosen));
     this.fillOptions();
     let timer = 0;
@@ -149,17 +149,17 @@ class SplitView {
     const asked = query.get("i");
     this.root.classList.toggle("opened", asked !== null);
     const chosen = asked === null ? this.shown[0] : Number(asked);
-    const at = this.shown.indexOf(chosen);
-    this.list.show(this.shown, at);
-    if (at >= 0) this.list.reveal(at);
-    if (fresh || chosen !== this.at) this.open(chosen);
+    const index = this.shown.indexOf(chosen);
+    this.list.show(this.shown, index);
+    if (index >= 0) this.list.reveal(index);
+    if (fresh || chosen !== this.index) this.open(chosen);
   }
 
   open(chosen) {
-    this.at = chosen;
+    this.index = chosen;
     const known = chosen !== undefined && this.about.has(chosen);
     const waiting = known && whole(this.about.items(chosen));
-    if (waiting) waiting.then(() => this.at === chosen && this.open(chosen), (error) => this.detail.replaceChildren(h("p.plain", null, error.message)));
+    if (waiting) waiting.then(() => this.index === chosen && this.open(chosen), (error) => this.detail.replaceChildren(h("p.plain", null, error.message)));
     const shown = waiting ? [h("p.plain", null, "Loading…")] : known ? this.about.detail(chosen, this) : [h("p.plain", null, "Nothing matches these filters.")];
     this.detail.replaceChildren(...shown);
     this.detail.scrollTop = 0;
@@ -175,21 +175,21 @@ class SplitView {
 
   /** Select the item `step` places after the selected one. */
   move(step) {
-    const at = this.shown.indexOf(this.at);
-    const next = Math.min(this.shown.length - 1, Math.max(0, at < 0 ? 0 : at + step));
+    const index = this.shown.indexOf(this.index);
+    const next = Math.min(this.shown.length - 1, Math.max(0, index < 0 ? 0 : index + step));
     if (this.shown.length) go(this.link(this.shown[next]));
   }
 
   steps() {
-    const at = this.shown.indexOf(this.at);
-    const step = (label, by, key) => h("button.quiet", { type: "button", disabled: at + by < 0 || at + by >= this.shown.length, click: () => this.move(by), title: `${label} (${key})` }, label);
+    const index = this.shown.indexOf(this.index);
+    const step = (label, by, key) => h("button.quiet", { type: "button", disabled: index + by < 0 || index + by >= this.shown.length, click: () => this.move(by), title: `${label} (${key})` }, label);
     return h("div.steps", null,
       h("a.back", { href: place(this.about.name, this.filters) }, "← List"),
-      h("span.where", null, at >= 0 ? `${number(at + 1)} of ${number(this.shown.length)}` : ""), step("Previous", -1, "k"), step("Next", 1, "j"));
+      h("span.where", null, index >= 0 ? `${number(index + 1)} of ${number(this.shown.length)}` : ""), step("Previous", -1, "k"), step("Next", 1, "j"));
   }
 }
 
 function metricChoices(first) {
-  return [...(first ? [["", first]] : []), ...data.judges.map((judge, at) => [String(at), judge.label])];
+  return [...(first ? [["", first]] : []), ...data.judges.map((judge, index) => [String(index), judge.label])];
 }
 const generatorChoices = () => [["", "all"], ...data.generators.map((name) => [name, shorten(name, 60)])];

@@ -35,8 +35,8 @@ function findDetails(prompt, missing, contradicted) {
 function exact(low, detail) {
   const wanted = detail.trim().toLowerCase().replace(/[.]$/, "");
   if (wanted.length < 4) return null;
-  const at = low.indexOf(wanted);
-  return at < 0 ? null : { from: at, to: at + wanted.length };
+  const index = low.indexOf(wanted);
+  return index < 0 ? null : { from: index, to: index + wanted.length };
 }
 
 /** Return the shortest span of the prompt with the most content words of a detail, at least half of them. */
@@ -44,13 +44,13 @@ function closest(inPrompt, detail) {
   const wanted = new Set(words(detail.slice(0, 400)).map((word) => word.stem).filter((one) => one.length > 1 && !STOP.has(one)));
   if (!wanted.size) return null;
   const reach = Math.min(24, wanted.size * 2 + 3);
-  const hits = inPrompt.map((word, at) => ({ ...word, at })).filter((word) => wanted.has(word.stem));
+  const hits = inPrompt.map((word, index) => ({ ...word, index })).filter((word) => wanted.has(word.stem));
   let best = null;
   for (let first = 0; first < hits.length; first += 1) {
     const seen = new Set();
-    for (let last = first; last < hits.length && hits[last].at - hits[first].at <= reach; last += 1) {
+    for (let last = first; last < hits.length && hits[last].index - hits[first].index <= reach; last += 1) {
       seen.add(hits[last].stem);
-      const length = hits[last].at - hits[first].at;
+      const length = hits[last].index - hits[first].index;
       if (!best || seen.size > best.size || (seen.size === best.size && length < best.length)) {
         best = { size: seen.size, length, from: hits[first].from, to: hits[last].to };
       }
@@ -61,7 +61,7 @@ function closest(inPrompt, detail) {
 }
 
 /**
- * Return where models truncated a text: {at, judges, used, total}, by the share of tokens, at a word boundary.
+ * Return where models truncated a text: {index, judges, used, total}, by the share of tokens, at a word boundary.
  * `from` is the index of the counts of the text in a score: 0 for the prompt, 2 for the description.
  */
 function cutoffs(prompt, scores, from = 0) {
@@ -69,29 +69,29 @@ function cutoffs(prompt, scores, from = 0) {
   scores.forEach((score, judge) => {
     if (!score || !score.n || !(score.n[from] < score.n[from + 1])) return;
     const [used, total] = score.n.slice(from, from + 2);
-    let at = Math.round((prompt.length * used) / total);
-    const space = prompt.indexOf(" ", at);
-    if (space >= 0 && space - at < 40) at = space;
-    const key = at + "/" + used;
-    if (!found.has(key)) found.set(key, { at, judges: [], used, total });
+    let index = Math.round((prompt.length * used) / total);
+    const space = prompt.indexOf(" ", index);
+    if (space >= 0 && space - index < 40) index = space;
+    const key = index + "/" + used;
+    if (!found.has(key)) found.set(key, { index, judges: [], used, total });
     found.get(key).judges.push(data.judges[judge].label);
   });
-  return [...found.values()].sort((a, b) => a.at - b.at);
+  return [...found.values()].sort((a, b) => a.index - b.index);
 }
 
 /** Return a text with its marks as a list of nodes. */
 function markedPrompt(prompt, details, cuts) {
   const edges = new Set([0, prompt.length]);
   details.forEach((one) => { edges.add(one.from); edges.add(one.to); });
-  cuts.forEach((one) => edges.add(one.at));
+  cuts.forEach((one) => edges.add(one.index));
   const ordered = [...edges].sort((a, b) => a - b);
   const nodes = [];
   ordered.forEach((from, place) => {
-    for (const cut of cuts.filter((one) => one.at === from)) nodes.push(scissors(cut));
+    for (const cut of cuts.filter((one) => one.index === from)) nodes.push(scissors(cut));
     const to = ordered[place + 1];
     if (to === undefined) return;
     const inside = details.filter((one) => one.from <= from && one.to >= to);
-    const unread = cuts.length > 0 && from >= cuts[0].at;
+    const unread = cuts.length > 0 && from >= cuts[0].index;
     const piece = prompt.slice(from, to);
     const words = unread ? h("span.unread", null, piece) : document.createTextNode(piece);
     nodes.push(inside.length ? mark(inside, words) : words);

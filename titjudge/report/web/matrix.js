@@ -38,12 +38,12 @@ const cellValue = (items, judge) => (judge < 0 ? null : meanOf(items.map((item) 
 
 /** Return by how much a prompt's image in column `b` is better than that in `a`; null where one has no score. */
 function gapBetween(prompt, a, b, metric) {
-  const [x, y] = [a, b].map((at) => cellValue(cellsOf(prompt)[at], judgeIn(columns()[at], metric)));
+  const [x, y] = [a, b].map((index) => cellValue(cellsOf(prompt)[index], judgeIn(columns()[index], metric)));
   if (x === null || y === null) return null;
   return data.judges[judgeIn(columns()[a], metric)].higher ? y - x : x - y;
 }
 
-const failures = (prompt, metric) => cellsOf(prompt).filter((items, at) => items.length && items.some((item) => valueIn(item, judgeIn(columns()[at], metric)) === null)).length;
+const failures = (prompt, metric) => cellsOf(prompt).filter((items, index) => items.length && items.some((item) => valueIn(item, judgeIn(columns()[index], metric)) === null)).length;
 
 /** Return how far the metrics disagree at most on one image of a prompt: by the share of images that each finds worse. */
 function disagreement(prompt) {
@@ -56,9 +56,9 @@ function disagreement(prompt) {
 function reasonOf(item, judge) {
   const score = item.s[judge];
   if (item.bad) return item.bad;
-  const own = score ? saidBy(score) : "";
-  if (own || (score && score.v === null)) return own;
-  const other = item.s.findIndex((one, at) => one && data.judges[at].run === data.judges[judge]?.run && saidBy(one));
+  const reason = score ? saidBy(score) : "";
+  if (reason || (score && score.v === null)) return reason;
+  const other = item.s.findIndex((one, index) => one && data.judges[index].run === data.judges[judge]?.run && saidBy(one));
   return other < 0 ? "" : `${data.judges[other].metric}: ${saidBy(item.s[other])}`;
 }
 
@@ -91,7 +91,7 @@ class MatrixView {
     this.marks = new Marks(data.marks);
     this.shown = [];
     this.key = null;
-    this.list = new VirtualList($(".scroller", this.root), (at) => this.row(at));
+    this.list = new VirtualList($(".scroller", this.root), (index) => this.row(index));
     this.closeup = new Closeup(this);
     this.fillOptions();
     let timer = 0;
@@ -116,7 +116,7 @@ class MatrixView {
   }
 
   fillOptions() {
-    const named = columns().map((column, at) => [String(at), shorten(column.label, 60)]);
+    const named = columns().map((column, index) => [String(index), shorten(column.label, 60)]);
     const themes = Object.entries(data.themes).map(([name, values]) => [name, [...new Set(Object.values(values))].sort(NATURAL).map((value) => [`${name}=${value}`, shorten(value, 60)])]);
     const options = {
       a: named,
@@ -137,10 +137,10 @@ class MatrixView {
 
   /** What is compared when nothing is chosen: as the verdict has it, else the first column with the last. */
   get usual() {
-    const named = (name, without) => columns().findIndex((column, at) => name !== undefined && column.g === name && at !== without);
+    const named = (name, without) => columns().findIndex((column, index) => name !== undefined && column.g === name && index !== without);
     const a = Math.max(0, named(data.first.a));
     const b = named(data.first.b, a);
-    const others = columns().map((_, at) => at).filter((at) => at !== a);
+    const others = columns().map((_, index) => index).filter((index) => index !== a);
     return { a: String(a), b: String(b < 0 ? others[others.length - 1] : b), m: data.first.m };
   }
 
@@ -187,8 +187,8 @@ class MatrixView {
     const head = $(".columns", this.root);
     this.list.scroller.style.setProperty("--columns", this.order.length);
     this.list.scroller.classList.toggle("few", this.order.length < 4);
-    head.replaceChildren(h("div.matrix-prompt", null, "Prompt"), ...this.order.map((at) => h("div", null,
-      at === this.a ? h("b.tag", null, "A") : at === this.b ? h("b.tag", null, "B") : null, outside(columns()[at].label))));
+    head.replaceChildren(h("div.matrix-prompt", null, "Prompt"), ...this.order.map((index) => h("div", null,
+      index === this.a ? h("b.tag", null, "A") : index === this.b ? h("b.tag", null, "B") : null, outside(columns()[index].label))));
   }
 
   /** Filter and sort again, and draw the rows. */
@@ -196,32 +196,32 @@ class MatrixView {
     this.shown = this.select();
     this.list.show(this.shown, -1);
     const all = prompts().length;
-    const lost = this.shown.filter((at) => this.gap(at) < 0).length;
-    const won = this.shown.filter((at) => this.gap(at) > 0).length;
+    const lost = this.shown.filter((index) => this.gap(index) < 0).length;
+    const won = this.shown.filter((index) => this.gap(index) > 0).length;
     $(".found", this.root).textContent = `${this.shown.length === all ? "" : `${number(this.shown.length)} of `}${number(all)} prompts: B won ${number(won)}, lost ${number(lost)}`;
   }
 
-  gap(at) {
-    return gapBetween(prompts()[at], this.a, this.b, this.metric);
+  gap(index) {
+    return gapBetween(prompts()[index], this.a, this.b, this.metric);
   }
 
   select() {
     const { q, s, c, o } = this.filters;
     const wanted = searchWords(this.filters);
     const [column, value] = [c.slice(0, c.indexOf("=")), c.slice(c.indexOf("=") + 1)];
-    const found = prompts().map((prompt, at) => ({ prompt, at, gap: this.gap(at) })).filter((row) =>
+    const found = prompts().map((prompt, index) => ({ prompt, index, gap: this.gap(index) })).filter((row) =>
       this.passes(row, s) && (!c || data.themes[column]?.[row.prompt.items[0].grp || row.prompt.items[0].id] === value)
       && (!q || wanted.every((word) => row.prompt.items.some((item) => mentions(item, word)))));
     const keys = {
       "": (row) => row.gap,
       won: (row) => (row.gap === null ? null : -row.gap),
-      low: ({ prompt }) => { const mean = meanOf(cellsOf(prompt).map((items, at) => cellValue(items, judgeIn(columns()[at], this.metric))).filter((one) => one !== null)); return mean === null || data.judges.find((judge) => judge.metric === this.metric).higher ? mean : -mean; },
+      low: ({ prompt }) => { const mean = meanOf(cellsOf(prompt).map((items, index) => cellValue(items, judgeIn(columns()[index], this.metric))).filter((one) => one !== null)); return mean === null || data.judges.find((judge) => judge.metric === this.metric).higher ? mean : -mean; },
       odd: ({ prompt }) => { const far = disagreement(prompt); return far === null ? null : -far; },
       failed: ({ prompt }) => -failures(prompt, this.metric),
-      data: ({ at }) => at,
+      data: ({ index }) => index,
     };
     for (const row of found) row.key = keys[o](row);
-    return found.sort((x, y) => (x.key === null) - (y.key === null) || x.key - y.key || x.at - y.at).map(({ at }) => at);
+    return found.sort((x, y) => (x.key === null) - (y.key === null) || x.key - y.key || x.index - y.index).map(({ index }) => index);
   }
 
   passes({ prompt, gap }, filter) {
@@ -243,7 +243,7 @@ class MatrixView {
     if (!this.marks.all.length) return [];
     const placed = cellsOf(prompt).flatMap((items, column) => items.map((item) => ({ item, column })));
     const found = [];
-    placed.forEach((a, at) => placed.slice(at + 1).forEach((b) => {
+    placed.forEach((a, index) => placed.slice(index + 1).forEach((b) => {
       if (a.item === b.item) return;
       const mark = this.marks.get(a.item, b.item);
       if (mark.choice || mark.interesting || mark.word) found.push({ a, b, mark });
@@ -264,20 +264,20 @@ class MatrixView {
     return said !== null && (choice === "a" || choice === "b") && choice !== said;
   }
 
-  row(at) {
-    const prompt = prompts()[at];
-    const gap = this.gap(at);
+  row(index) {
+    const prompt = prompts()[index];
+    const gap = this.gap(index);
     const cells = cellsOf(prompt);
     const digits = data.judges[judgeIn(columns()[this.a], this.metric)]?.digits ?? 1;
     const marked = this.marksOf(prompt);
     this.loadSoon(prompt);
     return h("div.matrix-row", null,
       h("div.matrix-prompt", null, prompt.items[0]?.src ? sourcePicture(prompt.items[0], 0, "Source", ".row-source") : null,
-        h("a", { href: place("prompts", { i: at }), title: text(prompt.p).length > 200 ? text(prompt.p).slice(0, 2000) : null }, outside(shorten(text(prompt.p), 420), "span")),
+        h("a", { href: place("prompts", { i: index }), title: text(prompt.p).length > 200 ? text(prompt.p).slice(0, 2000) : null }, outside(shorten(text(prompt.p), 420), "span")),
         gap === null ? null : h("p.gap" + (gap > 0 ? ".agree" : gap < 0 ? ".disagree" : ""), null, `B − A ${gap > 0 ? "+" : ""}${gap.toFixed(digits).replace("-", "−")}`),
         marked.slice(0, 2).map(({ a, b, mark }) => h("p.a-mark", null, this.isWrong(a, b, mark.choice) ? "judge is wrong" : mark.choice ? "voted" : mark.interesting ? "interesting" : "", mark.word ? [" ", outside(mark.word)] : null))),
       this.order.map((column) => matrixCell(cells[column], judgeIn(columns()[column], this.metric), columns()[column].label,
-        () => { this.closeup.right = column === this.a ? this.b : column; this.step(at); })));
+        () => { this.closeup.right = column === this.a ? this.b : column; this.step(index); })));
   }
 
   /** Load the reasons of a prompt when the list has come to rest with it in view, and draw again. */
@@ -285,14 +285,14 @@ class MatrixView {
     if (!prompt.items.some((item) => item.c !== undefined)) return;
     clearTimeout(this.resting);
     this.resting = setTimeout(() => {
-      const inView = [...this.list.made.keys()].map((at) => this.shown[at]).filter((at) => prompts()[at].items.some((item) => item.c !== undefined));
-      whole(inView.flatMap((at) => prompts()[at].items))?.then(() => this.list.renew((at) => inView.includes(at)), (error) => { $(".found", this.root).textContent = error.message; });
+      const inView = [...this.list.made.keys()].map((index) => this.shown[index]).filter((index) => prompts()[index].items.some((item) => item.c !== undefined));
+      whole(inView.flatMap((index) => prompts()[index].items))?.then(() => this.list.renew((index) => inView.includes(index)), (error) => { $(".found", this.root).textContent = error.message; });
     }, 80);
   }
 
   /** Show a prompt in large; null closes it. */
-  step(at) {
-    go(place("matrix", { ...this.filters, i: at }));
+  step(index) {
+    go(place("matrix", { ...this.filters, i: index }));
   }
 
   /** Show the prompt `by` places after the one that is shown in large; without one the list scrolls. */

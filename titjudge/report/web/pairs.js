@@ -38,8 +38,8 @@ const pairsView = {
   name: "pairs",
   noun: "pairs",
   total: () => data.pairs.length,
-  has: (at) => data.pairs[at] !== undefined,
-  items: (at) => data.pairs[at].slice(0, 2).map((one) => data.items[one]),
+  has: (index) => data.pairs[index] !== undefined,
+  items: (index) => data.pairs[index].slice(0, 2).map((one) => data.items[one]),
   options: () => ({
     g: generatorChoices(),
     s: [["", "all"], ["disagree", "metric disagrees"], ["agree", "metric agrees"], ["tied", "equal scores"], ["open", "people tied"], ["none", "no score"]],
@@ -49,20 +49,20 @@ const pairsView = {
   select(filters) {
     const judges = judgesOf(filters);
     const wanted = searchWords(filters);
-    const found = data.pairs.map((pair, at) => ({ pair, at })).filter(({ pair }) => {
+    const found = data.pairs.map((pair, index) => ({ pair, index })).filter(({ pair }) => {
       const [a, b] = [data.items[pair[0]], data.items[pair[1]]];
       if (filters.g && a.g !== filters.g && b.g !== filters.g) return false;
       if (filters.s && !judges.some((judge) => outcome(pair, judge) === filters.s)) return false;
       return wanted.every((word) => pairHay(a).includes(word) || pairHay(b).includes(word));
     });
-    if (filters.o === "data") return found.map(({ at }) => at);
+    if (filters.o === "data") return found.map(({ index }) => index);
     for (const one of found) one.lean = against(one.pair, judges);
     const sign = { "": -1, sure: 1 }[filters.o];
     const key = (one) => (sign ? sign * one.lean : Math.abs(one.lean));
-    return found.sort((x, y) => (x.lean === null) - (y.lean === null) || key(x) - key(y) || x.at - y.at).map(({ at }) => at);
+    return found.sort((x, y) => (x.lean === null) - (y.lean === null) || key(x) - key(y) || x.index - y.index).map(({ index }) => index);
   },
-  row(at, filters, href) {
-    const pair = data.pairs[at];
+  row(index, filters, href) {
+    const pair = data.pairs[index];
     const [a, b] = [data.items[pair[0]], data.items[pair[1]]];
     const judges = judgesOf(filters).slice(0, 4);
     return h("a.row", { href },
@@ -73,8 +73,8 @@ const pairsView = {
         return h("span.one." + how, null, judges.length > 1 ? h("small", null, outside(shorten(data.judges[judge].label, 18))) : null, OUTCOME[how]);
       })));
   },
-  detail(at, view) {
-    const pair = data.pairs[at];
+  detail(index, view) {
+    const pair = data.pairs[index];
     const [a, b] = [data.items[pair[0]], data.items[pair[1]]];
     const details = (item) => findDetails(text(item.p), item.s.flatMap((s) => (s && s.mi) || []), item.s.flatMap((s) => (s && s.co) || []));
     return [
@@ -87,23 +87,23 @@ const pairsView = {
   },
 };
 
-const judgesOf = (filters) => (filters.m === "" ? data.judges.map((_, at) => at) : [Number(filters.m)]);
+const judgesOf = (filters) => (filters.m === "" ? data.judges.map((_, index) => index) : [Number(filters.m)]);
 const pairHay = (item) => (item.pairHay ??= [item.id, item.g, item.grp, text(item.p)].join("\n").toLowerCase());
 
 function side(letter, item, won) {
   return h("figure" + (won ? ".won" : ""), null, largePicture(item, `Image ${letter}, ${item.id}`),
-    h("figcaption", null, h("strong", null, letter), " ", h("a", { href: place("images", { i: item.at }) }, outside(item.id)), item.g ? [" · ", outside(item.g)] : null,
+    h("figcaption", null, h("strong", null, letter), " ", h("a", { href: place("images", { i: item.index }) }, outside(item.id)), item.g ? [" · ", outside(item.g)] : null,
       won ? h("span.badge", null, "people’s choice") : null));
 }
 
 function verdictTable(pair, a, b) {
-  const rows = data.judges.map((judge, at) => {
-    const how = outcome(pair, at);
-    const gap = gapOf(pair, at);
-    const says = gap === null ? "–" : isOpen(a.s[at], b.s[at]) ? "not decided" : gap > 0 ? "A" : gap < 0 ? "B" : "equal";
-    return h("tr", null, h("th", { scope: "row" }, outside(judge.label)), [a, b].map((item) => h("td.num", null, scoreOf(item.s[at], at))), h("td", null, says), h("td", null, h("span.one." + how, null, OUTCOME[how])));
+  const rows = data.judges.map((judge, index) => {
+    const how = outcome(pair, index);
+    const gap = gapOf(pair, index);
+    const says = gap === null ? "–" : isOpen(a.s[index], b.s[index]) ? "not decided" : gap > 0 ? "A" : gap < 0 ? "B" : "equal";
+    return h("tr", null, h("th", { scope: "row" }, outside(judge.label)), [a, b].map((item) => h("td.num", null, scoreOf(item.s[index], index))), h("td", null, says), h("td", null, h("span.one." + how, null, OUTCOME[how])));
   });
-  const head = ["metric", "A", "B", "prefers", "with people"].map((name, at) => h("th", { scope: "col", class: at === 1 || at === 2 ? "num" : null }, name));
+  const head = ["metric", "A", "B", "prefers", "with people"].map((name, index) => h("th", { scope: "col", class: index === 1 || index === 2 ? "num" : null }, name));
   return h("div.wide-table", { tabindex: "0", role: "region", "aria-label": "What the metrics said" }, h("table", null, h("caption.away", null, "What the metrics said"), h("thead", null, h("tr", null, head)), h("tbody", null, rows)));
 }
 

@@ -12,7 +12,7 @@ function prompts() {
     found.get(key).items.push(item);
   }
   promptList = [...found.values()];
-  for (const prompt of promptList) prompt.items.sort((a, b) => a.g.localeCompare(b.g) || (a.rn || [0])[0] - (b.rn || [0])[0] || a.at - b.at);
+  for (const prompt of promptList) prompt.items.sort((a, b) => a.g.localeCompare(b.g) || (a.rn || [0])[0] - (b.rn || [0])[0] || a.index - b.index);
   return promptList;
 }
 
@@ -28,8 +28,8 @@ const promptsView = {
   name: "prompts",
   noun: "prompts",
   total: () => prompts().length,
-  has: (at) => prompts()[at] !== undefined,
-  items: (at) => prompts()[at].items,
+  has: (index) => prompts()[index] !== undefined,
+  items: (index) => prompts()[index].items,
   options: () => ({
     g: generatorChoices(),
     s: [["", "all"]],
@@ -38,7 +38,7 @@ const promptsView = {
   }),
   select(filters) {
     const wanted = searchWords(filters);
-    const found = prompts().map((prompt, at) => ({ prompt, at })).filter(({ prompt }) =>
+    const found = prompts().map((prompt, index) => ({ prompt, index })).filter(({ prompt }) =>
       (!filters.g || prompt.items.some((item) => item.g === filters.g)) && wanted.every((word) => prompt.items.some((item) => mentions(item, word))));
     const judge = Number(filters.m || 0);
     const mean = (values) => (values.length ? values.reduce((sum, one) => sum + one, 0) / values.length : null);
@@ -50,26 +50,26 @@ const promptsView = {
     };
     const key = keys[filters.o];
     if (key) for (const one of found) one.key = key(one);
-    if (key) found.sort((x, y) => (x.key === null) - (y.key === null) || x.key - y.key || x.at - y.at);
-    return found.map(({ at }) => at);
+    if (key) found.sort((x, y) => (x.key === null) - (y.key === null) || x.key - y.key || x.index - y.index);
+    return found.map(({ index }) => index);
   },
-  row(at, filters, href) {
-    const prompt = prompts()[at];
+  row(index, filters, href) {
+    const prompt = prompts()[index];
     const count = prompt.items.length;
     return h("a.row", { href },
       h("span.two", null, prompt.items.slice(0, 2).map((item) => picture(item, "", ".thumb"))),
       h("span.row-text", null, outside(shorten(text(prompt.p), 90), "span"), outside(prompt.grp === text(prompt.p) ? "" : shorten(prompt.grp, 60), "small")),
       h("span.row-scores", null, h("span.one.quiet", null, `${number(count)} image${count === 1 ? "" : "s"}`)));
   },
-  detail(at, view) {
-    const prompt = prompts()[at];
+  detail(index, view) {
+    const prompt = prompts()[index];
     const judges = judgesOf(view.filters);
     const best = judges.map((judge) => { const values = valuesOf(prompt, judge); return new Set(values).size > 1 ? (data.judges[judge].higher ? Math.max(...values) : Math.min(...values)) : null; });
     return [
       h("header.detail-head", null, h("div", null, outside(prompt.grp === text(prompt.p) ? "Prompt" : prompt.grp, "h2"), h("p.note", null, `${number(prompt.items.length)} image${prompt.items.length === 1 ? "" : "s"}`)), view.steps()),
       h("div.short", { tabindex: "0", role: "region", "aria-label": "Prompt" }, h("p.reading", { dir: "auto" }, text(prompt.p))),
       withSource(h("div", null, h("div.grid", null, prompt.items.map((item) => h("figure", null, largePicture(item, `Image ${item.id}`), h("figcaption", null,
-        h("strong", null, h("a", { href: place("images", { i: item.at }) }, outside(item.g || fileName(item)))),
+        h("strong", null, h("a", { href: place("images", { i: item.index }) }, outside(item.g || fileName(item)))),
         [item.g ? fileName(item) : "", ...runsOf(item)].filter(Boolean).map((one) => outside(one, "small")),
         h("dl", null, judges.filter((judge) => judgesFor(item).includes(judge)).map((judge) => {
           const score = item.s[judge];

@@ -1,7 +1,7 @@
 // Receipts of a score: raw answers, rendered prompts and embeddings, rendered when they are opened.
 function receipts(score, judge) {
   const rest = score.x || [];
-  const answers = (score.k || []).map((at) => data.replies[at]);
+  const answers = (score.k || []).map((index) => data.replies[index]);
   if (!rest.length && !answers.length) return null;
   const folded = h("details.receipts", null, h("summary", null, `Receipts (${answers.length})`));
   folded.addEventListener("toggle", () => {
@@ -12,7 +12,7 @@ function receipts(score, judge) {
 
 function partsOf(rest) {
   if (!rest.length) return null;
-  return h("dl.parts", null, rest.map(([name, at]) => [h("dt", null, outside(name)), h("dd", null, outside(text(at), "span"))]));
+  return h("dl.parts", null, rest.map(([name, index]) => [h("dt", null, outside(name)), h("dd", null, outside(text(index), "span"))]));
 }
 
 function receipt(reply) {
