@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from titjudge.cli.compare_options import OutputFiles, ScoreSource, file_options, gathered, scores_options
-from titjudge.cli.options import option
+from titjudge.cli.compare_options import OutputFiles, ScoreSource, file_options, scores_options
+from titjudge.cli.options import gathered, option
 from titjudge.cli.output import check_writable
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError

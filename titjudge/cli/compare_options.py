@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from titjudge.cli.options import EXPLAIN, JSON, PATH, TABLE_FILE, F, option, with_options
+from titjudge.cli.options import EXPLAIN, JSON, PATH, TABLE_FILE, F, gathered, option, with_options
 from titjudge.cli.output import check_writable, show_notes, show_tables, write_json
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
@@ -91,14 +90,14 @@ class OutputFiles(NamedTuple):
     """The files that `--plot`, `--out` and `--json` name; None where the flag is missing.
 
     Attributes:
-        plot: The chart.
         out: The tables.
         json_file: The results as JSON.
+        plot: The chart; None also of a command without `--plot`.
     """
 
-    plot: Path | None
     out: Path | None
     json_file: Path | None
+    plot: Path | None = None
 
     def check(self) -> None:
         """Check that the files can be written, before anything is computed.
@@ -165,28 +164,6 @@ def _ends(context: click.Context, parameter: click.Parameter, value: str | None)
     return low, high
 
 
-def gathered(parameter: str, kind: Any, *options: Callable[[Any], Any]) -> Callable[[F], F]:
-    """Make a decorator that adds options to a command, which gets their values as one argument.
-
-    Args:
-        parameter: Name of the argument.
-        kind: What it is: a named tuple with a field for each option, whose `check` is called.
-        options: The options.
-    """
-
-    def decorate(function: Any) -> Any:
-        @wraps(function)
-        def command(**flags: Any) -> int:
-            values = kind(**{name: flags.pop(name) for name in kind._fields})
-            values.check()
-            code: int = function(**{parameter: values}, **flags)
-            return code
-
-        return with_options(*options)(command)
-
-    return decorate
-
-
 scores_options: Callable[[F], F] = gathered(
     "source",
     ScoreSource,
@@ -212,6 +189,7 @@ scores_options: Callable[[F], F] = gathered(
         default="mean",
     ),
 )
+table_options: Callable[[F], F] = gathered("files", OutputFiles, TABLE_FILE, JSON)
 file_options: Callable[[F], F] = with_options(
     gathered("files", OutputFiles, option("--plot", "Draw a chart (.svg or .png).", "FILE"), TABLE_FILE, JSON), EXPLAIN
 )

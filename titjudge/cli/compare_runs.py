@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from titjudge.cli.compare_options import METRIC, SCORE_METRIC, OutputFiles, file_options, read_judged
-from titjudge.cli.options import JSON, PATH, TABLE_FILE, option
+from titjudge.cli.compare_options import METRIC, SCORE_METRIC, OutputFiles, file_options, read_judged, table_options
+from titjudge.cli.options import JSON, PATH, option
 from titjudge.cli.output import show_results
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError, DataError
@@ -207,9 +207,8 @@ def forgetting(run: Path, metric: str | None, bins: int, files: OutputFiles) -> 
 @click.argument("run", type=PATH)
 @option("--human", "People's marks: rows of image, element, value.", "FILE", required=True)
 @METRIC
-@TABLE_FILE
-@JSON
-def elements(run: Path, human: Path, metric: str | None, out: Path | None, json_file: Path | None) -> int:
+@table_options
+def elements(run: Path, human: Path, metric: str | None, files: OutputFiles) -> int:
     """Compare what RUN says of single elements with people: TP, FP, FN, TN, recall, accuracy, kappa, by type or pillar.
 
     The metric is yes-no (an element is the text of a question), checklist (a facet: pillar / sub-capability / facet),
@@ -224,8 +223,6 @@ def elements(run: Path, human: Path, metric: str | None, out: Path | None, json_
     from titjudge.runs.study.element_marks import element_marks
     from titjudge.stats.people.element_agreement import agreement_table, element_agreement
 
-    files = OutputFiles(None, out, json_file)
-    files.check()
     chosen, marks, notes = element_marks(run, human, metric)
     agreement = element_agreement(marks)
     record = {"run": str(run), "metric": chosen, "elements": agreement}
@@ -271,11 +268,8 @@ def bridge(old: Path, new: Path, metric: str | None, files: OutputFiles) -> int:
     default="",
 )
 @PRICES
-@TABLE_FILE
-@JSON
-def costs(
-    runs: tuple[Path, ...], priced_as: str, prices: tuple[str, ...], out: Path | None, json_file: Path | None
-) -> int:
+@table_options
+def costs(runs: tuple[Path, ...], priced_as: str, prices: tuple[str, ...], files: OutputFiles) -> int:
     """Show what the answers behind the scores of RUNS cost: questions, looks at the image, tokens and list price by metric.
 
     A recording costs nothing: --priced-as says what the same answers would have cost. --json has each image.
@@ -289,8 +283,6 @@ def costs(
     from titjudge.runs.folder.run_folder import RunFolder
     from titjudge.runs.study.answer_costs import Pricing, answer_costs, costs_table
 
-    files = OutputFiles(None, out, json_file)
-    files.check()
     pricing = Pricing(priced_as, dict(map(parse_price_flag, prices)))
     run_costs = [(run, answer_costs(RunFolder(run), pricing)) for run in runs]
     tables = [costs_table(metrics, pricing) for _, metrics in run_costs]

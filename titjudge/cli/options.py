@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, reduce, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
@@ -104,6 +103,29 @@ def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     return lambda function: reduce(lambda decorated, add: add(decorated), reversed(options), function)
 
 
+def gathered(parameter: str, kind: Any, *options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Make a decorator that adds options to a command, which gets their values as one argument.
+
+    Args:
+        parameter: Name of the argument.
+        kind: What it is: a named tuple with a field for each option, whose `check` is called. A field without its option
+            keeps its default.
+        options: The options.
+    """
+
+    def decorate(function: Any) -> Any:
+        @wraps(function)
+        def command(**flags: Any) -> int:
+            values = kind(**{name: flags.pop(name) for name in kind._fields if name in flags})
+            values.check()
+            code: int = function(**{parameter: values}, **flags)
+            return code
+
+        return with_options(*options)(command)
+
+    return decorate
+
+
 def address_options(port: int) -> Callable[[F], F]:
     """Add `--host` and `--port` to a command that serves a page; `port` is the one it tries first."""
     return with_options(
@@ -169,58 +191,56 @@ def say_address(lines: Sequence[str], link: str, usual: int, port: int | None) -
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Sinks:
+class Sinks(NamedTuple):
     """What `--sink` and `--step` name.
 
     Attributes:
-        targets: The sinks (`titjudge.report.sinks.Target`).
-        step: The training step that was judged.
+        sinks: NAME, NAME:PROJECT or NAME:PROJECT/RUN of each.
+        step: The training step that was judged; None counts as 0.
     """
 
-    targets: Sequence[Target]
-    step: int
+    sinks: Sequence[str]
+    step: int | None
+
+    def check(self) -> list[Target]:
+        """Return the sinks.
+
+        Raises:
+            UserError: There is no such sink, its package is not installed, or a step is given without a sink.
+        """
+        from titjudge.report.sinks import parse_targets
+
+        return parse_targets(self.sinks, self.step)
 
     def send(self, run: Path) -> bool:
         """Send a run and print what was sent; returns whether every sink took it."""
         from titjudge.report.sinks import send
         from titjudge.runs.folder.run_folder import RunFolder
 
-        if not self.targets:
+        if not self.sinks:
             return True
-        failures = send(RunFolder(run), self.targets, self.step)
+        targets = self.check()
+        failures = send(RunFolder(run), targets, self.step or 0)
         for line in failures:
             say(f"not sent to a sink: {line}", err=True, colour="red")
         if not failures:
-            say(f"sent   {', '.join(target.name for target in self.targets)}")
+            say(f"sent   {', '.join(target.name for target in targets)}")
         return not failures
 
 
-def sink_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add `--sink` and `--step` to a command, which gets them as one argument: `sinks`, a `Sinks`.
-
-    Raises:
-        UserError: There is no such sink, its package is not installed, or `--step` is given without a sink.
-    """
-
-    @wraps(command)
-    def with_sinks(*, sinks: Sequence[str], step: int | None, **flags: Any) -> int:
-        from titjudge.report.sinks import parse_targets
-
-        return command(sinks=Sinks(parse_targets(sinks, step), step or 0), **flags)
-
-    add = with_options(
-        option(
-            "--sink",
-            "Also send the results to trackio, wandb, mlflow or tensorboard; repeatable.",
-            "NAME[:PROJECT[/RUN]]",
-            "sinks",
-            multiple=True,
-            group=OUTPUT,
-        ),
-        option("--step", "With --sink: the training step that was judged  [default: 0].", "N", group=OUTPUT),
-    )
-    return add(with_sinks)
+sink_options: Callable[[F], F] = gathered(
+    "sinks",
+    Sinks,
+    option(
+        "--sink",
+        "Also send the results to trackio, wandb, mlflow or tensorboard; repeatable.",
+        "NAME[:PROJECT[/RUN]]",
+        "sinks",
+        multiple=True,
+        group=OUTPUT,
+    ),
+    option("--step", "With --sink: the training step that was judged  [default: 0].", "N", group=OUTPUT),
+)
 
 
 @cache

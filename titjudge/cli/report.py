@@ -85,7 +85,7 @@ def report(
     if title is not None and site is None:
         raise ConfigError("--title goes with --site")
     if site is not None:
-        if kind != "html" or folder or reference is not None or baseline or out is not None or sinks.targets:
+        if kind != "html" or folder or reference is not None or baseline or out is not None or sinks.sinks:
             raise ConfigError("--site goes with --title and --full-images alone")
         return _write_site(runs, Path(site), title or "Leaderboard", full_images, json_file)
     placed = _standings(folders[0], reference) if reference is not None else []
