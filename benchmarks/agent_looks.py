@@ -1,6 +1,6 @@
 """When the agentic judge's looks pay: crowded scenes, and eyes of known error rates that see small things in a crop only.
 
-    python -m benchmarks.agent_looks [--scenes N] [--mentioned SHARE] [--whole RATE] [--crop RATE]
+    python -m benchmarks.agent_looks [--scenes N] [--mentioned SHARE] [--whole RATE] [--crop RATE] [--found SHARE]
 
 The scenes are those of `known-answer make --hard`, planned but not rendered: what they show is known by construction. Eyes
 that see the whole image report an element wrongly with the rate `--whole`, and a description mentions a share `--mentioned`
