@@ -33,6 +33,7 @@ _MODEL = re.compile(r"\bModel: ([^,\n]+)")
 _TEXTS = ("text", "text_g", "t5xxl", "prompt", "value", "string", "text_l", "clip_l")
 _LINKS = ("positive", "conditioning", "guider", "cond1", "conditioning_1", "conditioning_to", "samples")
 _SEEDS = ("seed", "noise_seed", "noise")
+_MODELS = ("ckpt_name", "unet_name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,10 @@ def _a1111(text: str) -> EmbeddedPrompt | None:
 
 
 def _comfyui(graph: Mapping[str, Any]) -> EmbeddedPrompt | None:
-    """Follow the links from the samplers of a graph to their text; None where they lead to no text, or to several."""
+    """Read a graph of ComfyUI: the text that its samplers get, its first seed and its first model.
+
+    None where the links from the samplers lead to no text, or to several. A graph without samplers has the text of its text encoders.
+    """
     nodes = {
         name: node["inputs"]
         for name, node in graph.items()
@@ -167,15 +171,10 @@ def _comfyui(graph: Mapping[str, Any]) -> EmbeddedPrompt | None:
         texts = [text for name in nodes if "TextEncode" in kinds[name] and (text := _follow(nodes, nodes[name], set()))]
     if len(set(texts)) != 1:
         return None
-    seeds = [value for inputs in nodes.values() for key in _SEEDS if (value := as_sample(inputs.get(key, "")))]
-    models = [
-        value
-        for inputs in nodes.values()
-        for key in ("ckpt_name", "unet_name")
-        if isinstance(value := inputs.get(key), str)
-    ]
-    model = models[0].replace("\\", "/").rpartition("/")[2].rsplit(".", 1)[0] if models else ""
-    return EmbeddedPrompt(texts[0], "ComfyUI", seeds[0] if seeds else 0, model)
+    seeds = (as_sample(inputs.get(key, "")) for inputs in nodes.values() for key in _SEEDS)
+    models = (str(inputs[key]) for inputs in nodes.values() for key in _MODELS if isinstance(inputs.get(key), str))
+    file = next(models, "").replace("\\", "/").rpartition("/")[2]
+    return EmbeddedPrompt(texts[0], "ComfyUI", next(filter(None, seeds), 0), file.rsplit(".", 1)[0])
 
 
 def _follow(nodes: Mapping[str, Mapping[str, Any]], inputs: Mapping[str, Any], seen: set[str]) -> str:

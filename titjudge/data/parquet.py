@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -64,13 +64,11 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
                     for record in batch.to_pylist():
                         number += 1
                         for name, place in places.items():
-                            cell = partial(_cell, place, number, is_path=name in only_paths)
-                            if name not in read:
+                            if name in read:
+                                cell = partial(_cell, place, number, is_path=name in only_paths)
+                                record[name] = _cells(record.get(name), cell, images[name])
+                            else:  # nothing of the column is read but its images, later
                                 record[name] = ImageCell(place, number, "")
-                            elif images[name].many and record.get(name) is not None:
-                                record[name] = [cell(value, element) for element, value in enumerate(record[name])]
-                            else:
-                                record[name] = cell(record.get(name))
                         yield number, record
         except _DAMAGE as error:
             raise unreadable(path, error) from error
@@ -82,6 +80,13 @@ def _cell(place: Path, row: int, image: Any, element: int | None = None, *, is_p
         return None
     name = (image.get("path") or "") if isinstance(image, dict) else ""
     return name if is_path else ImageCell(place, row, name, element)
+
+
+def _cells(value: Any, cell: Callable[..., Any], column: ImageColumn) -> Any:
+    """Return the cell of a row, or the list of its cells where the column holds lists of images."""
+    if column.many and value is not None:
+        return [cell(image, element) for element, image in enumerate(value)]
+    return cell(value)
 
 
 class ParquetImages:

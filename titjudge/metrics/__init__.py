@@ -75,7 +75,9 @@ class Metric:
     optional_roles: tuple[str, ...] = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle where the metric is declared, and how it differs from that: its name hides the function from pickle.
+        """Pickle the place where the metric is declared, and the attributes that have been changed since.
+
+        Pickle cannot find the function itself, as its name in the module is that of the metric.
 
         Raises:
             PicklingError: It is declared inside a function, and the registry does not know it.
@@ -83,8 +85,11 @@ class Metric:
         for place in ((self.function.__module__, self.function.__qualname__), ("", self.name)):
             declared = _declared(*place)
             if isinstance(declared, Metric) and declared.function is self.function:
-                values = {attribute.name: getattr(self, attribute.name) for attribute in fields(self)}
-                return _restored, (*place, {n: value for n, value in values.items() if value != getattr(declared, n)})
+                names = [attribute.name for attribute in fields(self)]
+                changed = {
+                    name: getattr(self, name) for name in names if getattr(self, name) != getattr(declared, name)
+                }
+                return _restored, (*place, changed)
         raise PicklingError(f"the metric {self.name} is declared inside a function: declare it in a module")
 
     @property
@@ -159,9 +164,10 @@ def _declared(module: str, name: str) -> Any:
     return next((registry.load(kind, name) for kind in ("metrics", "tasks") if name in registry.names(kind)), None)
 
 
-def _restored(module: str, name: str, differing: Mapping[str, Any]) -> Metric:
+def _restored(module: str, name: str, changed: Mapping[str, Any]) -> Metric:
+    """Undo `Metric.__reduce__`."""
     declared: Metric = _declared(module, name)
-    return replace(declared, **differing) if differing else declared
+    return replace(declared, **changed) if changed else declared
 
 
 def metric(

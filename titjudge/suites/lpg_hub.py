@@ -79,15 +79,13 @@ def hub_prompts(folder: Path, prompts: str) -> dict[str, str]:
 
 
 def _tree(folder: Path, prompts: str, images: str) -> tuple[str, str]:
-    """Find the reading of the prompts, and the pattern, by which most images have a prompt."""
-    names = [path.relative_to(folder).as_posix() for path in image_files(folder)]
-    if not names:
-        packed = next((path.name for path in folder.rglob("*") if path.suffix.lower() in _PACKED), "")
-        hint = f"unpack {packed} first" if packed else "expected GENERATOR/PROMPT_ID.png, or a table that holds them"
-        raise DataError(f"no images here: {hint}", folder)
-    common = os.path.commonpath([os.path.dirname(name) or "." for name in names])
-    tops = {"" if top in ("", ".") else f"{top}/" for top in (common, os.path.dirname(common))}
-    patterns = [images] if images else [f"{top}{usual}" for top in sorted(tops, reverse=True) for usual in PATTERNS]
+    """Choose the way to read the prompts, and the pattern of images, by which most images have a prompt.
+
+    Raises:
+        DataError: There are no images, none has a prompt, or the prompts may be counted from 0 or from 1.
+    """
+    names = _image_names(folder)
+    patterns = [images] if images else _usual_patterns(names)
     readings = [prompts] if prompts else _readings(folder)
     counts = {}
     for reading in readings:
@@ -108,6 +106,22 @@ def _tree(folder: Path, prompts: str, images: str) -> tuple[str, str]:
     if len({reading for reading, _ in chosen}) > 1:
         raise DataError(f"are prompts counted from 0 or 1? Say --suite-option prompts={' or '.join(readings)}", folder)
     return chosen[0]
+
+
+def _image_names(folder: Path) -> list[str]:
+    names = [path.relative_to(folder).as_posix() for path in image_files(folder)]
+    if not names:
+        packed = next((path.name for path in folder.rglob("*") if path.suffix.lower() in _PACKED), "")
+        hint = f"unpack {packed} first" if packed else "expected GENERATOR/PROMPT_ID.png, or a table that holds them"
+        raise DataError(f"no images here: {hint}", folder)
+    return names
+
+
+def _usual_patterns(names: Sequence[str]) -> list[str]:
+    """List the usual patterns below the folder that holds all images, and below the folder above it."""
+    common = os.path.commonpath([os.path.dirname(name) or "." for name in names])
+    tops = {"" if top in ("", ".") else f"{top}/" for top in (common, os.path.dirname(common))}
+    return [f"{top}{usual}" for top in sorted(tops, reverse=True) for usual in PATTERNS]
 
 
 def _readings(folder: Path) -> list[str]:

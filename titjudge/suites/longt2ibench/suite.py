@@ -111,6 +111,11 @@ class LongT2IBench(Suite):
         )
 
     def _find(self, folder: Path) -> tuple[Path, Path]:
+        """Find the split file, and the folder that its image paths are relative to.
+
+        Raises:
+            DataError: There is no such file.
+        """
         if folder.is_file():
             return folder, folder.parent.parent if folder.parent.name == "split" else folder.parent
         for root in (folder, folder / "data"):

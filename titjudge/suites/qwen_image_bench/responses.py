@@ -77,15 +77,15 @@ def read_responses(path: Path) -> Iterator[Response | Problem]:
 
 
 def _columns(row: Mapping[str, Any], line: int, path: Path) -> Iterator[Response | Problem]:
-    """Yield the answers in the columns of a row, wide or judged."""
+    """Yield the answers in a row that has several: a column a pillar (judged), or a column a pillar and generator (wide)."""
     name, where, stem = id_text(row.get("ID")), f"{path.name}:{line}", path.stem.removesuffix("_judged")
     has_answers = False
     for column, text in row.items():
-        for start, pillar in COLUMNS.items():
-            if column == f"{start}_judge_output":
+        for prefix, pillar in COLUMNS.items():
+            if column == f"{prefix}_judge_output":
                 model = str(row.get("model") or row.get("generator") or stem)
-            elif column.startswith(f"{start}_response_"):
-                model = column.removeprefix(f"{start}_response_")
+            elif column.startswith(f"{prefix}_response_"):
+                model = column.removeprefix(f"{prefix}_response_")
             else:
                 continue
             has_answers = True

@@ -179,6 +179,7 @@ def _overall(types: Mapping[str, float | None]) -> float | None:
 
 
 def _block(title: str, heads: Sequence[str], rows: Mapping[str, Sequence[float | None]], index: str = "") -> str:
+    """Write a section as pandas prints a table; with `index`, a line with the name of the index stands below the heads."""
     cells = [["", *heads], *([[index, *("" for _ in heads)]] if index else [])]
     cells += [
         [name, *("NaN" if value is None else f"{value:.4f}" for value in values)] for name, values in rows.items()
