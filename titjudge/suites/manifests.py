@@ -28,16 +28,8 @@ GENERATED, MADE = "metadata.jsonl", "made_with"
 """The table that `generate` writes, and a key that each of its lines has."""
 NAMES: Mapping[str, tuple[str, ...]] = {
     "image": (
-        "image",
-        "file_name",
-        "image_path",
-        "image_file_name",
-        "img_path",
-        "filename",
-        "img",
-        "file",
-        "path",
-        "images",
+        *("image", "file_name", "image_path", "image_file_name", "img_path"),
+        *("filename", "img", "file", "path", "images"),
     ),
     "prompt": ("prompt", "text", "caption", "txt"),
     "generator": ("generator", "variant_model", "model"),

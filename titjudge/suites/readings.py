@@ -107,22 +107,20 @@ def readings(names: Sequence[str], patterns: Iterable[str], files: Iterable[str]
 
 def guesses(names: Sequence[str], patterns: Iterable[str], file: str) -> list[Reading]:
     """List what may be meant where nothing fits: the pattern by which most images have a prompt, with each numbering."""
+    numbered = numberings(file)
     best: list[Reading] = []
     for pattern in patterns:
         ids = {name: written for group in groups_of(names, pattern).values() for name, written in group.items()}
-        of_this = [
-            Reading(pattern, numbering, prompts)
-            for numbering in numberings(file)
-            if (prompts := _known(numbering, ids))
-        ]
-        best = max(
-            best, of_this, key=lambda candidates: max((len(reading.prompts) for reading in candidates), default=0)
-        )
-    return [reading for reading in best if reading.numbering.by in ("ids", "lines", "rows")]
+        of_this = [Reading(pattern, numbering, _known(numbering, ids)) for numbering in numbered]
+        best = max(best, of_this, key=lambda readings: max((len(reading.prompts) for reading in readings), default=0))
+    return [reading for reading in best if reading.prompts and reading.numbering.by in ("ids", "lines", "rows")]
 
 
 def choose(readings: Sequence[Reading], place: Path) -> Reading:
-    """Return the one reading, or the one that gives each of many prompts its samples where all others leave most without one.
+    """Return the reading that is certain.
+
+    It is the only one, or the only plain one (every one of many prompts has its samples) where each of the others leaves most
+    prompts without an image.
 
     Raises:
         UnclearData: There are several.

@@ -136,10 +136,8 @@ def without_sources(images: Sequence[Path]) -> list[Path]:
     if not any(path.stem.endswith(BESIDE) for path in images):
         return list(images)
     results = {path.with_suffix("") for path in images}
-    belongs_to = [
-        path.with_name(path.stem.removesuffix(BESIDE)) if path.stem.endswith(BESIDE) else None for path in images
-    ]
-    return [path for path, result in zip(images, belongs_to, strict=True) if result not in results]
+    sources = {result.with_name(result.name + BESIDE) for result in results}
+    return [path for path in images if path.with_suffix("") not in sources]
 
 
 def content_name(source: Path) -> str:

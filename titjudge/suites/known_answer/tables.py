@@ -103,16 +103,13 @@ def _verdict_rows(metric: str, verdicts: Sequence[Verdict]) -> list[tuple[Any, .
     rows = []
     categories = sorted({verdict[0] for verdict in verdicts})
     for category in ["all", *(categories if len(categories) > 1 else [])]:
-        in_category = [verdict[1:] for verdict in verdicts if category in ("all", verdict[0])]
-        share, interval = _mean(
-            ((prompt, float(truth == judged)) for prompt, truth, judged in in_category), shares=True
-        )
-        right = sum(truth == judged for _, truth, judged in in_category)
-        wrong_yes = mean(float(judged) for _, truth, judged in in_category if not truth)
-        wrong_no = mean(float(not judged) for _, truth, judged in in_category if truth)
-        rows.append(
-            (metric, category, len(in_category), right, percent(share, interval), percent(wrong_yes), percent(wrong_no))
-        )
+        chosen = [verdict[1:] for verdict in verdicts if category in ("all", verdict[0])]
+        share, interval = _mean(((prompt, float(truth == judged)) for prompt, truth, judged in chosen), shares=True)
+        right = sum(truth == judged for _, truth, judged in chosen)
+        wrong_yes = mean(float(judged) for _, truth, judged in chosen if not truth)
+        wrong_no = mean(float(not judged) for _, truth, judged in chosen if truth)
+        shares = percent(share, interval), percent(wrong_yes), percent(wrong_no)
+        rows.append((metric, category, len(chosen), right, *shares))
     return rows
 
 

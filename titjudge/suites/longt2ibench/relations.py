@@ -49,13 +49,9 @@ def relation_rates(rows: Iterable[tuple[Alignment | None, Alignment]]) -> dict[s
             for (_, relation, _), aligned in alignment.get("relation", ()):
                 verdicts[kind_of(relation)][who].append(float(aligned))
     return {
-        kind: {
-            "relations": len(by_rater["judge"]),
-            "judge": mean(by_rater["judge"]),
-            "people": mean(by_rater["people"]),
-        }
+        kind: {"relations": len(by_rater["judge"]), **{who: mean(marks) for who, marks in by_rater.items()}}
         for kind, by_rater in verdicts.items()
-        if by_rater["judge"] or by_rater["people"]
+        if any(by_rater.values())
     }
 
 

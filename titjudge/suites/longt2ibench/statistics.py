@@ -256,9 +256,7 @@ def _rates_table(cut: str, rates: Mapping[str, Any]) -> Table:
 
 
 def _correlation_table(correlation: Mapping[str, Any], short: int) -> Table:
-    rows = tuple(
-        (name, values["srcc"], values["plcc"], values["average"], values["n"]) for name, values in correlation.items()
-    )
+    rows = tuple((name, *map(values.get, ("srcc", "plcc", "average", "n"))) for name, values in correlation.items())
     notes: tuple[str, ...] = ("Intervals are of words between white space, the lower end included.",)
     if short:
         notes += (f"{short} prompts have fewer than 30 words: only in overall.",)

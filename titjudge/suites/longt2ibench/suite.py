@@ -25,14 +25,7 @@ from titjudge.suites.longt2ibench.saved import (
     prediction_results,
     read_alignment,
 )
-from titjudge.suites.longt2ibench.statistics import (
-    Recall,
-    alignment_rates,
-    generators,
-    summarise,
-    tables,
-    words,
-)
+from titjudge.suites.longt2ibench.statistics import Recall, alignment_rates, generators, summarise, tables, words
 from titjudge.suites.samples import sample_of
 
 SPLITS = ("test", "val", "train")

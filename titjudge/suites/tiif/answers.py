@@ -247,11 +247,7 @@ class _Numbering:
             return
         self._numbers.setdefault(f"{kind}\0{questions}", set()).add(index)
         first_questions = self._first.setdefault((kind, index), (questions, path))[0]
-        if (
-            first_questions is not questions
-            and first_questions != questions
-            and not any(question in first_questions for question in questions)
-        ):
+        if first_questions != questions and not any(question in first_questions for question in questions):
             self._clashes.append((kind, index, questions, path))
 
     def check(self) -> None:

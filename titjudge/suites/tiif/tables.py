@@ -146,12 +146,7 @@ def published_table(record: Mapping[str, Any]) -> Table:
     """Make the table of what an official summary file says, a row for each generator and length; percent."""
     means = ("overall", "basic", "advanced")
     rows = tuple(
-        (
-            name,
-            length,
-            *(result.get(key) for key in means),
-            *(result["dimensions"].get(dimension) for dimension in DIMENSIONS),
-        )
+        (name, length, *map(result.get, means), *map(result["dimensions"].get, DIMENSIONS))
         for name, length, result in _rows(record)
     )
     columns = ("generator", "length", *means, *DIMENSIONS)
