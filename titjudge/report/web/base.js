@@ -48,7 +48,7 @@ async function open() {
   data.generators = [...new Set(data.items.map((item) => item.g))].filter(Boolean).sort((a, b) => a.localeCompare(b));
 }
 
-const unpacked = async (found) => (found.packed ? JSON.parse(await unpack(found.packed)) : found);
+const unpacked = async (content) => (content.packed ? JSON.parse(await unpack(content.packed)) : content);
 
 async function unpack(text) {
   const raw = atob(text);
@@ -116,9 +116,9 @@ function shown(value, judge) {
 }
 
 /** Make a link within this report: always a fragment, which cannot run or load anything. */
-function place(view, wanted) {
+function place(view, filters) {
   const query = new URLSearchParams();
-  for (const [key, value] of Object.entries(wanted || {})) {
+  for (const [key, value] of Object.entries(filters || {})) {
     if (value !== "" && value !== null && value !== undefined) query.set(key, value);
   }
   const tail = query.toString();

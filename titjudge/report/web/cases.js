@@ -4,14 +4,14 @@ const verdictOf = (name) => VERDICTS[name] || ["unseen", name];
 const unmet = (score) => (score.ag ? score.ag.claims.filter((claim) => claim.verdict === "not_met") : []);
 
 /** Return the span of the prompt of each claim, in the form of `markedPrompt`. */
-function claimMarks(found) {
-  return found.claims.filter((claim) => claim.at).map((claim) => ({ from: claim.at[0], to: claim.at[1], kind: verdictOf(claim.verdict)[0], detail: text(claim.t) }));
+function claimMarks(judgement) {
+  return judgement.claims.filter((claim) => claim.at).map((claim) => ({ from: claim.at[0], to: claim.at[1], kind: verdictOf(claim.verdict)[0], detail: text(claim.t) }));
 }
 
-function caseBlock(found, item, prompt, label) {
-  const evidence = new Map((found.evidence || []).map((one) => [one.id, one]));
+function caseBlock(judgement, item, prompt, label) {
+  const evidence = new Map((judgement.evidence || []).map((one) => [one.id, one]));
   return h("section.the-case", null, h("h3", null, "Claims", h("small", null, outside(label))),
-    claimTable(found.claims, evidence, prompt, found.crops || []), found.rounds ? transcript(found, evidence, item) : null);
+    claimTable(judgement.claims, evidence, prompt, judgement.crops || []), judgement.rounds ? transcript(judgement, evidence, item) : null);
 }
 
 /** Return what settled a claim: the line of an inventory, what the judge saw, or the sentence of a report. */
@@ -44,9 +44,9 @@ const telling = (sentence) => new Set(words(sentence).map((word) => word.stem).f
  *  the transcript has the whole answer. */
 function nearest(answer, claim) {
   if (answer.length <= MAX_RESULT) return answer;
-  const wanted = [...telling(claim)];
+  const claimStems = [...telling(claim)];
   const sentences = answer.slice(0, MAX_ANSWER).split(/(?<=[.!?。！？]["”’)]?)\s+/u);
-  const shared = sentences.map(telling).map((said) => wanted.reduce((sum, word, index) => sum + (said.has(word) ? 1 / (index + 2) : 0), 0));
+  const shared = sentences.map(telling).map((sentenceStems) => claimStems.reduce((sum, word, index) => sum + (sentenceStems.has(word) ? 1 / (index + 2) : 0), 0));
   const most = Math.max(...shared);
   const index = shared.indexOf(most);
   return most ? `${index ? "… " : ""}${shorten(sentences[index], MAX_RESULT)}` : "";
@@ -55,20 +55,20 @@ function nearest(answer, claim) {
 /** Describe a look in one line: its number, the tool and the question. */
 const asked = (look) => `${look.id} ${look.tool}${look.question ? ` “${look.question}”` : ""}`;
 
-function transcript(found, evidence, item) {
-  const looks = found.rounds.reduce((sum, round) => sum + (round.looks || []).length, 0);
-  const last = found.rounds[found.rounds.length - 1];
-  const said = [`${number(last.n ?? found.rounds.length)} rounds`, `${number(looks)} looks`, found.stopped ? `stopped: ${found.stopped}` : ""].filter(Boolean).join(", ");
+function transcript(judgement, evidence, item) {
+  const looks = judgement.rounds.reduce((sum, round) => sum + (round.looks || []).length, 0);
+  const last = judgement.rounds[judgement.rounds.length - 1];
+  const said = [`${number(last.n ?? judgement.rounds.length)} rounds`, `${number(looks)} looks`, judgement.stopped ? `stopped: ${judgement.stopped}` : ""].filter(Boolean).join(", ");
   const folded = h("details.receipts.transcript", null, h("summary", null, "Transcript ", outside(`(${said})`)));
   folded.addEventListener("toggle", () => {
-    if (folded.open && folded.children.length === 1) folded.append(h("ol.rounds", null, found.rounds.map((round) => roundBlock(round, found, evidence, item))));
+    if (folded.open && folded.children.length === 1) folded.append(h("ol.rounds", null, judgement.rounds.map((round) => roundBlock(round, judgement, evidence, item))));
   });
   return folded;
 }
 
-function roundBlock(round, found, evidence, item) {
+function roundBlock(round, judgement, evidence, item) {
   const settled = (round.settled || []).map(([claim, verdict, by]) => {
-    const about = found.claims.find((one) => one.n === claim);
+    const about = judgement.claims.find((one) => one.n === claim);
     const [kind, name] = verdictOf(verdict);
     return h("li", null, `Claim ${claim}: `, h("span.verdict." + kind, null, name), ` by ${by} `, about ? outside(text(about.t), "small") : null);
   });
@@ -76,12 +76,12 @@ function roundBlock(round, found, evidence, item) {
   return h("li", null, h("h4", null, round.n ? `Round ${round.n}` : "First look", round.by ? h("small", null, " ", outside(round.by)) : null),
     round.t === undefined ? null : outside(text(round.t), "p"),
     settled.length ? h("ul.settled", null, settled) : null,
-    looks.map((look) => lookBlock(look, found, item)),
+    looks.map((look) => lookBlock(look, judgement, item)),
     (round.refused || []).map((note) => h("p.note", null, "Refused: ", outside(note, "span"))));
 }
 
-function lookBlock(look, found, item) {
-  const settles = found.rounds.flatMap((round) => round.settled || []).filter(([, , by]) => by === look.id);
+function lookBlock(look, judgement, item) {
+  const settles = judgement.rounds.flatMap((round) => round.settled || []).filter(([, , by]) => by === look.id);
   return h("div.look", null, look.box ? boxed(item, look) : null,
     h("div", null, outside(asked(look), "h5"), look.box ? h("p.note", null, "Box ", look.box.map((edge) => edge.toFixed(2)).join(", "), " (left, top, right, bottom)") : null,
       look.failed ? h("p.status-bad", null, "Brought nothing: ", outside(look.failed, "span")) : outside(text(look.t), "p"),

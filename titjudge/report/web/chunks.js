@@ -9,8 +9,8 @@ const chunkFile = (number) => `${data.folder}/${String(Math.trunc(Number(number)
 
 /** Load all about some items; null where it is there already. */
 function whole(items) {
-  const wanted = new Set(items.filter((item) => item.c !== undefined).map((item) => item.c));
-  return wanted.size ? Promise.all([...wanted].map(loadChunk)) : null;
+  const chunks = new Set(items.filter((item) => item.c !== undefined).map((item) => item.c));
+  return chunks.size ? Promise.all([...chunks].map(loadChunk)) : null;
 }
 
 function loadChunk(number) {
@@ -30,15 +30,15 @@ function fetchChunk(number) {
   });
 }
 
-globalThis.titjudgeChunk = (number, found) => { chunksArrived.set(number, found); };
+globalThis.titjudgeChunk = (number, content) => { chunksArrived.set(number, content); };
 
-function addChunk(found) {
+function addChunk(content) {
   for (const name of ["texts", "replies"]) {
-    const [first, entries] = found[name];
+    const [first, entries] = content[name];
     entries.forEach((entry, index) => { data[name][first + index] = entry; });
   }
-  found.items.forEach((index, place) => {
-    data.items[index].s = found.scores[place];
+  content.items.forEach((index, place) => {
+    data.items[index].s = content.scores[place];
     delete data.items[index].c;
   });
 }

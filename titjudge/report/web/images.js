@@ -18,9 +18,9 @@ const imagesView = {
   },
   select(filters) {
     const judge = filters.m === "" ? null : Number(filters.m);
-    const wanted = searchWords(filters);
-    const found = data.items.filter((item) => (!filters.g || item.g === filters.g) && hasStatus(item, filters.s, judge) && wanted.every((word) => mentions(item, word)));
-    return order(found, filters.o, judge ?? 0).map((item) => item.index);
+    const searched = searchWords(filters);
+    const items = data.items.filter((item) => (!filters.g || item.g === filters.g) && hasStatus(item, filters.s, judge) && searched.every((word) => mentions(item, word)));
+    return order(items, filters.o, judge ?? 0).map((item) => item.index);
   },
   row(index, filters, href) {
     const item = data.items[index];
@@ -94,8 +94,8 @@ function descriptionBlock(index, who, several, scores) {
 
 function scoreBlock(score, judge, details) {
   const placed = new Set(details.map((one) => one.detail));
-  const list = (kind, found) => found && h("div.details", null, h("h4", null, kind === "missing" ? "Missing" : "Contradicted"),
-    h("ul", null, found.map((detail) => h("li." + kind, placed.has(detail) ? null : { title: "not found in the words of the prompt" }, outside(detail)))));
+  const list = (kind, details) => details && h("div.details", null, h("h4", null, kind === "missing" ? "Missing" : "Contradicted"),
+    h("ul", null, details.map((detail) => h("li." + kind, placed.has(detail) ? null : { title: "not found in the words of the prompt" }, outside(detail)))));
   return h("div.score", null,
     h("div.score-head", null, outside(data.judges[judge].label, "h4"), score.v === null ? h("span.status-bad", null, statusName(score.st)) : h("span.value", null, shown(score.v, judge)), scale(score.v, judge)),
     score.v !== null && score.st !== "ok" ? h("p.status-bad", null, statusName(score.st)) : null,

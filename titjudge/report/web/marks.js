@@ -6,12 +6,12 @@ const MAX_DETAILS = 60;
 const MAX_WORDS = 20000;
 
 const words = (string) => {
-  const found = [];
+  const matches = [];
   for (const match of string.matchAll(/[\p{L}\p{N}]+/gu)) {
-    found.push({ from: match.index, to: match.index + match[0].length, stem: stem(match[0]) });
-    if (found.length >= MAX_WORDS) break;
+    matches.push({ from: match.index, to: match.index + match[0].length, stem: stem(match[0]) });
+    if (matches.length >= MAX_WORDS) break;
   }
-  return found;
+  return matches;
 };
 
 function stem(word) {
@@ -23,13 +23,13 @@ function stem(word) {
 function findDetails(prompt, missing, contradicted) {
   const inPrompt = words(prompt);
   const low = prompt.toLowerCase();
-  const found = [];
+  const spans = [];
   const all = [...contradicted.map((detail) => ["contradicted", detail]), ...missing.map((detail) => ["missing", detail])];
   for (const [kind, detail] of all.slice(0, MAX_DETAILS)) {
     const span = exact(low, detail) || closest(inPrompt, detail);
-    if (span) found.push({ ...span, kind, detail });
+    if (span) spans.push({ ...span, kind, detail });
   }
-  return found;
+  return spans;
 }
 
 function exact(low, detail) {
@@ -65,7 +65,7 @@ function closest(inPrompt, detail) {
  * `from` is the index of the counts of the text in a score: 0 for the prompt, 2 for the description.
  */
 function cutoffs(prompt, scores, from = 0) {
-  const found = new Map();
+  const places = new Map();
   scores.forEach((score, judge) => {
     if (!score || !score.n || !(score.n[from] < score.n[from + 1])) return;
     const [used, total] = score.n.slice(from, from + 2);
@@ -73,10 +73,10 @@ function cutoffs(prompt, scores, from = 0) {
     const space = prompt.indexOf(" ", index);
     if (space >= 0 && space - index < 40) index = space;
     const key = index + "/" + used;
-    if (!found.has(key)) found.set(key, { index, judges: [], used, total });
-    found.get(key).judges.push(data.judges[judge].label);
+    if (!places.has(key)) places.set(key, { index, judges: [], used, total });
+    places.get(key).judges.push(data.judges[judge].label);
   });
-  return [...found.values()].sort((a, b) => a.index - b.index);
+  return [...places.values()].sort((a, b) => a.index - b.index);
 }
 
 /** Return a text with its marks as a list of nodes. */

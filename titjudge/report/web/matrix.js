@@ -7,12 +7,12 @@ let columnList = null;
 /** Return the columns {run, g, label}: generators in natural order, those of each run together. */
 function columns() {
   if (columnList) return columnList;
-  const found = new Map();
+  const byName = new Map();
   for (const item of data.items) {
     if (item.p === undefined) continue;
-    for (const run of item.rn || data.runs.keys()) found.set(run + "\n" + item.g, { run, g: item.g });
+    for (const run of item.rn || data.runs.keys()) byName.set(run + "\n" + item.g, { run, g: item.g });
   }
-  columnList = [...found.values()].sort((x, y) => x.run - y.run || NATURAL(x.g, y.g));
+  columnList = [...byName.values()].sort((x, y) => x.run - y.run || NATURAL(x.g, y.g));
   for (const column of columnList) column.label = labelOf(column, columnList);
   return columnList;
 }
@@ -207,11 +207,11 @@ class MatrixView {
 
   select() {
     const { q, s, c, o } = this.filters;
-    const wanted = searchWords(this.filters);
+    const searched = searchWords(this.filters);
     const [column, value] = [c.slice(0, c.indexOf("=")), c.slice(c.indexOf("=") + 1)];
-    const found = prompts().map((prompt, index) => ({ prompt, index, gap: this.gap(index) })).filter((row) =>
+    const rows = prompts().map((prompt, index) => ({ prompt, index, gap: this.gap(index) })).filter((row) =>
       this.passes(row, s) && (!c || data.themes[column]?.[row.prompt.items[0].grp || row.prompt.items[0].id] === value)
-      && (!q || wanted.every((word) => row.prompt.items.some((item) => mentions(item, word)))));
+      && (!q || searched.every((word) => row.prompt.items.some((item) => mentions(item, word)))));
     const keys = {
       "": (row) => row.gap,
       won: (row) => (row.gap === null ? null : -row.gap),
@@ -220,8 +220,8 @@ class MatrixView {
       failed: ({ prompt }) => -failures(prompt, this.metric),
       data: ({ index }) => index,
     };
-    for (const row of found) row.key = keys[o](row);
-    return found.sort((x, y) => (x.key === null) - (y.key === null) || x.key - y.key || x.index - y.index).map(({ index }) => index);
+    for (const row of rows) row.key = keys[o](row);
+    return rows.sort((x, y) => (x.key === null) - (y.key === null) || x.key - y.key || x.index - y.index).map(({ index }) => index);
   }
 
   passes({ prompt, gap }, filter) {
@@ -242,13 +242,13 @@ class MatrixView {
   marksOf(prompt) {
     if (!this.marks.all.length) return [];
     const placed = cellsOf(prompt).flatMap((items, column) => items.map((item) => ({ item, column })));
-    const found = [];
+    const marked = [];
     placed.forEach((a, index) => placed.slice(index + 1).forEach((b) => {
       if (a.item === b.item) return;
       const mark = this.marks.get(a.item, b.item);
-      if (mark.choice || mark.interesting || mark.word) found.push({ a, b, mark });
+      if (mark.choice || mark.interesting || mark.word) marked.push({ a, b, mark });
     }));
-    return found;
+    return marked;
   }
 
   /** Return what the metric prefers of two images {item, column}: a, b, tie, or null where one has no score. */

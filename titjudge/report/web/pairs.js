@@ -29,9 +29,9 @@ function spread(judge) {
 
 /** Return how far the metrics disagree with people on a pair: positive for disagreement, null without a comparison. */
 function against(pair, judges) {
-  const found = judges.map((judge) => [gapOf(pair, judge), judge]).filter(([gap]) => gap !== null);
-  if (!found.length || pair[2] === 0) return null;
-  return found.reduce((sum, [gap, judge]) => sum - (gap * pair[2]) / spread(judge), 0) / found.length;
+  const gaps = judges.map((judge) => [gapOf(pair, judge), judge]).filter(([gap]) => gap !== null);
+  if (!gaps.length || pair[2] === 0) return null;
+  return gaps.reduce((sum, [gap, judge]) => sum - (gap * pair[2]) / spread(judge), 0) / gaps.length;
 }
 
 const pairsView = {
@@ -48,18 +48,18 @@ const pairsView = {
   }),
   select(filters) {
     const judges = judgesOf(filters);
-    const wanted = searchWords(filters);
-    const found = data.pairs.map((pair, index) => ({ pair, index })).filter(({ pair }) => {
+    const searched = searchWords(filters);
+    const rows = data.pairs.map((pair, index) => ({ pair, index })).filter(({ pair }) => {
       const [a, b] = [data.items[pair[0]], data.items[pair[1]]];
       if (filters.g && a.g !== filters.g && b.g !== filters.g) return false;
       if (filters.s && !judges.some((judge) => outcome(pair, judge) === filters.s)) return false;
-      return wanted.every((word) => pairHay(a).includes(word) || pairHay(b).includes(word));
+      return searched.every((word) => pairHay(a).includes(word) || pairHay(b).includes(word));
     });
-    if (filters.o === "data") return found.map(({ index }) => index);
-    for (const one of found) one.lean = against(one.pair, judges);
+    if (filters.o === "data") return rows.map(({ index }) => index);
+    for (const row of rows) row.lean = against(row.pair, judges);
     const sign = { "": -1, sure: 1 }[filters.o];
-    const key = (one) => (sign ? sign * one.lean : Math.abs(one.lean));
-    return found.sort((x, y) => (x.lean === null) - (y.lean === null) || key(x) - key(y) || x.index - y.index).map(({ index }) => index);
+    const key = (row) => (sign ? sign * row.lean : Math.abs(row.lean));
+    return rows.sort((x, y) => (x.lean === null) - (y.lean === null) || key(x) - key(y) || x.index - y.index).map(({ index }) => index);
   },
   row(index, filters, href) {
     const pair = data.pairs[index];
@@ -116,7 +116,7 @@ function isOpen(one, other) {
 const scoreOf = (score, judge) => (!score ? "–" : score.v === null ? statusName(score.st) : shown(score.v, judge));
 
 function missed(item) {
-  const found = [...new Set(item.s.flatMap((score) => (score ? [...(score.co || []).map((one) => "contradicted\n" + one), ...unmet(score).map((claim) => "notmet\n" + text(claim.t)), ...(score.mi || []).map((one) => "missing\n" + one)] : [])))];
-  if (!found.length) return h("p.note", null, "No judge named anything.");
-  return h("div.details", null, h("ul", null, found.map((one) => { const [kind, detail] = [one.slice(0, one.indexOf("\n")), one.slice(one.indexOf("\n") + 1)]; return h("li." + kind, null, h("small", null, (MARK_NAMES[kind] || kind) + " "), outside(detail)); })));
+  const details = [...new Set(item.s.flatMap((score) => (score ? [...(score.co || []).map((one) => "contradicted\n" + one), ...unmet(score).map((claim) => "notmet\n" + text(claim.t)), ...(score.mi || []).map((one) => "missing\n" + one)] : [])))];
+  if (!details.length) return h("p.note", null, "No judge named anything.");
+  return h("div.details", null, h("ul", null, details.map((one) => { const [kind, detail] = [one.slice(0, one.indexOf("\n")), one.slice(one.indexOf("\n") + 1)]; return h("li." + kind, null, h("small", null, (MARK_NAMES[kind] || kind) + " "), outside(detail)); })));
 }

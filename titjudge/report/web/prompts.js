@@ -4,14 +4,14 @@ let promptList = null;
 /** Return the prompts in the order of the data, each with its items. */
 function prompts() {
   if (promptList) return promptList;
-  const found = new Map();
+  const byText = new Map();
   for (const item of data.items) {
     if (item.p === undefined) continue;
     const key = item.grp + "\n" + item.p;
-    if (!found.has(key)) found.set(key, { grp: item.grp, p: item.p, items: [] });
-    found.get(key).items.push(item);
+    if (!byText.has(key)) byText.set(key, { grp: item.grp, p: item.p, items: [] });
+    byText.get(key).items.push(item);
   }
-  promptList = [...found.values()];
+  promptList = [...byText.values()];
   for (const prompt of promptList) prompt.items.sort((a, b) => a.g.localeCompare(b.g) || (a.rn || [0])[0] - (b.rn || [0])[0] || a.index - b.index);
   return promptList;
 }
@@ -37,11 +37,11 @@ const promptsView = {
     o: [["", "as in the data"], ["spread", "images differ most"], ["low", "mean score, lowest first"], ["high", "mean score, highest first"], ["long", "longest prompt first"]],
   }),
   select(filters) {
-    const wanted = searchWords(filters);
-    const found = prompts().map((prompt, index) => ({ prompt, index })).filter(({ prompt }) =>
-      (!filters.g || prompt.items.some((item) => item.g === filters.g)) && wanted.every((word) => prompt.items.some((item) => mentions(item, word))));
+    const searched = searchWords(filters);
+    const rows = prompts().map((prompt, index) => ({ prompt, index })).filter(({ prompt }) =>
+      (!filters.g || prompt.items.some((item) => item.g === filters.g)) && searched.every((word) => prompt.items.some((item) => mentions(item, word))));
     const judge = Number(filters.m || 0);
-    const mean = (values) => (values.length ? values.reduce((sum, one) => sum + one, 0) / values.length : null);
+    const mean = (values) => (values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : null);
     const keys = {
       spread: ({ prompt }) => { const values = valuesOf(prompt, judge); return values.length > 1 ? Math.min(...values) - Math.max(...values) : null; },
       low: ({ prompt }) => mean(valuesOf(prompt, judge)),
@@ -49,9 +49,9 @@ const promptsView = {
       long: ({ prompt }) => -text(prompt.p).length,
     };
     const key = keys[filters.o];
-    if (key) for (const one of found) one.key = key(one);
-    if (key) found.sort((x, y) => (x.key === null) - (y.key === null) || x.key - y.key || x.index - y.index);
-    return found.map(({ index }) => index);
+    if (key) for (const row of rows) row.key = key(row);
+    if (key) rows.sort((x, y) => (x.key === null) - (y.key === null) || x.key - y.key || x.index - y.index);
+    return rows.map(({ index }) => index);
   },
   row(index, filters, href) {
     const prompt = prompts()[index];
