@@ -229,13 +229,13 @@ def _unique(items: Iterable[Item | InvalidItem]) -> Iterator[Item | InvalidItem]
     """Yield the items; an image under another prompt gets an id of its own, one listed again is an InvalidItem."""
     prompts: dict[str, tuple[str, ...]] = {}  # prompt ids by the id of an image
     for item in items:
-        known = prompts.get(item.id, ())
-        if isinstance(item, Item) and item.prompt_id in known:
+        prompt_ids = prompts.get(item.id, ())
+        if isinstance(item, Item) and item.prompt_id in prompt_ids:
             reason = "the same image is listed twice for its prompt; the first line counts"
             yield InvalidItem(f"{item.id} (again)", reason, item.generator, item.prompt_id)
             continue
-        prompts[item.id] = (*known, item.prompt_id)
-        yield replace(item, id=_numbered(item.id, len(known))) if isinstance(item, Item) else item
+        prompts[item.id] = (*prompt_ids, item.prompt_id)
+        yield replace(item, id=_numbered(item.id, len(prompt_ids))) if isinstance(item, Item) else item
 
 
 def _numbered(image: str, before: int) -> str:
@@ -296,13 +296,13 @@ def _with_embedded_prompt(name: str, generator: str, folder: Path, roots: Sequen
     """Make the item of an image that holds the prompt it was made from; None where it holds none."""
     try:
         path = inside(folder, name, roots=roots)
-        left = embedded_prompt(path)
+        embedded = embedded_prompt(path)
     except (DataError, OSError):  # reported as an image without a prompt
         return None
-    if left is None:
+    if embedded is None:
         return None
-    meta, prompt = {item_meta.PROMPT_FROM.name: left.source}, without_surrogates(left.prompt)
-    return Item(name, prompt, path, generator or left.model, left.prompt, meta, left.seed)
+    meta, prompt = {item_meta.PROMPT_FROM.name: embedded.source}, without_surrogates(embedded.prompt)
+    return Item(name, prompt, path, generator or embedded.model, embedded.prompt, meta, embedded.seed)
 
 
 def _text_of(image: Path, stem: str, folder: Path) -> Path | None:

@@ -56,13 +56,14 @@ def make_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], 
         overall[generator] = _overall(spec, means[generator], [value for column in values.values() for value in column])
     keys = {key for by_column in means.values() for key in by_column}
     order = [key for key in spec.order if key in keys] + sorted(keys - set(spec.order)) if spec.by else []
-    shown = ("overall",) if spec.overall is not None else ()
+    overall_column = ("overall",) if spec.overall is not None else ()
     rows = tuple(
-        (name, *counts[name], *([overall[name]] if shown else ()), *map(means[name].get, order)) for name in counts
+        (name, *counts[name], *([overall[name]] if overall_column else ()), *map(means[name].get, order))
+        for name in counts
     )
     lacking = sum(total - done for total, done in counts.values())
     notes = (f"{lacking:,} of {len(items):,} images have no score, and enter no mean",) if lacking else ()
-    return Table(spec.title, ("generator", "images", "scored", *shown, *order), rows, notes)
+    return Table(spec.title, ("generator", "images", "scored", *overall_column, *order), rows, notes)
 
 
 def _unscored(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], bounds: tuple[float, float]) -> Table:

@@ -29,13 +29,13 @@ def tables(items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
     for score in scores:
         if score.item_id in items_by_id:
             by_metric.setdefault(score.metric, []).append(score)
-    made = (
+    all_tables = (
         _correlations(items_by_id, by_metric),
         _answers(items_by_id, by_metric),
         _elements(items_by_id, by_metric),
         _words(by_metric),
     )
-    return [table for table in made if table.rows]
+    return [table for table in all_tables if table.rows]
 
 
 def adherence(item: Item, score: Score) -> float | None:

@@ -244,7 +244,7 @@ def _folder_items(
             item_meta.TYPE.name: kind,
             item_meta.LENGTH.name: length,
             item_meta.INDEX.name: number,
-            **_asked(line),
+            **_question_meta(line),
             **extra,
         }
         first = images.by_number[number]
@@ -264,10 +264,10 @@ def _folder_items(
         yield _invalid(generator, f"{group}/{file}", f"{place}/{file}: the name is not the number of a prompt")
 
 
-def _asked(line: dataset.DatasetLine) -> dict[str, Any]:
+def _question_meta(line: dataset.DatasetLine) -> dict[str, Any]:
     words = words_from_questions(line.questions)
-    asked: dict[str, Any] = {
+    meta: dict[str, Any] = {
         item_meta.QUESTIONS.name: list(line.questions),
         item_meta.GOLD_ANSWERS.name: list(line.gold),
     }
-    return asked | ({item_meta.TEXT_WORDS.name: words} if words else {})
+    return meta | ({item_meta.TEXT_WORDS.name: words} if words else {})
