@@ -75,6 +75,7 @@ class Answer:
 
     @property
     def is_success(self) -> bool:
+        """Whether the status is one of success (2xx)."""
         return 200 <= self.status < 300
 
 
