@@ -87,6 +87,10 @@ class Pictures:
         self._seen: dict[Any, Any] = {}
         self._accepted: dict[Any, bool] = {}
 
+    def number_of(self, claim: str) -> int:
+        """Which box a claim is about: the one that its words name."""
+        return next(number for number in range(len(self.things)) if self.sentence(number) in claim)
+
     def place(self, number: int) -> Box:
         """Where a box lies, in fractions."""
         left, top, right, bottom = self.template.place(self.things[number], self.rung, self.scene.asked)
@@ -205,9 +209,9 @@ class Scripted(ScriptedAsk):
         return " ".join(said)
 
     def _agent_inventory(self, given: Mapping[str, Any]) -> str:
-        places = {number: [round(each, 3) for each in self.pictures.place(number)] for number in self._all()}
+        places = {n: " ".join(f"{side:.0%}"[:-1] for side in self.pictures.place(n)) for n in self._all()}
         says = {number: self._says(number, given["images"]) for number in self._all()}
-        return "\n".join(f"{number + 1}. {text} {places[number]}" for number, text in says.items())
+        return "\n".join(f"{number + 1}. {text} [{places[number]}]" for number, text in says.items())
 
     def _agent_zoom(self, given: Mapping[str, Any]) -> str:
         return " ".join(self._says(number, given["images"]) for number in _asked(given["question"]))
@@ -240,11 +244,8 @@ class Scripted(ScriptedAsk):
         return json.dumps({"missing": [], "contradicted": wrong, "reason": "Some boxes differ.", "score": score})
 
     def _agent_split(self, given: Mapping[str, Any]) -> str:
-        sentences = [self.pictures.sentence(n) for n in self._all()]
-        return json.dumps({"claims": [
-            {"claim": f"{words} #{n}", "kind": "attribute", "things": [self.pictures.things[n].name], "span": words}
-            for n, words in enumerate(sentences)
-        ]})  # fmt: skip
+        things = self.pictures.things
+        return json.dumps({"things": [{"thing": things[n].name, "span": self.pictures.sentence(n)} for n in self._all()]})
 
     def _agent_orchestrate(self, given: Mapping[str, Any]) -> str:
         reports: dict[int, tuple[str, bool]] = {}
@@ -264,7 +265,8 @@ class Scripted(ScriptedAsk):
         met: dict[str, list[int]] = defaultdict(list)
         settle, looks, sees = [], [], "see()" in given["evidence"][0]
         for line in given["claims"]:
-            claim, element = map(int, re.findall(r"^(\d+)\..*#(\d+)$", line)[0])
+            claim = int(line.partition(".")[0])
+            element = self.pictures.number_of(line)
             name, held = reports.get(element, ("", False))
             if not name or (str(claim) in again and name.partition(".")[0] == "E1"):
                 question = {} if sees else {"question": f"What is in the box? #{element}"}
@@ -305,7 +307,7 @@ def _verdicts(score: Score, ask: Scripted) -> dict[int, bool]:
     """What a score says of each box; of a metric without verdicts what the eye sees of the whole image."""
     rows = score.parts.get("claims")
     if isinstance(rows, list):
-        return {_asked(row["claim"])[0]: row["verdict"] == "met" for row in rows}
+        return {ask.pictures.number_of(row["claim"]): row["verdict"] == "met" for row in rows}
     if "description" in score.parts:
         said = {int(n): mark == "1" for n, mark in MARK.findall(str(score.parts["description"]))}
         return {number: said.get(number, True) for number in ask._all()}

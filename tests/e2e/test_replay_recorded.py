@@ -115,7 +115,7 @@ def test_a_missing_answer_is_missing_and_never_a_score(
 def test_answers_are_replayed_to_the_templates_they_were_given_to(example: Path, tmp_path: Path) -> None:
     """Templates beside a recording are used where all of a run is recorded, and nowhere else."""
     data = moved(example, tmp_path)
-    (data / "prompts" / "agent").mkdir(parents=True)
+    (data / "prompts" / "agent").mkdir(parents=True, exist_ok=True)
     bundled = bundled_root() / "agent" / "split.md"
     (data / "prompts" / "agent" / "split.md").write_text(bundled.read_text(encoding="utf-8") + "And so on.\n", "utf-8")
     recorded = resolve(load_config(None, {"data": data, "captioner": "recorded", "judge": "recorded"})).config

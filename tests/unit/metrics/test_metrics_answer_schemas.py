@@ -58,7 +58,7 @@ SHA = {
     graph_alignment.GraphVerdict: "4cb98d343b19749b",
     learned.Measurement: "e6a16045c9a7d36f",
     external.CommandAnswer: "d3bec90325186632",
-    claims.Split: "4ff61770449e451e",
+    claims.Split: "58df9ad1b6bcbe22",
     state.AgentTurn: "4b93c58d347f7954",
 }
 

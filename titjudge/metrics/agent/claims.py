@@ -11,17 +11,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from titjudge.core.types import Ask
 
 KINDS = ("entity", "attribute", "relation", "text", "style")
-MAX_CLAIMS = 100  # of one prompt; further ones are dropped and counted
+MAX_CLAIMS = 200  # of one prompt; further ones are dropped and counted
 MAX_CLAIM = 300  # characters of a claim that the judge is shown
 DECODING = {"temperature": 0, "max_tokens": 8192}
 _FUZZY = 90.0  # least similarity (0 to 100) of a span that is not quoted exactly
 _FUZZY_LENGTH = 12  # characters; shorter spans must be quoted exactly
-_WORDS_IN_CLAIM = 6  # as a dry run expects it
+_WORDS_IN_CLAIM, _FACTS_OF_A_THING = 6, 3  # as a dry run expects them
 _WORD = re.compile(
     r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|(?:(?![\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])[\w'’\-])+"
 )
@@ -59,8 +60,13 @@ def _lower(value: Any) -> Any:
     return value.strip().lower() if isinstance(value, str) else value
 
 
+def null_as(empty: Any) -> BeforeValidator:
+    """Read a null in a model's answer as an empty value: under a strict schema it has to write all fields."""
+    return BeforeValidator(lambda value: empty if value is None else value)
+
+
 class SplitClaim(BaseModel):
-    """One claim."""
+    """One claim: what has to hold, and the words of the prompt that state it."""
 
     model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
 
@@ -68,15 +74,72 @@ class SplitClaim(BaseModel):
     kind: Annotated[Literal["entity", "attribute", "relation", "text", "style"], BeforeValidator(_lower)]
     level: Annotated[Literal["macro", "micro", "generic"], BeforeValidator(_lower)] = "micro"
     span: str
-    things: Annotated[list[str], BeforeValidator(lambda value: [] if value is None else value)] = []
+    things: Annotated[list[str], null_as([])] = []
+
+
+class SplitThing(BaseModel):
+    """A thing of the prompt, and phrases of the prompt that each state a fact about it."""
+
+    model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
+
+    thing: str = Field(min_length=1)
+    span: str
+    level: Annotated[Literal["macro", "micro", "generic"], BeforeValidator(_lower), null_as("micro")] = "micro"
+    details: Annotated[list[str], null_as([])] = []
+    key: Annotated[list[str], null_as([])] = []
+    text: Annotated[list[str], null_as([])] = []
 
 
 class Split(BaseModel):
-    """The claims of a prompt."""
+    """The things of a prompt with what it says of each, and its style."""
 
     model_config = ConfigDict(extra="ignore")
 
-    claims: list[SplitClaim] = Field(min_length=1)
+    things: Annotated[list[SplitThing], null_as([])] = []
+    style: Annotated[list[str], null_as([])] = []
+    claims: SkipJsonSchema[list[SplitClaim]] = []  # answers to the template before version 4
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Split:
+        if not (self.things or self.style or self.claims):
+            raise ValueError("there is no thing")
+        return self
+
+    def listed(self) -> list[SplitClaim]:
+        """List its claims: that a thing is there, then each fact about it, then the style."""
+        names = [thing.thing for thing in self.things]
+        claims = [claim for thing in self.things for claim in _claims_about(thing, names)]
+        styles = [SplitClaim(claim=phrase, kind="style", span=phrase) for phrase in self.style if phrase.strip()]
+        return [*self.claims, *claims, *styles]
+
+
+def _claims_about(thing: SplitThing, names: Sequence[str]) -> Iterator[SplitClaim]:
+    """Yield the claims about a thing; a phrase that names another thing is a relation between the two.
+
+    A thing of which nothing more is said is claimed in the words of the prompt ("a green frame").
+    """
+    bare = not (thing.details or thing.key or thing.text)
+    there = thing.span if bare or thing.level == "generic" else f"There is: {thing.thing}"
+    yield SplitClaim(claim=there, kind="entity", level=thing.level, span=thing.span, things=[thing.thing])
+    for kind, level, phrases in (
+        ("", "macro", thing.key),
+        ("", "micro", thing.details),
+        ("text", "macro", thing.text),
+    ):
+        for phrase in filter(str.strip, phrases):
+            others = [name for name in names if name != thing.thing and _names(phrase, name)]
+            yield SplitClaim.model_validate({
+                "claim": phrase if _names(phrase, thing.thing) else f"{thing.thing}: {phrase}",
+                "kind": kind or ("relation" if others else "attribute"),
+                "level": level,
+                "span": phrase,
+                "things": [thing.thing, *others],
+            })  # fmt: skip
+
+
+def _names(phrase: str, name: str) -> bool:
+    """Tell whether a phrase contains the name of a thing, as whole words."""
+    return next(_occurrences(_name(name), _name(phrase), 0), None) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +205,7 @@ async def split(prompt: str, ask: Ask) -> Claims:
         prompt=fenced(prompt),
     )
     answer: Split = reply.data
-    return check_claims(answer.claims, prompt)
+    return check_claims(answer.listed(), prompt)
 
 
 def check_claims(given: Sequence[SplitClaim], prompt: str) -> Claims:
@@ -154,17 +217,20 @@ def check_claims(given: Sequence[SplitClaim], prompt: str) -> Claims:
     unfounded: list[str] = []
     seen: set[str] = set()
     repeated, after = 0, 0
+    places: dict[str, int] = {}
     folded = _Folded(prompt)
     for claim in given[:MAX_CLAIMS]:
         if (key := _name(claim.claim)) in seen:
             repeated += 1
             continue
         seen.add(key)
-        span = locate(claim.span, prompt, after, folded)
+        thing = _name(claim.things[0]) if claim.things else ""
+        span = locate(claim.span, prompt, places.get(thing, after), folded)
         if span is None:
             unfounded.append(shortened(f"{claim.claim} ({claim.span})", MAX_CLAIM))
             continue
         after = span[0]
+        places.setdefault(thing, after)  # short words about a thing ("blue") are looked for behind its own
         located.append((*span, claim))
     ends = [match.end() for match in _SENTENCE.finditer(prompt)]
     located.sort(key=lambda entry: bisect_right(ends, entry[0]))
@@ -270,14 +336,16 @@ def _similar(wanted: str, folded: _Folded) -> tuple[int, int] | None:
 
 
 def expected_split(prompt: str) -> dict[str, Any]:
-    """Make up the answer of a dry run: claims of the number and length to be expected of a prompt, each about one thing."""
+    """Make up the answer of a dry run: things and facts of the number and length to be expected of a prompt."""
     words = words_of(prompt)
-    spans = [
+    phrases = [
         prompt[words[first][0] : words[min(first + _WORDS_IN_CLAIM, len(words)) - 1][1]]
         for first in range(0, len(words), _WORDS_IN_CLAIM)
+    ][:MAX_CLAIMS]
+    of_each = [
+        phrases[first : first + 1 + _FACTS_OF_A_THING] for first in range(0, len(phrases), 1 + _FACTS_OF_A_THING)
     ]
-    claims = [
-        {"claim": f"The image shows {span}", "kind": "attribute", "span": span, "things": [span.split()[-1]]}
-        for span in spans[:MAX_CLAIMS]
-    ]
-    return {"claims": claims}
+    return {"things": [
+        {"thing": f"thing {number}", "span": span, "details": details}
+        for number, (span, *details) in enumerate(of_each, 1)
+    ]}  # fmt: skip

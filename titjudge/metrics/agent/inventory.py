@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 from titjudge.metrics.agent.claims import fenced, shortened
-from titjudge.metrics.agent.crops import Box, fit_box, place_of
+from titjudge.metrics.agent.crops import SLACK, Box, fit_box, place_of
 
 ONE_LOOK = 1_600_000  # pixels of an image that is seen in one look: 1,536 x 1,024 and less
 PART = 1024  # pixels of a part's longer side
@@ -20,7 +20,8 @@ MOST_ITEMS = 250
 _MOST_ACROSS, _OVERLAP = 3, 0.02  # parts; of width and height, on each inner side
 _LONGEST = 400  # characters of an item
 _NUMBER = re.compile(r"^(?:[-*•]\s*)?(?:\d+\s*[.):]\s*)?")
-_PLACE = re.compile(r"\[\s*" + r"\s*[,;]\s*".join([r"(\d+(?:\.\d+)?|\.\d+)"] * 4) + r"\s*\]")
+_PLACE = re.compile(r"\[\s*" + r"(?:\s*[,;]\s*|\s+)".join([r"(\d+(?:\.\d+)?|\.\d+)"] * 4) + r"\s*\]")
+_SCALES = (1.0, 100.0, 1000.0)  # fractions, percent, and the thousandths that some models are trained on
 _UNSURE = re.compile(r"[(\[]\s*unsure\s*[)\]]|\bunsure\W*$", re.IGNORECASE)
 
 
@@ -59,16 +60,21 @@ def _spans(parts: int) -> list[tuple[float, float]]:
 
 
 def read_items(text: str) -> tuple[InventoryItem, ...]:
-    """Parse an inventory: one item a line, with its place in brackets and "(unsure)" where the reader says so."""
+    """Parse an inventory: one item a line, with its place in brackets and "(unsure)" where the reader says so.
+
+    Places are in percent, as the template asks, in fractions or in thousandths: the smallest of these that all of them fit.
+    """
     lines = [_NUMBER.sub("", line.strip()) for line in text.splitlines()]
-    return tuple(_item(line) for line in lines if any(map(str.isalnum, line)))[:MOST_ITEMS]
+    largest = max((float(side) for match in _PLACE.finditer(text) for side in match.groups()), default=0.0)
+    scale = next((scale for scale in _SCALES if largest <= scale * (1 + SLACK)), 0.0)
+    return tuple(_item(line, scale) for line in lines if any(map(str.isalnum, line)))[:MOST_ITEMS]
 
 
-def _item(line: str) -> InventoryItem:
+def _item(line: str, scale: float) -> InventoryItem:
     places = [
         (match, box)
         for match in _PLACE.finditer(line)
-        if (box := fit_box(list(map(float, match.groups())), grown=True).box)
+        if scale and (box := fit_box([float(side) / scale for side in match.groups()], grown=True).box)
     ]
     place, box = places[-1] if places else (None, None)
     words = line if place is None else line[: place.start()] + line[place.end() :]

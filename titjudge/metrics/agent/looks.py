@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, WithJsonSchema
 
 from titjudge.core.errors import ConfigError, DataError, MissingExtra, Unanswered
 from titjudge.core.structured_output import Number, after_thinking
 from titjudge.core.types import Ask, Item, Reply, Status
 from titjudge.metrics import ocr
 from titjudge.metrics._shared import image_of
-from titjudge.metrics.agent.claims import fenced, shortened
+from titjudge.metrics.agent.claims import fenced, null_as, shortened
 from titjudge.metrics.agent.crops import (
     ENLARGED_AMONG_OTHERS,
     ENLARGED_TO,
@@ -46,11 +46,6 @@ INVENTORY_TOKENS = 8192
 MAX_REPORT, MAX_DESCRIPTION = 900, 16_000  # characters of an answer, and of a description, that the orchestrator reads
 DECODING = {"temperature": 0, "max_tokens": QUESTION_TOKENS}
 ENDS_ITEM = (Status.FAILED, Status.BAD_INPUT)  # statuses (outage, bad image) after which the item has no score
-
-
-def null_as(empty: Any) -> BeforeValidator:
-    """Read a null in a model's answer as an empty value."""
-    return BeforeValidator(lambda value: empty if value is None else value)
 
 
 class Look(BaseModel):

@@ -11,7 +11,8 @@ Only verdicts and looks that validate have an effect. The loop ends for one of s
     no progress   two rounds in a row with neither a look nor a new verdict
     rounds        `max_looks + 3` rounds
 
-Before it ends as covered, with little left or as too dear, verdicts that rest on the description alone are looked at once more (`verify`).
+Before it ends as covered, with little left or as too dear, and with the last look, verdicts that rest on the first look alone are
+looked at once more (`verify`).
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from titjudge.metrics.agent.state import (
     SettledClaim,
 )
 from titjudge.metrics.agent.tool_calls import TOOLS, as_calls, conversation_so_far, parse_turn, record_outcomes
-from titjudge.metrics.agent.verify import verifying
+from titjudge.metrics.agent.verify import keep_last_look, verifying
 
 SPARE_ROUNDS = 3  # rounds beyond one for each look
 MAX_BECAUSE = 200  # characters of what a judge that sees the image says of a claim
@@ -142,6 +143,7 @@ async def investigate(state: AgentState, inspector: ImageInspector, ask: CostTra
         paid = max_cost is not None and ask.cost >= max_cost
         last = paid or state.counts["rounds"] >= max_looks + SPARE_ROUNDS
         left = 0 if last else max_looks - state.counts["looks"]
+        keep_last_look(state, left)
         try:
             turn, protocol = await consult(state, ask, left)
         except Unanswered as failure:
@@ -277,7 +279,7 @@ def _check_requests(
             continue
         (key,) = request.keys
         together = next((taken for group in groups for taken in group if taken.takes(request)), None)
-        group = next((each for each in groups if state.joins_looks and _has_room(each, request)), None)
+        group = next((group for group in groups if _has_room(group, request)), None)
         if key in done:
             outcomes.append(state.note("repeats_refused", f"{request.shown} was done before: {done[key]}"))
         elif together is None and group is None and len(groups) >= most:

@@ -14,10 +14,10 @@ from titjudge.core.errors import Unanswered
 from titjudge.core.score_parts import EvidenceRow, RoundRow
 from titjudge.core.structured_output import Whole
 from titjudge.core.types import Message, ToolCall
-from titjudge.metrics.agent.claims import MAX_CLAIM, Claim, Claims, fenced, shortened
+from titjudge.metrics.agent.claims import MAX_CLAIM, Claim, Claims, fenced, null_as, shortened
 from titjudge.metrics.agent.crops import Box, place_of
 from titjudge.metrics.agent.inventory import InventoryItem
-from titjudge.metrics.agent.looks import Look, LookRequest, Observation, null_as
+from titjudge.metrics.agent.looks import Look, LookRequest, Observation
 from titjudge.metrics.agent.places import Places
 from titjudge.metrics.agent.scale import absent_things, weights
 
@@ -273,11 +273,6 @@ class AgentState:
         return self.bounds.point_worth is None or points * self.bounds.point_worth >= self.look_price
 
     @property
-    def joins_looks(self) -> bool:
-        """Whether several parts of the image are shown in one request: not before the end of an investigation by description."""
-        return self.first_look != "description" or self.verification is not None
-
-    @property
     def unverified(self) -> list[Claim]:
         """The claims whose verdicts are to be looked at once more, and have not been."""
         wanted = self.verification
@@ -324,12 +319,19 @@ class AgentState:
         return [f"{verdict}: {', '.join(numbers)}" for verdict, numbers in lines.items()]
 
     def _evidence_lines(self) -> list[str]:
-        """Write the evidence; while verdicts are verified, of an inventory only the lines that these rest on."""
+        """Write the evidence; while verdicts are verified, of a first look only what these still need.
+
+        Of an inventory these are the lines that they rest on; a description is needed until their places have been looked at.
+        """
         if self.first_look == "sight":
             return self._picture_lines()
-        if self.first_look != "inventory" or self.verification is None or self.open:
+        if self.verification is None or self.open:
             return [evidence.shown for evidence in self.evidence]
         first, *later = self.evidence
+        if self.first_look == "description":
+            looked = any(evidence.usable for evidence in self.evidence[self.verification.since :])
+            shown = f"{first.id} {fenced(first.request.shown)}: not shown again" if looked else first.shown
+            return [shown, *[evidence.shown for evidence in later]]
         rests_on = [self.settled[claim.number].item for claim in self.unverified]
         lines = first.lines_shown(
             [item for item in rests_on if item], "the lines of the inventory that are to be verified"

@@ -4,12 +4,13 @@ A first look is one casual look at the whole image. Most claims hold, so that a 
 is likeliest, and one wrong verdict costs an image its place among its siblings. So contradicted claims are looked at again, and
 those settled by a line of an inventory that its reader was not sure of, if they concern few places: an image that is wrong in many
 is wrong whatever a second look says. As many claims that hold, drawn by a hash, are looked at with them; else a second look could
-only raise scores.
+only raise scores. The last look at an image is kept for them.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 from titjudge.metrics.agent.claims import Claim
 from titjudge.metrics.agent.scale import weights
@@ -27,9 +28,19 @@ def verifying(state: AgentState, left: int, *, progress: bool) -> bool:
         progress: Whether the last answer settled a claim or asked for a look.
     """
     if state.verification is None:
-        state.verification = Verification(tuple(claim.number for claim in _chosen(state)), len(state.evidence))
+        _begin(state, _chosen(state))
         progress = True
     return bool(left and progress and state.unverified)
+
+
+def keep_last_look(state: AgentState, left: int) -> None:
+    """Keep the last look for what is doubtful: claims that are still open may share it, as they are about other parts."""
+    if left == 1 and state.settled and state.verification is None and (chosen := _chosen(state)):
+        _begin(state, chosen)
+
+
+def _begin(state: AgentState, claims: Sequence[Claim]) -> None:
+    state.verification = Verification(tuple(claim.number for claim in claims), len(state.evidence))
 
 
 def _chosen(state: AgentState) -> list[Claim]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from titjudge.core.prompts import PromptLibrary
 from titjudge.metrics.agent.claims import (
     MAX_CLAIMS,
+    Split,
     SplitClaim,
     check_claims,
     expected_split,
@@ -124,6 +125,54 @@ def test_the_same_claim_twice_counts_once() -> None:
     assert (len(found.claims), found.repeated) == (1, 1)
 
 
+def test_things_with_their_facts_become_claims() -> None:
+    prompt = "A round blue bowl holding three oranges stands on an old table with a blue frame, no people. Warm light."
+    answer = Split.model_validate({
+        "things": [
+            {"thing": "bowl", "span": "A round blue bowl", "level": "MACRO", "details": ["round", "blue"], "key": ["stands on an old table"], "text": None},
+            {"thing": "oranges", "span": "three oranges", "level": None, "details": ["holding three oranges", "three"]},
+            {"thing": "table", "span": "an old table", "details": ["old", " "]},
+            {"thing": "frame", "span": "a blue frame"},
+            {"thing": "people", "span": "no people", "level": "generic"},
+            {"thing": "saucer", "span": "a flying saucer", "details": []},
+        ],
+        "style": ["Warm light"],
+    })  # fmt: skip
+    checked = check_claims(answer.listed(), prompt)
+    assert [(claim.text, claim.kind, claim.level, claim.things) for claim in checked.claims] == [
+        ("There is: bowl", "entity", "macro", ("bowl",)),
+        ("bowl: stands on an old table", "relation", "macro", ("bowl", "table")),
+        ("bowl: round", "attribute", "micro", ("bowl",)),
+        ("bowl: blue", "attribute", "micro", ("bowl",)),
+        ("There is: oranges", "entity", "micro", ("oranges",)),
+        ("holding three oranges", "attribute", "micro", ("oranges",)),
+        ("oranges: three", "attribute", "micro", ("oranges",)),
+        ("There is: table", "entity", "micro", ("table",)),
+        ("table: old", "attribute", "micro", ("table",)),
+        ("a blue frame", "entity", "micro", ("frame",)),
+        ("no people", "entity", "generic", ("people",)),
+        ("Warm light", "style", "micro", ()),
+    ]
+    assert [prompt[claim.start : claim.end] for claim in checked.claims[2:4]] == ["round", "blue"]
+    assert checked.unfounded == ("a flying saucer (a flying saucer)",)
+
+
+def test_short_words_are_found_behind_their_thing() -> None:
+    things = [{"thing": "bowl", "span": "a blue bowl"}, {"thing": "cup", "span": "a cup", "details": ["blue"]}]
+    prompt = "There is a blue bowl beside a cup, which is blue too."
+    *_, colour = check_claims(Split.model_validate({"things": things}).listed(), prompt).claims
+    assert (colour.text, colour.start) == ("cup: blue", prompt.rindex("blue"))
+
+
+def test_an_answer_to_the_former_template_is_read() -> None:
+    listed = [{"claim": "A bowl stands there", "kind": "entity", "span": "blue bowl", "things": ["bowl"]}]
+    (bowl,) = check_claims(Split.model_validate({"claims": listed}).listed(), PROMPT).claims
+    assert (bowl.text, bowl.things) == ("A bowl stands there", ("bowl",))
+    assert "claims" not in Split.model_json_schema()["properties"]
+    with pytest.raises(ValueError, match="no thing"):
+        Split.model_validate({"things": [], "style": None})
+
+
 def test_endless_claims_are_cut() -> None:
     found = check_claims([claim("cat", f"claim {n}") for n in range(MAX_CLAIMS + 7)], PROMPT)
     assert (len(found.claims), found.over) == (MAX_CLAIMS, 7)
@@ -162,7 +211,7 @@ def test_long_text_is_cut_and_says_so() -> None:
 
 def test_a_plan_has_about_as_many_claims_as_a_prompt_gives() -> None:
     prompt = " ".join(f"word{n}" for n in range(250))
-    claims = expected_split(prompt)["claims"]
+    claims = Split.model_validate(expected_split(prompt)).listed()
     assert 30 <= len(claims) <= 50
-    assert len(check_claims([SplitClaim.model_validate(claim) for claim in claims], prompt).claims) == len(claims)
-    assert len(expected_split("word " * 10_000)["claims"]) == MAX_CLAIMS
+    assert len(check_claims(claims, prompt).claims) == len(claims)
+    assert len(Split.model_validate(expected_split("word " * 10_000)).listed()) == MAX_CLAIMS

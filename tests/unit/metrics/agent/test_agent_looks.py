@@ -70,7 +70,7 @@ def test_zoom_sends_an_enlarged_part(image: Path) -> None:
         turn(looks=[("zoom", "what?", [0.5, 0, 1, 0.5]), ("zoom", "what?", [0, 0, 0.05, 0.5])]), turn(all_met("E2"))
     )
     judged(ask, image)
-    zooms = [each for each in ask.asked if each["template"] == "agent/zoom"]
+    zooms = [each for each in ask.asked if each["template"] == "agent/parts"]
     assert sorted(size for each in zooms for size in each["sizes"]) == [
         (80, 400),
         (400, 200),

@@ -287,17 +287,17 @@ def test_a_round_keeps_what_was_refused_in_it(image: Path) -> None:
 
 
 def test_questions_about_one_place_share_one_look(image: Path) -> None:
-    """Each look costs a picture: six questions about the image are one request, two parts of it are two."""
+    """Each look costs a picture: six questions are a request about the image and one about two parts of it."""
     looks = [
         ("ask", "what colour?"), ("zoom", "what is on it?", [0, 0, 0.5, 0.5]), ("ask", "how many bowls?"),
         ("zoom", "what does it say?", [0.5, 0, 1, 0.5]), ("zoom", "how many?", [0, 0, 0.5, 0.5]), ("ask", "What colour"),
     ]  # fmt: skip
     ask = StandIn(turn(looks=looks), turn(all_met("E2"), [("ask", "how many bowls?")]))
     score = judged(ask, image)
-    assert [ask.count(f"agent/{tool}") for tool in ("ask", "zoom")] == [1, 2]
-    assert (score.parts["counts"]["looks"], score.parts["counts"]["repeats_refused"]) == (4, 1)
+    assert [ask.count(f"agent/{tool}") for tool in ("ask", "zoom", "parts")] == [1, 0, 1]
+    assert (score.parts["counts"]["looks"], score.parts["counts"]["repeats_refused"]) == (3, 1)
     assert score.parts["evidence"][1]["question"] == "(1) what colour? (2) how many bowls?"
-    assert any("(1) what is on it? (2) how many?" in text for text in ask.texts("agent/zoom"))
+    assert any("(1) what is on it? (2) how many?" in text for text in ask.texts("agent/parts"))
 
 
 def test_several_claims_are_settled_in_one_line(image: Path) -> None:

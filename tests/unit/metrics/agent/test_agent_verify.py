@@ -99,6 +99,33 @@ def test_without_a_look_left_nothing_is_verified(image: Path) -> None:
     assert ends(judged(ask, image, max_looks=1)) == ("covered", 0, 0, 1)
 
 
+def test_the_last_look_is_kept_for_what_is_doubtful(image: Path) -> None:
+    """What is open may share it; where nothing is doubtful it is free."""
+    seen: list[str] = []
+
+    def last(text: str) -> str:
+        seen.append(text)
+        return turn(looks=[ZOOM, ("zoom", "what does it say?", [0.5, 0, 1, 0.5])])
+
+    doubtful = all_met(but={3: "not_met"})[:4]
+    ask = StandIn(turn(doubtful, [("ask", "what does the sign say?")]), last, turn([(3, "met", "E3"), (5, "met", "E4")]))  # fmt: skip
+    score = judged(ask, image, max_looks=3)
+    assert "Verify: " in seen[0]
+    assert "Open claims: 5, 6" in seen[0]
+    assert (score.parts["stopped"], score.parts["counts"]["looks"]) == ("looks", 3)
+    assert score.parts["claims"][2]["before"] == [["not_met", "E1"]]
+    ask = StandIn(turn(all_met()[:4], [("ask", "what does the sign say?")]), last, turn([(5, "met", "E3")]))
+    judged(ask, image, max_looks=3)
+    assert "Verify: " not in seen[1]
+
+
+def test_a_description_is_sent_until_its_doubtful_places_have_been_looked_at(image: Path) -> None:
+    ask = StandIn(turn(all_met(but={3: "not_met"})), turn(looks=[ZOOM]), turn([(3, "met", "E2"), (6, "met", "E2")]), turn())  # fmt: skip
+    judged(ask, image)
+    shown = ["what tit/describe saw" in text for text in ask.texts("agent/orchestrate")]
+    assert shown[:3] == [True, True, False]
+
+
 def test_an_orchestrator_that_does_not_verify_ends_as_before(image: Path) -> None:
     ask = StandIn(turn(all_met(but={3: "not_met"})), turn())
     assert ends(judged(ask, image)) == ("covered", 0, 0, 1)
@@ -141,8 +168,13 @@ def test_counts_and_words_are_looked_for_in_a_part_and_a_question_about_a_part_i
     assert [(row["tool"], row["box"]) for row in rows] == [
         ("count", None), ("count", box), ("count", [0, 0, 0.5, 0.5]), ("zoom", box)
     ]  # fmt: skip
-    sizes = [each["sizes"] for each in ask.asked if each["template"] == "agent/count"]
-    assert sorted(sizes) == [[(400, 200)]] * 3, "a part is enlarged to the size of the image"
+    sizes = {
+        template: [each["sizes"] for each in ask.asked if each["template"] == template]
+        for template in ("agent/count", "agent/parts")
+    }
+    assert sizes == {"agent/count": [[(400, 200)]], "agent/parts": [[(400, 200)] * 3]}, (
+        "a part is enlarged to the size of the image"
+    )
     assert score.parts["counts"]["repeats_refused"] == 1
 
 
