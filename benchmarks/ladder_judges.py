@@ -245,7 +245,9 @@ class Scripted(ScriptedAsk):
 
     def _agent_split(self, given: Mapping[str, Any]) -> str:
         things = self.pictures.things
-        return json.dumps({"things": [{"thing": things[n].name, "span": self.pictures.sentence(n)} for n in self._all()]})
+        return json.dumps(
+            {"things": [{"thing": things[n].name, "span": self.pictures.sentence(n)} for n in self._all()]}
+        )
 
     def _agent_orchestrate(self, given: Mapping[str, Any]) -> str:
         reports: dict[int, tuple[str, bool]] = {}

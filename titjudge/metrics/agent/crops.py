@@ -24,6 +24,7 @@ from titjudge.data.images import read
 
 Box = tuple[float, float, float, float]  # left, top, right, bottom; fractions of width and height, origin top left
 
+_ROUNDING = 1e-9  # of sides, so that a box that was just extended is not too small
 SLACK = 0.05  # a corner this far outside the image is moved to its edge
 SMALLEST = 0.02  # least width and height of a box
 SMALLEST_SIDE = 64  # pixels
@@ -60,7 +61,7 @@ def fit_box(box: Sequence[float], *, grown: bool = False) -> BoxFit:
     if grown:
         left, right = _extended(left, right)
         top, bottom = _extended(top, bottom)
-    if right - left < SMALLEST or bottom - top < SMALLEST:
+    if right - left < SMALLEST - _ROUNDING or bottom - top < SMALLEST - _ROUNDING:
         return BoxFit(problem=f"the box is too small: at least {SMALLEST:g} of width and height")
     inside = (left, top, right, bottom)
     return BoxFit(inside, clamped=inside != tuple(map(float, box)))

@@ -147,3 +147,11 @@ def test_crops_are_gone_after_an_error(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="on purpose"):
         asyncio.run(work())
     assert not kept[0].exists()
+
+
+@given(st.lists(st.floats(0, 1), min_size=4, max_size=4))
+def test_a_box_that_is_extended_is_large_enough(sides: list[float]) -> None:
+    left, right = sorted(sides[:2])
+    top, bottom = sorted(sides[2:])
+    fit = fit_box([left, top, right, bottom], grown=True)
+    assert (fit.box is None) == (left == right or top == bottom)
