@@ -288,11 +288,8 @@ def costs(runs: tuple[Path, ...], priced_as: str, prices: tuple[str, ...], files
     tables = [costs_table(metrics, pricing) for _, metrics in run_costs]
     if len(runs) > 1:
         tables = [replace(table, title=f"{table.title}, {run}") for table, run in zip(tables, runs, strict=True)]
-    record = {
-        "priced_as": priced_as,
-        "runs": {str(run): [cost.to_json() for cost in metrics] for run, metrics in run_costs},
-    }
-    files.finish(tables, record)
+    records = {str(run): [cost.to_json() for cost in metrics] for run, metrics in run_costs}
+    files.finish(tables, {"priced_as": priced_as, "runs": records})
     return 0
 
 

@@ -54,10 +54,8 @@ def run_command(program: str, arguments: list[str]) -> int:
         return BUDGET_REACHED
     except UnclearData as error:
         takes_patterns = arguments and _has_option(arguments[0], "images")
-        say(
-            f"titjudge: {error.with_command(f'{program} {shlex.join(arguments)}') if takes_patterns else error}",
-            err=True,
-        )
+        message = error.with_command(f"{program} {shlex.join(arguments)}") if takes_patterns else error
+        say(f"titjudge: {message}", err=True)
         return 2
     except TitjudgeError as error:
         say(f"titjudge: {error}", err=True)

@@ -81,21 +81,19 @@ def _fitted(table: Table) -> tuple[Table, list[str]]:
     columns = [[row[position] for row in table.rows] for position in range(len(table.columns))]
     if table.estimates:
         columns = [rounded(column) for column in columns]
-    telling = [
+    full = [
         (name, column)
         for name, column in zip(table.columns, columns, strict=True)
         if name not in table.secondary or says_something(column)
     ]
-    kept, left_out = telling, []
+    kept, left_out = full, []
     for secondary in table.secondary:
         if _least_width(kept) <= terminal_width():
             break
         left_out += [name for name, _ in kept if name == secondary]
         kept = [(name, column) for name, column in kept if name != secondary]
     rows = [
-        row
-        for row, before in zip(_rows(kept), _rows(telling), strict=True)
-        if _has_value(row) or not _has_value(before)
+        row for row, before in zip(_rows(kept), _rows(full), strict=True) if _has_value(row) or not _has_value(before)
     ]
     return replace(table, columns=tuple(name for name, _ in kept), rows=tuple(rows)), left_out
 

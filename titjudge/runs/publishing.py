@@ -94,9 +94,8 @@ def _names(folders: Sequence[RunFolder], out: Path) -> list[str]:
     for folder in folders:
         began, plain = folder.manifest().started, slug(folder.path.resolve().name)
         former = names_by_start.get(began) if began is not None else None
-        name = former or next(
-            candidate for candidate in (plain, *(f"{plain}-{n}" for n in range(2, 10_000))) if candidate not in taken
-        )
+        numbered = (plain, *(f"{plain}-{number}" for number in range(2, 10_000)))
+        name = former or next(free for free in numbered if free not in taken)
         if name in names:
             raise DataError("is given twice", folder.path)
         taken.add(name)

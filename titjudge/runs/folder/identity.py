@@ -93,9 +93,8 @@ def config_of(identity: Mapping[str, Any], path: Path) -> RunConfig:
 
 def _beside(identity: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
     """Find the templates and the suite of a published run in its folder (`published_copy`)."""
-    copies = {
-        key: str(path / str(identity[key])) for key in ("prompts", "suite") if identity.get(key) in (PROMPTS, SUITE)
-    }
+    keys = [key for key in ("prompts", "suite") if identity.get(key) in (PROMPTS, SUITE)]
+    copies = {key: str(path / str(identity[key])) for key in keys}
     return {**identity, **{key: name for key, name in copies.items() if Path(name).exists()}}
 
 

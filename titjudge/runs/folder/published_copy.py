@@ -52,9 +52,8 @@ class LocalPaths:
         identity = run.manifest().identity
         data = {Path(str(identity[key])) for key in ("data", PROMPTS) if identity.get(key)}
         usual = {run.path.resolve(), run.path.resolve().parent, Path.cwd(), Path.home(), Path(tempfile.gettempdir())}
-        return cls(
-            {folder for folder in images | data | usual | {path.parent for path in data} if folder.is_absolute()}
-        )
+        folders = images | data | usual | {path.parent for path in data}
+        return cls({folder for folder in folders if folder.is_absolute()})
 
     def strip(self, value: Any) -> Any:
         """Return JSON data with the names of these folders taken out of all texts."""

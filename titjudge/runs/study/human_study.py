@@ -101,19 +101,17 @@ def choose_metric(names: Iterable[str], metric: str | None, run: RunFolder, note
         DataError: The run has no score.
     """
     available = sorted(set(names))
+    listed = ", ".join(available)
     if not available:
         raise DataError("it holds no score to look at", run.path)
     if metric is not None and metric not in available:
-        raise ConfigError(
-            f"{run.path} has no metric '{metric}'.{nearest(metric, available)} (it has {', '.join(available)})"
-        )
+        raise ConfigError(f"{run.path} has no metric '{metric}'.{nearest(metric, available)} (it has {listed})")
     if metric is not None or len(available) == 1:
         return metric or available[0]
     if notes is None:
-        raise ConfigError(f"{run.path} has several metrics: choose one with --metric ({', '.join(available)})")
-    chosen = registry.first_metric(
-        name for name in dict.fromkeys([*run.manifest().metrics, *available]) if name in available
-    )
+        raise ConfigError(f"{run.path} has several metrics: choose one with --metric ({listed})")
+    ordered = dict.fromkeys([*run.manifest().metrics, *available])
+    chosen = registry.first_metric(name for name in ordered if name in available)
     notes.append(f"by {chosen}; --metric takes another: {', '.join(name for name in available if name != chosen)}")
     return chosen
 

@@ -128,11 +128,8 @@ def _flags(manifest: Manifest, reference: PublishedTable, items: Sequence[Item |
         flags.append(ReferenceMark("language", words, True))
     if basis is None:
         counts = sorted({reference.prompts_behind(row) or 0 for row, _ in reference.cells} - {0})
-        theirs = (
-            f"not {' or '.join(f'{count:,}' for count in counts)}"
-            if counts
-            else "and how many theirs are is not printed"
-        )
+        published = " or ".join(f"{count:,}" for count in counts)
+        theirs = f"not {published}" if counts else "and how many theirs are is not printed"
         flags.append(ReferenceMark("subset", f"{len(prompts):,} prompts, {theirs}", True))
     elif unread and len(prompts) != basis:
         words = f"{len(unread):,} of {basis:,} prompts could not be judged"

@@ -141,10 +141,11 @@ def _image_and_sample(record: Mapping[str, Any]) -> tuple[str, str]:
     """Name the image of a row, and the answer to it."""
     images = [name for name in IMAGE_COLUMNS if name in record] or ["sample"]
     samples = [name for name in SAMPLE_COLUMNS if name not in images]
-    image, sample = (
-        "/".join(_stripped(record[name]) for name in names if name in record) for names in (images, samples)
-    )
-    return image, sample
+
+    def joined(names: Sequence[str]) -> str:
+        return "/".join(_stripped(record[name]) for name in names if name in record)
+
+    return joined(images), joined(samples)
 
 
 def _records(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:

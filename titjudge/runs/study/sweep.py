@@ -321,13 +321,11 @@ def _rows_of(name_of_run: str, run: ResolvedRun, outcome: Outcome) -> list[Row]:
     answers = {record["key"]: (record["list_cost"], record["seconds"]) for record in folder.replies()}
     rows = []
     for name, metric in run.metrics.items():
-        metric_scores = [score for (_, metric_name), score in scores.items() if metric_name == name]
+        judged = [score for (_, metric_name), score in scores.items() if metric_name == name]
         numbers = outcome.results.metrics.get(name, MetricResult())
-        refusals = sum(score.status is Status.REFUSED for score in metric_scores)
-        row = Row(
-            name, _models(run.config, metric), name_of_run, numbers, *_per_thousand(metric_scores, answers), refusals
-        )
-        row.values = oriented_values(metric_scores, name)
+        refusals = sum(score.status is Status.REFUSED for score in judged)
+        row = Row(name, _models(run.config, metric), name_of_run, numbers, *_per_thousand(judged, answers), refusals)
+        row.values = oriented_values(judged, name)
         rows.append(row)
     return rows
 
@@ -412,9 +410,8 @@ def _cells(row: Row) -> dict[str, Any]:
 def _part(table: Table, columns: Sequence[str]) -> Table:
     """Take some columns of a table."""
     places = [table.columns.index(name) for name in columns]
-    return replace(
-        table, columns=tuple(columns), rows=tuple(tuple(row[place] for place in places) for row in table.rows)
-    )
+    rows = tuple(tuple(row[place] for place in places) for row in table.rows)
+    return replace(table, columns=tuple(columns), rows=rows)
 
 
 def _below(row: Row) -> Cell | None:
