@@ -89,13 +89,16 @@ def adherence_score(claims: Collection[Claim], verdicts: Mapping[int, str]) -> f
 def score_bounds(claims: Collection[Claim], verdicts: Mapping[int, str]) -> tuple[float, float] | None:
     """Bound the score by what the open claims may turn out to be: all not met, or all met; None where nothing is open.
 
-    Args: as `adherence_score`. A claim that cannot be seen is not open.
+    A claim that cannot be seen is not open, nor is one that holds for nearly any image ("no people"): nobody looks for it, and it
+    counts only where a report happens to show it violated.
+
+    Args: as `adherence_score`.
     """
-    left = [claim.number for claim in claims if claim.number not in verdicts]
-    if not left:
+    open_claims = [claim.number for claim in claims if claim.number not in verdicts and claim.level != "generic"]
+    if not open_claims:
         return None
     low, high = (
-        adherence_score(claims, {**verdicts, **dict.fromkeys(left, verdict)}) for verdict in ("not_met", "met")
+        adherence_score(claims, {**verdicts, **dict.fromkeys(open_claims, verdict)}) for verdict in ("not_met", "met")
     )
     return None if low is None or high is None else (low, high)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from test_agent_loop import PROMPT, StandIn, image, judged, verdicts
 
 from titjudge.metrics.agent.claims import KINDS, Claim
-from titjudge.metrics.agent.scale import absent_things, adherence_score, clear_claims, group_of, weights
+from titjudge.metrics.agent.scale import absent_things, adherence_score, clear_claims, group_of, score_bounds, weights
 
 __all__ = ["image"]
 
@@ -175,3 +175,12 @@ def test_what_is_said_of_a_thing_that_another_replaces_is_not_met(image: Path) -
     assert score.parts["stopped"] == "covered"
     assert score.value is not None
     assert score.value < 20
+
+
+def test_what_nobody_looks_for_leaves_the_score_decided() -> None:
+    lamp = Claim(1, "There is: lamp", "entity", "macro", 0, 4, ("lamp",))
+    people = Claim(2, "no people", "entity", "generic", 5, 14, ("people",))
+    style = Claim(3, "warm", "style", "micro", 15, 19)
+    assert score_bounds([lamp, people], {1: "met"}) is None
+    assert score_bounds([lamp, people, style], {1: "met"}) == (pytest.approx(90), pytest.approx(100))
+    assert adherence_score([lamp, people], {1: "met", 2: "not_met"}) == pytest.approx(95)
