@@ -17,10 +17,11 @@ import argparse
 import io
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -28,16 +29,21 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy.signal import fftconvolve
 
-from titjudge.apps.scenes.cabinet import Cabinet, alternatives
-from titjudge.apps.scenes.cabinet_drawing import FONTS, LIGHTS, LININGS, Sprite, drawn, lay, sprites, tile
+from titjudge.apps.scenes.bays import VARIANTS, BayTemplate
+from titjudge.apps.scenes.bays import Sprite as BaySprite
+from titjudge.apps.scenes.cabinet import alternatives
+from titjudge.apps.scenes.cabinet_drawing import LIGHTS, LININGS, Sprite, drawn, sprites, tile
 from titjudge.apps.scenes.generate import plan
 from titjudge.apps.scenes.ladder import TEMPLATES
 from titjudge.apps.scenes.scene import LEVELS, Scene, Thing
-from titjudge.apps.scenes.template import SIZES, Rung, Template
+from titjudge.apps.scenes.sprites import FONTS, lay
+from titjudge.apps.scenes.template import SIZES, Box, Rung, Template
 
 VIEWS = {"768": 768, "1536": 1536, "zoom": 0}  # pixels of the long side; 0: each box enlarged twice
 _NOISE, _JPEG = 2.0, 85  # of 255; quality
 _WHOLE = 0.35  # of what one thing of a heap explains by itself: less is no further thing
+_DIFFERS = 0.04  # of a channel, from 0 to 1: where two drawings are told apart
+_HEAD = 0.5  # of the contrast within what shows of each thing of a crowd: what fits worse is none
 Field = NDArray[np.float32]  # (rows, columns, channels), 0 to 1
 
 
@@ -75,17 +81,17 @@ class Eye(ABC):
         left, open_ = seen - floor, np.ones((*seen.shape[:2], 1), np.float32)
         gains = np.stack([_gains(left, open_, d) for d, _ in kernels])
         needed = _WHOLE * float((kernels[0][0] ** 2).sum())
-        side = kernels[0][0].shape[0]
+        tall, wide = kernels[0][0].shape[:2]
         for number in range(most):
             turn, y, x = np.unravel_index(int(gains.argmax()), gains.shape)
             if gains[turn, y, x] < needed:
                 return number
             d, alpha = kernels[turn]
-            here = np.s_[y : y + side, x : x + side]
+            here = np.s_[y : y + tall, x : x + wide]
             left[here] -= open_[here] * d
             open_[here] *= 1 - alpha
-            top, start = max(0, y - side + 1), max(0, x - side + 1)
-            part = np.s_[top : y + 2 * side - 1, start : x + 2 * side - 1]
+            top, start = max(0, y - tall + 1), max(0, x - wide + 1)
+            part = np.s_[top : y + 2 * tall - 1, start : x + 2 * wide - 1]
             for k, (d, _) in enumerate(kernels):
                 fresh = _gains(left[part], open_[part], d)
                 old = gains[k, top : top + fresh.shape[0], start : start + fresh.shape[1]]
@@ -193,10 +199,156 @@ class CabinetEye(Eye):
         return self.counted(seen, floor, kernels, round(0.45 * self.rung.unit), most)
 
 
-def received(sent: Image.Image, seen: tuple[int, int], laid: tuple[int, int], seed: int) -> Field:
-    """Return what is left of an image that is scaled to `seen` pixels, with noise and JPEG, laid over `laid` pixels."""
+@dataclass(frozen=True, eq=False)
+class BayEye(Eye):
+    """An eye for bays: it draws what a bay may show, without displacements, and compares where that differs from what is asked.
+
+    It knows the light, the style, the camera and how things look by themselves; not where exactly each stands, how it is
+    turned, or which of the looks it has that nobody asks for.
+    """
+
+    scene: Scene
+    template: BayTemplate
+    drawings: dict[object, Any] = field(default_factory=dict, repr=False)  # shared by eyes of other sharpness
+
+    def accepts(self, seen: Field, asked: Thing) -> bool:
+        if asked.kind == "count":
+            return self._counts(seen, asked) == int(asked.traits["number"])
+        if asked.kind == "text":
+            asked = self._font(seen, asked)
+        return all(self._fits(seen, asked, other) for other in self.template.alternatives(asked))
+
+    def blurred(self, field: Field) -> Field:
+        """Return a drawing as the eye would get it, but for the noise."""
+        if field.shape[2] == 1:
+            return super().blurred(field)
+        sent = Image.fromarray((np.clip(field, 0, 1) * 255).astype(np.uint8))
+        return received(sent, (round(sent.width * self.share), round(sent.height * self.share)), sent.size, None)
+
+    def _sprites(self, thing: Thing, variant: int, turn: int = 0) -> list[BaySprite]:
+        return [replace(sprite, variant=variant, turn=turn) for sprite in self.template.sprites(thing, None)]
+
+    def _drawn(self, thing: Thing, variant: int = 0, turn: int = 0, window: Box | None = None) -> Field:
+        """Draw the inside of a bay, or a window of it, as sharp as the picture is."""
+        sprites = self._sprites(thing, variant, turn)
+        return self.template.drawn(thing, self.rung, self.scene, sprites, window=window)
+
+    def _alone(self, thing: Thing, variant: int, turn: int) -> tuple[Field, Field]:
+        """Draw a bay with one look, and how much of it is covered."""
+        key = thing.name, thing.traits["number"], variant, turn
+        if key not in self.drawings:
+            covers = self.template.covered(thing, self.rung, self.scene, self._sprites(thing, variant, turn))
+            self.drawings[key] = self._drawn(thing, variant, turn), covers
+        drawing, covers = self.drawings[key]
+        return self.blurred(drawing), self.blurred(covers)
+
+    def _window(self, asked: Thing, other: Thing) -> Box | None:
+        """Return where a bay as asked differs from another, with room around it; None where it does not."""
+        key = asked.name, *asked.traits.values()
+        if key not in self.drawings:
+            self.drawings[key] = self._drawn(asked).astype(np.float16)
+        rows, columns = np.nonzero(np.abs(self.drawings[key] - self._drawn(other)).max(axis=2) > _DIFFERS)
+        if not len(rows):
+            return None
+        h, w = self.drawings[key].shape[:2]
+        room = 8 + max(self._reach(asked))
+        left, top = (max(0, int(low - room) // 8 * 8) for low in (columns.min(), rows.min()))
+        return left, top, min(w, int(columns.max()) + 1 + room), min(h, int(rows.max()) + 1 + room)
+
+    def _reach(self, thing: Thing) -> tuple[int, int]:
+        """Return how many pixels across and down a thing may be displaced."""
+        parts = (0.4 * self.rung.em, 0.3 * self.rung.em) if thing.kind == "text" else (0.12 * self.rung.unit,) * 2
+        return round(parts[0]) + 1, round(parts[1]) + 1
+
+    def _fits(self, seen: Field, asked: Thing, other: Thing) -> bool:
+        """Tell whether what is asked fits at least as well as something else, where the two differ; close calls with turned things."""
+        key = asked.name, *asked.traits.values(), *other.traits.values()
+        if key not in self.drawings:
+            self.drawings[key] = self._window(asked, other)
+        window = self.drawings[key]
+        if window is None:
+            return True
+        looks = [(variant, 0) for variant in range(1 if asked.kind == "text" else VARIANTS)]
+        right, wrong = self._misfits(seen, asked, other, window, looks)
+        if asked.kind != "text" and min(right, wrong) > 0.6 * max(right, wrong):
+            turned = self._misfits(
+                seen, asked, other, window, [(variant, turn) for variant, _ in looks for turn in (-4, 4)]
+            )
+            right, wrong = min(right, turned[0]), min(wrong, turned[1])
+        return right <= wrong
+
+    def _misfits(
+        self, seen: Field, asked: Thing, other: Thing, window: Box, looks: Sequence[tuple[int, int]]
+    ) -> tuple[float, float]:
+        """Return the least squared differences of a window from both, moved a little, where these two differ."""
+        left, top, right, bottom = window
+        seen, (across, down) = seen[top:bottom, left:right], self._reach(asked)
+        best, where = [np.inf, np.inf], None
+        for look in looks:
+            key = window, asked.name, *asked.traits.values(), *other.traits.values(), look
+            if key not in self.drawings:
+                self.drawings[key] = [self._drawn(thing, *look, window).astype(np.float16) for thing in (asked, other)]
+            pair = [self.blurred(drawing.astype(np.float32)) for drawing in self.drawings[key]]
+            if where is None:
+                where = np.abs(pair[0] - pair[1]).max(axis=2, keepdims=True)[down:-down, across:-across] > _DIFFERS
+                rows, columns = np.nonzero(where[..., 0])
+                if not len(rows):  # too blurred to differ
+                    return 0.0, 0.0
+                box = np.s_[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
+                part = seen[rows.min() : rows.max() + 1 + 2 * down, columns.min() : columns.max() + 1 + 2 * across]
+            for k, drawing in enumerate(pair):
+                best[k] = min(
+                    best[k], float(_misfits(part, drawing[down:-down, across:-across][box], where[box]).min())
+                )
+        return best[0], best[1]
+
+    def _font(self, seen: Field, asked: Thing) -> Thing:
+        """Return a text in the font that fits it best."""
+        tags = [asked.having("font", name) for name in FONTS]
+        key = "fonts", *asked.traits.values()
+        if key not in self.drawings:
+            bare = self._drawn(asked.having("text", ""))
+            self.drawings[key] = [self._drawn(tag) for tag in tags], bare
+        drawings, bare = (
+            [self.blurred(drawing) for drawing in drawings]
+            for drawings in (self.drawings[key][0], [self.drawings[key][1]])
+        )
+        where = np.any([np.abs(drawing - bare[0]).max(axis=2) > 0.1 for drawing in drawings], axis=0)
+        rows, columns = np.nonzero(where)
+        across, down = self._reach(asked)
+        top, left = max(down, rows.min()), max(across, columns.min())
+        bottom, right = min(where.shape[0] - down, rows.max() + 1), min(where.shape[1] - across, columns.max() + 1)
+        part, box = seen[top - down : bottom + down, left - across : right + across], np.s_[top:bottom, left:right]
+        misfits = [_misfits(part, drawing[box], where[box][..., None]).min() for drawing in drawings]
+        return tags[int(np.argmin(misfits))]
+
+    def _counts(self, seen: Field, asked: Thing) -> int:
+        """Count the things of a crowd by what none hides of another: places where it fits well, the best first."""
+        alone = replace(asked, traits={**asked.traits, "number": "1"})
+        misfits, box = [], None
+        for variant, turn in product(range(VARIANTS), (-4, 0, 4)):
+            drawing, covers = self._alone(alone, variant, turn)
+            if box is None:  # all looks have one outline
+                rows, columns = (np.nonzero((covers > 0.5).any(axis=axis))[0] for axis in ((1, 2), (0, 2)))
+                box = np.s_[rows[0] : rows[-1] - round(self.template.hidden * len(rows)), columns[0] : columns[-1] + 1]
+            top, where = drawing[box], np.clip(covers[box] * 4 - 3, 0, 1)
+            contrast = float((where * (top - (where * top).mean(axis=(0, 1)) / where.mean()) ** 2).sum())
+            misfits.append(_weighted_misfits(seen, top, where) / contrast)
+        misfit = np.min(misfits, axis=0)
+        near = round(0.2 * self.rung.unit)
+        for number in range(45):
+            y, x = np.unravel_index(int(misfit.argmin()), misfit.shape)
+            if misfit[y, x] > _HEAD:
+                return number
+            misfit[max(0, y - near) : y + near + 1, max(0, x - near) : x + near + 1] = np.inf
+        return 45
+
+
+def received(sent: Image.Image, seen: tuple[int, int], laid: tuple[int, int], seed: int | None) -> Field:
+    """Return what is left of an image that is scaled to `seen` pixels, with noise (of a seed, or none) and JPEG, laid over `laid` pixels."""
     small = sent.resize(seen, Image.Resampling.LANCZOS)
-    noisy = np.asarray(small, np.float32) + np.random.default_rng(seed).normal(0, _NOISE, (*seen[::-1], 3))
+    noise = 0 if seed is None else np.random.default_rng(seed).normal(0, _NOISE, (*seen[::-1], 3))
+    noisy = np.asarray(small, np.float32) + noise
     buffer = io.BytesIO()
     Image.fromarray(np.clip(noisy, 0, 255).astype(np.uint8)).save(buffer, "JPEG", quality=_JPEG)
     with Image.open(buffer) as got:
@@ -213,10 +365,19 @@ def _alone(eye: CabinetEye, sprite: Sprite, h: int, w: int) -> Field:
     return eye.blurred(canvas)
 
 
-def _misfits(part: Field, proto: Field) -> NDArray[np.float32]:
+def _misfits(part: Field, proto: Field, mask: NDArray[np.bool_] | None = None) -> NDArray[np.float32]:
     """Return the squared differences of a drawing from each window of a part that is as large."""
     windows = sliding_window_view(part, proto.shape)[:, :, 0]
-    return ((windows - proto) ** 2).sum(axis=(2, 3, 4))
+    apart = (windows - proto) ** 2
+    return (apart if mask is None else apart * mask).sum(axis=(2, 3, 4))
+
+
+def _weighted_misfits(seen: Field, proto: Field, weight: Field) -> NDArray[np.float32]:
+    """Return the weighted squared differences of a drawing from each window of what is seen that is as large."""
+    flipped = (weight[::-1, ::-1], (weight * proto)[::-1, ::-1])
+    square = fftconvolve((seen**2).sum(axis=2), flipped[0][..., 0], "valid")
+    both = fftconvolve(seen, flipped[1], "valid", axes=(0, 1)).sum(axis=2)
+    return np.asarray(square - 2 * both + (weight * proto**2).sum(), np.float32)
 
 
 def _gains(left: Field, open_: Field, d: Field) -> NDArray[np.float32]:
@@ -230,9 +391,12 @@ def _gains(left: Field, open_: Field, d: Field) -> NDArray[np.float32]:
 # ---------------------------------------------------------------------- the measurement
 
 
-EYES: Mapping[str, Callable[[Scene, Rung, float], Eye]] = {
-    Cabinet.name: lambda scene, rung, share: CabinetEye(rung, share, scene.wall, scene.view.light),
-}
+def eye_for(scene: Scene, rung: Rung, share: float) -> Eye:
+    """Return the eye that reads a scene of the ladder."""
+    template = TEMPLATES[scene.template]
+    if isinstance(template, BayTemplate):
+        return BayEye(rung, share, scene, template)
+    return CabinetEye(rung, share, scene.wall, scene.view.light)
 
 
 def insides(scene: Scene, rung: Rung, seen: Field) -> dict[str, Field]:
@@ -250,9 +414,10 @@ def measure(template: Template, difficulty: int, scenes: Iterable[int], seed: in
     for number in scenes:
         made = plan(seed, number, LEVELS, lambda *_: [], difficulty=difficulty, template=template.name)
         pictures = [template.picture(shown.scene, rung) for shown in made.shown]
+        sharp = eye_for(made.asked, rung, 1.0)
         for view, pixels in VIEWS.items():
             share = min(1.0, pixels / rung.width) if pixels else 2.0
-            eye = EYES[template.name](made.asked, rung, share)
+            eye = replace(sharp, share=share)
             seen = [
                 insides(made.asked, rung, eye.sees(picture, 100 * number + level))
                 for level, picture in enumerate(pictures)

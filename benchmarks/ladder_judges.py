@@ -36,7 +36,7 @@ import numpy as np
 from PIL import Image
 from scipy.stats import spearmanr
 
-from benchmarks.ladder_eye import EYES, Eye
+from benchmarks.ladder_eye import Eye, eye_for
 from benchmarks.scripted_ask import ScriptedAsk
 from titjudge.apps.scenes.generate import ScenePlan, plan
 from titjudge.apps.scenes.ladder import TEMPLATES
@@ -116,7 +116,7 @@ class Pictures:
         level = level if thing.name in self.wrong[level] else 0
         key = level, number, part, self.sharpness(file)
         if key not in self._accepted:
-            eye = EYES[self.template.name](self.scene.asked, self.rung, key[3])
+            eye = eye_for(self.scene.asked, self.rung, key[3])
             self._accepted[key] = eye.accepts(self._cut(eye, level, number, part), thing)
         return self._accepted[key]
 

@@ -66,9 +66,27 @@ def test_a_ladder_is_made_without_a_renderer_and_read_by_the_suite(
     assert "2 images of 1024 x 1024 pixels, about 0:0" in capsys.readouterr().err
     items = list(KnownAnswer().load(out))
     assert sorted(item.meta["alignment"] for item in items if isinstance(item, Item)) == [0.9808, 1.0]
-    assert "--ladder 1 --scenes 1 --seed 0 --levels 0,1" in (out / "README.md").read_text()
+    assert "--ladder 1 --template mixed --scenes 1 --seed 0 --levels 0,1" in (out / "README.md").read_text()
     assert run_command("cli", [*command[:3], "2", *command[4:]]) == 2
     assert "was made with size 1024, not 1536" in capsys.readouterr().err
+
+
+def test_a_template_is_asked_for_by_name_and_a_folder_keeps_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    command = ["known-answer", "make", "--ladder", "1", "--scenes", "1", "--levels", "0", "--out", str(out)]
+    assert run_command("cli", [*command, "--template", "cabinet"]) == 0
+    made = (out / "made.json").read_text()
+    assert "template" not in made  # as folders from before there were others
+    assert run_command("cli", command) == 0
+    assert (out / "made.json").read_text() == made
+    assert run_command("cli", [*command, "--template", "stand"]) == 2
+    assert "was made with template cabinet, not stand" in capsys.readouterr().err
+    assert run_command("cli", [*command, "--template", "attic"]) == 2
+    assert "--template takes cabinet, stand, shelves or mixed" in capsys.readouterr().err
+    assert run_command("cli", ["known-answer", "make", "--template", "stand", "--out", str(tmp_path / "b")]) == 2
+    assert "--template belongs to --ladder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("also", ["--hard", "--edits", "--size=64", "--samples=16"])

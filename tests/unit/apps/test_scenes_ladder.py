@@ -15,9 +15,11 @@ from scene_stubs import unseen
 from titjudge.apps.scenes import annotation
 from titjudge.apps.scenes.cabinet import KINDS, Cabinet
 from titjudge.apps.scenes.generate import ScenePlan, plan
+from titjudge.apps.scenes.ladder import MIXED, TEMPLATES
+from titjudge.apps.scenes.readme import readme
 from titjudge.apps.scenes.rows import bits_of
-from titjudge.apps.scenes.scene import LEVELS, Scene
-from titjudge.apps.scenes.template import ERRORS_AT
+from titjudge.apps.scenes.scene import LEVELS, Options, Scene
+from titjudge.apps.scenes.template import ERRORS_AT, SIZES, Template
 
 CABINET, RUNGS = Cabinet(), Cabinet.rungs
 
@@ -146,3 +148,23 @@ def test_the_bundled_scenes_are_those_that_the_command_makes(difficulty: int) ->
         own, other = (np.abs(pixels - drawn[level])[place].mean() for level in (image["level"], 1 - image["level"]))
         assert np.abs(pixels - drawn[image["level"]]).mean() < 4
         assert own < other / 2
+
+
+def test_a_mixed_set_holds_the_first_scenes_of_each_template() -> None:
+    mixed = [plan(7, number, (0,), unseen, difficulty=1, template=MIXED) for number in range(len(TEMPLATES) + 1)]
+    assert [scene.asked.template for scene in mixed[: len(TEMPLATES)]] == list(TEMPLATES)
+    assert mixed[0] == plan(7, 0, (0,), unseen, difficulty=1)
+    assert mixed[-1] == plan(7, 1, (0,), unseen, difficulty=1)
+    assert len({scene.prompt_id for scene in mixed}) == len(mixed)
+
+
+@pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES)
+def test_templates_have_the_same_sizes_and_a_line_for_each_kind_of_error(template: Template) -> None:
+    for difficulty, rung in template.rungs.items():
+        assert (rung.width, rung.height) == SIZES[difficulty]
+        assert 1024 <= rung.height <= rung.width <= 2048
+        assert 25 <= rung.columns * rung.rows <= 60
+    assert tuple(template.about_errors) == template.kinds
+    text = readme(Options(1, 1024, 0, ladder=1, template=template.name), 1, 4, 6)
+    assert f"--template {template.name}" in text
+    assert all(f"| {kind} | {says} |" in text for kind, says in template.about_errors.items())

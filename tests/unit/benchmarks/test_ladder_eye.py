@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.ladder_eye import EYES, insides
+from benchmarks.ladder_eye import eye_for, insides
 from titjudge.apps.scenes.cabinet import Cabinet
 from titjudge.apps.scenes.generate import ScenePlan, plan
 from titjudge.apps.scenes.ladder import TEMPLATES
@@ -20,7 +20,7 @@ def verdicts(made: ScenePlan, share: float) -> list[bool]:
     """Tell of each planted error, other than of heaps, whether the eye accepts the right box and notices the wrong one."""
     template = TEMPLATES[made.asked.template]
     rung = template.rungs[1]
-    eye = EYES[template.name](made.asked, rung, share)
+    eye = eye_for(made.asked, rung, share)
     right, wrong = (insides(made.asked, rung, eye.sees(template.picture(shown.scene, rung), 0)) for shown in made.shown)
     found = []
     for error in made.shown[1].errors:
@@ -44,7 +44,7 @@ def test_it_misses_errors_where_too_few_pixels_are_left(made: ScenePlan) -> None
 def test_what_it_sees_is_as_large_as_the_image_and_less_sharp(made: ScenePlan) -> None:
     rung = Cabinet.rungs[1]
     picture = Cabinet().picture(made.asked, rung)
-    eyes = [EYES[Cabinet.name](made.asked, rung, share) for share in (0.25, 0.5, 1.0)]
+    eyes = [eye_for(made.asked, rung, share) for share in (0.25, 0.5, 1.0)]
     seen = [eye.sees(picture, 0) for eye in eyes]
     assert {each.shape for each in seen} == {picture.shape}
     edges = [np.abs(np.diff(each, axis=0)).mean() for each in seen]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks import ladder_judges
-from benchmarks.ladder_eye import EYES
+from benchmarks.ladder_eye import eye_for
 from benchmarks.ladder_judges import METRICS, Pictures, measure
 from titjudge.apps.scenes.generate import plan
 from titjudge.apps.scenes.scene import LEVELS
@@ -33,7 +33,7 @@ def test_a_box_is_read_where_it_lies_in_a_crop_and_sharper_than_in_the_whole(tmp
         truth = shown.arrays[0][top:bottom, left:right] / 255
         away = {}
         for file, area in ((part, box), (shown.files[0], ladder_judges.WHOLE)):
-            eye = EYES[shown.template.name](shown.scene.asked, shown.rung, shown.sharpness(file))
+            eye = eye_for(shown.scene.asked, shown.rung, shown.sharpness(file))
             away[file] = np.abs(shown._cut(eye, 0, 7, area) - truth).mean()
     assert away[part] < away[shown.files[0]] / 2
 

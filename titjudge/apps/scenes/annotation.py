@@ -12,7 +12,7 @@ from titjudge.apps.scenes.composition import options
 from titjudge.apps.scenes.layout import holds
 from titjudge.apps.scenes.objects import KINDS
 from titjudge.apps.scenes.palette import SURFACES, near
-from titjudge.apps.scenes.scene import SIGN, TABLE, WALL, AskedElements, Relation, Scene, ShownScene
+from titjudge.apps.scenes.scene import PICTURE, SIGN, TABLE, WALL, AskedElements, Relation, Scene, ShownScene
 from titjudge.core.types import CONSTRUCTION
 
 QUESTIONS = 11
@@ -45,7 +45,7 @@ def marks(graph: AskedElements, scene: Scene) -> Marks | None:
 
     Of a missing entity all attributes and relations count as not shown.
     """
-    there = {name: name in (TABLE, WALL) or scene.get(name) is not None for name in graph.entities}
+    there = {name: name in (TABLE, WALL, PICTURE) or scene.get(name) is not None for name in graph.entities}
     attributes = {
         name: {key: there[name] and value_of(scene, name, key) == wanted for key, wanted in each.items()}
         for name, each in graph.attributes.items()
@@ -66,6 +66,8 @@ def value_of(scene: Scene, name: str, attribute: str) -> str | None:
         return scene.surface
     if name == WALL:
         return scene.wall
+    if name == PICTURE:
+        return str(getattr(scene.view, attribute))
     thing = scene.get(name)
     return thing.traits.get(attribute) if thing is not None else None
 

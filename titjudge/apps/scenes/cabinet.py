@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from titjudge.apps.scenes import cabinet_drawing
-from titjudge.apps.scenes.cabinet_drawing import FACING, FONTS, LIGHTS, LININGS
+from titjudge.apps.scenes.cabinet_drawing import FACING, LIGHTS, LININGS
 from titjudge.apps.scenes.palette import near
 from titjudge.apps.scenes.rows import RULES, bits_of, flipped, length_of, ordinal, words_of
 from titjudge.apps.scenes.scene import CABINET, TABLE, AskedElements, Scene, Thing, View
+from titjudge.apps.scenes.sprites import FONTS
 from titjudge.apps.scenes.template import SIZES, Box, Rung, Template
 from titjudge.apps.scenes.textures import Pixels
 
@@ -58,6 +59,18 @@ class Cabinet(Template):
     """A collector's cabinet, seen straight from above."""
 
     name, prefix, kinds = CABINET, "ladder", KINDS
+    about = "A **cabinet** of boxes, seen straight from above, as a clean drawing."
+    about_errors: ClassVar[Mapping[str, str]] = {
+        "count": "a heap of 6 to 30 things that overlap has one more or one fewer",
+        "colour": "one of up to fifteen things has another colour",
+        "facing": "one of up to fifteen is mirrored",
+        "state": "one of up to fifteen is lit, open or upside down, or is not",
+        "size": "one of up to fifteen is small, or is not",
+        "kind": "one of up to fifteen is another thing",
+        "text": "one letter (Latin, Cyrillic or Greek, four fonts)",
+        "arrangement": "two things change places (left, right, between, behind), or inside, outside, touching is not so",
+        "contents": "a thing lies in an empty box, or a box that should have one is empty",
+    }
     rungs: ClassVar[Mapping[int, Rung]] = {
         1: Rung(*SIZES[1], 5, 5, 22, 18),
         2: Rung(*SIZES[2], 8, 5, 14, 11),

@@ -9,15 +9,14 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw, ImageFilter, ImageFont
+from PIL import Image, ImageDraw
 
-from titjudge.apps.scenes.palette import COLOURS
 from titjudge.apps.scenes.scene import Scene, Thing
+from titjudge.apps.scenes.sprites import font, lay, rgb
 from titjudge.apps.scenes.template import Box, Point, Rung
 from titjudge.apps.scenes.textures import Pixels, surface
 
@@ -26,7 +25,6 @@ _GAP = 5  # pixels between boxes
 _FINE = 8  # how much larger an object is drawn before it is scaled down
 LININGS = {"cream": (238, 229, 206), "pale grey": (214, 217, 220), "pale blue": (203, 220, 235)}
 LIGHTS = {"from the upper left": (-0.7, -0.7), "from the upper right": (0.7, -0.7)}
-FONTS = ("DejaVuSans", "DejaVuSerif", "DejaVuSansMono", "DejaVuSans-Oblique")
 
 
 def box_size(rung: Rung) -> tuple[int, int]:
@@ -140,12 +138,6 @@ def _arranged(traits: Mapping[str, str]) -> Iterator[tuple[str, str, Point, floa
 
 
 # ---------------------------------------------------------------------- what they look like
-
-
-def rgb(hue: str) -> tuple[int, int, int]:
-    """Return a colour of the palette in sRGB."""
-    red, green, blue = (round(255 * (0.04 + 0.92 * value ** (1 / 2.2))) for value in COLOURS[hue])
-    return red, green, blue
 
 
 @lru_cache(4000)
@@ -263,29 +255,6 @@ def _paint(draw: ImageDraw.ImageDraw, kind: str, fill: tuple[int, int, int], oth
 FACING = ("fish", "cup", "key")
 
 
-@lru_cache(64)
-def _font(name: str, em: int) -> ImageFont.FreeTypeFont:
-    import matplotlib
-
-    return ImageFont.truetype(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / f"{name}.ttf", em)
-
-
-def lay(canvas: NDArray[np.float32], what: NDArray[np.float32], middle: Point, *, shadow: Point | None = None) -> None:
-    """Lay an object (colours times alpha, alpha) on a canvas, its middle at a pixel; with a shadow, where light comes from there."""
-    h, w = what.shape[:2]
-    top, left = round(middle[1] - h / 2), round(middle[0] - w / 2)
-    if shadow is not None:
-        dark = Image.fromarray((what[..., 3] * 110).astype(np.uint8)).filter(ImageFilter.GaussianBlur(w / 24))
-        dx, dy = round(-shadow[0] * w / 12), round(-shadow[1] * w / 12)
-        under = np.zeros((h, w, 4), np.float32)
-        under[..., 3] = np.asarray(dark, dtype=np.float32) / 255
-        lay(canvas, under, (middle[0] + dx, middle[1] + dy))
-    part = canvas[max(0, top) : top + h, max(0, left) : left + w]
-    what = what[max(0, -top) :, max(0, -left) :][: part.shape[0], : part.shape[1]]
-    part *= 1 - what[..., 3:]
-    part += what[..., :3]
-
-
 def tile(thing: Thing, rung: Rung, lining: str, light: str, grain: int | None) -> NDArray[np.float32]:
     """Draw the inside of a box, RGB from 0 to 1; `grain` displaces what is in it a little, and None does not."""
     left, top, right, bottom = inside(thing, rung)
@@ -304,12 +273,12 @@ def tile(thing: Thing, rung: Rung, lining: str, light: str, grain: int | None) -
 
 def _tag(canvas: NDArray[np.float32], thing: Thing, rung: Rung, middle: Point) -> None:
     """Lay a white paper tag with its text into a box."""
-    text, font = thing.traits["text"], _font(thing.traits["font"], rung.em)
+    text, letters = thing.traits["text"], font(thing.traits["font"], rung.em)
     width = round(rung.em * (0.72 * len(text) + 2))
     tag = Image.new("RGBA", (width, 2 * rung.em), (250, 250, 246, 255))
     draw = ImageDraw.Draw(tag)
     draw.rectangle((0, 0, width - 1, 2 * rung.em - 1), outline=(150, 140, 120, 255))
-    draw.text((rung.em, rung.em), text, font=font, fill=(24, 24, 28), anchor="lm")
+    draw.text((rung.em, rung.em), text, font=letters, fill=(24, 24, 28), anchor="lm")
     lay(canvas, np.asarray(tag, dtype=np.float32) / np.float32(255), middle, shadow=(-0.2, -0.2))
 
 
@@ -333,7 +302,7 @@ def cabinet(scene: Scene, rung: Rung) -> Pixels:
         draw.text(
             at,
             mark,
-            font=_font("DejaVuSans-Bold", 26),
+            font=font("DejaVuSans-Bold", 26),
             fill=(255, 255, 255),
             anchor="mm",
             stroke_width=3,

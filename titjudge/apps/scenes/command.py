@@ -35,9 +35,15 @@ def known_answer() -> None:
 @option("--hard", "Crowded scenes: 40 to 80 small objects, counts up to 12, small text, near-duplicates.", is_flag=True)
 @option(
     "--ladder",
-    "Cabinets of 25, 40 or 60 boxes with things of 22, 14 or 8 pixels, drawn in seconds: three difficulties.",
+    "Scenes of 25, 40 or 60 groups with details of 8 to 20 pixels, drawn in seconds: three difficulties.",
     "1|2|3",
     type=click.IntRange(1, 3),
+)
+@option(
+    "--template",
+    "What the scenes of --ladder are: cabinet, seen from above; stand, people on a grandstand; shelves, things of several materials  "
+    "[default: mixed, all in turns].",
+    "NAME",
 )
 @option(
     "--edits",
@@ -61,6 +67,7 @@ def make(
     out: Path,
     hard: bool,
     ladder: int | None,
+    template: str | None,
     edits: bool,
     size: int | None,
     samples: int | None,
@@ -75,6 +82,7 @@ def make(
       python cli.py known-answer make --scenes 20 --seed 1 --out my_answers
       python cli.py known-answer make --hard --scenes 10 --out my_hard_answers
       python cli.py known-answer make --ladder 3 --scenes 20 --out my_ladder
+      python cli.py known-answer make --ladder 3 --template cabinet --scenes 20 --out my_cabinets
       python cli.py known-answer make --edits --scenes 20 --out my_edits
       python cli.py judge --suite known-answer --data my_answers \\
         --captioner openai/gpt-4o --judge openai/gpt-4o
@@ -90,7 +98,9 @@ def make(
         raise UserError("--hard, --ladder and --edits are three sorts of scenes: take one of them")
     if ladder is not None:
         _refuse_rendering(size, samples)
-        return _make_ladder(out, scenes, seed, ladder, _levels(levels))
+        return _make_ladder(out, scenes, seed, ladder, template, _levels(levels))
+    if template is not None:
+        raise UserError("--template belongs to --ladder: add --ladder 1, 2 or 3")
     mitsuba()
     pixels, rays = size or (768 if hard else 512), samples or 16
     if edits:
@@ -130,21 +140,26 @@ def _refuse_rendering(size: int | None, samples: int | None) -> None:
         raise UserError("the images of --ladder are drawn without rays: leave out --samples")
 
 
-def _make_ladder(out: Path, scenes: int, seed: int, difficulty: int, levels: tuple[int, ...]) -> int:
+def _make_ladder(
+    out: Path, scenes: int, seed: int, difficulty: int, template: str | None, levels: tuple[int, ...]
+) -> int:
     from titjudge.apps.scenes.generate import make as make_folder
-    from titjudge.apps.scenes.ladder import TEMPLATES
+    from titjudge.apps.scenes.generate import template_in
+    from titjudge.apps.scenes.ladder import MIXED, TEMPLATES
     from titjudge.apps.scenes.scene import Options
+    from titjudge.apps.scenes.template import SIZES
 
-    template = TEMPLATES["cabinet"]
-    rung = template.rungs[difficulty]
+    if template is not None and template not in (MIXED, *TEMPLATES):
+        raise UserError(f"no template '{template}': --template takes {', '.join(TEMPLATES)} or {MIXED}")
+    width, height = SIZES[difficulty]
     images = scenes * len(levels)
-    say(f"{images} images of {rung.width} x {rung.height} pixels, about {duration(2.0 * images)}", err=True)
+    say(f"{images} images of {width} x {height} pixels, about {duration(4.0 * images)}", err=True)
     folder = make_folder(
         out,
         scenes,
-        Options(seed, rung.width, 0, levels, ladder=difficulty),
+        Options(seed, width, 0, levels, ladder=difficulty, template=template or template_in(out) or MIXED),
         look=lambda *_: [],  # errors that cannot be seen are not drawn
-        render=lambda scene: template.picture(scene, rung),
+        render=lambda scene: TEMPLATES[scene.template].picture(scene, TEMPLATES[scene.template].rungs[difficulty]),
         watch=_RenderWatch().show,
     )
     say(f"{folder}: {scenes} prompts at {len(levels)} levels; how it was made is in {folder / 'README.md'}")

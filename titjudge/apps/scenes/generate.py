@@ -295,6 +295,13 @@ def save_image(out: Path, picture: Any) -> str:
 _SORTS = {"hard": False, "ladder": 0, "template": CABINET}  # what a folder is that says nothing of it
 
 
+def template_in(out: Path) -> str:
+    """Return the template of the ladder that a folder was made with; empty where there is none."""
+    file = out / "made.json"
+    made = read_json(file) if file.is_file() else None
+    return str(made.get("template", CABINET)) if isinstance(made, dict) and made.get("ladder") else ""
+
+
 def open_folder(out: Path, options: Options) -> None:
     """Check that a folder is new or made with these options, and write the options into it."""
     file = out / "made.json"

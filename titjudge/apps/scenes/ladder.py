@@ -7,9 +7,11 @@ its pixels and annotated with its place.
 from __future__ import annotations
 
 from titjudge.apps.scenes.cabinet import Cabinet
+from titjudge.apps.scenes.shelves import Shelves
+from titjudge.apps.scenes.stand import Stand
 from titjudge.apps.scenes.template import Template
 
-TEMPLATES: dict[str, Template] = {template.name: template for template in (Cabinet(),)}
+TEMPLATES: dict[str, Template] = {template.name: template for template in (Cabinet(), Stand(), Shelves())}
 MIXED = "mixed"  # all templates, in turns
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from titjudge.apps.scenes.ladder import MIXED, TEMPLATES
 from titjudge.apps.scenes.scene import Options
+from titjudge.apps.scenes.template import Template
 
 _TEXT = """\
 # Known-answer scenes
@@ -68,36 +70,37 @@ _LADDER = """\
 
 {prompts} prompts, {images} images, {pairs} pairs for testing text-to-image judges, made by
 
-    python cli.py known-answer make --ladder {ladder} --scenes {scenes} --seed {seed} --levels {levels} --out DIR
+    python cli.py known-answer make --ladder {ladder} --template {template} --scenes {scenes} --seed {seed} --levels {levels} --out DIR
 
-Each image is a cabinet of boxes with small things, drawn by Pillow from a seed; of each box the prompt says one thing that may be wrong. Level 0 is
-as the prompt says; level 1 has one error, level 2 four, level 3 twelve, each in a box of its own. An error is one object, letter
-or exchange. It is checked by pixels: at least ten of them differ by 60 of 255 and none lies at the edge of its box.
+Each image shows 25, 40 or 60 groups of small things, drawn by Pillow from a seed; of each group the prompt says one thing that may be wrong.
+Level 0 is as the prompt says; level 1 has one error, level 2 four, level 3 twelve, each in a group of its own. An error is one thing, letter
+or exchange. It is checked by pixels: at least ten of them differ by 60 of 255 and none lies at the edge of the place of its group.
 
-| `kind` of an error | what is wrong |
-| --- | --- |
-| count | a heap of 6 to 30 things that overlap has one more or one fewer |
-| colour, size, kind | one of up to fifteen things has another colour or size, or is another thing |
-| facing | one of up to fifteen is mirrored |
-| state | one of up to fifteen is lit, open or upside down, or is not |
-| text | one letter (Latin, Cyrillic or Greek, four fonts) |
-| arrangement | two things change places (left, right, between, behind), or inside, outside, touching is not so |
-| contents | a thing lies in an empty box, or a box that should have one is empty |
-
+{tables}
 Of rows of things the prompt says: each, none, every second one, only the n-th, one more than. `errors` of an image has `kind`,
 `element`, `asked`, `shown` and `box`: the pixels that differ (left, top, right, bottom). `alignment` is the share of the elements of the
-graph that are shown (one of them, the material of the frame, is never wrong). The other fields are those of the bundled example.
+graph that are shown; those of the whole picture (materials, light, style, camera) are never wrong. The other fields are those of the
+bundled example. `prompt_id` begins with the template: {prefixes}.
 
     python cli.py judge --suite known-answer --data DIR --captioner PROVIDER/MODEL --judge PROVIDER/MODEL
 
-Drawn scenes of one composition, seen from above, with plain shapes; nobody looked. Fonts: DejaVu, as Matplotlib ships them.
+Drawn scenes with plain shapes; nobody looked. Fonts: DejaVu, as Matplotlib ships them.
 """
+
+
+def _table(template: Template) -> str:
+    lines = [f"| {kind} | {template.about_errors[kind]} |" for kind in template.kinds]
+    return "\n".join([template.about, "", "| `kind` of an error | what is wrong |", "| --- | --- |", *lines, ""])
 
 
 def readme(options: Options, prompts: int, images: int, pairs: int) -> str:
     """Write how the folder was made, and what its fields mean."""
+    templates = TEMPLATES.values() if options.template == MIXED else [TEMPLATES[options.template]]
     return (_LADDER if options.ladder else _TEXT).format(
         ladder=options.ladder,
+        template=options.template,
+        tables="\n".join(map(_table, templates)),
+        prefixes=", ".join(f"`{template.prefix}{options.ladder}` of {template.name}" for template in templates),
         prompts=prompts,
         images=images,
         pairs=pairs,

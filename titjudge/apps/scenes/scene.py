@@ -8,7 +8,7 @@ from typing import Any
 
 from titjudge.apps.scenes.palette import NUMBERS
 
-TABLE, WALL, SIGN = "table", "wall", "sign"
+TABLE, WALL, SIGN, PICTURE = "table", "wall", "sign", "picture"
 CABINET = "cabinet"  # the template of a ladder of which nothing else is said
 
 
@@ -78,16 +78,20 @@ class View:
     """Camera, light and small displacements: the same at all levels of a scene.
 
     Attributes:
-        light: A key of `prompt_text.LIGHTS`.
+        light: A key of `prompt_text.LIGHTS`; in drawn scenes of the lights of their template.
         height: Of the camera over the table, in units (a mug is about 0.7 high).
         shifts: (column, row) -> displacement of that place (x, y) in units, and turn in degrees.
         grain: Seed of the textures.
+        style: Of a drawn scene: one of `finish.STYLES`.
+        camera: Of a drawn scene: where it is seen from.
     """
 
     light: str
     height: float
     shifts: Mapping[tuple[int, str], tuple[float, float, float]]
     grain: int
+    style: str = ""
+    camera: str = ""
 
 
 @dataclass(frozen=True, slots=True)

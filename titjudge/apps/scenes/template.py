@@ -52,12 +52,16 @@ class Template(ABC):
         name: As `known-answer make --template` takes it.
         prefix: Begins its prompt ids and is in its draws.
         kinds: The attributes of groups, one of which is wrong in an error.
+        about: What it shows, in a sentence.
+        about_errors: Kind -> what is wrong in an error of it.
         rungs: Difficulty (1 to 3) -> its sizes.
     """
 
     name: ClassVar[str]
     prefix: ClassVar[str]
     kinds: ClassVar[tuple[str, ...]]
+    about: ClassVar[str]
+    about_errors: ClassVar[Mapping[str, str]]
     rungs: ClassVar[Mapping[int, Rung]]
 
     # ------------------------------------------------------------------ what is asked

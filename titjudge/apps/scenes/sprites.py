@@ -1,0 +1,119 @@
+"""Small drawn things: colours, fonts, a pen that paints in units of the thing, and laying what is painted on a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFilter, ImageFont
+
+from titjudge.apps.scenes.palette import COLOURS
+from titjudge.apps.scenes.template import Point
+
+RGB = tuple[int, int, int]
+FONTS = ("DejaVuSans", "DejaVuSerif", "DejaVuSansMono", "DejaVuSans-Oblique")
+_FINE = 4  # how much larger a thing is painted before it is scaled down
+WIDE, TALL, UNDER = 2.0, 1.7, 0.2  # the canvas of a thing in its units, and how much of it is below its foot
+
+
+def rgb(hue: str) -> tuple[int, int, int]:
+    """Return a colour of the palette in sRGB."""
+    red, green, blue = (round(255 * (0.04 + 0.92 * value ** (1 / 2.2))) for value in COLOURS[hue])
+    return red, green, blue
+
+
+@lru_cache(64)
+def font(name: str, em: int) -> ImageFont.FreeTypeFont:
+    """Return one of the fonts that Matplotlib ships, at a size in pixels."""
+    import matplotlib
+
+    return ImageFont.truetype(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / f"{name}.ttf", em)
+
+
+def lay(canvas: NDArray[np.float32], what: NDArray[np.float32], middle: Point, *, shadow: Point | None = None) -> None:
+    """Lay an object (colours times alpha, then alpha) on a canvas, its middle at a pixel; with a shadow, where light comes from there."""
+    h, w = what.shape[:2]
+    top, left = round(middle[1] - h / 2), round(middle[0] - w / 2)
+    if shadow is not None:
+        dark = Image.fromarray((what[..., 3] * 110).astype(np.uint8)).filter(ImageFilter.GaussianBlur(w / 24))
+        dx, dy = round(-shadow[0] * w / 12), round(-shadow[1] * w / 12)
+        under = np.zeros((h, w, 4), np.float32)
+        under[..., 3] = np.asarray(dark, dtype=np.float32) / 255
+        lay(canvas, under, (middle[0] + dx, middle[1] + dy))
+    if top + h <= 0 or left + w <= 0:
+        return
+    part = canvas[max(0, top) : top + h, max(0, left) : left + w]
+    what = what[max(0, -top) :, max(0, -left) :][: part.shape[0], : part.shape[1]]
+    part *= 1 - what[..., -1:]
+    part += what[..., :-1]
+
+
+class Pen:
+    """Paints one thing; lengths are in its units, across from its middle and up from its foot."""
+
+    def __init__(self, pixels: float) -> None:
+        self._pixels_of_unit = pixels
+        self._unit = pixels * _FINE
+        size = round(WIDE * self._unit), round(TALL * self._unit)
+        self.canvas = Image.new("RGBA", size, (60, 50, 40, 0))
+        self._draw = ImageDraw.Draw(self.canvas)
+
+    def like(self) -> Pen:
+        """Return an empty pen of the same size."""
+        return Pen(self._pixels_of_unit)
+
+    def _at(self, points: Sequence[Point]) -> list[Point]:
+        return [((WIDE / 2 + x) * self._unit, (TALL - UNDER - y) * self._unit) for x, y in points]
+
+    def _pixels(self, width: float) -> int:
+        return max(1, round(width * self._unit))
+
+    def shape(
+        self, points: Sequence[Point], fill: tuple[int, ...] | None, edge: RGB | None = None, width: float = 0.03
+    ) -> None:
+        self._draw.polygon(self._at(points), fill=fill, outline=edge, width=self._pixels(width) if edge else 0)
+
+    def box(
+        self,
+        left: float,
+        bottom: float,
+        right: float,
+        top: float,
+        fill: tuple[int, ...] | None,
+        edge: RGB | None = None,
+    ) -> None:
+        self.shape([(left, bottom), (right, bottom), (right, top), (left, top)], fill, edge)
+
+    def oval(
+        self,
+        x: float,
+        y: float,
+        rx: float,
+        ry: float,
+        fill: tuple[int, ...] | None,
+        edge: RGB | None = None,
+        width: float = 0.03,
+    ) -> None:
+        (left, top), (right, bottom) = self._at([(x - rx, y + ry), (x + rx, y - ry)])
+        self._draw.ellipse(
+            (left, top, right, bottom), fill=fill, outline=edge, width=self._pixels(width) if edge else 0
+        )
+
+    def line(self, points: Sequence[Point], fill: RGB, width: float) -> None:
+        self._draw.line(self._at(points), fill=fill, width=self._pixels(width), joint="curve")
+
+    def texture(self, colours: NDArray[np.uint8], mask: Pen) -> None:
+        """Lay a texture (rows, columns, 3), stretched over the canvas, where another pen of the same size has painted."""
+        picture = Image.fromarray(colours).resize(self.canvas.size, Image.Resampling.BILINEAR)
+        self.canvas.paste(picture, (0, 0), mask.canvas.getchannel("A"))
+
+    def picture(self, turn: float) -> NDArray[np.float32]:
+        """Return what is painted, turned by degrees around its foot: colours times alpha, and alpha, from 0 to 1."""
+        foot = (WIDE / 2 * self._unit, (TALL - UNDER) * self._unit)
+        canvas = self.canvas.rotate(turn, Image.Resampling.BICUBIC, center=foot) if turn else self.canvas
+        canvas = canvas.convert("RGBa")
+        size = max(2, round(canvas.width / _FINE)), max(2, round(canvas.height / _FINE))
+        return np.asarray(np.asarray(canvas.resize(size, Image.Resampling.BOX)) / 255, np.float32)
