@@ -40,10 +40,10 @@ JOINED, MOST_JOINED = (
     ("zoom", "count", "describe"),
     4,
 )  # tools whose parts of the image share a request, and how many parts
-QUESTION_TOKENS, TEXT_TOKENS = 300, 500  # most tokens of an answer to questions; of the text in an image
-MAX_QUESTION = 400  # characters
+QUESTION_TOKENS, TEXT_TOKENS = 700, 500  # most tokens of an answer to questions; of the text in an image
+MAX_QUESTION = 1200  # characters
 INVENTORY_TOKENS = 8192
-MAX_REPORT, MAX_DESCRIPTION = 900, 16_000  # characters of an answer, and of a description, that the orchestrator reads
+MAX_REPORT, MAX_DESCRIPTION = 3000, 16_000  # characters of an answer, and of a description, that the orchestrator reads
 DECODING = {"temperature": 0, "max_tokens": QUESTION_TOKENS}
 ENDS_ITEM = (Status.FAILED, Status.BAD_INPUT)  # statuses (outage, bad image) after which the item has no score
 
