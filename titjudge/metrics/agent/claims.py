@@ -22,7 +22,7 @@ MAX_CLAIM = 300  # characters of a claim that the judge is shown
 DECODING = {"temperature": 0, "max_tokens": 8192}
 _FUZZY = 90.0  # least similarity (0 to 100) of a span that is not quoted exactly
 _FUZZY_LENGTH = 12  # characters; shorter spans must be quoted exactly
-_WORDS_IN_CLAIM, _FACTS_OF_A_THING = 6, 3  # as a dry run expects them
+_WORDS_IN_CLAIM, _FACTS_OF_A_THING = 4, 3  # as a dry run expects them
 _WORD = re.compile(
     r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|(?:(?![\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])[\w'’\-])+"
 )
