@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy.signal import fftconvolve
 
-from titjudge.apps.scenes.bays import VARIANTS, BayTemplate
+from titjudge.apps.scenes.bays import TURNS, VARIANTS, BayTemplate
 from titjudge.apps.scenes.bays import Sprite as BaySprite
 from titjudge.apps.scenes.cabinet import alternatives
 from titjudge.apps.scenes.cabinet_drawing import LIGHTS, LININGS, Sprite, drawn, sprites, tile
@@ -270,9 +270,9 @@ class BayEye(Eye):
             return True
         looks = [(variant, 0) for variant in range(1 if asked.kind == "text" else VARIANTS)]
         right, wrong = self._misfits(seen, asked, other, window, looks)
-        if asked.kind != "text" and min(right, wrong) > 0.6 * max(right, wrong):
+        if asked.kind != "text" and min(right, wrong) > 0.4 * max(right, wrong):
             turned = self._misfits(
-                seen, asked, other, window, [(variant, turn) for variant, _ in looks for turn in (-4, 4)]
+                seen, asked, other, window, [(variant, turn) for variant, _ in looks for turn in TURNS]
             )
             right, wrong = min(right, turned[0]), min(wrong, turned[1])
         return right <= wrong
@@ -283,24 +283,28 @@ class BayEye(Eye):
         """Return the least squared differences of a window from both, moved a little, where these two differ."""
         left, top, right, bottom = window
         seen, (across, down) = seen[top:bottom, left:right], self._reach(asked)
-        best, where = [np.inf, np.inf], None
+        one, two = self._pair(asked, other, window, (0, 0))
+        where = np.abs(one - two).max(axis=2) > _DIFFERS
+        if not where.any():  # too blurred to differ
+            return 0.0, 0.0
+        where = where[down:-down, across:-across, None]
+        rows, columns, _ = np.nonzero(where)
+        box = np.s_[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
+        part = seen[rows.min() : rows.max() + 1 + 2 * down, columns.min() : columns.max() + 1 + 2 * across]
+        best = [np.inf, np.inf]
         for look in looks:
-            key = window, asked.name, *asked.traits.values(), *other.traits.values(), look
-            if key not in self.drawings:
-                self.drawings[key] = [self._drawn(thing, *look, window).astype(np.float16) for thing in (asked, other)]
-            pair = [self.blurred(drawing.astype(np.float32)) for drawing in self.drawings[key]]
-            if where is None:
-                where = np.abs(pair[0] - pair[1]).max(axis=2, keepdims=True)[down:-down, across:-across] > _DIFFERS
-                rows, columns = np.nonzero(where[..., 0])
-                if not len(rows):  # too blurred to differ
-                    return 0.0, 0.0
-                box = np.s_[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
-                part = seen[rows.min() : rows.max() + 1 + 2 * down, columns.min() : columns.max() + 1 + 2 * across]
-            for k, drawing in enumerate(pair):
-                best[k] = min(
-                    best[k], float(_misfits(part, drawing[down:-down, across:-across][box], where[box]).min())
-                )
+            for k, drawing in enumerate(self._pair(asked, other, window, look)):
+                misfits = _misfits(part, drawing[down:-down, across:-across][box], where[box])
+                best[k] = min(best[k], float(misfits.min()))
         return best[0], best[1]
+
+    def _pair(self, asked: Thing, other: Thing, window: Box, look: tuple[int, int]) -> tuple[Field, Field]:
+        """Draw a window of a bay as asked and as another, with one look that nobody asks for."""
+        key = window, asked.name, *asked.traits.values(), *other.traits.values(), look
+        if key not in self.drawings:
+            self.drawings[key] = [self._drawn(thing, *look, window).astype(np.float16) for thing in (asked, other)]
+        one, two = (self.blurred(drawing.astype(np.float32)) for drawing in self.drawings[key])
+        return one, two
 
     def _font(self, seen: Field, asked: Thing) -> Thing:
         """Return a text in the font that fits it best."""
@@ -326,12 +330,14 @@ class BayEye(Eye):
         """Count the things of a crowd by what none hides of another: places where it fits well, the best first."""
         alone = replace(asked, traits={**asked.traits, "number": "1"})
         misfits, box = [], None
-        for variant, turn in product(range(VARIANTS), (-4, 0, 4)):
+        for variant, turn in product(range(VARIANTS), TURNS):
             drawing, covers = self._alone(alone, variant, turn)
             if box is None:  # all looks have one outline
                 rows, columns = (np.nonzero((covers > 0.5).any(axis=axis))[0] for axis in ((1, 2), (0, 2)))
                 box = np.s_[rows[0] : rows[-1] - round(self.template.hidden * len(rows)), columns[0] : columns[-1] + 1]
             top, where = drawing[box], np.clip(covers[box] * 4 - 3, 0, 1)
+            if not where.any():  # too blurred for one to be told from what is around it
+                return 0
             contrast = float((where * (top - (where * top).mean(axis=(0, 1)) / where.mean()) ** 2).sum())
             misfits.append(_weighted_misfits(seen, top, where) / contrast)
         misfit = np.min(misfits, axis=0)

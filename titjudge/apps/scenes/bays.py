@@ -29,6 +29,7 @@ from titjudge.apps.scenes.textures import Pixels
 Look = Mapping[str, str]  # what a thing looks like: property -> value
 LETTERS = "ABCDEFGHIJ"
 VARIANTS = 4  # of what nobody asks for in a thing
+TURNS = (-3, 0, 3)  # degrees
 MARGIN = 44  # pixels around the bays
 _ALPHABETS = ("ABCDEFGHIKLMNOPRSTUVXYZ", "АБВГДЕЖИКЛМНОПРСТУХЦШЯ", "ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ")
 _WORDS = (
@@ -274,8 +275,8 @@ class BayTemplate(Template):
         return sorted((sprite for sprite in things if sprite.look), key=lambda sprite: -sprite.up)
 
     def _varied(self, sprite: Sprite, rng: Random) -> Sprite:
-        across, up = sprite.across + rng.uniform(-0.05, 0.05), sprite.up + rng.uniform(-0.03, 0.03)
-        return replace(sprite, across=across, up=up, turn=rng.choice((-4, 0, 4)), variant=rng.randrange(VARIANTS))
+        across, up = sprite.across + rng.uniform(-0.04, 0.04), sprite.up + rng.uniform(-0.02, 0.02)
+        return replace(sprite, across=across, up=up, turn=rng.choice(TURNS), variant=rng.randrange(VARIANTS))
 
     def _heap(self, number: int, rng: Random) -> list[Point]:
         """Return the first places of a crowd, nearest to its middle first, so that one more moves no other."""

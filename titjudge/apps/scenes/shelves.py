@@ -340,15 +340,15 @@ def _texture(material: str, tone: float) -> Pixels:
 
 
 def _bottle(pen: Pen, look: Look, hue: RGB, edge: RGB) -> None:
-    body = [(-0.2, 0), (0.2, 0), (0.2, 0.46), (0.08, 0.64), (0.08, 0.86), (-0.08, 0.86), (-0.08, 0.64), (-0.2, 0.46)]
+    body = [(-0.2, 0), (0.2, 0), (0.2, 0.46), (0.1, 0.62), (0.1, 0.84), (-0.1, 0.84), (-0.1, 0.62), (-0.2, 0.46)]
     over = look.get("state") == "upside down"
 
     def turned(points: Sequence[Point]) -> list[Point]:
         return [(x, 1.0 - y if over else y) for x, y in points]
 
     pen.shape(turned(body), hue, edge)
-    pen.shape(turned([(-0.11, 0.84), (0.11, 0.84), (0.11, 1.0), (-0.11, 1.0)]), _PALE, edge)
-    pen.shape(turned([(-0.2, 0.12), (0.2, 0.12), (0.2, 0.34), (-0.2, 0.34)]), _WHITE, edge)
+    pen.oval(0, 0.1 if over else 0.9, 0.16, 0.13, _PALE, edge, 0.04)
+    pen.shape(turned([(-0.2, 0.12), (0.2, 0.12), (0.2, 0.34), (-0.2, 0.34)]), edge, edge)
 
 
 def _cup(pen: Pen, look: Look, hue: RGB, edge: RGB) -> None:
