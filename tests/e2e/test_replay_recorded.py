@@ -88,7 +88,7 @@ def test_claims_are_replayed_look_by_look(example: Path, tmp_path: Path) -> None
     assert told(outcome) == golden("tit-agent")
     scores = [record for _, record in read_jsonl(outcome.folder / "scores.jsonl")]
     assert {score["parts"]["stopped"] for score in scores} == {"covered", "little left"}
-    assert sum(score["parts"]["counts"]["looks"] for score in scores) == 24 + 13
+    assert sum(score["parts"]["counts"]["looks"] for score in scores) == 24 + 37
 
 
 @pytest.mark.slow
