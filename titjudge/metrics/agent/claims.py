@@ -17,7 +17,7 @@ from pydantic.json_schema import SkipJsonSchema
 from titjudge.core.types import Ask
 
 KINDS = ("entity", "attribute", "relation", "text", "style")
-MAX_CLAIMS = 200  # of one prompt; further ones are dropped and counted
+MAX_CLAIMS = 400  # of one prompt; further ones are dropped and counted
 MAX_CLAIM = 300  # characters of a claim that the judge is shown
 DECODING = {"temperature": 0, "max_tokens": 8192}
 _FUZZY = 90.0  # least similarity (0 to 100) of a span that is not quoted exactly
