@@ -18,6 +18,7 @@ DUTIES = [
     SPEC.test_structured_answer_is_asked_for_natively,
     SPEC.test_structured_prompt_asks_in_words,
     SPEC.test_output_is_truncated,
+    SPEC.test_limit_of_the_context_is_truncated,
     SPEC.test_retry_after_is_passed_on_in_seconds,
     SPEC.test_headers_of_each_answer_are_handed_over,
     SPEC.test_usage_bound_holds,
@@ -36,6 +37,10 @@ class TestInShort(EveryProvider):
     @pytest.mark.parametrize(("status", "kind"), KINDS)
     def test_failures_by_kind(self, case: ProviderCase, server: Server, status: int, kind: FailureKind) -> None:
         SPEC.test_failures_by_kind_after_one_request(case, server, Scripted.fault(status), kind)
+
+    @pytest.mark.parametrize("finish", ["error", "pause_turn", None])
+    def test_answer_that_was_broken_off_is_none(self, case: ProviderCase, server: Server, finish: str | None) -> None:
+        SPEC.test_answer_that_was_broken_off_is_none(case, server, finish)
 
     def test_what_a_class_does_not_say_it_does_is_not_asked_for(
         self, case: ProviderCase, server: Server, monkeypatch: pytest.MonkeyPatch

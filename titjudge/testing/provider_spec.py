@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from titjudge.core.structured_output import schema_of
 from titjudge.core.types import Failure, FailureKind, ImageFile, Message, Reply, Request, Status, Usage
 from titjudge.providers import ProviderSettings
+from titjudge.providers.finish_reasons import UNFINISHED
 from titjudge.testing.server import Server
 from titjudge.testing.wires import Scripted
 
@@ -193,6 +194,27 @@ class ProviderSpec:
         server.script(Scripted("half an ans", kind="length"))
         reply = reply_of(case.provider(server), ask(case))
         assert (reply.status, reply.text) == (Status.TRUNCATED, "half an ans")
+
+    @pytest.mark.parametrize("finish", ["error", "pause_turn", "a word of another year", None])
+    def test_answer_that_was_broken_off_is_none(self, case: ProviderCase, server: Server, finish: str | None) -> None:
+        """Whatever text it has: it is asked for again, or kept as TRUNCATED with the flag UNFINISHED, and never OK."""
+        server.script(Scripted("half an ans", finish_reason=finish))
+        provider = case.provider(server)
+        try:
+            reply = reply_of(provider, ask(case))
+        except Exception as error:
+            failure = provider.classify(error)
+            assert (failure.kind, failure.answered) == (FailureKind.RETRY, True), failure
+        else:
+            assert reply.status is Status.TRUNCATED, reply
+            assert UNFINISHED in reply.flags
+            assert str("null" if finish is None else finish) in reply.reason
+        assert server.count() == 1
+
+    def test_limit_of_the_context_is_truncated(self, case: ProviderCase, server: Server) -> None:
+        """An answer that filled the model's context was cut, too."""
+        server.script(Scripted("half an ans", finish_reason="model_context_window_exceeded"))
+        assert reply_of(case.provider(server), ask(case)).status is Status.TRUNCATED
 
     def test_limit_eaten_by_thinking_is_truncated(self, case: ProviderCase, server: Server) -> None:
         """A limit that went into thinking is a cut answer, not an empty one."""

@@ -46,6 +46,7 @@ class Scripted:
         together: It waits until the server has had so many requests in flight at once (at most 60 s).
         calls: Tools that the model calls, each (name, arguments): a dict, or text as a model may garble it.
         tops: The likeliest first tokens with their log probabilities: as many as are asked for are told.
+        finish_reason: The word for why the answer ends, in place of the wire's usual one; None is `null`.
     """
 
     text: str | None = None
@@ -58,6 +59,7 @@ class Scripted:
     together: int = 0
     calls: Sequence[tuple[str, Any]] = ()
     tops: Sequence[tuple[str, float]] = ()
+    finish_reason: str | None = ""
 
     @classmethod
     def fault(cls, kind: str | int, retry_after: float | str | None = None, **attributes: Any) -> Scripted:
@@ -71,6 +73,10 @@ class Scripted:
         headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
         status = _STATUS.get(str(kind), int(kind) if str(kind).isdigit() else 200)
         return cls(kind="" if str(kind).isdigit() else str(kind), status=status, headers=headers, **attributes)
+
+    def ends_with(self, usual: str) -> str | None:
+        """Return the word for why the answer ends, where the wire's own would be `usual`."""
+        return usual if self.finish_reason == "" else self.finish_reason
 
 
 _STATUS = {
@@ -262,7 +268,7 @@ def openai_answer(request: Seen, text: str, scripted: Scripted, server: Extras) 
     if scripted.tops and request.body.get("logprobs"):
         tokens = [{"token": token, "logprob": logprob, "bytes": None} for token, logprob in scripted.tops]
         logprobs = {"content": [{**tokens[0], "top_logprobs": tokens[: request.body.get("top_logprobs", 0)]}]}
-    choice = {"index": 0, "message": message, "logprobs": logprobs, "finish_reason": ended}
+    choice = {"index": 0, "message": message, "logprobs": logprobs, "finish_reason": scripted.ends_with(ended)}
     out_ = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": request.model, "choices": [choice]}
     return {**out_, "usage": usage, "system_fingerprint": "fp_1"}
 
@@ -311,7 +317,8 @@ def gemini_answer(request: Seen, text: str, scripted: Scripted, server: Extras) 
         if garbled:
             content.pop("parts")
             finish[""] = "MALFORMED_FUNCTION_CALL"
-    candidate: dict[str, Any] = {"index": 0, "content": content, "finishReason": finish.get(scripted.kind, "STOP")}
+    ended = scripted.ends_with(finish.get(scripted.kind, "STOP"))
+    candidate: dict[str, Any] = {"index": 0, "content": content, "finishReason": ended}
     config = request.body.get("generationConfig", {})
     if scripted.tops and config.get("responseLogprobs"):
         tokens = [{"token": token, "logProbability": logprob} for token, logprob in scripted.tops]
@@ -357,7 +364,7 @@ def anthropic_answer(request: Seen, text: str, scripted: Scripted, server: Extra
     cached = server.cached_tokens
     usage = {"input_tokens": sent - cached, "output_tokens": len(text) // 4, "cache_read_input_tokens": cached}
     answer = {"id": "msg_1", "type": "message", "role": "assistant", "model": request.model, "content": content}
-    reason = stop.get(scripted.kind, "tool_use" if tools or scripted.calls else "end_turn")
+    reason = scripted.ends_with(stop.get(scripted.kind, "tool_use" if tools or scripted.calls else "end_turn"))
     return {**answer, "stop_reason": reason, "stop_sequence": None, "usage": {**usage, **scripted.usage}}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from titjudge.providers.finish_reasons import UNFINISHED, Ending, ending, why_unfinished
 from titjudge.providers.hosted.base import Hosted, image_base64, parsed, unreadable
 from titjudge.providers.hosted.failures import ProviderFailure, gave_up, kind_of_status, retry_after
 from titjudge.providers.hosted.http import Answer, Endpoint
@@ -12,11 +13,14 @@ from titjudge.providers.json_schema import add_instruction
 
 __all__ = [
     "NO_USAGE",
+    "UNFINISHED",
     "Answer",
+    "Ending",
     "Endpoint",
     "Hosted",
     "ProviderFailure",
     "add_instruction",
+    "ending",
     "fitted",
     "gave_up",
     "image_base64",
@@ -26,4 +30,5 @@ __all__ = [
     "retry_after",
     "token_count",
     "unreadable",
+    "why_unfinished",
 ]
