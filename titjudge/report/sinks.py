@@ -17,7 +17,6 @@ from titjudge.data.image_decoding import open_image
 from titjudge.report.model import ImageEntry, Report, load
 from titjudge.report.thumbnails import thumbnail
 
-PROJECT = "titjudge"
 _IMAGES = 64  # of a run, those with the lowest scores
 _EDGE, _QUALITY = 512, 85
 _TEXT = 500  # characters of a prompt or a reason in a caption
@@ -41,6 +40,10 @@ class JudgedImage:
 class Sink(ABC):
     """An experiment tracker that shows the results of a run. Methods are called in the order of their definition.
 
+    Attributes:
+        default_project: The project where the flag names none. What writes files into a folder of that name has one of its own:
+            in a clone of titjudge, `titjudge` is the package.
+
     Args:
         project: The tracker's project.
         run: The run's name there: the same name is the same run, to which steps are added.
@@ -49,6 +52,8 @@ class Sink(ABC):
     Raises:
         MissingExtra: The tracker's package is not installed.
     """
+
+    default_project = "titjudge"
 
     @abstractmethod
     def __init__(self, project: str, run: str, config: Mapping[str, str]) -> None: ...
@@ -71,7 +76,7 @@ class Sink(ABC):
 
 
 class Target(NamedTuple):
-    """A sink as a flag names it: NAME, NAME:PROJECT or NAME:PROJECT/RUN."""
+    """A sink as a flag names it: NAME, NAME:PROJECT or NAME:PROJECT/RUN; a PROJECT that begins with "/" goes to the last "/"."""
 
     name: str
     project: str
@@ -82,12 +87,14 @@ class Target(NamedTuple):
         """Read a flag, and check that its sink can be imported.
 
         Raises:
-            UserError: There is no such sink, or its package is not installed.
+            UserError: There is no such sink, its package is not installed, or a run has no project.
         """
         name, _, place = text.partition(":")
-        project, _, run = place.partition("/")
-        registry.load("sinks", name)
-        return cls(name, project or PROJECT, run)
+        project, _, run = place.rpartition("/") if place.startswith("/") else place.partition("/")
+        sink = registry.load("sinks", name)
+        if run and not project:
+            raise UserError(f"--sink {text}: there is no project before '/{run}'; write {name}:PROJECT/RUN")
+        return cls(name, project or getattr(sink, "default_project", Sink.default_project), run)
 
 
 def send(run: StoredRun, targets: Sequence[Target], step: int = 0) -> list[str]:

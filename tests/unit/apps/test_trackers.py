@@ -117,6 +117,33 @@ def test_the_flags_of_a_command(run: Path, kept: type[Kept], tmp_path: Path) -> 
     assert "--step goes with --sink" in cli(tmp_path, *judge, "--step", "3", code=2)
 
 
+@pytest.mark.parametrize(
+    ("place", "project", "name"),
+    [
+        ("", "titjudge", ""),
+        (":mine", "mine", ""),
+        (":mine/exp7", "mine", "exp7"),
+        (":mine/exp/7", "mine", "exp/7"),
+        (":/data/logs/exp7", "/data/logs", "exp7"),
+        (":/data/logs/", "/data/logs", ""),
+    ],
+)
+def test_where_the_flag_says(kept: type[Kept], place: str, project: str, name: str) -> None:
+    assert Target.parse(f"kept{place}") == ("kept", project, name)
+
+
+def test_a_run_without_its_project_is_refused(kept: type[Kept]) -> None:
+    with pytest.raises(
+        UserError, match=r"--sink kept:/exp7: there is no project before '/exp7'; write kept:PROJECT/RUN"
+    ):
+        Target.parse("kept:/exp7")
+
+
+def test_what_writes_files_does_not_write_into_the_folder_of_the_package() -> None:
+    pytest.importorskip("tensorboard", reason="needs `pip install 'titjudge[tensorboard]'`")
+    assert Target.parse("tensorboard").project == "tensorboard"
+
+
 def test_what_is_wrong_with_a_target_is_said_before_anything_is_paid(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match=r"unknown sink 'wand'\. Did you mean 'wandb'\?"):
         parse_targets(["wand"], None)

@@ -19,6 +19,8 @@ except ImportError:
 
 
 class TensorBoard(Sink):
+    default_project = "tensorboard"
+
     def __init__(self, project: str, run: str, config: Mapping[str, str]) -> None:
         self._writer = SummaryWriter(str(Path(project) / run))
         self._writer.add_text("config", "\n".join(f"- {name}: {text}" for name, text in config.items()))
