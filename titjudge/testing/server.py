@@ -6,7 +6,7 @@
     assert server.count() == 2
 
 What it answers: the next entry of `script`, else what `handler(seen)` returns, else text made from a hash of the
-request (an instance of the schema where one is asked for). An entry is a `Scripted`, or a str (the text of an answer).
+request (an instance of the schema where one is asked for, also in words). An entry is a `Scripted`, or a str (the text of an answer).
 """
 
 from __future__ import annotations

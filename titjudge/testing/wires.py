@@ -199,9 +199,22 @@ _WORDS = "a red small lamp tall tower quiet boat round blue glass window near tr
 
 def text_for(request: Seen) -> str:
     """Return the usual answer: the same request always gets the same text."""
-    if request.schema is not None:
-        return json.dumps(instance(request.schema, request.digest))
+    schema = request.schema or _schema_in_words(request.text)
+    if schema is not None:
+        return json.dumps(instance(schema, request.digest))
     return "I see " + " ".join(_WORDS[byte % len(_WORDS)] for byte in request.digest) + "."
+
+
+def _schema_in_words(text: str) -> Mapping[str, Any] | None:
+    """Find the JSON schema of an object at the beginning of a line of a prompt, the last where there are several; None for none."""
+    for start in reversed([match.start() for match in re.finditer(r"^\{", text, re.MULTILINE)]):
+        try:
+            found, _ = json.JSONDecoder().raw_decode(text, start)
+        except ValueError:
+            continue
+        if found.get("type") == "object" and isinstance(found.get("properties"), dict):
+            return found  # type: ignore[no-any-return]
+    return None
 
 
 def instance(node: Mapping[str, Any], digest: bytes) -> Any:
