@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,19 @@ from titjudge.core.errors import ConfigError, TitjudgeError, nearest
 _SUITES = Path(__file__).parents[1] / "suites"
 _YAML_SUITE = "titjudge.suites.question_suite:suite_of"
 _LEARNED = "titjudge.metrics.learned:learned_metric"
+_LEARNED_TABLE = Path(__file__).parents[1] / "data" / "learned_metrics.yaml"
+
+
+def _own_learned() -> list[str]:
+    """List the learned metrics that run in this process: rows of the table without a `status`.
+
+    Only their names are read, by their indentation: parsing the YAML would make every command start later.
+    """
+    rows = _LEARNED_TABLE.read_text(encoding="utf-8").partition("\nmetrics:\n")[2]
+    found = re.findall(r"^  ([\w.-]+):.*\n((?:(?:   .*)?\n)*)", rows, re.MULTILINE)
+    return [name for name, row in found if "\n    status:" not in f"\n{row}"]
+
+
 TABLES: dict[str, dict[str, str]] = {
     "providers": {
         "openai": "titjudge.providers.hosted.openai:OpenAI",
@@ -56,36 +70,7 @@ TABLES: dict[str, dict[str, str]] = {
         "yes-no": "titjudge.metrics.yes_no:yes_no",
         "text-rendering": "titjudge.metrics.text_rendering:text_rendering",
         "text-rendering-vlm": "titjudge.metrics.text_rendering:text_rendering_vlm",
-        **{
-            name: f"{_LEARNED}({name})"
-            for name in (
-                "clipscore-hessel",
-                "clipscore-torchmetrics",
-                "clipscore-cosine",
-                "longclip",
-                "pickscore",
-                "hpsv2",
-                "hpsv2.1",
-                "imagereward",
-                "blip2-itm",
-                "blip2-itc",
-                "fga-blip2",
-                "vqascore-clip-flant5-xxl",
-                "vqascore-clip-flant5-xl",
-                "vqascore-qwen2.5-vl-7b",
-                "vqascore-qwen3-vl-8b",
-                "lmm-score-expected-qwen2.5-vl-7b",
-                "q-eval-score",
-                "hpsv3",
-                "librehps",
-                "longt2iexpert",
-                "mps",
-                "mps-readme",
-                "preservation-dino",
-                "editreward",
-                "editreward-qwen2.5-vl-7b",
-            )
-        },
+        **{name: f"{_LEARNED}({name})" for name in _own_learned()},
         "lmm4lmm": "titjudge.metrics.external:lmm4lmm",
         "visionreward": "titjudge.metrics.external:visionreward",
         "dsg": "titjudge.metrics.dsg:dsg",

@@ -1,4 +1,4 @@
-"""Learned metrics: CLIPScore, PickScore, HPSv2 and v3, MPS, ImageReward, BLIP-2, VQAScore, Q-Eval-Score and others.
+"""Learned metrics: models with weights of their own that score an image.
 
 Each is a row of `titjudge.data.learned_metrics`; its model runs as the provider `scorer`, which also returns how
 many tokens of the prompt the model read.

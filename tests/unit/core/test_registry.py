@@ -1,0 +1,32 @@
+"""Names and what they lead to: every line of the tables can be imported, and is what its name says."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import pytest
+
+from titjudge.core import registry
+from titjudge.data.learned_metrics import NATIVE, TABLE
+
+
+def test_the_learned_metrics_are_the_rows_of_the_table_that_run_here() -> None:
+    learned = [name for name, code in registry.TABLES["metrics"].items() if "learned_metric(" in code]
+    assert learned == [name for name, row in TABLE.items() if row.status == NATIVE]
+    assert len(learned) > 20
+
+
+@pytest.mark.parametrize("kind", ["metrics", "suites"])
+def test_what_a_name_leads_to_has_that_name(kind: str) -> None:
+    wrong = {name: found for name in registry.TABLES[kind] if (found := registry.load(kind, name).name) != name}
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("kind", registry.TABLES)
+def test_every_line_of_a_table_names_what_is_there(kind: str) -> None:
+    def there(code: str) -> Any:
+        module, _, attribute = code.partition("(")[0].partition(":")
+        return getattr(importlib.import_module(module), attribute, None)
+
+    assert [code for code in registry.TABLES[kind].values() if there(code) is None] == []
