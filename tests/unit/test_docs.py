@@ -205,6 +205,33 @@ def test_the_suite_of_the_extension_page_is_judged_and_its_run_read_and_shown(
     assert json.loads(text(package / "worst.json")) == ["a-calm-sea.png"]
 
 
+@pytest.mark.parametrize(("higher", "first"), [(True, "a-sea.png"), (False, "two-dogs-and-a-cat.png")])
+def test_the_worst_images_of_the_extension_page_are_those_that_the_metric_finds_worst(
+    package: Path, monkeypatch: pytest.MonkeyPatch, higher: bool, first: str
+) -> None:
+    import importlib
+
+    from titjudge import Score, metric
+    from titjudge.core import registry
+    from titjudge.core.config import load_config
+    from titjudge.runs import Session
+
+    @metric("words", roles=(), range=(0, 100), higher_is_better=higher)
+    async def words(item: Any, ask: Any) -> Score:
+        """How many words the prompt has."""
+        return Score.of(len(item.prompt.split()))
+
+    monkeypatch.setattr(sys.modules[__name__], "words", words, raising=False)
+    monkeypatch.setitem(registry.TABLES["metrics"], "words", f"{__name__}:words")
+    (package / "data").mkdir()
+    for name in ("a-sea.png", "two-dogs-and-a-cat.png"):
+        Image.new("RGB", (8, 8)).save(package / "data" / name)
+    keys = {"data": package / "data", "suite": "names", "metrics": ["words"], "report": False}
+    Session(load_config(None, {**keys, "out": package / "run", "cache": package / "cache"})).run()
+    worst = importlib.import_module("my_package.worst").worst
+    assert worst(package / "run", "words", 1) == ([first], {})
+
+
 @pytest.mark.slow
 def test_the_tests_of_the_extension_page_pass(package: Path) -> None:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(package), str(ROOT)])}

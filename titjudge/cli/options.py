@@ -233,7 +233,7 @@ sink_options: Callable[[F], F] = gathered(
     Sinks,
     option(
         "--sink",
-        "Also send the results to trackio, wandb, mlflow or tensorboard; repeatable.",
+        "Also send the results to an experiment tracker, such as wandb (an unknown NAME lists all); repeatable.",
         "NAME[:PROJECT[/RUN]]",
         "sinks",
         multiple=True,

@@ -155,7 +155,18 @@ def test_what_is_wrong_with_a_target_is_said_before_anything_is_paid(monkeypatch
         parse_targets(["wandb"], None)
 
 
-@pytest.mark.parametrize("name", ["trackio", "wandb", "mlflow", "tensorboard"])
+OWN = sorted(name for name, target in registry.announced("sinks").items() if target.startswith("titjudge."))
+
+
+def test_the_page_and_the_flag_lead_to_every_sink(run: Path, tmp_path: Path) -> None:
+    """The list is the registry's: those of entry points."""
+    page = (Path(__file__).parents[3] / "docs" / "verdicts.md").read_text(encoding="utf-8")
+    section = page.partition("## Where a training is watched")[2].partition("\n## ")[0]
+    assert [name for name in OWN if name not in section.lower()] == []
+    assert f"Known: {', '.join(registry.names('sinks'))}" in cli(tmp_path, "report", str(run), "--sink", "?", code=2)
+
+
+@pytest.mark.parametrize("name", OWN)
 def test_a_sink_is_small(name: str) -> None:
     module = registry.check("sinks", name).partition(":")[0]
     file = Path(__file__).parents[3] / f"{module.replace('.', '/')}.py"
