@@ -126,3 +126,23 @@ def test_the_models_that_are_too_large_for_this_machine_are_one_line(
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "too large" in line]
     assert line.split() == ["2", "known", "models", "too", "large", "Big,", "huge"]
     assert {row["what"] for row in json.loads(file.read_text())} >= {"local/a/Big", "scorer/huge"}
+
+
+def test_what_a_package_announces_under_a_name_of_titjudge_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("titjudge.cli.doctor._embedder", lambda config: ("embedder", "ok", ""))
+    for kind, name in (
+        ("commands", "judge"),
+        ("metrics", "tit"),
+        ("learned_metrics", "pickscore"),
+        ("metrics", "free"),
+    ):
+        monkeypatch.setitem(registry.announced(kind), name, f"other.{kind}:{name}")
+    assert run_command("titjudge", ["doctor", "--cache", str(tmp_path / "c"), "--json", str(tmp_path / "d.json")]) == 0
+    rows = [row for row in json.loads((tmp_path / "d.json").read_text()) if "entry point" in row["facts"]]
+    assert [(row["what"], row["state"]) for row in rows] == [
+        (name, "warning") for name in ("judge", "tit", "pickscore")
+    ]
+    assert "titjudge.metrics (other.metrics:tit) is not used" in rows[1]["facts"]
+    capsys.readouterr()

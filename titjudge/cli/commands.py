@@ -55,7 +55,7 @@ _BUILT_IN = {
     "cache": "titjudge.cli.cache:cache",
     "doctor": "titjudge.cli.doctor:doctor",
 }
-"""Name -> `module:attribute`; no package can take such a name."""
+"""Name -> `module:attribute`; no package can take such a name, and `doctor` says where one has tried."""
 
 
 class Command(click.Command):
@@ -167,6 +167,11 @@ class Commands(click.Group):
 def names() -> list[str]:
     """List the names of all commands; nothing is imported."""
     return [*_BUILT_IN, *sorted(registry.announced("commands").keys() - _BUILT_IN.keys())]
+
+
+def overridden() -> dict[str, str]:
+    """Return the commands of packages that have the name of one of titjudge's own: name -> `module:attribute`."""
+    return registry.overridden("commands", _BUILT_IN)
 
 
 def _target(name: str) -> str | None:

@@ -53,7 +53,7 @@ def doctor(ask: bool, local: bool, json_file: Path | None, **flags: Any) -> int:
     config = config_of(flags)
     providers = dict.fromkeys([*registry.TABLES["providers"], *registry.names("providers")])
     rows = [row for name in providers for row in _setup(name)]
-    rows += [_embedder(config), *_detector(config), _cache(config)]
+    rows += [_embedder(config), *_detector(config), _cache(config), *_overridden()]
     roles = [role for name, role in config.roles.items() if name != "embedder"]
     models = [(role.provider, role.named) for role in roles] or [(name, "") for name in providers]
     rows += [("retirement", "announced", line) for line in notices(models)]
@@ -79,6 +79,19 @@ def _setup(provider: str) -> list[Row]:
     except ConfigError as error:
         return [(provider, "warning", str(error))]
     return list(setup())
+
+
+def _overridden() -> list[Row]:
+    """Name what packages announce under a name of titjudge's own: it is not used."""
+    from titjudge.cli import commands
+    from titjudge.core import registry
+
+    found = {"commands": commands.overridden(), **{kind: registry.overridden(kind) for kind in registry.TABLES}}
+    return [
+        (name, "warning", f"an entry point of titjudge.{kind} ({target}) is not used: the name is titjudge's own")
+        for kind, targets in found.items()
+        for name, target in targets.items()
+    ]
 
 
 def _cache(config: RunConfig) -> Row:

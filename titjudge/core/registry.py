@@ -141,6 +141,18 @@ def _known(kind: str) -> dict[str, str]:
     return {**announced(kind), **{name: f"{_LEARNED}({name})" for name in learned}, **TABLES[kind]}
 
 
+def overridden(kind: str, own: Iterable[str] = ()) -> dict[str, str]:
+    """Return the entry points of other packages that have a name of titjudge's own, which goes first: name -> `module:attribute`.
+
+    Args:
+        kind: A kind of `TABLES`, or commands.
+        own: The names of titjudge's own; those of the table of the kind without it.
+    """
+    # A row of a learned metric is a metric of its name.
+    taken = {*own} or {*TABLES["metrics" if kind == "learned_metrics" else kind]}
+    return {name: target for name, target in announced(kind).items() if name in taken}
+
+
 def metric_kind(suite: str) -> str:
     """Return what a run over a suite does, as the suite says: `metrics` or `tasks`."""
     return "tasks" if load("suites", suite).TASKS else "metrics"
