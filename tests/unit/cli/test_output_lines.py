@@ -186,9 +186,9 @@ def test_data_that_are_none_are_said_before_a_missing_model(cli: Callable[..., R
 
 def test_an_unknown_provider_is_led_to_litellm(cli: Callable[..., Ran], tmp_path: Path) -> None:
     _folder(tmp_path / "data")
-    code, _, err = cli("judge", "--data", "data", "--captioner", "anthropic/claude-x")
+    code, _, err = cli("judge", "--data", "data", "--captioner", "no-such-provider/claude-x")
     assert code == 2
-    assert "litellm/anthropic/MODEL" in err
+    assert "litellm/no-such-provider/MODEL" in err
 
 
 def _manifest(root: Path, **record: Any) -> Path:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
+import socket
 from email.utils import format_datetime, formatdate
+from types import ModuleType
 
+import aiohttp
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,8 +16,10 @@ from hypothesis import strategies as st
 from titjudge.core import redaction
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import FailureKind
-from titjudge.providers.hosted import failures
+from titjudge.providers import ProviderSettings
+from titjudge.providers.hosted import base, failures, sdk
 from titjudge.providers.hosted.http import Dropped, Endpoint, Endpoints, TimedOut, Unreachable, Untrusted, is_private
+from titjudge.providers.hosted.openai import OpenAI
 
 NOW = 1_790_000_000.0
 
@@ -122,6 +129,81 @@ def test_statuses_by_kind() -> None:
     assert [status for status, kind in kinds.items() if kind is FailureKind.FATAL] == [302, 401, 402]
     assert [status for status, kind in kinds.items() if kind is FailureKind.BARRED] == [404]
     assert [status for status, kind in kinds.items() if kind is FailureKind.REJECTED] == [400, 413, 422]
+
+
+def test_statuses_behind_which_a_request_may_have_been_billed() -> None:
+    billed = [status for status in range(100, 600) if failures.gave_up(status)]
+    assert billed == [408, 502, 504, 520, 521, 522, 523, 524]
+
+
+UNCONNECTED = {
+    aiohttp: ("ClientConnectorError", "ClientProxyConnectionError", "ConnectionTimeoutError"),
+    builtins: ("ConnectionRefusedError",),
+    socket: ("gaierror",),
+    httpx: ("ConnectError", "ConnectTimeout", "PoolTimeout"),
+}
+
+
+def _raised(library: ModuleType, name: str) -> Exception:
+    """An exception of a library's class, with a text and without what its constructor wants."""
+    made: Exception = type(
+        name, (getattr(library, name),), {"__init__": Exception.__init__, "__str__": lambda _: "x"}
+    )()
+    return made
+
+
+@pytest.mark.parametrize(
+    ("library", "name"), [(library, name) for library in UNCONNECTED for name in UNCONNECTED[library]]
+)
+def test_what_says_that_nothing_was_sent(library: ModuleType, name: str) -> None:
+    further = sdk._UNCONNECTED if library is httpx else frozenset()
+    found = failures.connection_error(_raised(library, name), "http://a", further)
+    assert isinstance(found, Unreachable)
+    assert failures.classify(found).not_sent
+
+
+def test_every_name_that_says_that_nothing_was_sent_is_tried() -> None:
+    tried = {name for names in UNCONNECTED.values() for name in names}
+    assert tried == failures._UNCONNECTED | sdk._UNCONNECTED
+
+
+@pytest.mark.parametrize(
+    ("library", "name"),
+    [
+        (aiohttp, "ServerDisconnectedError"),
+        (aiohttp, "ServerTimeoutError"),
+        (httpx, "ReadTimeout"),
+        (httpx, "ReadError"),
+    ],
+)
+def test_what_may_be_raised_after_sending_does_not_say_so(library: ModuleType, name: str) -> None:
+    assert failures.connection_error(_raised(library, name), "http://a", sdk._UNCONNECTED) is None
+
+
+LEFT_OUT = [
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "seed",
+    "frequency_penalty",
+    "presence_penalty",
+    "repetition_penalty",
+]
+
+
+@pytest.mark.parametrize("name", [*LEFT_OUT, "stop", "logprobs", "reasoning_effort"])
+def test_a_parameter_that_a_server_refuses_is_left_out_where_the_question_stays_the_same(name: str) -> None:
+    provider = OpenAI(ProviderSettings("gpt-4o", base_url="http://127.0.0.1:9/v1"))
+    message = f"Unsupported parameter: '{name}' is not supported with this model."
+    failure = provider.unsupported(400, message, schema=False, tools=False, sent={name})
+    assert failure is not None
+    assert failure.failure.kind is (FailureKind.RETRY if name in LEFT_OUT else FailureKind.BARRED)
+    assert (name in provider.family.omit) is (name in LEFT_OUT)
+
+
+def test_every_parameter_that_may_be_left_out_is_tried() -> None:
+    assert set(LEFT_OUT) == base._MAY_BE_LEFT_OUT
 
 
 def test_endpoint_identity_holds_no_credentials() -> None:
