@@ -372,17 +372,73 @@ def test_a_sub_command_that_is_gone_is_no_path_of_the_examples() -> None:
             command_in(*gone.split(maxsplit=1) if " " in gone else (gone, ""))
 
 
+def unknown_options(command: click.Command, rest: str) -> set[str]:
+    """The options in `rest` that a command does not have."""
+    help_ = {"--help", "--help-all", "--log-level", "--log-file"}
+    options = help_ | {
+        option for parameter in command.params for option in [*parameter.opts, *parameter.secondary_opts]
+    }
+    unquoted = re.sub(r"'[^']*'|\"[^\"]*\"", "''", rest)  # a command of the user's in quotes has options of its own
+    return {word.partition("=")[0] for word in unquoted.split() if word.startswith("--")} - options
+
+
+def commands_in_prose(page: str) -> list[tuple[str, str]]:
+    """The commands between backquotes outside of blocks and generated parts: (name, rest).
+
+    They are those after `python cli.py`, and those of several words that begin with the name of a command.
+    """
+    from titjudge.cli.commands import names
+
+    prose = re.sub(r"```.*?```|<!-- generated.*?<!-- end -->", "", page, flags=re.DOTALL)
+    found = []
+    for span in re.findall(r"`([^`\n]+(?:\n[^`\n]+)?)`", prose):
+        words = span.split()
+        if words[:2] == ["python", "cli.py"] and len(words) > 2:
+            found.append((words[2], " ".join(words[3:])))
+        elif len(words) > 1 and words[0] in names():
+            found.append((words[0], " ".join(words[1:])))
+    return found
+
+
+def faults_of_a_command_in_prose(name: str, rest: str) -> str:
+    """What is wrong with a command that prose names, empty for nothing; capitals stand for what the user gives."""
+    from titjudge.cli.commands import command_of, names
+
+    if name not in names():
+        return "no such command"
+    command, word = command_of(name), next(iter(rest.split()), "")
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        subs = command.list_commands(context)
+        if re.fullmatch(r"[a-z][a-z0-9-]*", word) and word not in subs:
+            return f"no sub-command '{word}'"
+        command = command.get_command(context, word if word in subs else getattr(command, "default", "")) or command
+    unknown = unknown_options(command, rest)
+    return f"no option {', '.join(sorted(unknown))}" if unknown else ""
+
+
+def test_a_command_in_prose_that_is_gone_is_told() -> None:
+    page = "Use `python cli.py jugde --data x`, `compare generatrs A`, `compare\nRUN --vots f` or `judge --dta D`; `compare RUN`, `mood x`."
+    faults = [faults_of_a_command_in_prose(*each) for each in commands_in_prose(page)]
+    assert faults == ["no such command", "no sub-command 'generatrs'", "no option --vots", "no option --dta", ""]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_in_prose_exists(page: Path) -> None:
+    faults = [
+        (*each, fault) for each in commands_in_prose(text(page)) if (fault := faults_of_a_command_in_prose(*each))
+    ]
+    assert faults == []
+
+
 def test_every_command_of_the_shell_blocks_exists() -> None:
     from titjudge.cli.commands import names
 
     used = re.findall(r"python cli\.py ([a-z-]+)((?: [^`#\n]*)?)", "\n".join(blocks("sh")))
     assert used
     for name, rest in used:
-        command = command_in(name, rest)
-        options = {option for parameter in command.params for option in parameter.opts}
         assert name in names()
-        unquoted = re.sub(r"'[^']*'", "''", rest)  # a command of the user's in quotes has options of its own
-        assert {word for word in unquoted.split() if word.startswith("--")} <= options, (name, rest)
+        assert unknown_options(command_in(name, rest), rest) == set(), (name, rest)
 
 
 @pytest.mark.slow
