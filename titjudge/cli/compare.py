@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from titjudge.cli import compare_generators, compare_runs
+from titjudge.cli import compare_generators, compare_judges
 from titjudge.cli.commands import COMPARE, Group
 from titjudge.cli.options import EXPLAIN, JSON, PATH, option
 from titjudge.cli.output import show_results
@@ -36,7 +36,7 @@ def compare() -> None:
     """
 
 
-for command in (*compare_runs.COMMANDS, *compare_generators.COMMANDS):
+for command in (*compare_judges.COMMANDS, *compare_generators.COMMANDS):
     compare.add_command(command)
 
 

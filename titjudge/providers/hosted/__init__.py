@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from titjudge.providers.finish_reasons import UNFINISHED, Ending, ending, why_unfinished
 from titjudge.providers.hosted.base import Hosted, image_base64, parsed, unreadable
-from titjudge.providers.hosted.failures import ProviderFailure, gave_up, kind_of_status, retry_after
+from titjudge.providers.hosted.failures import ProviderFailure, kind_of_status, may_be_billed, retry_after
 from titjudge.providers.hosted.http import Answer, Endpoint
 from titjudge.providers.hosted.request_options import merged
 from titjudge.providers.hosted.usage import NO_USAGE, token_count
 from titjudge.providers.image_size import fitted
 from titjudge.providers.json_schema import add_instruction
+
+gave_up = may_be_billed  # by which providers made earlier know it
 
 __all__ = [
     "NO_USAGE",
@@ -22,9 +24,9 @@ __all__ = [
     "add_instruction",
     "ending",
     "fitted",
-    "gave_up",
     "image_base64",
     "kind_of_status",
+    "may_be_billed",
     "merged",
     "parsed",
     "retry_after",

@@ -94,7 +94,7 @@ def kind_of_status(status: int) -> FailureKind:
     return FailureKind.REJECTED if 400 <= status < 500 else FailureKind.RETRY
 
 
-def gave_up(status: int) -> bool:
+def may_be_billed(status: int) -> bool:
     """Whether a status says that a gateway stopped waiting: the request had been sent and may be billed."""
     return status in (408, 502, 504) or 520 <= status <= 524
 

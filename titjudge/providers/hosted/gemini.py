@@ -19,7 +19,7 @@ from titjudge.providers import finish_reasons
 from titjudge.providers.finish_reasons import UNFINISHED, Ending
 from titjudge.providers.hosted import http, request_options, tool_calls
 from titjudge.providers.hosted.base import Hosted, image_base64, parsed, unreadable
-from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, gave_up, kind_of_status, retry_after
+from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, kind_of_status, may_be_billed, retry_after
 from titjudge.providers.hosted.first_tokens import gemini_first_token
 from titjudge.providers.hosted.usage import NO_USAGE, gemini_usage, unread
 from titjudge.providers.image_size import fitted
@@ -259,7 +259,7 @@ class Gemini(Hosted):
             wait = _delay(details)
             wait = retry_after(answer.headers) if wait is None else wait
         text = f"HTTP {answer.status} from {self.base_url}: {message}{self._key_at_fault(answer.status, message)}"
-        return self.failure(kind, text, wait=wait, maybe_billed=gave_up(answer.status))
+        return self.failure(kind, text, wait=wait, maybe_billed=may_be_billed(answer.status))
 
 
 async def content_of(message: Message) -> dict[str, Any]:

@@ -39,8 +39,8 @@ from titjudge.providers.hosted.failures import (
     ProviderFailure,
     classify,
     connection_error,
-    gave_up,
     kind_of_status,
+    may_be_billed,
     retry_after,
 )
 from titjudge.providers.hosted.http import Endpoint
@@ -169,7 +169,7 @@ class LiteLLM(Remote):
             return replace(failure, kind=FailureKind.RETRY, maybe_billed=True)
         if is_filtered(trace.status, trace.data().get("error")):  # litellm has a name of its own for some of them only
             failure = replace(failure, kind=FailureKind.REFUSED)
-        return replace(failure, maybe_billed=gave_up(trace.status))
+        return replace(failure, maybe_billed=may_be_billed(trace.status))
 
     def _named(self, error: Exception, answered: int) -> Failure:
         """Classify by litellm's exception, and by the status that the server `answered` where litellm has another for it."""

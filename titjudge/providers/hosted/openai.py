@@ -18,7 +18,7 @@ from titjudge.providers import finish_reasons
 from titjudge.providers.finish_reasons import UNFINISHED, Ending
 from titjudge.providers.hosted import http, request_options, tool_calls
 from titjudge.providers.hosted.base import Hosted, Remote, image_base64, parsed, unreadable
-from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, gave_up, kind_of_status, retry_after
+from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, kind_of_status, may_be_billed, retry_after
 from titjudge.providers.hosted.first_tokens import openai_first_token
 from titjudge.providers.hosted.usage import NO_USAGE, openai_usage, unread
 from titjudge.providers.image_size import fitted
@@ -164,7 +164,7 @@ class OpenAI(Hosted):
         text = f"HTTP {status} from {self.base_url}: {message}{self._key_at_fault(status, message)}"
         if answered:
             return self.unusable(text, usage, kind, wait)
-        return self.failure(kind, text, wait=wait, maybe_billed=gave_up(status))
+        return self.failure(kind, text, wait=wait, maybe_billed=may_be_billed(status))
 
 
 def chat_reply(

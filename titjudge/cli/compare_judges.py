@@ -1,4 +1,4 @@
-"""`compare people`, `cascade`, `forgetting`, `elements`, `bridge` and `costs`: what finished runs say beyond their scores."""
+"""`compare people`, `cascade`, `forgetting`, `elements`, `bridge` and `costs`: how far a judge is right, and at what price."""
 
 from __future__ import annotations
 
