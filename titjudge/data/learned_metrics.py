@@ -117,7 +117,7 @@ def find(key: str) -> LearnedMetric | None:
 def rows(status: str | None = None) -> list[LearnedMetric]:
     """List the rows of a status, or all; one of another package that does not load is left out."""
     added = []
-    for key in registry.names("learned_metrics"):
+    for key in sorted({*registry.names("learned_metrics")} - TABLE.keys()):
         with contextlib.suppress(ConfigError):
             added.append(find(key))
     return [row for row in (*TABLE.values(), *added) if row is not None and status in (None, row.status)]

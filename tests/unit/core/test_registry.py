@@ -8,13 +8,19 @@ from typing import Any
 import pytest
 
 from titjudge.core import registry
-from titjudge.data.learned_metrics import NATIVE, TABLE
+from titjudge.data.learned_metrics import NATIVE, TABLE, rows
 
 
 def test_the_learned_metrics_are_the_rows_of_the_table_that_run_here() -> None:
     learned = [name for name, code in registry.TABLES["metrics"].items() if "learned_metric(" in code]
     assert learned == [name for name, row in TABLE.items() if row.status == NATIVE]
     assert len(learned) > 20
+
+
+def test_a_row_of_another_package_with_a_name_of_the_table_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.announced("learned_metrics"), "pickscore", "other.rows:PICKSCORE")
+    assert [row for row in rows() if row.key == "pickscore"] == [TABLE["pickscore"]]
+    assert registry.overridden("learned_metrics") == {"pickscore": "other.rows:PICKSCORE"}
 
 
 @pytest.mark.parametrize("kind", ["metrics", "suites"])
