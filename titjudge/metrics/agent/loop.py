@@ -4,7 +4,8 @@ It answers by native tool calls where the judge's provider has them (`tool_calls
 Only verdicts and looks that validate have an effect. The loop ends for one of seven reasons:
 
     covered       no claim is open
-    little left   no macro claim is open, and the others weigh less than 5% of all
+    little left   no macro claim is open, the others weigh less than 5% of all, and a judge that sees the image or has an inventory
+                  of it asks for no look: what it leaves open is what is hardest to see
     too dear      what the open claims may change is worth less (`point_worth`) than a look has cost so far
     looks         all looks are used (the orchestrator sees the result of the last ones in one more round)
     budget        the item's questions have cost `max_cost` (one last round settles what the evidence decides)
@@ -147,14 +148,15 @@ async def investigate(state: AgentState, inspector: ImageInspector, ask: CostTra
         try:
             turn, protocol = await consult(state, ask, left)
         except Unanswered as failure:
-            if failure.status is not Status.MISSING or not (state.unverified and _end(state)):
+            end = _end(state, wants_looks=False)
+            if failure.status is not Status.MISSING or not (state.unverified and end):
                 raise
-            state.stopped = _end(state)  # a recording from before there were verifications
+            state.stopped = end  # a recording from before there were verifications
             break
         state.look_price = ask.cost / max(1, state.counts["looks"])
         entry = state.begin_round(turn.thought, protocol)
         settled = _settle(state, turn.settle, entry)
-        end = _end(state)
+        end = _end(state, wants_looks=bool(turn.looks))
         begins = bool(end) and state.verification is None
         if end and not verifying(state, left, progress=bool(settled or turn.looks)):
             state.stopped = end
@@ -175,11 +177,11 @@ async def investigate(state: AgentState, inspector: ImageInspector, ask: CostTra
         record_outcomes(state, outcomes, settled)
 
 
-def _end(state: AgentState) -> str:
+def _end(state: AgentState, *, wants_looks: bool) -> str:
     """Return why no further look is worth its price: `covered`, `little left` or `too dear`; empty where one is."""
     if not state.open:
         return "covered"
-    if _little_left(state):
+    if _little_left(state) and (state.first_look == "description" or not wants_looks):
         return "little left"
     return "" if state.is_worth_a_look(state.open) else "too dear"
 

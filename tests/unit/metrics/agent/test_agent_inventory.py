@@ -115,6 +115,19 @@ def test_looks_by_a_description_share_requests_too(large: Path) -> None:
     assert score.parts["counts"]["looks"] == 2
 
 
+@pytest.mark.parametrize(("first_look", "looks"), [("inventory", 2), ("description", 1)])
+def test_what_a_judge_with_an_inventory_leaves_open_is_looked_at_though_it_weighs_little(large: Path, first_look: str, looks: int) -> None:  # fmt: skip
+    """It is what is hardest to see; a description leaves out much that is not worth a look."""
+    claims = [*CLAIMS, *((f"Spoon {n} shines", "attribute", "micro", "wooden table") for n in range(40))]
+    most = [(n, "met", "E1") for n in range(1, len(claims) + 1) if n != 10]
+    zoom = ("zoom", "what does the last spoon do?", [0, 0, 0.2, 0.2])
+    ask = StandIn(turn(most, [zoom]), turn([(10, "not_met", "E2")]), eyes={"agent/inventory": LINES}, claims=claims)  # fmt: skip
+    parts = judged(ask, large, first_look).parts
+    assert (parts["counts"]["looks"], parts["stopped"]) == (looks, "covered" if looks == 2 else "little left")
+    ask = StandIn(turn(most), eyes={"agent/inventory": LINES}, claims=claims)
+    assert judged(ask, large, first_look).parts["stopped"] == "little left"
+
+
 def test_more_parts_than_the_looks_that_are_left_can_show_are_refused(large: Path) -> None:
     looks = [("zoom", f"what {n}?", [0.05 * n, 0, 0.05 * n + 0.2, 0.5]) for n in range(9)]
     ask = StandIn(turn(looks=looks), turn(all_met("E2")), eyes={"agent/inventory": LINES})
