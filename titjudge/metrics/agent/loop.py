@@ -88,13 +88,13 @@ async def consult(state: AgentState, ask: Ask, looks_left: int) -> tuple[AgentTu
 async def _see(state: AgentState, ask: Ask, looks_left: int, planned: AgentTurn) -> AgentTurn:
     """Show the judge the image, its parts and what it asked to see enlarged, and return its verdicts and further looks.
 
-    The pictures come first and, until verdicts are verified, only grow: a provider that keeps the beginning of a prompt reads
-    them once.
+    The image comes first: a provider that keeps the beginning of a prompt reads it once.
     """
     reply = await ask(
         "agent/see", role="judge", images=[picture.file for picture in state.pictures_shown], schema=SeeingTurn, params=DECODING, planned=planned.model_dump(),
         verify=state.to_verify if looks_left else "", **state.variables(looks_left),
     )  # fmt: skip
+    state.seen_until = len(state.evidence)
     state.notes = []
     turn: AgentTurn = reply.data
     return turn

@@ -59,3 +59,13 @@ def test_what_it_saw_instead_is_kept(large: Path) -> None:
 def test_a_look_at_no_part_shows_nothing_new_and_is_refused(look: tuple[str, str], large: Path) -> None:
     score = judged(StandIn(turn(looks=[look]), turn(all_met())), large, "sight")
     assert (score.parts["counts"]["looks"], score.parts["counts"]["bad_boxes"]) == (1, 1)
+
+
+def test_later_turns_show_the_image_and_what_is_new(large: Path) -> None:
+    """Parts that were shown are not paid again: what was left open is looked at in its own place."""
+    zooms = [("zoom", "", [0, 0, 0.2, 0.2]), ("zoom", "", [0.5, 0.5, 0.7, 0.7])]
+    ask = StandIn(turn(all_met()[:3], zooms[:1]), turn([], zooms[1:]), turn(all_met("E3")))
+    judged(ask, large, "sight")
+    pictures = [each["sizes"] for each in ask.asked if each["template"] == "agent/see"]
+    assert [len(sizes) for sizes in pictures] == [5, 2, 2]
+    assert {sizes[0] for sizes in pictures} == {(1500, 1200)}
