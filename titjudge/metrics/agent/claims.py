@@ -118,8 +118,8 @@ def _claims_about(thing: SplitThing, names: Sequence[str]) -> Iterator[SplitClai
 
     A thing of which nothing more is said is claimed in the words of the prompt ("a green frame").
     """
-    bare = not (thing.details or thing.key or thing.text)
-    there = thing.span if bare or thing.level == "generic" else f"There is: {thing.thing}"
+    bare = not any(map(str.strip, (*thing.details, *thing.key, *thing.text)))
+    there = thing.span if thing.span and (bare or thing.level == "generic") else f"There is: {thing.thing}"
     yield SplitClaim(claim=there, kind="entity", level=thing.level, span=thing.span, things=[thing.thing])
     for kind, level, phrases in (
         ("", "macro", thing.key),

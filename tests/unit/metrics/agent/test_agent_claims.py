@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -155,6 +157,18 @@ def test_things_with_their_facts_become_claims() -> None:
     ]
     assert [prompt[claim.start : claim.end] for claim in checked.claims[2:4]] == ["round", "blue"]
     assert checked.unfounded == ("a flying saucer (a flying saucer)",)
+
+
+PHRASES = st.lists(st.text(max_size=12) | st.sampled_from(["a cat", "blue bowl", " ", ""]), max_size=3)
+
+
+@given(st.lists(st.fixed_dictionaries({
+    "thing": st.text(min_size=1, max_size=8).filter(str.strip), "span": st.text(max_size=12) | st.just("a cat"), "details": PHRASES, "key": PHRASES, "text": PHRASES,
+}), min_size=1, max_size=4), PHRASES)  # fmt: skip
+def test_whatever_a_model_says_of_things_becomes_claims_or_is_unfounded(things: list[Any], style: list[str]) -> None:
+    listed = Split.model_validate({"things": things, "style": style}).listed()
+    checked = check_claims(listed, PROMPT)
+    assert len(checked.claims) + len(checked.unfounded) + checked.repeated == len(listed)
 
 
 def test_short_words_are_found_behind_their_thing() -> None:
