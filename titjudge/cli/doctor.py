@@ -86,10 +86,13 @@ def _overridden() -> list[Row]:
     from titjudge.cli import commands
     from titjudge.core import registry
 
-    found = {"commands": commands.overridden(), **{kind: registry.overridden(kind) for kind in registry.TABLES}}
+    targets_by_kind = {
+        "commands": commands.overridden(),
+        **{kind: registry.overridden(kind) for kind in registry.TABLES},
+    }
     return [
         (name, "warning", f"an entry point of titjudge.{kind} ({target}) is not used: the name is titjudge's own")
-        for kind, targets in found.items()
+        for kind, targets in targets_by_kind.items()
         for name, target in targets.items()
     ]
 

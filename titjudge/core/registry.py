@@ -30,8 +30,8 @@ def _own_learned() -> list[str]:
     Only their names are read, by their indentation: parsing the YAML would make every command start later.
     """
     rows = _LEARNED_TABLE.read_text(encoding="utf-8").partition("\nmetrics:\n")[2]
-    found = re.findall(r"^  ([\w.-]+):.*\n((?:(?:   .*)?\n)*)", rows, re.MULTILINE)
-    return [name for name, row in found if "\n    status:" not in f"\n{row}"]
+    rows_by_name = re.findall(r"^  ([\w.-]+):.*\n((?:(?:   .*)?\n)*)", rows, re.MULTILINE)
+    return [name for name, row in rows_by_name if "\n    status:" not in f"\n{row}"]
 
 
 TABLES: dict[str, dict[str, str]] = {

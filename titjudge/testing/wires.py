@@ -209,11 +209,11 @@ def _schema_in_words(text: str) -> Mapping[str, Any] | None:
     """Find the JSON schema of an object at the beginning of a line of a prompt, the last where there are several; None for none."""
     for start in reversed([match.start() for match in re.finditer(r"^\{", text, re.MULTILINE)]):
         try:
-            found, _ = json.JSONDecoder().raw_decode(text, start)
+            schema, _ = json.JSONDecoder().raw_decode(text, start)
         except ValueError:
             continue
-        if found.get("type") == "object" and isinstance(found.get("properties"), dict):
-            return found  # type: ignore[no-any-return]
+        if schema.get("type") == "object" and isinstance(schema.get("properties"), dict):
+            return schema  # type: ignore[no-any-return]
     return None
 
 

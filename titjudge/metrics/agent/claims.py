@@ -297,7 +297,7 @@ def locate(span: str, prompt: str, after: int = 0, folded: _Folded | None = None
     wanted = _Folded(span).text.strip(" .,;:!?\"'()")
     if not wanted:
         return None
-    matches = [folded.original(at, at + len(wanted)) for at in _occurrences(wanted, folded.text, 0)]
+    matches = [folded.original(start, start + len(wanted)) for start in _occurrences(wanted, folded.text, 0)]
     if matches:
         return next((match for match in matches if match[0] >= after), matches[0])
     return _similar(wanted, folded)
@@ -305,12 +305,12 @@ def locate(span: str, prompt: str, after: int = 0, folded: _Folded | None = None
 
 def _occurrences(span: str, text: str, start: int) -> Iterator[int]:
     """Yield the indices at which `span` occurs as whole words."""
-    at = text.find(span, start)
-    while at >= 0:
-        end = at + len(span)
-        if not (_in_one_word(text[at - 1 : at], span[0]) or _in_one_word(span[-1], text[end : end + 1])):
-            yield at
-        at = text.find(span, at + 1)
+    index = text.find(span, start)
+    while index >= 0:
+        end = index + len(span)
+        if not (_in_one_word(text[index - 1 : index], span[0]) or _in_one_word(span[-1], text[end : end + 1])):
+            yield index
+        index = text.find(span, index + 1)
 
 
 def _in_one_word(one: str, two: str) -> bool:

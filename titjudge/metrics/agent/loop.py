@@ -352,8 +352,8 @@ async def _carry_out(
     else:
         results = await gather_answers(*map(inspector.look_together, groups))
     for group, result in zip(groups, results, strict=True):
-        for at, request in enumerate(group):
-            _record(state, request, result if isinstance(result, Unanswered) else result[at])
+        for place, request in enumerate(group):
+            _record(state, request, result if isinstance(result, Unanswered) else result[place])
             entry["looks"].append(state.evidence[-1].id)
         if isinstance(result, Unanswered):
             state.counts["failed_looks"] += 1

@@ -86,7 +86,7 @@ class Places:
         return f"{_CAVEAT}: {lines}" if lines else ""
 
     def to_json(self) -> PlacesPart:
-        rows = [PlaceRow(thing=each.thing, box=list(each.box), score=each.score) for each in self.proposed]
+        rows = [PlaceRow(thing=place.thing, box=list(place.box), score=place.score) for place in self.proposed]
         return PlacesPart(things=list(self.things), proposed=rows, failed=self.failed)
 
 
@@ -117,8 +117,8 @@ async def locate(claims: Sequence[Claim], image: Path, ask: Ask) -> Places | Non
 
 def _best(things: Sequence[str], boxes: Sequence[DetectedBox]) -> tuple[Place, ...]:
     """Choose the best places of each thing, leaving out what is in none of the names, no box, or the same place again."""
-    usable = [(each.name.casefold(), _usable(each.box), each.score) for each in boxes]
-    ranked = sorted(((name, box, score) for name, box, score in usable if box), key=lambda each: -each[2])
+    usable = [(detected.name.casefold(), _usable(detected.box), detected.score) for detected in boxes]
+    ranked = sorted(((name, box, score) for name, box, score in usable if box), key=lambda row: -row[2])
     kept: dict[str, list[Place]] = {thing: [] for thing in things}
     for name, box, score in ranked:
         of_thing = kept.get(name)
@@ -133,7 +133,7 @@ def _usable(box: Sequence[float]) -> Box | None:
     """Round a box, extended where it is too small for a look; None where it is no box in the image."""
     if len(box) != 4 or box[2] <= box[0] or box[3] <= box[1]:
         return None
-    wider, higher = (max(0.0, _LEAST - (box[at + 2] - box[at])) / 2 for at in (0, 1))
+    wider, higher = (max(0.0, _LEAST - (box[side + 2] - box[side])) / 2 for side in (0, 1))
     left, top, right, bottom = box
     grown = (left - wider, top - higher, right + wider, bottom + higher)
     return fit_box([round(side, 3) for side in grown], grown=True).box

@@ -364,9 +364,11 @@ class AgentState:
         shown = {id(picture): number for number, picture in enumerate(self.pictures_shown, 1)}
         lines = []
         for evidence in self.evidence:
-            own = [picture for picture in self.pictures if picture.evidence == evidence.number]
-            said = [f"picture {shown[id(each)]} is {each.what}" for each in own if id(each) in shown]
-            lines.append(f"{evidence.id} {fenced(evidence.request.shown)}: {'; '.join(said) or 'not shown again'}")
+            of_it = [
+                picture for picture in self.pictures if picture.evidence == evidence.number and id(picture) in shown
+            ]
+            said = "; ".join(f"picture {shown[id(picture)]} is {picture.what}" for picture in of_it)
+            lines.append(f"{evidence.id} {fenced(evidence.request.shown)}: {said or 'not shown again'}")
         return lines
 
     def variables(self, looks_left: int) -> dict[str, Any]:
