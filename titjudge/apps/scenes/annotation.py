@@ -27,7 +27,7 @@ class Marks:
     relations: Mapping[Relation, bool]
 
     def all(self) -> list[bool]:
-        values = [so for each in self.attributes.values() for so in each.values()]
+        values = [so for attributes in self.attributes.values() for so in attributes.values()]
         return [*self.entities.values(), *values, *self.relations.values()]
 
     @property
@@ -47,8 +47,8 @@ def marks(graph: AskedElements, scene: Scene) -> Marks | None:
     """
     there = {name: name in (TABLE, WALL, PICTURE) or scene.get(name) is not None for name in graph.entities}
     attributes = {
-        name: {key: there[name] and value_of(scene, name, key) == wanted for key, wanted in each.items()}
-        for name, each in graph.attributes.items()
+        name: {key: there[name] and value_of(scene, name, key) == wanted for key, wanted in values.items()}
+        for name, values in graph.attributes.items()
     }
     relations: dict[Relation, bool] = {}
     for relation in graph.relations:
@@ -105,24 +105,24 @@ def questions(scene: Scene, graph: AskedElements, rng: Random) -> list[Annotated
     """Draw about eleven questions on a scene as the prompt asks for it; three have the answer no."""
     asked = [
         (key, question)
-        for name, each in graph.attributes.items()
-        for key in each
+        for name, attributes in graph.attributes.items()
+        for key in attributes
         if (question := _asks(graph, name, key))
     ]
     counts = [question for key, question in asked if key == "count"]
     values = [question for key, question in asked if key not in ("count", "text")]
-    relations = [_asks_relation(each) for each in graph.relations if each[1] != "on"]
+    relations = [_asks_relation(relation) for relation in graph.relations if relation[1] != "on"]
     names = [thing.name for thing in scene.things if thing.kind not in _SHAPES]
-    found = [question for question in (_asks(graph, SIGN, "text"),) if question]
-    found += rng.sample(counts, min(2, len(counts)))
-    found += rng.sample(relations, min(2, len(relations)))
+    drawn = [question for question in (_asks(graph, SIGN, "text"),) if question]
+    drawn += rng.sample(counts, min(2, len(counts)))
+    drawn += rng.sample(relations, min(2, len(relations)))
     if names:
         name = rng.choice(names)
-        found.append(AnnotatedQuestion(KINDS[name].question(), (name,)))
-    found.append(_wrong_value(scene, graph, rng))
-    found.append(_stranger(scene, rng))
-    found += rng.sample(values, min(len(values), QUESTIONS - 1 - len(found)))
-    return [*found, AnnotatedQuestion(rng.choice(_NEVER), ())]
+        drawn.append(AnnotatedQuestion(KINDS[name].question(), (name,)))
+    drawn.append(_wrong_value(scene, graph, rng))
+    drawn.append(_stranger(scene, rng))
+    drawn += rng.sample(values, min(len(values), QUESTIONS - 1 - len(drawn)))
+    return [*drawn, AnnotatedQuestion(rng.choice(_NEVER), ())]
 
 
 _SHAPES = {
@@ -194,7 +194,9 @@ def _wrong_value(scene: Scene, graph: AskedElements, rng: Random) -> AnnotatedQu
         if not near(other, value) and (question := _asks(graph, thing.name, key, other))
     ]
     if not pool:
-        pool = [q for each in SURFACES if each != scene.surface and (q := _asks(graph, TABLE, "surface", each))]
+        pool = [
+            q for surface in SURFACES if surface != scene.surface and (q := _asks(graph, TABLE, "surface", surface))
+        ]
     return rng.choice(pool)
 
 
@@ -226,19 +228,19 @@ def image_record(shown: ShownScene, graph: AskedElements, asks: list[AnnotatedQu
     Raises:
         ValueError: A relation is open to argument.
     """
-    found = marks(graph, shown.scene)
-    if found is None:
+    marking = marks(graph, shown.scene)
+    if marking is None:
         raise ValueError("a relation of this scene is neither clearly so nor clearly not so")
     return {
         "level": shown.level,
-        "alignment": round(found.alignment, 4),
-        "entity_scores": {name: int(so) for name, so in found.entities.items()},
+        "alignment": round(marking.alignment, 4),
+        "entity_scores": {name: int(so) for name, so in marking.entities.items()},
         "attribute_scores": {
-            name: {key: int(so) for key, so in each.items()} for name, each in found.attributes.items() if each
+            name: {key: int(so) for key, so in values.items()} for name, values in marking.attributes.items() if values
         },
         "relation_scores": [
             {"entity1": a, "relation": word, "entity2": b, "score": int(so)}
-            for (a, word, b), so in found.relations.items()
+            for (a, word, b), so in marking.relations.items()
         ],
         "answers": [question.answer(shown.scene) for question in asks],
         "text_present": shown.scene.words(),

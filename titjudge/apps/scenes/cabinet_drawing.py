@@ -65,26 +65,28 @@ def sprites(thing: Thing, rng: Random | None) -> list[Sprite]:
     traits = thing.traits
     if thing.kind == "count":
         slots = _slots(int(traits["number"]), Random(traits["order"]))
-        heap = [Sprite(traits["of"], traits["hue"], False, _moved(at, rng, 0.06), 1.0, _turned(rng, 8)) for at in slots]
-        return sorted(heap, key=lambda each: each.at[::-1])
+        heap = [
+            Sprite(traits["of"], traits["hue"], False, _moved(slot, rng, 0.06), 1.0, _turned(rng, 8)) for slot in slots
+        ]
+        return sorted(heap, key=lambda sprite: sprite.at[::-1])
     if thing.kind == "row":
         return [
-            _member(traits, number, at, rng)
-            for number, at in enumerate(row_slots(len(traits["bits"]), int(traits["across"])))
+            _member(traits, number, slot, rng)
+            for number, slot in enumerate(row_slots(len(traits["bits"]), int(traits["across"])))
         ]
     shift = _moved((0.0, 0.0), rng, 0.4)
     if thing.kind == "place":
         return [
-            Sprite(kind, hue, False, (at[0] + shift[0], at[1] + shift[1]), scale)
-            for kind, hue, at, scale in _arranged(traits)
+            Sprite(kind, hue, False, (position[0] + shift[0], position[1] + shift[1]), scale)
+            for kind, hue, position, scale in _arranged(traits)
         ]
     if thing.kind == "contents" and traits["contents"] != "nothing":
         return [Sprite(traits["of"], traits["hue"], False, _moved((0.0, 0.0), rng, 1.5), 1.0, _turned(rng, 30))]
     return []
 
 
-def _moved(at: Point, rng: Random | None, by: float) -> Point:
-    return (at[0] + rng.uniform(-by, by), at[1] + rng.uniform(-by, by)) if rng else at
+def _moved(point: Point, rng: Random | None, by: float) -> Point:
+    return (point[0] + rng.uniform(-by, by), point[1] + rng.uniform(-by, by)) if rng else point
 
 
 def _turned(rng: Random | None, by: float) -> float:
@@ -95,7 +97,7 @@ def _slots(number: int, rng: Random) -> list[Point]:
     """Return the first places of a heap, nearest to its middle first, so that one object more changes no other one."""
     pitch = 0.9
     places = [((x + 0.5 * (y % 2)) * pitch, y * pitch * 0.95) for y in range(-3, 4) for x in range(-3, 3)]
-    return sorted(places, key=lambda at: math.hypot(*at) + rng.uniform(0, 0.9))[:number]
+    return sorted(places, key=lambda point: math.hypot(*point) + rng.uniform(0, 0.9))[:number]
 
 
 def row_slots(number: int, across: int) -> list[Point]:
@@ -104,14 +106,14 @@ def row_slots(number: int, across: int) -> list[Point]:
     return [((k % across - (across - 1) / 2) * 1.4, (k // across - (down - 1) / 2) * 1.45) for k in range(number)]
 
 
-def _member(traits: Mapping[str, str], number: int, at: Point, rng: Random | None) -> Sprite:
+def _member(traits: Mapping[str, str], number: int, slot: Point, rng: Random | None) -> Sprite:
     other, about = traits["bits"][number] == "1", traits["about"]
     kind = traits["of2"] if about == "kind" and other else traits["of"]
     hues = traits["hue"].split(",")
     hue = traits["hue2"] if about == "colour" and other else hues[number % len(hues)]
     scale = 0.8 if about == "size" and other else 1.0
     flip = other and about in ("facing", "state")
-    return Sprite(kind, hue, flip, _moved(at, rng, 0.12), scale, _turned(rng, 14))
+    return Sprite(kind, hue, flip, _moved(slot, rng, 0.12), scale, _turned(rng, 14))
 
 
 def _arranged(traits: Mapping[str, str]) -> Iterator[tuple[str, str, Point, float]]:
@@ -120,21 +122,21 @@ def _arranged(traits: Mapping[str, str]) -> Iterator[tuple[str, str, Point, floa
     look = [tuple(name.split()) for name in names]
     way = traits["arrangement way"]
     if way == "row":
-        ats = [(-1.3, 0.0), (0.0, 0.0), (1.3, 0.0)]
+        positions = [(-1.3, 0.0), (0.0, 0.0), (1.3, 0.0)]
     elif way == "column":
-        ats = [(0.0, -1.3), (0.0, 0.0), (0.0, 1.3)]
+        positions = [(0.0, -1.3), (0.0, 0.0), (0.0, 1.3)]
     elif way == "over":
-        ats = [(-0.26, -0.12), (0.26, 0.12)]
+        positions = [(-0.26, -0.12), (0.26, 0.12)]
     elif way == "inside":
-        ats = [(0.0, 0.0), (0.0, 0.0)]
+        positions = [(0.0, 0.0), (0.0, 0.0)]
     elif way == "outside":
-        ats = [(0.0, 0.0), (1.6, 0.0)]
+        positions = [(0.0, 0.0), (1.6, 0.0)]
     elif way == "touching":
-        ats = [(-0.42, 0.0), (0.42, 0.0)]
+        positions = [(-0.42, 0.0), (0.42, 0.0)]
     else:
-        ats = [(-0.75, 0.0), (0.75, 0.0)]
-    for (hue, kind), at in zip(look, ats, strict=True):
-        yield kind, hue, at, 2.0 if kind == "ring" else 1.0
+        positions = [(-0.75, 0.0), (0.75, 0.0)]
+    for (hue, kind), position in zip(look, positions, strict=True):
+        yield kind, hue, position, 2.0 if kind == "ring" else 1.0
 
 
 # ---------------------------------------------------------------------- what they look like
@@ -158,18 +160,18 @@ def _paint(draw: ImageDraw.ImageDraw, kind: str, fill: tuple[int, int, int], oth
     pale = tuple(c + (255 - c) * 2 // 3 for c in fill)
     wide = max(1, round(s * 0.05))
 
-    def at(points: list[Point]) -> list[Point]:
+    def to_pixels(points: list[Point]) -> list[Point]:
         way = -1 if other and kind in FACING else 1
         return [(s * (0.75 + way * (x - 0.5)), s * (0.25 + y)) for x, y in points]
 
     def oval(
         x: float, y: float, rx: float, ry: float, colour: tuple[int, ...] | None = fill, width: int = wide
     ) -> None:
-        ((cx, cy),) = at([(x, y)])
+        ((cx, cy),) = to_pixels([(x, y)])
         draw.ellipse((cx - rx * s, cy - ry * s, cx + rx * s, cy + ry * s), fill=colour, outline=edge, width=width)
 
     def shape(points: list[Point], colour: tuple[int, ...] = fill) -> None:
-        draw.polygon(at(points), fill=colour, outline=edge, width=wide)
+        draw.polygon(to_pixels(points), fill=colour, outline=edge, width=wide)
 
     if kind == "fish":
         shape([(0.62, 0.5), (0.98, 0.22), (0.9, 0.5), (0.98, 0.78)])
@@ -202,7 +204,7 @@ def _paint(draw: ImageDraw.ImageDraw, kind: str, fill: tuple[int, int, int], oth
     elif kind == "padlock":
         dx, dy = (0.24, -0.04) if other else (0.0, 0.0)
         draw.arc(
-            (*at([(0.26 + dx, 0.06 + dy)])[0], *at([(0.74 + dx, 0.76 + dy)])[0]),
+            (*to_pixels([(0.26 + dx, 0.06 + dy)])[0], *to_pixels([(0.74 + dx, 0.76 + dy)])[0]),
             180,
             360,
             fill=edge,
@@ -244,7 +246,7 @@ def _paint(draw: ImageDraw.ImageDraw, kind: str, fill: tuple[int, int, int], oth
         shape(upright([(0.26, 0.6), (0.74, 0.6), (0.74, 0.82), (0.26, 0.82)]), pale)
     elif kind == "leaf":
         shape([(0.5, 0.02), (0.74, 0.25), (0.8, 0.5), (0.7, 0.75), (0.5, 0.98), (0.3, 0.75), (0.2, 0.5), (0.26, 0.25)])
-        draw.line(at([(0.5, 0.1), (0.5, 0.95)]), fill=pale, width=wide)
+        draw.line(to_pixels([(0.5, 0.1), (0.5, 0.95)]), fill=pale, width=wide)
     elif kind == "ring":
         oval(0.5, 0.5, 0.49, 0.49, None, max(2, round(s * 0.12)))
         oval(0.5, 0.5, 0.47, 0.47, None, max(1, round(s * 0.03)))
@@ -264,9 +266,9 @@ def tile(thing: Thing, rung: Rung, lining: str, light: str, grain: int | None) -
     canvas[:] = np.array(LININGS[lining], np.float32) / 255
     if thing.kind == "text":
         _tag(canvas, thing, rung, _moved((w / 2, h / 2), rng, rung.em * 0.8))
-    for each in sprites(thing, rng):
-        x, y = w / 2 + each.at[0] * rung.unit, h / 2 + each.at[1] * rung.unit
-        look = drawn(each.kind, each.hue, each.other, rung.unit * each.scale, round(each.turn))
+    for sprite in sprites(thing, rng):
+        x, y = w / 2 + sprite.at[0] * rung.unit, h / 2 + sprite.at[1] * rung.unit
+        look = drawn(sprite.kind, sprite.hue, sprite.other, rung.unit * sprite.scale, round(sprite.turn))
         lay(canvas, look, (x, y), shadow=LIGHTS[light])
     return canvas
 
@@ -298,9 +300,9 @@ def cabinet(scene: Scene, rung: Rung) -> Pixels:
     w, h = box_size(rung)
     marks = [(f"{column + 1}", (MARGIN + (column + 0.5) * w, MARGIN / 2)) for column in range(rung.columns)]
     marks += [("ABCDEFGHIJ"[row], (MARGIN / 2, MARGIN + (row + 0.5) * h)) for row in range(rung.rows)]
-    for mark, at in marks:
+    for mark, position in marks:
         draw.text(
-            at,
+            position,
             mark,
             font=font("DejaVuSans-Bold", 26),
             fill=(255, 255, 255),

@@ -32,7 +32,7 @@ def compose(rng: Random, *, with_sign: bool) -> Scene:
         things.append(Thing(kind.name, kind.name, traits_for(rng, kind, scene, "front", things), column, "front"))
     if with_sign:
         kind, text = KINDS[SIGN], f"{rng.choice(SIGN_FIRST)} {rng.choice(SIGN_SECOND)}"
-        frames = [each for each in kind.traits["frame colour"] if stands_out(scene, "back", each)]
+        frames = [colour for colour in kind.traits["frame colour"] if stands_out(scene, "back", colour)]
         traits = {"text": text, "frame colour": rng.choice(frames)}
         things.append(Thing(SIGN, SIGN, traits, 0, "back"))
     for column in (-1, 1) if with_sign else (0, -1, 1):
@@ -49,19 +49,19 @@ def _pick(rng: Random, kinds: list[Kind]) -> Kind:
 
 def _loads(rng: Random, scene: Scene, things: list[Thing], families: set[str]) -> list[Thing]:
     """Draw up to two things on or in others; a vase or bowl is always filled where something fits."""
-    found: list[Thing] = []
-    for carrier in sorted(things, key=lambda each: each.kind not in ("vase", "bowl")):
+    loads: list[Thing] = []
+    for carrier in sorted(things, key=lambda thing: thing.kind not in ("vase", "bowl")):
         options = [name for name in KINDS[carrier.kind].carries if KINDS[name].family not in families]
-        if not options or len(found) == 2:
+        if not options or len(loads) == 2:
             continue
         kind = KINDS[rng.choice(options)]
         place = KINDS[carrier.kind].carries[kind.name]
-        traits = traits_for(rng, kind, scene, carrier.row, (*things, *found))
+        traits = traits_for(rng, kind, scene, carrier.row, (*things, *loads))
         if place == "in" and kind.name != "flowers":
             traits["count"] = rng.choice(("two", "three"))
         families.add(kind.family)
-        found.append(Thing(kind.name, kind.name, traits, carrier.column, carrier.row, carrier.name, place))
-    return found
+        loads.append(Thing(kind.name, kind.name, traits, carrier.column, carrier.row, carrier.name, place))
+    return loads
 
 
 def alike_behind(things: Iterable[Thing]) -> bool:
@@ -69,10 +69,10 @@ def alike_behind(things: Iterable[Thing]) -> bool:
     looks: set[tuple[int, str]] = set()
     for thing in things:
         values = {value for key, value in thing.traits.items() if key not in ("count", "text", "contents")}
-        own = {(thing.column, value) for value in (*values, *_NATURAL.get(thing.kind, ()))}
-        if looks & own:
+        thing_looks = {(thing.column, value) for value in (*values, *_NATURAL.get(thing.kind, ()))}
+        if looks & thing_looks:
             return True
-        looks |= own
+        looks |= thing_looks
     return False
 
 
@@ -82,15 +82,17 @@ _NATURAL = {"oranges": ("orange",), "lemons": ("yellow",), "plant": ("green",)}
 def traits_for(rng: Random, kind: Kind, scene: Scene, row: str, others: Iterable[Thing] = ()) -> dict[str, str]:
     """Draw attributes that are easily seen in that row, and that others do not have where possible."""
     used = {value for thing in others for value in thing.traits.values()}
-    found: dict[str, str] = {}
+    traits: dict[str, str] = {}
     for name, values in kind.traits.items():
-        possible = [each for each in values if stands_out(scene, row, each)]
-        value = rng.choice([each for each in possible if name == "count" or each not in used] or possible)
+        possible = [candidate for candidate in values if stands_out(scene, row, candidate)]
+        value = rng.choice(
+            [candidate for candidate in possible if name == "count" or candidate not in used] or possible
+        )
         used.add(value)
-        found[finish_name(value) if name == "finish" else name] = value
-    if found.get("colour") == "white" and found.get("contents") == "milk":
-        found["contents"] = "coffee"
-    return found
+        traits[finish_name(value) if name == "finish" else name] = value
+    if traits.get("colour") == "white" and traits.get("contents") == "milk":
+        traits["contents"] = "coffee"
+    return traits
 
 
 def stands_out(scene: Scene, row: str, value: str) -> bool:
@@ -117,17 +119,21 @@ def graph_of(scene: Scene, rng: Random) -> AskedElements:
 
 
 def _relations(scene: Scene, rng: Random) -> list[Relation]:
-    at = {(thing.column, thing.row): thing.name for thing in scene.things if not thing.carrier}
-    middle = at[0, "front"]
-    found = [(middle, "on", TABLE), (at[-1, "front"], "left of", middle), (at[1, "front"], "right of", middle)]
-    found.append((at[0, "back"], "behind", middle))
+    names = {(thing.column, thing.row): thing.name for thing in scene.things if not thing.carrier}
+    middle = names[0, "front"]
+    relations = [
+        (middle, "on", TABLE),
+        (names[-1, "front"], "left of", middle),
+        (names[1, "front"], "right of", middle),
+    ]
+    relations.append((names[0, "back"], "behind", middle))
     for column, side in ((-1, "left of"), (1, "right of")):
         way = rng.randrange(3)
         if way != 0:
-            found.append((at[column, "back"], "behind", at[column, "front"]))
+            relations.append((names[column, "back"], "behind", names[column, "front"]))
         if way != 1:
-            found.append((at[column, "back"], side, at[0, "back"]))
+            relations.append((names[column, "back"], side, names[0, "back"]))
     for thing in scene.things:
         if thing.carrier:
-            found.append((thing.name, "inside" if thing.place == "in" else "on top of", thing.carrier))
-    return found
+            relations.append((thing.name, "inside" if thing.place == "in" else "on top of", thing.carrier))
+    return relations

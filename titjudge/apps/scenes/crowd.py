@@ -52,27 +52,27 @@ def compose(rng: Random, kind: str) -> Scene:
     shifts = {place: (rng.uniform(-0.04, 0.04), rng.uniform(-0.05, 0.05), 0.0) for place in places}
     view = View(rng.choice(tuple(LIGHTS)), rng.uniform(6.4, 7.0), shifts, rng.randrange(1 << 30))
     scene = Scene(surface, wall, (), view)
-    looks = rng.sample([(of, colour) for of in SMALL for colour in _COLOURS], len(places))
-    of, colour = looks[0]
-    twin = (of, rng.choice([each for each in _COLOURS if each != colour]))
+    looks = rng.sample([(shape, colour) for shape in SMALL for colour in _COLOURS], len(places))
+    shape, colour = looks[0]
+    twin = (shape, rng.choice([another for another in _COLOURS if another != colour]))
     looks = [looks[0], twin, *[look for look in looks[1:] if look != twin][: len(places) - 2]]
     counts = _counts(rng, len(places))
     largest = counts.index(max(counts))
-    flat = next(number for number, (of, _) in enumerate(looks) if number > 1 and of not in _TALL)
+    flat = next(number for number, (shape, _) in enumerate(looks) if number > 1 and shape not in _TALL)
     counts[flat], counts[largest] = counts[largest], counts[flat]
     carded = set(rng.sample(range(len(places)), CARDS))
     texts = iter(rng.sample(_WORDS, CARDS))
     things: list[Thing] = []
-    for number, (of, colour) in enumerate(looks):
-        tray = rng.choice([each for each in _TRAYS if not near(each, colour) and not lost_on(each, surface)])
+    for number, (shape, colour) in enumerate(looks):
+        tray = rng.choice([tray for tray in _TRAYS if not near(tray, colour) and not lost_on(tray, surface)])
         if number == 1 and not near(things[0].traits["tray colour"], colour):
             counts[1], tray = counts[0], things[0].traits["tray colour"]  # they differ in their colour only
-        if of in _TALL:
+        if shape in _TALL:
             counts[number] = min(8, counts[number])  # in two rows, so that each can be told apart
-        traits = {"of": of, "colour": colour, "count": NUMBERS[counts[number]], "tray colour": tray}
+        traits = {"of": shape, "colour": colour, "count": NUMBERS[counts[number]], "tray colour": tray}
         if number in carded:
             traits["text"] = f"{next(texts)}{rng.randrange(20, 99)}"
-        things.append(Thing(f"{colour} {of}", "set", traits, 0, "near"))
+        things.append(Thing(f"{colour} {shape}", "set", traits, 0, "near"))
     rng.shuffle(places)
     placed = zip(things, places, strict=True)
     return replace(scene, things=tuple(replace(thing, column=column, row=row) for thing, (column, row) in placed))
@@ -81,10 +81,10 @@ def compose(rng: Random, kind: str) -> Scene:
 def _counts(rng: Random, groups: int) -> list[int]:
     """Draw the sizes of the groups: two to twelve, one of ten or more, forty to eighty in all."""
     while True:
-        found = [rng.choice((2, 3, 4, 5, 6, 7, 8, 9, 11)) for _ in range(groups - 1)] + [rng.randint(10, 12)]
-        if FEWEST + 14 <= sum(found) <= MOST - 10:
-            rng.shuffle(found)
-            return found
+        sizes = [rng.choice((2, 3, 4, 5, 6, 7, 8, 9, 11)) for _ in range(groups - 1)] + [rng.randint(10, 12)]
+        if FEWEST + 14 <= sum(sizes) <= MOST - 10:
+            rng.shuffle(sizes)
+            return sizes
 
 
 def graph_of(scene: Scene, rng: Random) -> AskedElements:
@@ -93,12 +93,12 @@ def graph_of(scene: Scene, rng: Random) -> AskedElements:
     for thing in scene.things:
         attributes[thing.name] = {key: value for key, value in thing.traits.items() if key not in ("of", "colour")}
     relations: list[Relation] = []
-    at = {(thing.column, thing.row): thing.name for thing in scene.things}
+    name_at = {(thing.column, thing.row): thing.name for thing in scene.things}
     for row in ROWS:
-        names = [at[column, row] for column in COLUMNS]
+        names = [name_at[column, row] for column in COLUMNS]
         relations += [(b, "right of", a) for a, b in pairwise(names)]
     columns = rng.choice(((-3, -1), (1, 3), (-3, 3)))  # two neighbours elsewhere can be mirrored
-    relations += [(at[c, b], "behind", at[c, a]) for c in columns for a, b in pairwise(ROWS)]
+    relations += [(name_at[c, b], "behind", name_at[c, a]) for c in columns for a, b in pairwise(ROWS)]
     return AskedElements((TABLE, WALL, *(thing.name for thing in scene.things)), attributes, tuple(relations))
 
 
@@ -125,14 +125,14 @@ _CLOSING = (
 
 def write(scene: Scene, graph: AskedElements, rng: Random) -> str:
     """Write the prompt: row by row from the front, from left to right, with every element of the graph."""
-    at = {(thing.column, thing.row): thing for thing in scene.things}
+    thing_at = {(thing.column, thing.row): thing for thing in scene.things}
     behind = {a: b for a, word, b in graph.relations if word == "behind"}
     wall = f"The wall in the background is plain and {scene.wall}."
     sentences = [rng.choice(_OPENINGS), f"The table is {_SURFACES[scene.surface]}.", wall]
     for row in ROWS:
         before: Thing | None = None
         for column in COLUMNS:
-            thing = at[column, row]
+            thing = thing_at[column, row]
             drink = " filled with coffee" if thing.traits["of"] == "mugs" else ""
             what = f"{thing.traits['count']} small {thing.name}{drink} on {_a(thing.traits['tray colour'])} tray"
             if before is None:
@@ -159,20 +159,22 @@ def _a(colour: str) -> str:
 def questions(scene: Scene, graph: AskedElements, rng: Random) -> list[AnnotatedQuestion]:
     """Draw twelve questions on a scene as the prompt asks for it; four have the answer no."""
     counted, trays = rng.sample(scene.things, 5), rng.sample(scene.things, 3)
-    found = [_how_many(thing, thing.traits["count"]) for thing in counted[:4]]
-    found.append(_how_many(counted[4], _other_count(counted[4], rng)))
-    found += [_which_tray(thing, thing.traits["tray colour"]) for thing in trays[:2]]
-    found.append(_which_tray(trays[2], rng.choice([each for each in _TRAYS if not near(each, trays[2].traits["tray colour"])])))  # fmt: skip
+    drawn = [_how_many(thing, thing.traits["count"]) for thing in counted[:4]]
+    drawn.append(_how_many(counted[4], _other_count(counted[4], rng)))
+    drawn += [_which_tray(thing, thing.traits["tray colour"]) for thing in trays[:2]]
+    drawn.append(_which_tray(trays[2], rng.choice([colour for colour in _TRAYS if not near(colour, trays[2].traits["tray colour"])])))  # fmt: skip
     card = rng.choice([thing for thing in scene.things if "text" in thing.traits])
     text = card.traits["text"]
     words = f'Does the card in front of the {card.name} read exactly "{text}"?'
-    found.append(AnnotatedQuestion(words, (card.name, "text", text)))
-    (a, _, b), (c, _, d) = rng.sample([each for each in graph.relations if each[1] == "right of"], 2)
-    found.append(AnnotatedQuestion(f"Are the {a} to the right of the {b}?", (a, "right of", b), relation=True))
-    found.append(AnnotatedQuestion(f"Are the {c} to the left of the {d}?", (c, "left of", d), relation=True))
-    strangers = [f"{colour} {of}" for of in SMALL for colour in _COLOURS if scene.get(f"{colour} {of}") is None]
+    drawn.append(AnnotatedQuestion(words, (card.name, "text", text)))
+    (a, _, b), (c, _, d) = rng.sample([relation for relation in graph.relations if relation[1] == "right of"], 2)
+    drawn.append(AnnotatedQuestion(f"Are the {a} to the right of the {b}?", (a, "right of", b), relation=True))
+    drawn.append(AnnotatedQuestion(f"Are the {c} to the left of the {d}?", (c, "left of", d), relation=True))
+    strangers = [
+        f"{colour} {shape}" for shape in SMALL for colour in _COLOURS if scene.get(f"{colour} {shape}") is None
+    ]
     name = rng.choice(strangers)
-    return [*found, AnnotatedQuestion(f"Are there any {name} in the image?", (name,))]
+    return [*drawn, AnnotatedQuestion(f"Are there any {name} in the image?", (name,))]
 
 
 def _how_many(thing: Thing, count: str) -> AnnotatedQuestion:
@@ -185,7 +187,7 @@ def _which_tray(thing: Thing, colour: str) -> AnnotatedQuestion:
 
 def _other_count(thing: Thing, rng: Random) -> str:
     was, most = thing.count, 8 if thing.traits["of"] in _TALL else 12
-    return NUMBERS[rng.choice([each for each in (was - 1, was + 1) if 2 <= each <= most])]
+    return NUMBERS[rng.choice([count for count in (was - 1, was + 1) if 2 <= count <= most])]
 
 
 # ---------------------------------------------------------------------- the errors
@@ -194,9 +196,9 @@ def _other_count(thing: Thing, rng: Random) -> str:
 def _missing(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
     """Put a near-duplicate in the place of a group: the same in another colour, or another shape of the same colour."""
     thing = rng.choice(scene.things)
-    of, colour = thing.traits["of"], thing.traits["colour"]
-    alike = [] if _LOOKS_LIKE[of] in _TALL and thing.count > 8 else [(_LOOKS_LIKE[of], colour)]
-    other = rng.choice([(of, each) for each in _COLOURS if each != colour] + alike)
+    shape, colour = thing.traits["of"], thing.traits["colour"]
+    alike = [] if _LOOKS_LIKE[shape] in _TALL and thing.count > 8 else [(_LOOKS_LIKE[shape], colour)]
+    other = rng.choice([(shape, another) for another in _COLOURS if another != colour] + alike)
     name = f"{other[1]} {other[0]}"
     if _touched(asked, thing) or asked.get(name) or scene.get(name) or near(other[1], thing.traits["tray colour"]):
         return None
@@ -207,7 +209,7 @@ def _missing(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
 def _attribute(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
     thing = rng.choice(scene.things)
     was = thing.traits["tray colour"]
-    values = [each for each in _TRAYS if not near(each, was) and not near(each, thing.traits["colour"]) and not lost_on(each, scene.surface)]  # fmt: skip
+    values = [tray for tray in _TRAYS if not near(tray, was) and not near(tray, thing.traits["colour"]) and not lost_on(tray, scene.surface)]  # fmt: skip
     if _touched(asked, thing) or not values:
         return None
     value = rng.choice(values)
@@ -233,7 +235,7 @@ def _relation(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
 
 
 def _text(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
-    thing = rng.choice([each for each in scene.things if "text" in each.traits])
+    thing = rng.choice([thing for thing in scene.things if "text" in thing.traits])
     was = thing.traits["text"]
     if _touched(asked, thing):
         return None

@@ -101,8 +101,8 @@ def plan_edit(seed: int, number: int, look: Look) -> EditPlan:
 def _draw(source: Scene, kind: str, rng: Random) -> tuple[Error, dict[str, Scene]] | None:
     """Draw an edit of a kind with its results; None where one of them cannot be had."""
     graph = graph_of(source, rng)
-    found = marks(graph, source)
-    if found is None or found.wrong:
+    marking = marks(graph, source)
+    if marking is None or marking.wrong:
         return None
     done = _small_change(source, source, (kind,), set(), rng)
     if done is None:
@@ -136,11 +136,11 @@ def _over_edit(source: Scene, target: Scene, graph: AskedElements, name: str, rn
         change = PLANTS[rng.choice(_KINDS)](source, scene, rng)
         if not change or name in changed(scene, change[0]) or not tidy(source, change[0]):
             continue
-        found = marks(graph, change[0])
-        if found is None or found.wrong / len(graph) > high:
+        marking = marks(graph, change[0])
+        if marking is None or marking.wrong / len(graph) > high:
             continue
         scene = change[0]
-        if found.wrong / len(graph) >= low:
+        if marking.wrong / len(graph) >= low:
             return scene
     return None
 

@@ -36,20 +36,20 @@ def draw(
         return ShownScene(0, asked)
     plants = plants or PLANTS
     for _ in range(_TRIES):
-        found = _one(asked, graph, kind, rng, plants) if level == 1 else _many(asked, graph, level, rng, plants)
-        if found is not None:
-            return found
+        shown = _one(asked, graph, kind, rng, plants) if level == 1 else _many(asked, graph, level, rng, plants)
+        if shown is not None:
+            return shown
     return None
 
 
 def _one(asked: Scene, graph: AskedElements, kind: str, rng: Random, plants: Mapping[str, Plant]) -> ShownScene | None:
     edit = plants[kind](asked, asked, rng)
-    found = edit and marks(graph, edit[0])
+    marking = edit and marks(graph, edit[0])
     simple = plants is PLANTS
-    if not edit or not found or (simple and not (tidy(asked, edit[0]) and subtle(edit[1]))):
+    if not edit or not marking or (simple and not (tidy(asked, edit[0]) and subtle(edit[1]))):
         return None
     few = (4 if simple else 8) if kind == MISSING else 2 if kind == RELATION else 1
-    return ShownScene(1, edit[0], tuple(_settled([edit[1]], found))) if 0 < found.wrong <= few else None
+    return ShownScene(1, edit[0], tuple(_settled([edit[1]], marking))) if 0 < marking.wrong <= few else None
 
 
 def subtle(error: Error) -> bool:
@@ -69,21 +69,27 @@ def _many(
         edit = plants[kind](asked, scene, rng)
         if not edit:
             continue
-        found = marks(graph, edit[0])
-        if found is None or (plants is PLANTS and not tidy(asked, edit[0])) or found.wrong / len(graph) > high:
+        marking = marks(graph, edit[0])
+        if marking is None or (plants is PLANTS and not tidy(asked, edit[0])) or marking.wrong / len(graph) > high:
             continue
         scene, errors = edit[0], [*errors, edit[1]]
-        if found.wrong / len(graph) >= low:
-            return ShownScene(level, scene, tuple(_settled(errors, found)))
+        if marking.wrong / len(graph) >= low:
+            return ShownScene(level, scene, tuple(_settled(errors, marking)))
     return None
 
 
 def _settled(errors: list[Error], marks: Marks) -> list[Error]:
     """List the planted errors of entities and attributes that are still wrong, and one for each wrong relation of things there."""
     gone = {name for name, there in marks.entities.items() if not there}
-    kept = [each for each in errors if each.kind != RELATION and (each.kind == MISSING or each.element[0] not in gone)]
-    wrong = [each for each, so in marks.relations.items() if not so and not gone.intersection((each[0], each[2]))]
-    return kept + [Error(RELATION, each, each[1], OPPOSITE[each[1]]) for each in wrong]
+    kept = [
+        error for error in errors if error.kind != RELATION and (error.kind == MISSING or error.element[0] not in gone)
+    ]
+    wrong = [
+        relation
+        for relation, so in marks.relations.items()
+        if not so and not gone.intersection((relation[0], relation[2]))
+    ]
+    return kept + [Error(RELATION, relation, relation[1], OPPOSITE[relation[1]]) for relation in wrong]
 
 
 def tidy(asked: Scene, scene: Scene) -> bool:
@@ -143,16 +149,16 @@ def _attribute(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
         return None
     name, attribute = rng.choice(places)
     if name == TABLE:
-        value = rng.choice([each for each in SURFACES if each != scene.surface])
+        value = rng.choice([surface for surface in SURFACES if surface != scene.surface])
         return replace(scene, surface=value), Error(ATTRIBUTE, (TABLE, "surface"), scene.surface, value)
     if name == WALL:
-        value = rng.choice([each for each in WALLS if _other_wall(each, scene.wall)])
+        value = rng.choice([wall for wall in WALLS if _other_wall(wall, scene.wall)])
         key = "material" if scene.wall == "red brick" else "colour"
         return replace(scene, wall=value), Error(ATTRIBUTE, (WALL, key), scene.wall, value)
     thing = scene.get(name)
     assert thing is not None
     right = thing.traits[attribute]
-    values = [each for each in options(KINDS[thing.kind], attribute) if not near(each, right)]
+    values = [option for option in options(KINDS[thing.kind], attribute) if not near(option, right)]
     if not values:
         return None
     value = rng.choice(values)
@@ -170,8 +176,8 @@ def _count(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
         return None
     thing = rng.choice(groups)
     was = thing.traits["count"]
-    others = [each for each in KINDS[thing.kind].traits["count"] if each != was]
-    others = [each for each in others if may_number(thing, NUMBERS.index(each))]
+    others = [count for count in KINDS[thing.kind].traits["count"] if count != was]
+    others = [count for count in others if may_number(thing, NUMBERS.index(count))]
     if not others:
         return None
     value = rng.choice(others)
@@ -195,8 +201,8 @@ def _lay_before(scene: Scene, rng: Random) -> Edit | None:
 def _swap(scene: Scene, a: tuple[int, str], b: tuple[int, str]) -> Scene:
     """Exchange all things at two places (column, row)."""
     way = {a: b, b: a}
-    places = ((each, *way.get((each.column, each.row), (each.column, each.row))) for each in scene.things)
-    return replace(scene, things=tuple(replace(each, column=column, row=row) for each, column, row in places))
+    places = ((thing, *way.get((thing.column, thing.row), (thing.column, thing.row))) for thing in scene.things)
+    return replace(scene, things=tuple(replace(thing, column=column, row=row) for thing, column, row in places))
 
 
 def _swap_columns(scene: Scene, rng: Random) -> Edit | None:

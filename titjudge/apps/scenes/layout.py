@@ -54,16 +54,18 @@ def origin(scene: Scene, thing: Thing) -> Point:
 def placed(scene: Scene) -> Iterator[PlacedThing]:
     """Yield every object of every thing, of a group each one."""
     for thing in scene.things:
-        at, turn = origin(scene, thing), 0.0
+        position, turn = origin(scene, thing), 0.0
         if thing.kind not in (SIGN, "snowman"):
             turn = scene.view.shifts.get((thing.column, thing.row), (0.0, 0.0, 0.0))[2]
-        found = bodies(thing)
+        objects = bodies(thing)
         carrier = scene.get(thing.carrier) if thing.carrier else None
         if thing.place == "in" and carrier is not None and carrier.kind == "bowl":
-            found = [moved(_at_home(body), offset) for body, offset in zip(found, _IN_BOWL[thing.count], strict=True)]
+            objects = [
+                moved(_at_home(body), offset) for body, offset in zip(objects, _IN_BOWL[thing.count], strict=True)
+            ]
             turn = 0.0
-        for number, body in enumerate(found):
-            body = moved(body, at, turn)
+        for number, body in enumerate(objects):
+            body = moved(body, position, turn)
             words = tuple(part for part in body if part.form == "face")
             label = label_of(thing, number) if number < thing.count else tray_of(thing)
             yield PlacedThing(thing.name, label, tuple(part for part in body if part not in words))

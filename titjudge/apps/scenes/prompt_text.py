@@ -160,35 +160,35 @@ def _things(scene: Scene, graph: AskedElements, rng: Random) -> list[str]:
         ((0, "front"), (-1, "front"), (1, "front"), (0, "back"), (-1, "back"), (1, "back")),
         ((0, "front"), (1, "front"), (-1, "front"), (0, "back"), (1, "back"), (-1, "back")),
     )
-    found: list[str] = []
+    sentences: list[str] = []
     for place in rng.choice(orders):
         thing = standing[place]
-        found += _sentences(thing, graph, rng)
+        sentences += _sentences(thing, graph, rng)
         load = scene.load_of(thing.name)
         if load is not None:
-            found.append(_fill(rng.choice(_ON if load.place == "on" else _IN), load, rng, other=load.carrier))
-    return found
+            sentences.append(_fill(rng.choice(_ON if load.place == "on" else _IN), load, rng, other=load.carrier))
+    return sentences
 
 
 def _sentences(thing: Thing, graph: AskedElements, rng: Random) -> list[str]:
-    relations = [each for each in graph.relations if each[0] == thing.name]
-    found: list[str] = []
+    relations = [relation for relation in graph.relations if relation[0] == thing.name]
+    sentences: list[str] = []
     for _, word, other in relations:
         side = word.partition(" ")[0]
         if other == TABLE:
-            found.append(_fill(rng.choice(_ANCHORS), thing, rng))
-        elif found:
+            sentences.append(_fill(rng.choice(_ANCHORS), thing, rng))
+        elif sentences:
             they, these = ("They are", "they are") if KINDS[thing.kind].plural else ("It is", "this one is")
-            found.append(rng.choice(_ALSO).format(They=they, these=these, side=side, other=other))
+            sentences.append(rng.choice(_ALSO).format(They=they, these=these, side=side, other=other))
         elif word == "behind":
-            found.append(_fill(rng.choice(_BEHIND), thing, rng, other=other))
+            sentences.append(_fill(rng.choice(_BEHIND), thing, rng, other=other))
         else:
-            found.append(
+            sentences.append(
                 _fill(rng.choice(_SIDES if thing.row == "front" else _BACK_SIDES), thing, rng, other=other, side=side)
             )
     if thing.kind == SIGN:
-        found.insert(1, rng.choice(_TEXTS).format(text=thing.traits["text"]))
-    return found
+        sentences.insert(1, rng.choice(_TEXTS).format(text=thing.traits["text"]))
+    return sentences
 
 
 def _fill(template: str, thing: Thing, rng: Random, **words: str) -> str:

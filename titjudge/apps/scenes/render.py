@@ -70,33 +70,33 @@ class Stage:
 
         `only`: the label of an object to be shown alone.
         """
-        labels = [each.label for each in self.objects] if only is None else [only]
+        labels = [thing.label for thing in self.objects] if only is None else [only]
         shapes = self._room() if only is None else {}
         scene = self._loaded(
             shapes
             | {label: self._outline(label) for label in labels}
             | {"integrator": {"type": "aov", "aovs": "id:shape_index,far:depth"}, "sensor": self._sensor(1)}
         )
-        found = self._to_the_end(scene)
-        seen = found[..., 1] > 0  # the depth of nothing is 0
-        numbers = {each.label: k + 1 for k, each in enumerate(self.objects)}
+        layers = self._to_the_end(scene)
+        seen = layers[..., 1] > 0  # the depth of nothing is 0
+        numbers = {thing.label: k + 1 for k, thing in enumerate(self.objects)}
         if only is not None:
             return np.where(seen, numbers[only], 0).astype(np.int32)
         names = np.array([numbers.get(shape.id(), 0) for shape in scene.shapes()], dtype=np.int32)
-        index = np.rint(found[..., 0]).astype(np.int64)
+        index = np.rint(layers[..., 0]).astype(np.int64)
         index -= index[seen].min()  # counted from 0 or 1, by version; the first shape, the table, is always in sight
         return np.where(seen, names[np.clip(index, 0, len(names) - 1)], 0).astype(np.int32)
 
     def _outline(self, label: str) -> Any:
         """Make one shape of a whole object, with its label as id."""
         if label not in self._outlines:
-            body = next(each.body for each in self.objects if each.label == label)
+            body = next(thing.body for thing in self.objects if thing.label == label)
             self._outlines[label] = self._mesh(body, id=label)
         return self._outlines[label]
 
     def _painted_shapes(self) -> dict[str, Any]:
         """Make the shapes of all objects; parts of one finish become one shape where possible, which is faster."""
-        groups = grouped((part for each in self.objects for part in each.body), lambda part: part.finish)
+        groups = grouped((part for thing in self.objects for part in thing.body), lambda part: part.finish)
         shapes: list[Any] = []
         for finish, parts in groups.items():
             look = self._look(finish)

@@ -118,14 +118,14 @@ class Scene:
     def with_thing(self, thing: Thing, name: str = "") -> Scene:
         """Copy the scene with the thing of that name replaced; by default the one with the same name."""
         name = name or thing.name
-        return replace(self, things=tuple(thing if each.name == name else each for each in self.things))
+        return replace(self, things=tuple(thing if other.name == name else other for other in self.things))
 
     def words(self) -> list[str]:
         """List the words that can be read in the scene, thing by thing."""
         return [word for thing in self.things for word in thing.traits.get("text", "").split()]
 
     def without(self, name: str) -> Scene:
-        return replace(self, things=tuple(each for each in self.things if each.name != name))
+        return replace(self, things=tuple(thing for thing in self.things if thing.name != name))
 
 
 Relation = tuple[str, str, str]  # entity1, relation, entity2
@@ -145,7 +145,7 @@ class AskedElements:
     def to_json(self) -> dict[str, Any]:
         return {
             "entities": list(self.entities),
-            "attributes": {name: dict(each) for name, each in self.attributes.items() if each},
+            "attributes": {name: dict(values) for name, values in self.attributes.items() if values},
             "relations": [{"entity1": a, "relation": relation, "entity2": b} for a, relation, b in self.relations],
         }
 

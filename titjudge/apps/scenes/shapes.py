@@ -110,12 +110,12 @@ def _turned(look: Finish, *profile: tuple[float, float]) -> Primitive:
     return Primitive("lathe", look, (0.0, 0.0, 0.0), profile=profile)
 
 
-def _can(look: Finish, radius: float, height: float, at: Point = (0.0, 0.0, 0.0)) -> Primitive:
-    return replace(_turned(look, (0, 0), (radius, 0), (radius, height), (0, height)), at=at)
+def _can(look: Finish, radius: float, height: float, position: Point = (0.0, 0.0, 0.0)) -> Primitive:
+    return replace(_turned(look, (0, 0), (radius, 0), (radius, height), (0, height)), at=position)
 
 
-def _ball(look: Finish, radius: float, at: Point) -> Primitive:
-    return Primitive("sphere", look, at, (radius, radius, radius))
+def _ball(look: Finish, radius: float, position: Point) -> Primitive:
+    return Primitive("sphere", look, position, (radius, radius, radius))
 
 
 _PROFILES: dict[str, tuple[tuple[float, float], ...]] = {  # things that are one turned body
@@ -135,7 +135,7 @@ def _one(part: Primitive) -> Builder:
 
 def _flowers(traits: Mapping[str, str]) -> list[Body]:
     count = _number(traits)
-    found: list[Body] = []
+    flowers: list[Body] = []
     for k in range(count):
         x = (k - (count - 1) / 2) * (0.4 if count < 4 else 0.36)
         z = (1.15, 0.86)[k % 2] if count < 4 else (0.85, 1.15, 1.12, 0.82)[k]
@@ -148,8 +148,8 @@ def _flowers(traits: Mapping[str, str]) -> list[Body]:
             for a in (math.radians(72 * p + 90) for p in range(5))
         )  # fmt: skip
         heart = _ball(plain((0.75, 0.42, 0.02)) if traits["colour"] != "yellow" else plain(BROWN), 0.07, (x, -0.05, z))
-        found.append((*petals, heart, stem))
-    return found
+        flowers.append((*petals, heart, stem))
+    return flowers
 
 
 def _lamp(traits: Mapping[str, str]) -> list[Body]:
@@ -189,7 +189,7 @@ def _blocks(traits: Mapping[str, str]) -> list[Body]:
     size = (half + 0.06, half + 0.06, half)
     turns = (4.0, -22.0, 12.0, -9.0, 26.0)
     places = ((0.03 * (-1) ** k, 0, half + k * (2 * half + 0.012)) for k in range(_number(traits)))
-    return [(Primitive("box", look, at, size, turn=turn),) for at, turn in zip(places, turns, strict=False)]
+    return [(Primitive("box", look, place, size, turn=turn),) for place, turn in zip(places, turns, strict=False)]
 
 
 def _mug(traits: Mapping[str, str]) -> list[Body]:
@@ -202,14 +202,16 @@ def _mug(traits: Mapping[str, str]) -> list[Body]:
 
 def _books(traits: Mapping[str, str]) -> list[Body]:
     cover, pages = finish(traits["colour"]), plain(CREAM)
-    found: list[Body] = []
+    books: list[Body] = []
     for k in range(_number(traits)):
         z, turn = _BOOK * k, (6.0, -7.0, 9.0, -4.0)[k % 4]
-        lids = tuple(Primitive("box", cover, (0, 0, z + at), (0.6, 0.44, 0.018)) for at in (0.02, _BOOK - 0.022))
+        lids = tuple(
+            Primitive("box", cover, (0, 0, z + height), (0.6, 0.44, 0.018)) for height in (0.02, _BOOK - 0.022)
+        )
         spine = Primitive("box", cover, (-0.585, 0, z + _BOOK / 2), (0.018, 0.44, _BOOK / 2 - 0.004))
         block = Primitive("box", pages, (0.0, 0, z + _BOOK / 2), (0.565, 0.41, _BOOK / 2 - 0.035))
-        found.append(moved((*lids, spine, block), (0, 0, 0), turn))
-    return found
+        books.append(moved((*lids, spine, block), (0, 0, 0), turn))
+    return books
 
 
 _SPREAD: dict[int, tuple[tuple[float, float], ...]] = {  # places on the table, in multiples of the radius
@@ -285,19 +287,19 @@ def _set(traits: Mapping[str, str]) -> list[Body]:
     (large,) = _BUILDERS[kind]({"colour": traits["colour"], "contents": "coffee"})
     small = tuple(_scaled(part, scale) for part in large)
     rows = _ON_TRAY[_number(traits)]
-    found: list[Body] = []
+    pieces: list[Body] = []
     for row, columns in enumerate(rows):
         for column in range(columns):
-            nudge = 0.025 * math.sin(5.0 * len(found) + len(traits["colour"]))
+            nudge = 0.025 * math.sin(5.0 * len(pieces) + len(traits["colour"]))
             x = (column - (columns - 1) / 2) * 0.345 + nudge
             y = ((len(rows) - 1) / 2 - row) * 0.345 - nudge
-            found.append(moved(small, (x, y, 0.04), 31.0 * len(found) if traits["of"] == "cubes" else 0.0))
+            pieces.append(moved(small, (x, y, 0.04), 31.0 * len(pieces) if traits["of"] == "cubes" else 0.0))
     tray = [Primitive("box", finish(traits["tray colour"]), (0, 0, 0.02), (*TRAY, 0.02))]
     if "text" in traits:
         y, z = -TRAY[1] - 0.05, _CARD[1] + 0.01
         tray.append(Primitive("box", plain((0.86, 0.86, 0.84)), (0, y, z), (_CARD[0], 0.015, _CARD[1])))
         tray.append(Primitive("face", Finish("words", traits["text"]), (0, y - 0.018, z), (*_CARD, 0)))
-    return [*found, tuple(tray)]
+    return [*pieces, tuple(tray)]
 
 
 def _scaled(part: Primitive, by: float) -> Primitive:

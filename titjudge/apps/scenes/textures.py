@@ -105,6 +105,8 @@ def words(text: str, width: int = 1120, height: int = 570) -> Pixels:
     pitch = size * 0.98
     first = height / 2 - pitch * (len(lines) - 1) / 2
     for number, line in enumerate(lines):
-        at = (width / 2, first + number * pitch)
-        draw.text(at, line, font=font, fill=(12, 12, 12), anchor="mm", stroke_width=stroke, stroke_fill=(12, 12, 12))
+        middle = (width / 2, first + number * pitch)
+        draw.text(
+            middle, line, font=font, fill=(12, 12, 12), anchor="mm", stroke_width=stroke, stroke_fill=(12, 12, 12)
+        )
     return np.asarray(picture, dtype=np.uint8)

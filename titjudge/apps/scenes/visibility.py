@@ -44,15 +44,15 @@ def _masks(scene: Scene, size: int) -> tuple[dict[str, Mask], dict[str, Mask]]:
 
     stage = Stage(scene, size)
     ids = stage.ids()
-    seen = {each.label: ids == number for number, each in enumerate(stage.objects, 1)}
+    seen = {thing.label: ids == number for number, thing in enumerate(stage.objects, 1)}
     outline: dict[str, Mask] = {}
-    for each in stage.objects:
-        key = (size, scene.view.height, each.body)
+    for thing in stage.objects:
+        key = (size, scene.view.height, thing.body)
         if key not in _outlines:
             while len(_outlines) >= _REMEMBERED:
                 del _outlines[next(iter(_outlines))]
-            _outlines[key] = stage.ids(each.label) > 0
-        outline[each.label] = _outlines[key]
+            _outlines[key] = stage.ids(thing.label) > 0
+        outline[thing.label] = _outlines[key]
     return seen, outline
 
 
@@ -67,21 +67,21 @@ def look_crowd(scene: Scene, graph: AskedElements, size: int = 5 * CHECK_SIZE //
         MissingExtra: The renderer is not installed.
     """
     seen, outline = _masks(scene, size)
-    found = []
+    faults = []
     partly = 0
     for thing in scene.things:
         for number in range(thing.count):
             label = label_of(thing, number)
             partly += _share(seen[label], outline[label]) < _PARTLY
-            found += _unclear(label, seen[label], outline[label], _VISIBLE_IN_CROWD, _PIXELS_IN_CROWD)
+            faults += _unclear(label, seen[label], outline[label], _VISIBLE_IN_CROWD, _PIXELS_IN_CROWD)
         tray = tray_of(thing)
         if (share := _share(seen[tray], outline[tray])) < _VISIBLE_TRAY:
-            found.append(f"{tray}: {share:.0%} of it to be seen")
+            faults.append(f"{tray}: {share:.0%} of it to be seen")
         if "text" in thing.traits:
-            found += _unreadable(thing, seen, outline, lines=1, least=_CARD_LETTER)
+            faults += _unreadable(thing, seen, outline, lines=1, least=_CARD_LETTER)
     if partly < _FEWEST_PARTLY:
-        found.append(f"only {partly} things stand partly behind others")
-    return found or _contradicted(scene, graph, seen)
+        faults.append(f"only {partly} things stand partly behind others")
+    return faults or _contradicted(scene, graph, seen)
 
 
 def problems(scene: Scene, graph: AskedElements, seen: Mapping[str, Mask], outline: Mapping[str, Mask]) -> list[str]:
@@ -93,22 +93,22 @@ def problems(scene: Scene, graph: AskedElements, seen: Mapping[str, Mask], outli
         seen: The pixels of each object in the image, by its label.
         outline: The pixels it would have if it were alone.
     """
-    found: list[str] = []
+    faults: list[str] = []
     for thing in scene.things:
         labels = [label_of(thing, number) for number in range(thing.count)]
         shown = [label for label in labels if label in seen and seen[label].any()]
         if len(shown) != thing.count:
-            found.append(f"{thing.name}: {len(shown)} of {thing.count} to be seen")
+            faults.append(f"{thing.name}: {len(shown)} of {thing.count} to be seen")
             continue
         for label in labels:
             if thing.kind == SIGN and (words := words_of(thing)) in seen:  # the board is behind its words
                 seen = {**seen, label: seen[label] | seen[words]}
                 outline = {**outline, label: outline[label] | outline[words]}
-            found += _unclear(label, seen[label], outline[label], _least(scene, thing), _PIXELS)
+            faults += _unclear(label, seen[label], outline[label], _least(scene, thing), _PIXELS)
     sign = scene.get(SIGN)
     if sign is not None:
-        found += _unreadable(sign, seen, outline, lines=3, least=LETTER)
-    return found or _contradicted(scene, graph, seen)
+        faults += _unreadable(sign, seen, outline, lines=3, least=LETTER)
+    return faults or _contradicted(scene, graph, seen)
 
 
 def _least(scene: Scene, thing: Thing) -> float:
@@ -127,14 +127,14 @@ def _share(seen: Mask, outline: Mask) -> float:
 
 def _unclear(label: str, seen: Mask, outline: Mask, least: float, pixels: float) -> list[str]:
     """Say why an object is too small, too much hidden or cropped; empty where it is not."""
-    found = []
+    faults = []
     if seen.mean() < pixels:
-        found.append(f"{label}: only {seen.mean():.2%} of the picture")
+        faults.append(f"{label}: only {seen.mean():.2%} of the picture")
     if (share := _share(seen, outline)) < least:
-        found.append(f"{label}: {share:.0%} of it to be seen")
+        faults.append(f"{label}: {share:.0%} of it to be seen")
     if outline[0].any() or outline[-1].any() or outline[:, 0].any() or outline[:, -1].any():
-        found.append(f"{label}: cut by the edge of the picture")
-    return found
+        faults.append(f"{label}: cut by the edge of the picture")
+    return faults
 
 
 def _unreadable(
@@ -146,13 +146,13 @@ def _unreadable(
         return [f"{thing.name}: its words are not to be seen"]
     share = _share(seen[words], outline[words])
     height = outline[words].any(axis=1).mean() / lines
-    found = [f"{thing.name}: {share:.0%} of its board to be seen"] if share < _VISIBLE_TEXT else []
-    return found + ([f"{thing.name}: a line is {height:.1%} of the picture high"] if height < least else [])
+    faults = [f"{thing.name}: {share:.0%} of its board to be seen"] if share < _VISIBLE_TEXT else []
+    return faults + ([f"{thing.name}: a line is {height:.1%} of the picture high"] if height < least else [])
 
 
 def _contradicted(scene: Scene, graph: AskedElements, seen: Mapping[str, Mask]) -> list[str]:
     """List the relations that the scene says hold or do not, and the pixels say otherwise."""
-    found = []
+    faults = []
     for a, word, b in graph.relations:
         first, second = scene.get(a), scene.get(b)
         if first is None or second is None:
@@ -167,8 +167,8 @@ def _contradicted(scene: Scene, graph: AskedElements, seen: Mapping[str, Mask]) 
         else:  # on top of, inside
             shown = abs(across) < 0.06 and down < 0
         if said is not None and shown != said:
-            found.append(f"{a} {word} {b}: said to be {said}, seen to be {shown}")
-    return found
+            faults.append(f"{a} {word} {b}: said to be {said}, seen to be {shown}")
+    return faults
 
 
 def _place(thing: Thing, seen: Mapping[str, Mask]) -> tuple[float, float]:
