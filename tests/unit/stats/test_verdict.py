@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from titjudge.core.run_records import Manifest, Results, SettledPair, SettleRecord, Verdict
+from titjudge.core.run_records import (
+    BetterGenerator,
+    Manifest,
+    Results,
+    SettledPair,
+    SettleRecord,
+    Verdict,
+    WeakPart,
+)
 from titjudge.core.types import Item, Pair, Score, Status
 from titjudge.stats.generators.generator_differences import generator_differences
 from titjudge.stats.generators.paired_differences import paired_differences
@@ -146,6 +154,16 @@ def test_where_the_winner_loses_is_said() -> None:
     assert record.weak is not None
     assert (record.weak.column, record.weak.value, record.weak.generator) == ("theme", "text", "new")
     assert "it loses where theme is text (by " in lead(run) or "new loses where theme is text (by " in lead(run)
+
+
+@pytest.mark.parametrize(("met", "told"), [(0.91, True), (0.997, False), (1.0, False)])
+def test_what_it_does_worst_at_is_said_unless_it_fails_at_nothing(met: float, told: bool) -> None:
+    record = verdict([judged({"old": spread(0, 48, 1), "new": spread(20, 48, 2)})]).generators
+    assert record is not None
+    weakest = WeakPart(column="element", value="count", generator="new", mean=met)
+    said = sentences(Verdict(generators=record.joined(BetterGenerator(weakest=weakest))))[0]
+    assert ("it does worst at count (91%)" in said) == told
+    assert ("worst" in said) == told
 
 
 def test_three_generators_are_named_in_order_with_those_that_cannot_be_told_apart() -> None:

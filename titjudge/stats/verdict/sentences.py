@@ -134,6 +134,8 @@ def _weakness(record: BetterGenerator) -> str:
         return f"{spot.generator} is furthest behind {place}{by}"
     if part is not None:
         mean = percentage(part.mean, 0) if part.column == ELEMENT else _amount(record, part.mean)
+        if mean == percentage(1.0, 0):  # it fails at nothing
+            return ""
         return f"{'it' if record.better else record.first} does worst at {part.value} ({mean})"
     return ""
 
