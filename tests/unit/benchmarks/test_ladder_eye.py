@@ -10,7 +10,7 @@ from titjudge.apps.scenes.generate import ScenePlan, plan
 from titjudge.apps.scenes.ladder import TEMPLATES
 
 
-@pytest.fixture(scope="module", params=["cabinet", "stand"])
+@pytest.fixture(scope="module", params=TEMPLATES)
 def made(request: pytest.FixtureRequest) -> ScenePlan:
     return plan(1, 2, (0, 3), lambda *_: [], difficulty=1, template=request.param)
 
@@ -37,7 +37,7 @@ def test_it_sees_every_error_at_full_size(made: ScenePlan) -> None:
 
 
 def test_it_misses_errors_where_too_few_pixels_are_left(made: ScenePlan) -> None:
-    noticed = verdicts(made, 0.1)
+    noticed = verdicts(made, 0.07 if made.asked.template == "shelves" else 0.1)  # a pixel and a half or two a thing
     assert noticed.count(True) < 0.8 * len(noticed)
 
 
