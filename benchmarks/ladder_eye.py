@@ -29,8 +29,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy.signal import fftconvolve
 
-from titjudge.apps.scenes.bays import TURNS, VARIANTS, BayTemplate
-from titjudge.apps.scenes.bays import Sprite as BaySprite
+from titjudge.apps.scenes.bays import TURNS, VARIANTS, BaySprite, BayTemplate
 from titjudge.apps.scenes.cabinet import alternatives
 from titjudge.apps.scenes.cabinet_drawing import LIGHTS, LININGS, Sprite, drawn, sprites, tile
 from titjudge.apps.scenes.generate import plan

@@ -52,7 +52,7 @@ def collate(processor: Any, batch: list[Row]) -> dict[str, Any]:
     """What a step reads: the question of the metric with the score, and the interpretations that there are."""
     controls = controls_of(processor.tokenizer)
     asked = [question(PROMPT, OPTIONS, picture(row["images"][0]), row["prompt"], controls) for row in batch]
-    inputs = inputs_of(processor, asked, generate=False, left=False)
+    inputs = inputs_of(processor, asked, generate=False, pad_left=False)
     level = processor.tokenizer.convert_tokens_to_ids(TOKEN)
     made = {
         "question": inputs,

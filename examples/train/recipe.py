@@ -109,8 +109,8 @@ def conversation(row: Row) -> list[dict[str, Any]]:
 
 def answers_learnt(processor: Any, talks: list[list[dict[str, Any]]]) -> Any:
     """Inputs of whole conversations; `labels` are the tokens of the last answer of each, and nothing else."""
-    made = inputs_of(processor, talks, generate=False, left=False)
-    asked = inputs_of(processor, [talk[:-1] for talk in talks], generate=True, left=False)
+    made = inputs_of(processor, talks, generate=False, pad_left=False)
+    asked = inputs_of(processor, [talk[:-1] for talk in talks], generate=True, pad_left=False)
     made["labels"] = made["input_ids"].masked_fill(made["attention_mask"] == 0, -100)
     for at, length in enumerate(asked["attention_mask"].sum(dim=1).tolist()):
         if not torch.equal(made["input_ids"][at, :length], asked["input_ids"][at, :length]):

@@ -38,6 +38,7 @@ NEEDS = {
     r"--engine ray": "needs a cluster: see test_cluster.py",
     r"--batch ": "needs a service of batch jobs: see test_batch_judge.py",
     r"--embedder sentence-transformers/": "needs weights of the hub",
+    r"--detector ": "needs weights of the hub: see test_agent_detector.py",
     r"--sink ": "needs the packages and accounts of trackers",
     r"^python cli\.py probe ": "asks thousands of questions: see the tests of probes",
     r"^python cli\.py fetch ": "downloads from the hub",

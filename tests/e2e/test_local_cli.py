@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 import tiny_models
-from test_judge_cli import cli, small
+from builders import compared_images
+from test_judge_cli import cli
 
 
 def judged(folder: Path, model: Path, *more: str, code: int = 2) -> str:
-    data = small(folder, 2, 1)
+    data = compared_images(folder / "data", 2, 1)
     arguments = (
         "judge",
         "--data",

@@ -40,7 +40,7 @@ _WORDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Sprite:
+class BaySprite:
     """One thing in a bay.
 
     Attributes:
@@ -80,7 +80,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class BayRow:
     """What a row is made of: a look, the property that may be in one of two states, and those states."""
 
     look: Look
@@ -188,7 +188,7 @@ class BayTemplate(Template):
         """Draw the look of things that are to be counted."""
 
     @abstractmethod
-    def row(self, rng: Random, about: str) -> Row:
+    def row(self, rng: Random, about: str) -> BayRow:
         """Draw what a row is made of."""
 
     @abstractmethod
@@ -258,13 +258,13 @@ class BayTemplate(Template):
 
     # ------------------------------------------------------------------ where things are
 
-    def sprites(self, thing: Thing, rng: Random | None) -> list[Sprite]:
+    def sprites(self, thing: Thing, rng: Random | None) -> list[BaySprite]:
         """Return the things of a group, the furthest first; displaced and varied where `rng` is given."""
         traits = thing.traits
         if thing.kind == "count":
             look = look_of(traits["look"])
             places = self._heap(int(traits["number"]), Random(traits["order"]))
-            things = [Sprite(look, *place) for place in places]
+            things = [BaySprite(look, *place) for place in places]
         elif thing.kind == "row":
             things = self._members(traits)
         elif thing.kind == "text":
@@ -274,7 +274,7 @@ class BayTemplate(Template):
         things = [self._varied(sprite, rng) for sprite in things] if rng else things
         return sorted((sprite for sprite in things if sprite.look), key=lambda sprite: -sprite.up)
 
-    def _varied(self, sprite: Sprite, rng: Random) -> Sprite:
+    def _varied(self, sprite: BaySprite, rng: Random) -> BaySprite:
         across, up = sprite.across + rng.uniform(-0.04, 0.04), sprite.up + rng.uniform(-0.02, 0.02)
         return replace(sprite, across=across, up=up, turn=rng.choice(TURNS), variant=rng.randrange(VARIANTS))
 
@@ -285,7 +285,7 @@ class BayTemplate(Template):
         places.sort(key=lambda place: hypot(place[0] / wide, place[1] / high) + rng.uniform(0, 0.9))
         return [(x, y + 2 * high) for x, y in places[:number]]
 
-    def _members(self, traits: Mapping[str, str]) -> list[Sprite]:
+    def _members(self, traits: Mapping[str, str]) -> list[BaySprite]:
         look, feature, across = look_of(traits["look"]), traits["feature"], int(traits["across"])
         ones, members = traits["one"].split(","), []
         down = -(-len(traits["bits"]) // across)
@@ -295,15 +295,15 @@ class BayTemplate(Template):
             members += self.member({**look, feature: value}, place)
         return members
 
-    def member(self, look: Look, place: Point) -> list[Sprite]:
+    def member(self, look: Look, place: Point) -> list[BaySprite]:
         """Return what stands at a place of a row; always as many sprites, of which those with no look are not drawn."""
-        return [Sprite(look, *place, scale=0.74 if look.get("size") == "small" else 1.0)]
+        return [BaySprite(look, *place, scale=0.74 if look.get("size") == "small" else 1.0)]
 
     @abstractmethod
-    def spots(self, looks: Sequence[Look], way: str) -> list[Sprite]:
+    def spots(self, looks: Sequence[Look], way: str) -> list[BaySprite]:
         """Return the things of an arrangement."""
 
-    def beside_text(self, thing: Thing) -> list[Sprite]:
+    def beside_text(self, thing: Thing) -> list[BaySprite]:
         """Return what carries a text."""
         return []
 
@@ -345,7 +345,7 @@ class BayTemplate(Template):
         thing: Thing,
         rung: Rung,
         scene: Scene,
-        sprites: Sequence[Sprite],
+        sprites: Sequence[BaySprite],
         *,
         shift: Point = (0.0, 0.0),
         paper: int = 0,
@@ -380,7 +380,7 @@ class BayTemplate(Template):
         return finished(canvas, corner, (rung.width, rung.height), view.light, view.style, paper)
 
     def covered(
-        self, thing: Thing, rung: Rung, scene: Scene, sprites: Sequence[Sprite], shift: Point = (0.0, 0.0)
+        self, thing: Thing, rung: Rung, scene: Scene, sprites: Sequence[BaySprite], shift: Point = (0.0, 0.0)
     ) -> Canvas:
         """Return how much of each pixel of `drawn` things cover, from 0 to 1: (rows, columns, 1)."""
         left, top, right, bottom = self.inside(thing, rung, scene)
@@ -394,8 +394,8 @@ class BayTemplate(Template):
         return _frames(self, scene.view.camera, rung)[thing.column, int(thing.row)]
 
     def _placed(
-        self, thing: Thing, rung: Rung, scene: Scene, sprites: Sequence[Sprite], shift: Point
-    ) -> list[tuple[Sprite, int, Point]]:
+        self, thing: Thing, rung: Rung, scene: Scene, sprites: Sequence[BaySprite], shift: Point
+    ) -> list[tuple[BaySprite, int, Point]]:
         """Return things with their unit and the middle of their canvas, in pixels of `part`."""
         frame, placed = self._frame(thing, rung, scene), []
         for sprite in sprites:
@@ -409,7 +409,7 @@ class BayTemplate(Template):
         x, y = frame.foot[0] - frame.inside[0], frame.foot[1] - frame.inside[1]
         return x + across * pixels, y - up * pixels + across * pixels * frame.slope
 
-    def _image(self, sprite: Sprite, pixels: int, light: Light) -> tuple[Canvas, Canvas]:
+    def _image(self, sprite: BaySprite, pixels: int, light: Light) -> tuple[Canvas, Canvas]:
         return _images(self, tuple(sprite.look.items()), sprite.variant, pixels, sprite.turn, light.side, light.shadow)
 
     def picture(self, scene: Scene, rung: Rung) -> Pixels:

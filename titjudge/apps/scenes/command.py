@@ -82,7 +82,7 @@ def make(
       python cli.py known-answer make --scenes 20 --seed 1 --out my_answers
       python cli.py known-answer make --hard --scenes 10 --out my_hard_answers
       python cli.py known-answer make --ladder 3 --scenes 20 --out my_ladder
-      python cli.py known-answer make --ladder 3 --template cabinet --scenes 20 --out my_cabinets
+      python cli.py known-answer make --ladder 3 --template cabinet --out cabinets
       python cli.py known-answer make --edits --scenes 20 --out my_edits
       python cli.py judge --suite known-answer --data my_answers \\
         --captioner openai/gpt-4o --judge openai/gpt-4o

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import ImageDraw
 
-from titjudge.apps.scenes.bays import LETTERS, BayTemplate, Look, Row, Sprite, listed, look_of
+from titjudge.apps.scenes.bays import LETTERS, BayRow, BaySprite, BayTemplate, Look, listed, look_of
 from titjudge.apps.scenes.palette import near
 from titjudge.apps.scenes.scene import Scene, Thing
 from titjudge.apps.scenes.sprites import RGB, Pen, rgb
@@ -115,26 +115,28 @@ class Shelves(BayTemplate):
     def heap(self, rng: Random) -> Look:
         return {"thing": "bottle", "hue": rng.choice(_HUES)}
 
-    def row(self, rng: Random, about: str) -> Row:
+    def row(self, rng: Random, about: str) -> BayRow:
         hue = rng.choice(_HUES)
         if about == "material":
             made_of = rng.choice(tuple(_UNLIKE))
-            return Row({"thing": rng.choice(("block", "ball", "vase"))}, about, made_of, rng.choice(_UNLIKE[made_of]))
+            return BayRow(
+                {"thing": rng.choice(("block", "ball", "vase"))}, about, made_of, rng.choice(_UNLIKE[made_of])
+            )
         if about == "colour":
             second = rng.choice([other for other in _HUES if not near(other, hue)])
-            return Row(
+            return BayRow(
                 {"thing": rng.choice(("block", "ball", "vase", "bottle", "cup")), "hue": hue}, "hue", hue, second
             )
         if about == "state":
             thing = rng.choice(tuple(_STATES))
-            return Row({"thing": thing, "hue": hue}, "state", *rng.sample(_STATES[thing], 2))
+            return BayRow({"thing": thing, "hue": hue}, "state", *rng.sample(_STATES[thing], 2))
         if about == "facing":
-            return Row({"thing": "cup", "hue": hue}, "facing", *rng.sample(("handle left", "handle right"), 2))
+            return BayRow({"thing": "cup", "hue": hue}, "facing", *rng.sample(("handle left", "handle right"), 2))
         if about == "detail":
-            return Row({"thing": "clock", "hue": hue}, "hand", *rng.sample(_HANDS, 2))
+            return BayRow({"thing": "clock", "hue": hue}, "hand", *rng.sample(_HANDS, 2))
         if about == "size":
-            return Row({"thing": rng.choice(("block", "vase", "bottle")), "hue": hue}, "size", "large", "small")
-        return Row({"thing": rng.choice(("block", "ball", "cup")), "hue": hue}, "there", "empty", "taken")
+            return BayRow({"thing": rng.choice(("block", "vase", "bottle")), "hue": hue}, "size", "large", "small")
+        return BayRow({"thing": rng.choice(("block", "ball", "cup")), "hue": hue}, "there", "empty", "taken")
 
     def other_hues(self, rng: Random, hue: str) -> list[str]:
         return rng.sample([other for other in _HUES if not near(other, hue)], 3)
@@ -228,26 +230,26 @@ class Shelves(BayTemplate):
 
     # ------------------------------------------------------------------ where things are
 
-    def member(self, look: Look, place: Point) -> list[Sprite]:
+    def member(self, look: Look, place: Point) -> list[BaySprite]:
         if "there" not in look:
             return super().member(look, place)
         thing = {"thing": look["thing"], "hue": look["hue"]} if look["there"] == "taken" else {}
-        return [Sprite({"thing": "mat"}, place[0], place[1] + 0.01), Sprite(thing, *place)]
+        return [BaySprite({"thing": "mat"}, place[0], place[1] + 0.01), BaySprite(thing, *place)]
 
-    def spots(self, looks: Sequence[Look], way: str) -> list[Sprite]:
+    def spots(self, looks: Sequence[Look], way: str) -> list[BaySprite]:
         if way == "row":
-            return [Sprite(look, across, 0.6) for look, across in zip(looks, (-1.5, -0.5, 0.5, 1.5), strict=True)]
+            return [BaySprite(look, across, 0.6) for look, across in zip(looks, (-1.5, -0.5, 0.5, 1.5), strict=True)]
         one, other = looks
         if way == "on":
-            return [Sprite(other, 0.0, 0.6), Sprite(one, 0.0, 0.59, lift=0.68)]
+            return [BaySprite(other, 0.0, 0.6), BaySprite(one, 0.0, 0.59, lift=0.68)]
         if way == "off":
-            return [Sprite(other, 0.0, 0.6), Sprite(one, 1.0, 0.59)]
+            return [BaySprite(other, 0.0, 0.6), BaySprite(one, 1.0, 0.59)]
         if way in ("inside", "outside"):
-            return [Sprite(other, 0.0, 0.6), Sprite(one, 0.0 if way == "inside" else 0.8, 0.66, scale=0.55)]
+            return [BaySprite(other, 0.0, 0.6), BaySprite(one, 0.0 if way == "inside" else 0.8, 0.66, scale=0.55)]
         if way == "behind":
-            return [Sprite(one, -0.12, 0.9), Sprite(other, 0.12, 0.5)]
+            return [BaySprite(one, -0.12, 0.9), BaySprite(other, 0.12, 0.5)]
         apart = 0.3 if way == "touching" else 0.58
-        return [Sprite(one, -apart, 0.6), Sprite(other, apart, 0.6)]
+        return [BaySprite(one, -apart, 0.6), BaySprite(other, apart, 0.6)]
 
     # ------------------------------------------------------------------ the image
 

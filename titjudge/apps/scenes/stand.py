@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import ImageDraw
 
-from titjudge.apps.scenes.bays import LETTERS, BayTemplate, Look, Row, Sprite, listed, look_of
+from titjudge.apps.scenes.bays import LETTERS, BayRow, BaySprite, BayTemplate, Look, listed, look_of
 from titjudge.apps.scenes.palette import near
 from titjudge.apps.scenes.scene import Scene, Thing
 from titjudge.apps.scenes.sprites import RGB, Pen, rgb
@@ -102,16 +102,16 @@ class Stand(BayTemplate):
     def heap(self, rng: Random) -> Look:
         return {"hue": rng.choice(_HUES)}
 
-    def row(self, rng: Random, about: str) -> Row:
+    def row(self, rng: Random, about: str) -> BayRow:
         hue = rng.choice(_HUES)
         second = rng.choice([other for other in _HUES if not near(other, hue)])
         if about == "colour":
-            return Row({"hue": hue}, "hue", hue, second)
+            return BayRow({"hue": hue}, "hue", hue, second)
         if about == "hat":
-            return Row({"hue": hue}, "hat", *rng.choice((("none", second), (second, "none"))))
+            return BayRow({"hue": hue}, "hat", *rng.choice((("none", second), (second, "none"))))
         feature, pairs = _PAIRS[about]
         look = {"hue": hue, "held hue": second} if about == "held" else {"hue": hue}
-        return Row(look, feature, *rng.choice(pairs))
+        return BayRow(look, feature, *rng.choice(pairs))
 
     def other_hues(self, rng: Random, hue: str) -> list[str]:
         return rng.sample([other for other in _HUES if not near(other, hue)], 3)
@@ -176,25 +176,25 @@ class Stand(BayTemplate):
 
     # ------------------------------------------------------------------ where things are
 
-    def member(self, look: Look, place: Point) -> list[Sprite]:
+    def member(self, look: Look, place: Point) -> list[BaySprite]:
         if "there" not in look:
             return super().member(look, place)
         person = {"hue": look["hue"]} if look["there"] == "taken" else {}
-        return [Sprite({"seat": "grey"}, place[0], place[1] + 0.04), Sprite(person, *place)]
+        return [BaySprite({"seat": "grey"}, place[0], place[1] + 0.04), BaySprite(person, *place)]
 
-    def spots(self, looks: Sequence[Look], way: str) -> list[Sprite]:
+    def spots(self, looks: Sequence[Look], way: str) -> list[BaySprite]:
         if way == "row":
-            return [Sprite(look, across, 0.3) for look, across in zip(looks, (-0.8, 0.0, 0.8), strict=True)]
+            return [BaySprite(look, across, 0.3) for look, across in zip(looks, (-0.8, 0.0, 0.8), strict=True)]
         if way == "behind":
-            return [Sprite(looks[0], -0.1, 0.55), Sprite(looks[1], 0.1, 0.15)]
+            return [BaySprite(looks[0], -0.1, 0.55), BaySprite(looks[1], 0.1, 0.15)]
         poses = ("reach right", "reach left") if way == "touching" else ("down", "down")
         return [
-            Sprite({**look, "pose": pose}, across, 0.3)
+            BaySprite({**look, "pose": pose}, across, 0.3)
             for look, pose, across in zip(looks, poses, (-0.38, 0.38), strict=True)
         ]
 
-    def beside_text(self, thing: Thing) -> list[Sprite]:
-        return [Sprite({"hue": "black", "pose": "up"}, across, 0.0) for across in (-0.7, 0.7)]
+    def beside_text(self, thing: Thing) -> list[BaySprite]:
+        return [BaySprite({"hue": "black", "pose": "up"}, across, 0.0) for across in (-0.7, 0.7)]
 
     # ------------------------------------------------------------------ the image
 
