@@ -30,7 +30,7 @@ from PIL import Image
 from scipy.signal import fftconvolve
 
 from titjudge.apps.scenes.bays import TURNS, VARIANTS, BaySprite, BayTemplate
-from titjudge.apps.scenes.cabinet import alternatives
+from titjudge.apps.scenes.cabinet import Cabinet
 from titjudge.apps.scenes.cabinet_drawing import LIGHTS, LININGS, Sprite, drawn, sprites, tile
 from titjudge.apps.scenes.generate import plan
 from titjudge.apps.scenes.ladder import TEMPLATES
@@ -43,6 +43,7 @@ _NOISE, _JPEG = 2.0, 85  # of 255; quality
 _WHOLE = 0.35  # of what one thing of a heap explains by itself: less is no further thing
 _DIFFERS = 0.04  # of a channel, from 0 to 1: where two drawings are told apart
 _HEAD = 0.5  # of the contrast within what shows of each thing of a crowd: what fits worse is none
+_CABINET = Cabinet()
 Field = NDArray[np.float32]  # (rows, columns, channels), 0 to 1
 
 
@@ -116,7 +117,7 @@ class CabinetEye(Eye):
             return self._holds(seen, asked) == (asked.traits["contents"] != "nothing")
         if asked.kind == "text":
             return self._reads(seen, asked)
-        errors = [self._misfit(seen, self._inside(each), 3.2, 0.45) for each in (asked, *alternatives(asked))]
+        errors = [self._misfit(seen, self._inside(each), 3.2, 0.45) for each in (asked, *_CABINET.alternatives(asked))]
         return errors.index(min(errors)) == 0
 
     def _inside(self, thing: Thing) -> Field:
@@ -157,7 +158,7 @@ class CabinetEye(Eye):
         fonts = {font: self._text_misfit(seen, asked.having("font", font)) for font in FONTS}
         thing = asked.having("font", min(fonts, key=lambda font: fonts[font]))
         right = fonts[thing.traits["font"]]
-        return all(self._text_misfit(seen, other) >= right for other in alternatives(thing))
+        return all(self._text_misfit(seen, other) >= right for other in _CABINET.alternatives(thing))
 
     def _text_misfit(self, seen: Field, thing: Thing) -> float:
         """Return the least squared difference from a tag in the middle third of a box, wherever it lies there."""

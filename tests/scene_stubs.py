@@ -10,6 +10,7 @@ import numpy as np
 
 from titjudge.apps.scenes.generate import ScenePlan, plan
 from titjudge.apps.scenes.scene import LEVELS, AskedElements, Scene
+from titjudge.apps.scenes.template import ERRORS_AT, Rung, Template
 
 
 def unseen(scene: Scene, graph: AskedElements) -> list[str]:
@@ -24,3 +25,22 @@ def noise(scene: Scene) -> Any:
 @cache
 def planned(number: int, seed: int = 7) -> ScenePlan:
     return plan(seed, number, LEVELS, unseen)
+
+
+def only_annotated_pixels_differ(scene: ScenePlan, template: Template, rung: Rung) -> None:
+    """Check each level of a scene: as many groups are wrong as there are errors, each differs where it is annotated, and nothing else."""
+    right = template.picture(scene.asked, rung).astype(int)
+    for shown in scene.shown[1:]:
+        apart = np.abs(template.picture(shown.scene, rung).astype(int) - right).max(axis=2) > 40
+        assert len({error.element[0] for error in shown.errors}) == len(shown.errors) == ERRORS_AT[shown.level]
+        for error in shown.errors:
+            assert error.box is not None
+            left, top, end, bottom = error.box
+            assert apart[top:bottom, left:end].sum() >= 8, error
+            thing = scene.asked.get(error.element[0])
+            assert thing is not None
+            place = template.place(thing, rung, scene.asked)
+            assert 0 <= place[0] < left < end < place[2] <= rung.width
+            assert 0 <= place[1] < top < bottom < place[3] <= rung.height
+            apart[place[1] : place[3], place[0] : place[2]] = False
+        assert not apart.any()

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from builders import read_lines
 from PIL import Image
-from scene_stubs import unseen
+from scene_stubs import only_annotated_pixels_differ, unseen
 
 from titjudge.apps.scenes import annotation
-from titjudge.apps.scenes.cabinet import KINDS, Cabinet
+from titjudge.apps.scenes.cabinet import Cabinet
 from titjudge.apps.scenes.generate import ScenePlan, plan
 from titjudge.apps.scenes.ladder import MIXED, TEMPLATES
 from titjudge.apps.scenes.readme import readme
@@ -21,7 +21,7 @@ from titjudge.apps.scenes.rows import bits_of
 from titjudge.apps.scenes.scene import LEVELS, Options, Scene
 from titjudge.apps.scenes.template import ERRORS_AT, SIZES, Template
 
-CABINET, RUNGS = Cabinet(), Cabinet.rungs
+CABINET, RUNGS, KINDS = Cabinet(), Cabinet.rungs, Cabinet.kinds
 
 
 @cache
@@ -53,21 +53,7 @@ def test_level_1_has_one_wrong_element_of_a_kind_that_goes_round(number: int) ->
 
 @pytest.mark.parametrize("difficulty", [1, 2, 3])
 def test_pixels_differ_where_the_annotation_says_and_nowhere_else(difficulty: int) -> None:
-    scene, rung = planned(difficulty), RUNGS[difficulty]
-    right = CABINET.picture(scene.asked, rung).astype(int)
-    for shown in scene.shown[1:]:
-        apart = np.abs(CABINET.picture(shown.scene, rung).astype(int) - right).max(axis=2) > 40
-        for error in shown.errors:
-            assert error.box is not None
-            left, top, end, bottom = error.box
-            assert apart[top:bottom, left:end].sum() >= 8, error
-            thing = scene.asked.get(error.element[0])
-            assert thing is not None
-            place = CABINET.place(thing, rung, scene.asked)
-            assert place[0] < left < end < place[2]
-            assert place[1] < top < bottom < place[3]
-            apart[place[1] : place[3], place[0] : place[2]] = False
-        assert not apart.any()
+    only_annotated_pixels_differ(planned(difficulty), CABINET, RUNGS[difficulty])
 
 
 def test_errors_are_in_boxes_of_their_own_and_as_many_as_the_level_says() -> None:

@@ -20,18 +20,25 @@ from PIL import Image, ImageDraw, ImageFilter
 
 from titjudge.apps.scenes.finish import LIGHTS, STYLES, Canvas, Light, finished
 from titjudge.apps.scenes.perspective import Camera
-from titjudge.apps.scenes.rows import RULES, bits_of, flipped, length_of, ordinal, words_of
+from titjudge.apps.scenes.rows import RULES, bits_of, length_of, words_of
 from titjudge.apps.scenes.scene import PICTURE, WALL, AskedElements, Scene, Thing, View
 from titjudge.apps.scenes.sprites import FONTS, RGB, TALL, UNDER, Pen, font, lay
-from titjudge.apps.scenes.template import Box, Point, Rung, Template
+from titjudge.apps.scenes.template import (
+    LETTERS,
+    Box,
+    Point,
+    Rung,
+    Template,
+    one_letter_wrong,
+    one_more_or_fewer,
+    one_otherwise,
+)
 from titjudge.apps.scenes.textures import Pixels
 
 Look = Mapping[str, str]  # what a thing looks like: property -> value
-LETTERS = "ABCDEFGHIJ"
 VARIANTS = 4  # of what nobody asks for in a thing
 TURNS = (-3, 0, 3)  # degrees
 MARGIN = 44  # pixels around the bays
-_ALPHABETS = ("ABCDEFGHIKLMNOPRSTUVXYZ", "АБВГДЕЖИКЛМНОПРСТУХЦШЯ", "ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ")
 _WORDS = (
     ("HARBOR", "SUMMER", "VALLEY", "GARDEN", "PLANET", "WINTER", "COPPER", "MARKET", "SILVER", "FOREST"),
     ("ПОБЕДА", "ГОРОД", "СЕВЕР", "ОКЕАН", "РАКЕТА", "ЗВЕЗДА"),
@@ -116,6 +123,15 @@ class BayTemplate(Template):
         heap_pitch: The same for things that are to be counted.
         height: Of a group, in units.
         hidden: How much of a thing that is to be counted, from its foot up, those before it may hide.
+        text_up: Where the middle of a text is, in units.
+        ways: Kind -> ways in which two or more things can be arranged.
+        exchanged: Way -> the one that an error makes of it; in others two things change places.
+        opening: How the prompt begins: `str.format` of groups, rows, columns, last (letter), camera, wall and light.
+        closing: What the prompt says of all groups, after them.
+        crowd: What the prompt calls things that are to be counted.
+        label: Where the prompt says that a text is.
+        are: How the prompt says that things are in a bay.
+        seats: What the prompt calls the places of which some are empty.
     """
 
     bay: ClassVar[str]
@@ -125,14 +141,20 @@ class BayTemplate(Template):
     heap_pitch: ClassVar[Point]
     height: ClassVar[float]
     hidden: ClassVar[float]
+    text_up: ClassVar[float] = 0.5
+    ways: ClassVar[Mapping[str, tuple[str, ...]]]
+    exchanged: ClassVar[Mapping[str, str]]
+    opening: ClassVar[str]
+    closing: ClassVar[str]
+    crowd: ClassVar[str]
+    label: ClassVar[str]
+    are: ClassVar[str]
+    seats: ClassVar[str]
 
     # ------------------------------------------------------------------ what is asked
 
     def compose(self, rng: Random, rung: Rung) -> Scene:
-        kinds = [self.kinds[number % len(self.kinds)] for number in range(rung.columns * rung.rows)]
-        rng.shuffle(kinds)
-        bays = [(column, row) for row in range(rung.rows) for column in range(rung.columns)]
-        things = tuple(self._group(rng, kind, *bay) for kind, bay in zip(kinds, bays, strict=True))
+        things = tuple(self._group(rng, kind, column, row) for kind, column, row in self.kinds_by_place(rng, rung))
         light, style, camera = (rng.choice(tuple(choices)) for choices in (LIGHTS, STYLES, self.cameras))
         view = View(light, 0.0, {}, rng.randrange(1 << 30), style, camera)
         return Scene("", rng.choice(tuple(self.walls)), things, view, self.name)
@@ -179,8 +201,7 @@ class BayTemplate(Template):
     def graph_of(self, scene: Scene) -> AskedElements:
         """Make the graph: light, style and camera of the picture, the colour behind all, and of each bay one attribute."""
         view = {"light": scene.view.light, "style": scene.view.style, "camera": scene.view.camera}
-        attributes = {thing.name: {(kind := self.kind_of(thing)): thing.traits[kind]} for thing in scene.things}
-        attributes = {PICTURE: view, WALL: {"colour": scene.wall}, **attributes}
+        attributes = {PICTURE: view, WALL: {"colour": scene.wall}, **self.attributes_of(scene)}
         return AskedElements(tuple(attributes), attributes, ())
 
     @abstractmethod
@@ -199,29 +220,16 @@ class BayTemplate(Template):
     def arranged_looks(self, rng: Random, way: str) -> list[Look]:
         """Draw the things of an arrangement."""
 
-    ways: ClassVar[Mapping[str, tuple[str, ...]]]  # kind -> ways in which two or three things can be arranged
-    exchanged: ClassVar[
-        Mapping[str, str]
-    ]  # way -> the one that an error makes of it; in others two things change places
-
     # ------------------------------------------------------------------ the errors
 
     def alternatives(self, thing: Thing) -> Iterator[Thing]:
         traits, about = thing.traits, thing.traits["about"]
         if thing.kind == "count":
-            for number in (int(traits["number"]) - 1, int(traits["number"]) + 1):
-                yield replace(thing, traits={**traits, "number": str(number), "count": str(number)})
-        elif thing.kind == "row":
-            for k, bit in enumerate(bits := traits["bits"]):
-                if about != "extra" or bit == "0":  # an extra thing is one more, where none is asked for
-                    words = f"{traits[about]} - but not so the {ordinal(k)}"
-                    yield replace(thing, traits={**traits, "bits": flipped(bits, k), about: words})
+            yield from one_more_or_fewer(thing)
+        elif thing.kind == "row":  # an extra thing is one more, where none is asked for
+            yield from one_otherwise(thing, about, "0" if about == "extra" else "01")
         elif thing.kind == "text":
-            text = traits["text"]
-            for k, letter in enumerate(text[:-3]):
-                for other in _ALPHABETS[int(traits["script"])]:
-                    if other != letter:
-                        yield thing.having("text", text[:k] + other + text[k + 1 :])
+            yield from one_letter_wrong(thing)
         else:
             looks, way = list(map(look_of, traits["looks"].split("|"))), traits["way"]
             if way in self.exchanged:
@@ -232,6 +240,35 @@ class BayTemplate(Template):
                 yield replace(thing, traits=self._arranged(about, way, order))
 
     # ------------------------------------------------------------------ the words
+
+    def write(self, scene: Scene, rng: Random) -> str:
+        rows, view = len({thing.row for thing in scene.things}), scene.view
+        opening = self.opening.format(
+            groups=len(scene.things), rows=rows, columns=len(scene.things) // rows, last=LETTERS[rows - 1],
+            camera=view.camera, wall=scene.wall, light=view.light,
+        )  # fmt: skip
+        return " ".join([opening, *map(self.sentence, scene.things), self.closing, f"Style: {view.style}."])
+
+    def sentence(self, thing: Thing) -> str:
+        traits, about = thing.traits, thing.traits["about"]
+        if thing.kind == "count":
+            many = self.many(look_of(traits["look"]))
+            return f"In {thing.name} stands a close {self.crowd} of exactly {traits['number']} {many}, in which some hide a part of others."
+        if thing.kind == "text":
+            return f'In {thing.name} {self.label} that reads "{traits["text"]}".'
+        if thing.kind == "place":
+            names = [self.name_of(look_of(look)) for look in traits["looks"].split("|")]
+            return f"In {thing.name} {self.are} {listed(names, 'and')}: {traits[about]}."
+        many, number, across = self.many(look_of(traits["look"])), len(traits["bits"]), traits["across"]
+        if about == "extra":
+            return f"In {thing.name} are {number} {self.seats} in rows of {across}, for {many}: {traits[about]}."
+        if about == "colour":
+            many = self.of_colours(look_of(traits["look"]), traits["one"].split(","))
+        return f"In {thing.name} are {number} {many} in rows of {across}: {traits[about]}."
+
+    @abstractmethod
+    def of_colours(self, look: Look, hues: Sequence[str]) -> str:
+        """Name several things of a look without its colour; with the colours where they are mixed."""
 
     @abstractmethod
     def phrase(self, feature: str, value: str) -> str:
@@ -250,7 +287,7 @@ class BayTemplate(Template):
             return f"Is the number of {self.many(look_of(thing.traits['look']))} in {thing.name} exactly {value}?"
         if thing.kind == "text":
             return f'Are the words in {thing.name} exactly "{value}"?'
-        return f"Is this true of what is in {thing.name}: {value}?"
+        return super().question(thing, value)
 
     @abstractmethod
     def many(self, look: Look) -> str:
@@ -306,8 +343,6 @@ class BayTemplate(Template):
     def beside_text(self, thing: Thing) -> list[BaySprite]:
         """Return what carries a text."""
         return []
-
-    text_up: ClassVar[float] = 0.5  # where the middle of a text is
 
     # ------------------------------------------------------------------ the image
 

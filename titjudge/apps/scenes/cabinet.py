@@ -17,23 +17,21 @@ from numpy.typing import NDArray
 from titjudge.apps.scenes import cabinet_drawing
 from titjudge.apps.scenes.cabinet_drawing import FACING, LIGHTS, LININGS
 from titjudge.apps.scenes.palette import near
-from titjudge.apps.scenes.rows import RULES, bits_of, flipped, length_of, ordinal, words_of
+from titjudge.apps.scenes.rows import RULES, bits_of, length_of, words_of
 from titjudge.apps.scenes.scene import CABINET, TABLE, AskedElements, Scene, Thing, View
 from titjudge.apps.scenes.sprites import FONTS
-from titjudge.apps.scenes.template import SIZES, Box, Rung, Template
+from titjudge.apps.scenes.template import (
+    LETTERS,
+    SIZES,
+    Box,
+    Rung,
+    Template,
+    one_letter_wrong,
+    one_more_or_fewer,
+    one_otherwise,
+)
 from titjudge.apps.scenes.textures import Pixels
 
-KINDS = (
-    "count",
-    "colour",
-    "facing",
-    "state",
-    "size",
-    "kind",
-    "text",
-    "arrangement",
-    "contents",
-)  # the attribute that is wrong
 _HUES = ("red", "orange", "green", "blue", "purple", "black")
 _THINGS = ("star", "button", "block", "leaf", "bottle", "fish", "cup", "key")
 _STATES = {
@@ -47,7 +45,6 @@ _WORDS = (
     ("ЛОДКА", "ВЕТЕР", "КНИГА", "РЕБУС", "МЕТРО", "ШКОЛА"),
     ("ΚΗΠΟΣ", "ΠΟΡΤΑ", "ΔΡΟΜΟΣ", "ΒΙΒΛΙΟ", "ΠΕΤΡΑ", "ΛΙΜΑΝΙ"),
 )
-ALPHABETS = ("ABCDEFGHIKLMNOPRSTUVXYZ", "АБВГДЕЖИКЛМНОПРСТУХЦШЯ", "ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ")
 _SURFACES = {
     "brown wooden planks": "brown wooden planks",
     "plain green cloth": "a plain green cloth",
@@ -58,7 +55,8 @@ _SURFACES = {
 class Cabinet(Template):
     """A collector's cabinet, seen straight from above."""
 
-    name, prefix, kinds = CABINET, "ladder", KINDS
+    name, prefix = CABINET, "ladder"
+    kinds = ("count", "colour", "facing", "state", "size", "kind", "text", "arrangement", "contents")
     about = "A **cabinet** of boxes, seen straight from above, as a clean drawing."
     about_errors: ClassVar[Mapping[str, str]] = {
         "count": "a heap of 6 to 30 things that overlap has one more or one fewer",
@@ -78,11 +76,7 @@ class Cabinet(Template):
     }
 
     def compose(self, rng: Random, rung: Rung) -> Scene:
-        """Compose a scene whose boxes go round through all kinds of groups."""
-        kinds = [KINDS[number % len(KINDS)] for number in range(rung.columns * rung.rows)]
-        rng.shuffle(kinds)
-        names = [(column, row) for row in range(rung.rows) for column in range(rung.columns)]
-        things = tuple(_group(rng, kind, *box) for kind, box in zip(kinds, names, strict=True))
+        things = tuple(_group(rng, kind, column, row) for kind, column, row in self.kinds_by_place(rng, rung))
         view = View(rng.choice(tuple(LIGHTS)), 0.0, {}, rng.randrange(1 << 30))
         return Scene(rng.choice(tuple(_SURFACES)), rng.choice(tuple(LININGS)), things, view, self.name)
 
@@ -91,20 +85,76 @@ class Cabinet(Template):
 
     def graph_of(self, scene: Scene) -> AskedElements:
         """Make the graph: what the cabinet stands on, and of each box one attribute."""
-        attributes = {thing.name: {(kind := self.kind_of(thing)): thing.traits[kind]} for thing in scene.things}
-        return AskedElements((TABLE, *attributes), {TABLE: {"surface": scene.surface}, **attributes}, ())
+        attributes = {TABLE: {"surface": scene.surface}, **self.attributes_of(scene)}
+        return AskedElements(tuple(attributes), attributes, ())
 
     def write(self, scene: Scene, rng: Random) -> str:
-        return write(scene, rng)
+        rows = sorted({int(thing.row) for thing in scene.things})
+        columns = max(thing.column for thing in scene.things) + 1
+        opening = (
+            f"A collector's cabinet of {len(scene.things)} shallow open boxes, seen straight from above: {len(rows)} rows, lettered A to"
+            f" {LETTERS[len(rows) - 1]} from the top, of {columns} boxes each, numbered from the left. Its frame is made of"
+            f" {_SURFACES[scene.surface]}, and every box is lined with {scene.wall} paper. Soft light falls {scene.view.light}, and everything"
+            " casts a short shadow."
+        )
+        close = rng.choice((
+            "Nothing else is in the boxes, and things of one box are alike in all that is not mentioned.",
+            "In all that is not mentioned the things of one box are alike; there is nothing else in any box.",
+        ))  # fmt: skip
+        return " ".join(
+            [
+                opening,
+                *map(self.sentence, scene.things),
+                close,
+                "Style: a clean, sharp drawing with plain shapes.",
+            ]
+        )
 
     def sentence(self, thing: Thing) -> str:
-        return sentence(thing)
+        traits, name = thing.traits, f"Box {thing.name[4:]}"
+        if thing.kind == "count":
+            return f"{name} holds a heap of exactly {traits['number']} {traits['hue']} {_many(traits['of'])}, which overlap a little."
+        if thing.kind == "text":
+            return f'In {thing.name} lies a small paper tag that reads "{traits["text"]}".'
+        if thing.kind == "place":
+            return f"In {thing.name} lie {_listed(traits['order'].split(','))}: {traits['arrangement']}."
+        if thing.kind == "contents":
+            return (
+                f"{name} holds {_a(traits['contents'][4:])}."
+                if traits["contents"] != "nothing"
+                else f"{name} is empty."
+            )
+        about, number, across = traits["about"], len(traits["bits"]), traits["across"]
+        hue = "" if about == "colour" else f"{traits['hue']} "
+        what = "things" if about == "kind" else _many(traits["of"])
+        if traits["of"] == "lamp":
+            hue, what = "", f"lamps with {_a(traits['hue'])} base"
+        mixed = f" of the colours {traits['hue'].replace(',', ', ')}" if "," in traits["hue"] else ""
+        return f"{name} holds {number} {hue}{what}{mixed} in rows of {across}: {traits[about]}."
 
     def question(self, thing: Thing, value: str) -> str:
-        return question(thing, value)
+        if thing.kind == "count":
+            return f"Are there exactly {value} {_many(thing.traits['of'])} in {thing.name}?"
+        if thing.kind == "text":
+            return f'Does the tag in {thing.name} read exactly "{value}"?'
+        if thing.kind == "contents":
+            return f"Is {thing.name} empty?" if value == "nothing" else f"Is there {_a(value[4:])} in {thing.name}?"
+        return super().question(thing, value)
 
     def alternatives(self, thing: Thing) -> Iterator[Thing]:
-        return alternatives(thing)
+        traits = thing.traits
+        if thing.kind == "count":
+            yield from one_more_or_fewer(thing)
+        elif thing.kind == "row":
+            yield from one_otherwise(thing, traits["about"])
+        elif thing.kind == "text":
+            yield from one_letter_wrong(thing)
+        elif thing.kind == "place":
+            for looks, way in _rearranged(traits["order"].split(","), traits["arrangement way"]):
+                yield replace(thing, traits={**traits, **arranged(looks, way)})
+        else:
+            there = f"one {traits['hue']} {traits['of']}"
+            yield thing.having("contents", there if traits["contents"] == "nothing" else "nothing")
 
     def picture(self, scene: Scene, rung: Rung) -> Pixels:
         return cabinet_drawing.cabinet(scene, rung)
@@ -124,7 +174,7 @@ class Cabinet(Template):
 
 def _group(rng: Random, about: str, column: int, row: int) -> Thing:
     form, traits = _FORMS.get(about, _row)(rng, about)
-    return Thing(f"box {'ABCDEFGHIJ'[row]}{column + 1}", form, traits, column, str(row))
+    return Thing(f"box {LETTERS[row]}{column + 1}", form, traits, column, str(row))
 
 
 def _count(rng: Random, _: str) -> tuple[str, dict[str, str]]:
@@ -208,30 +258,6 @@ _FORMS: dict[str, Callable[[Random, str], tuple[str, dict[str, str]]]] = {
 # ---------------------------------------------------------------------- the errors
 
 
-def alternatives(thing: Thing) -> Iterator[Thing]:
-    """Yield every way in which a group can be wrong by one object, one letter or one exchange."""
-    traits = thing.traits
-    if thing.kind == "count":
-        for number in (int(traits["number"]) - 1, int(traits["number"]) + 1):
-            yield replace(thing, traits={**traits, "number": str(number), "count": str(number)})
-    elif thing.kind == "row":
-        for k in range(len(bits := traits["bits"])):
-            words = f"{traits[traits['about']]} - but not so the {ordinal(k)}"
-            yield replace(thing, traits={**traits, "bits": flipped(bits, k), traits["about"]: words})
-    elif thing.kind == "text":
-        text = traits["text"]
-        for k, letter in enumerate(text[:-2]):
-            for other in ALPHABETS[int(traits["script"])]:
-                if other != letter:
-                    yield thing.having("text", text[:k] + other + text[k + 1 :])
-    elif thing.kind == "place":
-        for looks, way in _rearranged(traits["order"].split(","), traits["arrangement way"]):
-            yield replace(thing, traits={**traits, **arranged(looks, way)})
-    else:
-        there = f"one {traits['hue']} {traits['of']}"
-        yield thing.having("contents", there if traits["contents"] == "nothing" else "nothing")
-
-
 def _rearranged(looks: list[str], way: str) -> Iterator[tuple[list[str], str]]:
     other = {"inside": "outside", "outside": "inside", "touching": "apart", "apart": "touching"}
     if way in other:
@@ -246,50 +272,6 @@ def _rearranged(looks: list[str], way: str) -> Iterator[tuple[list[str], str]]:
 # ---------------------------------------------------------------------- the words
 
 
-def write(scene: Scene, rng: Random) -> str:
-    """Write the prompt: what the cabinet is, then every box."""
-    rows = sorted({int(thing.row) for thing in scene.things})
-    columns = max(thing.column for thing in scene.things) + 1
-    opening = (
-        f"A collector's cabinet of {len(scene.things)} shallow open boxes, seen straight from above: {len(rows)} rows, lettered A to"
-        f" {'ABCDEFGHIJ'[len(rows) - 1]} from the top, of {columns} boxes each, numbered from the left. Its frame is made of"
-        f" {_SURFACES[scene.surface]}, and every box is lined with {scene.wall} paper. Soft light falls {scene.view.light}, and everything"
-        " casts a short shadow."
-    )
-    close = rng.choice((
-        "Nothing else is in the boxes, and things of one box are alike in all that is not mentioned.",
-        "In all that is not mentioned the things of one box are alike; there is nothing else in any box.",
-    ))  # fmt: skip
-    return " ".join(
-        [
-            opening,
-            *(sentence(thing) for thing in scene.things),
-            close,
-            "Style: a clean, sharp drawing with plain shapes.",
-        ]
-    )
-
-
-def sentence(thing: Thing) -> str:
-    """Write the sentence of the prompt about one box."""
-    traits, name = thing.traits, f"Box {thing.name[4:]}"
-    if thing.kind == "count":
-        return f"{name} holds a heap of exactly {traits['number']} {traits['hue']} {_many(traits['of'])}, which overlap a little."
-    if thing.kind == "text":
-        return f'In {thing.name} lies a small paper tag that reads "{traits["text"]}".'
-    if thing.kind == "place":
-        return f"In {thing.name} lie {_listed(traits['order'].split(','))}: {traits['arrangement']}."
-    if thing.kind == "contents":
-        return f"{name} holds {_a(traits['contents'][4:])}." if traits["contents"] != "nothing" else f"{name} is empty."
-    about, number, across = traits["about"], len(traits["bits"]), traits["across"]
-    hue = "" if about == "colour" else f"{traits['hue']} "
-    what = "things" if about == "kind" else _many(traits["of"])
-    if traits["of"] == "lamp":
-        hue, what = "", f"lamps with {_a(traits['hue'])} base"
-    mixed = f" of the colours {traits['hue'].replace(',', ', ')}" if "," in traits["hue"] else ""
-    return f"{name} holds {number} {hue}{what}{mixed} in rows of {across}: {traits[about]}."
-
-
 def _a(words: str) -> str:
     return f"{'an' if words[0] in 'aeio' else 'a'} {words}"
 
@@ -301,14 +283,3 @@ def _many(noun: str) -> str:
 def _listed(looks: list[str]) -> str:
     *first, last = sorted(map(_a, looks))
     return f"{', '.join(first)} and {last}"
-
-
-def question(thing: Thing, value: str) -> str:
-    """Ask whether a box shows a value of the attribute that the prompt speaks of."""
-    if thing.kind == "count":
-        return f"Are there exactly {value} {_many(thing.traits['of'])} in {thing.name}?"
-    if thing.kind == "text":
-        return f'Does the tag in {thing.name} read exactly "{value}"?'
-    if thing.kind == "contents":
-        return f"Is {thing.name} empty?" if value == "nothing" else f"Is there {_a(value[4:])} in {thing.name}?"
-    return f"Is this true of what is in {thing.name}: {value}?"

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import ImageDraw
 
-from titjudge.apps.scenes.bays import LETTERS, BayRow, BaySprite, BayTemplate, Look, listed, look_of
+from titjudge.apps.scenes.bays import BayRow, BaySprite, BayTemplate, Look
 from titjudge.apps.scenes.palette import near
-from titjudge.apps.scenes.scene import Scene, Thing
 from titjudge.apps.scenes.sprites import RGB, Pen, rgb
 from titjudge.apps.scenes.template import SIZES, Point, Rung
 from titjudge.apps.scenes.textures import Pixels
@@ -110,6 +109,17 @@ class Shelves(BayTemplate):
         "on": "off", "off": "on", "inside": "outside", "outside": "inside", "touching": "apart", "apart": "touching"
     }  # fmt: skip
 
+    opening = (
+        "Wooden shelves of {groups} compartments with small things, seen {camera}: {rows} rows, lettered A to {last} from the top, of {columns}"
+        " compartments each, numbered from the left. All compartments are {wall} inside. Left and right are those of the picture. Light:"
+        " {light}."
+    )
+    closing = (
+        "In all that is not mentioned the things of one compartment are alike, but for small differences of shade; there is nothing else"
+        " in any compartment."
+    )
+    crowd, label, are, seats = "group", "stands a label", "are", "round mats"
+
     # ------------------------------------------------------------------ what is asked
 
     def heap(self, rng: Random) -> Look:
@@ -194,39 +204,8 @@ class Shelves(BayTemplate):
             "apart": f"the {one} on the left and the {other} on the right do not touch",
         }[way]
 
-    def write(self, scene: Scene, rng: Random) -> str:
-        rows = len({thing.row for thing in scene.things})
-        columns = len(scene.things) // rows
-        opening = (
-            f"Wooden shelves of {len(scene.things)} compartments with small things, seen {scene.view.camera}: {rows} rows, lettered A to"
-            f" {LETTERS[rows - 1]} from the top, of {columns} compartments each, numbered from the left. All compartments are {scene.wall}"
-            f" inside. Left and right are those of the picture. Light: {scene.view.light}."
-        )
-        close = (
-            "In all that is not mentioned the things of one compartment are alike, but for small differences of shade; there is nothing else"
-            " in any compartment."
-        )
-        return " ".join([opening, *map(self.sentence, scene.things), close, f"Style: {scene.view.style}."])
-
-    def sentence(self, thing: Thing) -> str:
-        traits, about = thing.traits, thing.traits["about"]
-        if about == "count":
-            many = self.many(look_of(traits["look"]))
-            return f"In {thing.name} stands a close group of exactly {traits['number']} {many}, in which some hide a part of others."
-        if about == "text":
-            return f'In {thing.name} stands a label that reads "{traits["text"]}".'
-        if about in self.ways:
-            names = [self.name_of(look_of(look)) for look in traits["looks"].split("|")]
-            return f"In {thing.name} are {listed(names, 'and')}: {traits[about]}."
-        number, look = len(traits["bits"]), look_of(traits["look"])
-        if about == "extra":
-            many = self.many(look)
-            return (
-                f"In {thing.name} are {number} round mats in rows of {traits['across']}, for {many}: {traits[about]}."
-            )
-        many = f"{look['thing']}s" if about == "colour" else self.many(look)
-        mixed = f" in {traits['one'].replace(',', ', ')}" if "," in traits["one"] else ""
-        return f"In {thing.name} are {number} {many}{mixed} in rows of {traits['across']}: {traits[about]}."
+    def of_colours(self, look: Look, hues: Sequence[str]) -> str:
+        return f"{look['thing']}s in {', '.join(hues)}" if len(hues) > 1 else f"{look['thing']}s"
 
     # ------------------------------------------------------------------ where things are
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import ImageDraw
 
-from titjudge.apps.scenes.bays import LETTERS, BayRow, BaySprite, BayTemplate, Look, listed, look_of
+from titjudge.apps.scenes.bays import BayRow, BaySprite, BayTemplate, Look
 from titjudge.apps.scenes.palette import near
-from titjudge.apps.scenes.scene import Scene, Thing
+from titjudge.apps.scenes.scene import Thing
 from titjudge.apps.scenes.sprites import RGB, Pen, rgb
 from titjudge.apps.scenes.template import SIZES, Point, Rung
 
@@ -47,11 +47,6 @@ _SKIN = ((240, 200, 170), (198, 142, 104), (146, 96, 66), (226, 176, 146))
 _HAIR = ((84, 54, 30), (34, 30, 30), (44, 32, 26), (196, 150, 80))
 _TROUSERS = (74, 76, 84)
 _EDGE = (34, 30, 34)
-
-
-def _either(hues: str) -> str:
-    *first, last = hues.split(",")
-    return f"{', '.join(first)} or {last}"
 
 
 class Stand(BayTemplate):
@@ -96,6 +91,16 @@ class Stand(BayTemplate):
     ways: ClassVar[Mapping[str, tuple[str, ...]]] = {"arrangement": ("row", "behind", "touching", "apart")}
     exchanged: ClassVar[Mapping[str, str]] = {"touching": "apart", "apart": "touching"}
     text_up, hidden = 1.42, 0.6
+
+    opening = (
+        "A grandstand of {groups} blocks of people, seen {camera} and from above: {rows} tiers, lettered A to {last} from the top, of {columns}"
+        " blocks each, numbered from the left. Its floors are {wall}. Left and right are those of the picture. Light: {light}."
+    )
+    closing = (
+        "Hair and skin differ from one to the next. In all else that is not mentioned the people of one block are alike:"
+        " they stand, have their arms down and nothing in their hands, and wear plain shirts and no hats. Nobody else is there."
+    )
+    crowd, label, are, seats = "crowd", "two people in black hold up a strip", "stand", "seats"
 
     # ------------------------------------------------------------------ what is asked
 
@@ -143,36 +148,9 @@ class Stand(BayTemplate):
             "apart": f"the {one} on the left and the {other} on the right do not touch each other",
         }[way]
 
-    def write(self, scene: Scene, rng: Random) -> str:
-        rows = len({thing.row for thing in scene.things})
-        columns = len(scene.things) // rows
-        opening = (
-            f"A grandstand of {len(scene.things)} blocks of people, seen {scene.view.camera} and from above: {rows} tiers, lettered A to"
-            f" {LETTERS[rows - 1]} from the top, of {columns} blocks each, numbered from the left. Its floors are {scene.wall}. Left and"
-            f" right are those of the picture. Light: {scene.view.light}."
-        )
-        close = (
-            "Hair and skin differ from one to the next. In all else that is not mentioned the people of one block are alike:"
-            " they stand, have their arms down and nothing in their hands, and wear plain shirts and no hats. Nobody else is there."
-        )
-        return " ".join([opening, *map(self.sentence, scene.things), close, f"Style: {scene.view.style}."])
-
-    def sentence(self, thing: Thing) -> str:
-        traits, about = thing.traits, thing.traits["about"]
-        if about == "count":
-            many = self.many(look_of(traits["look"]))
-            return f"In {thing.name} stands a close crowd of exactly {traits['number']} {many}, in which some hide a part of others."
-        if about == "text":
-            return f'In {thing.name} two people in black hold up a strip that reads "{traits["text"]}".'
-        if about == "arrangement":
-            names = [self.name_of(look_of(look)) for look in traits["looks"].split("|")]
-            return f"In {thing.name} stand {listed(names, 'and')}: {traits[about]}."
-        number, many = len(traits["bits"]), self.many(look_of(traits["look"]))
-        if about == "extra":
-            return f"In {thing.name} are {number} seats in rows of {traits['across']}, for {many}: {traits[about]}."
-        if about == "colour":
-            many = f"people in {_either(traits['one'])}" if "," in traits["one"] else "people"
-        return f"In {thing.name} are {number} {many} in rows of {traits['across']}: {traits[about]}."
+    def of_colours(self, look: Look, hues: Sequence[str]) -> str:
+        *first, last = hues
+        return f"people in {', '.join(first)} or {last}" if first else "people"
 
     # ------------------------------------------------------------------ where things are
 

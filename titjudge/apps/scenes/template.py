@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import ClassVar
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from titjudge.apps.scenes.annotation import AnnotatedQuestion
+from titjudge.apps.scenes.rows import flipped, ordinal
 from titjudge.apps.scenes.scene import AskedElements, Error, Scene, ShownScene, Thing
 from titjudge.apps.scenes.textures import Pixels
 
@@ -20,6 +21,8 @@ Point = tuple[float, float]
 
 ERRORS_AT = {1: 1, 2: 4, 3: 12}  # errors at a level, each in a group of its own
 SIZES = {1: (1024, 1024), 2: (1536, 1216), 3: (2048, 1440)}  # pixels of an image, by difficulty
+LETTERS = "ABCDEFGHIJ"  # of the rows of groups, from the top
+ALPHABETS = ("ABCDEFGHIKLMNOPRSTUVXYZ", "АБВГДЕЖИКЛМНОПРСТУХЦШЯ", "ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ")  # by script
 _QUESTIONS = 16
 _VISIBLE, _CONTRAST = 10, 60  # pixels that must differ, and by how much (of 255 in one channel)
 
@@ -70,6 +73,14 @@ class Template(ABC):
     def compose(self, rng: Random, rung: Rung) -> Scene:
         """Compose a scene whose groups go round through all kinds."""
 
+    def kinds_by_place(self, rng: Random, rung: Rung) -> Iterator[tuple[str, int, int]]:
+        """Yield a kind for each column and row of a scene: all kinds in turns, in mixed order."""
+        kinds = [self.kinds[number % len(self.kinds)] for number in range(rung.columns * rung.rows)]
+        rng.shuffle(kinds)
+        for number, kind in enumerate(kinds):
+            row, column = divmod(number, rung.columns)
+            yield kind, column, row
+
     @abstractmethod
     def kind_of(self, thing: Thing) -> str:
         """Return the attribute of a group that the prompt asks for: one of `kinds`."""
@@ -77,6 +88,10 @@ class Template(ABC):
     @abstractmethod
     def graph_of(self, scene: Scene) -> AskedElements:
         """Make the graph: the attributes of the whole scene, and one of each group."""
+
+    def attributes_of(self, scene: Scene) -> dict[str, dict[str, str]]:
+        """Return what the prompt asks for of each group: its name -> its kind -> the value."""
+        return {thing.name: {(kind := self.kind_of(thing)): thing.traits[kind]} for thing in scene.things}
 
     # ------------------------------------------------------------------ the words
 
@@ -88,9 +103,9 @@ class Template(ABC):
     def sentence(self, thing: Thing) -> str:
         """Write the sentence of the prompt about one group."""
 
-    @abstractmethod
     def question(self, thing: Thing, value: str) -> str:
         """Ask whether a group shows a value of the attribute that the prompt speaks of."""
+        return f"Is this true of what is in {thing.name}: {value}?"
 
     def questions(self, scene: Scene, rng: Random) -> list[AnnotatedQuestion]:
         """Draw sixteen questions, in mixed order: one or two of each kind, of which half have the answer no."""
@@ -165,3 +180,30 @@ class Template(ABC):
             return None
         left, top = self.inside(asked, rung, scene)[:2]
         return left + box[0], top + box[1], left + box[2], top + box[3]
+
+
+# ---------------------------------------------------------------------- errors of groups that several templates have
+
+
+def one_more_or_fewer(thing: Thing) -> Iterator[Thing]:
+    """Yield a group of counted things with one less and with one more."""
+    for change in (-1, 1):
+        number = str(int(thing.traits["number"]) + change)
+        yield replace(thing, traits={**thing.traits, "number": number, "count": number})
+
+
+def one_otherwise(thing: Thing, about: str, states: str = "01") -> Iterator[Thing]:
+    """Yield a row with one thing in its other state; only of those that are in one of `states`."""
+    for k, bit in enumerate(bits := thing.traits["bits"]):
+        if bit in states:
+            words = f"{thing.traits[about]} - but not so the {ordinal(k)}"
+            yield replace(thing, traits={**thing.traits, "bits": flipped(bits, k), about: words})
+
+
+def one_letter_wrong(thing: Thing) -> Iterator[Thing]:
+    """Yield a text with one of its letters replaced by another one of its script."""
+    text = thing.traits["text"]
+    for k, letter in enumerate(text):
+        for other in ALPHABETS[int(thing.traits["script"])] if letter.isalpha() else "":
+            if other != letter:
+                yield thing.having("text", text[:k] + other + text[k + 1 :])
