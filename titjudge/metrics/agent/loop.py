@@ -94,7 +94,6 @@ async def _see(state: AgentState, ask: Ask, looks_left: int, planned: AgentTurn)
         "agent/see", role="judge", images=[picture.file for picture in state.pictures_shown], schema=SeeingTurn, params=DECODING, planned=planned.model_dump(),
         verify=state.to_verify if looks_left else "", **state.variables(looks_left),
     )  # fmt: skip
-    state.seen_until = len(state.evidence)
     state.notes = []
     turn: AgentTurn = reply.data
     return turn

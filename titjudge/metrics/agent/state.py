@@ -229,7 +229,6 @@ class AgentState:
         first_look: What it begins with.
         look_price: What a look has cost so far, with all that was asked because of it; USD by list price.
         pictures: What a judge that sees the image may be shown: the image, its parts, and what it asked to see enlarged.
-        seen_until: Number of the last evidence that it has been shown; 0: none yet.
         places: What a detector proposed; None where none is configured.
     """
 
@@ -237,7 +236,6 @@ class AgentState:
     first_look: FirstLook = "description"
     look_price: float = 0.0
     pictures: list[Picture] = field(default_factory=list)
-    seen_until: int = 0
     places: Places | None = None
     claims: Claims = field(default_factory=lambda: Claims(()))
     settled: dict[int, SettledClaim] = field(default_factory=dict)
@@ -355,9 +353,8 @@ class AgentState:
         wanted = self.verification
         if wanted is not None and not self.open:
             return [picture for picture in self.pictures if picture.evidence > wanted.since] or self.pictures[:1]
-        if not self.seen_until:
-            return self.pictures
-        return [*self.pictures[:1], *(picture for picture in self.pictures if picture.evidence > self.seen_until)]
+        whole, *parts = self.pictures
+        return [whole, *(part for part in parts if f"E{part.evidence}" in self.transcript[-1]["looks"])]
 
     def _picture_lines(self) -> list[str]:
         """Say of each picture what it shows, and of what is not shown again where it was."""
