@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pytest
 import tiny_models
-from commands import cli
+from commands import cli, hosted, judge
 
 from titjudge.testing import Scripted, Seen, Server
 
@@ -64,21 +64,9 @@ def detector(tmp_path: Path) -> Path:
     return tiny_models.owlv2(tmp_path / "owlv2")
 
 
-def judge(folder: Path, server: Server, *more: str, code: int = 0) -> str:
-    hosted = {"OPENAI_API_KEY": "sk-test-0123456789", "OPENAI_BASE_URL": server.openai}
+def by_agent(folder: Path, server: Server, *more: str, code: int = 0) -> str:
     prices = ("--price", "gpt-4o=2.5,10", "--price", "gpt-4o-mini=0.15,0.6")
-    command = (
-        "judge",
-        "--data",
-        str(folder / "data"),
-        "--provider",
-        "openai",
-        "--metric",
-        "tit-agent",
-        "--no-report",
-        *prices,
-    )
-    return cli(folder, *command, *more, code=code, **hosted)
+    return judge(folder, server, "--metric", "tit-agent", *prices, *more, code=code)
 
 
 def named(model: Path) -> tuple[str, str]:
@@ -101,7 +89,7 @@ def test_a_detector_of_this_machine_is_asked_once_for_an_image_and_never_again(
     model = Model()
     run = tmp_path / "run"
     with Server(model) as server:
-        judge(tmp_path, server, *named(detector), "--max-cost", "1", "--out", "run")
+        by_agent(tmp_path, server, *named(detector), "--max-cost", "1", "--out", "run")
         sent = server.count()
         assert sent == 1 + 2 * 4  # a split; a description, a zoom and two turns of the judge for each image
         located = [reply for reply in lines(run, "replies.jsonl") if reply["role"] == "detector"]
@@ -122,14 +110,14 @@ def test_a_detector_of_this_machine_is_asked_once_for_an_image_and_never_again(
         assert about["identity"]["detector"]["model"] == named(detector)[1]
         assert not any(line.get("role") == "detector" for line in lines(run, "billing.jsonl"))
 
-        judge(tmp_path, server, *named(detector), "--max-cost", "1", "--out", "again")
+        by_agent(tmp_path, server, *named(detector), "--max-cost", "1", "--out", "again")
         assert server.count() == sent
         again = manifest(tmp_path / "again")["roles"]["detector"]
         assert (again["asked"], again["cached"]) == (0, 2)
 
-        assert "with another detector: choose another --out" in judge(tmp_path, server, "--out", "run", code=2)
+        assert "with another detector: choose another --out" in by_agent(tmp_path, server, "--out", "run", code=2)
         before = len(model.proposed)
-        judge(tmp_path, server, "--out", "plain")
+        by_agent(tmp_path, server, "--out", "plain")
         assert set(model.proposed[before:]) == {""}
         plain = manifest(tmp_path / "plain")
         assert "detector" not in {*plain["identity"], *plain["roles"], *plain["pins"], *plain["prompts"]}
@@ -142,10 +130,9 @@ def test_a_detector_of_this_machine_is_asked_once_for_an_image_and_never_again(
 @pytest.mark.slow
 def test_the_answers_of_a_detector_are_recorded_and_replayed(tmp_path: Path, data: Path, detector: Path) -> None:
     with Server(Model()) as server:
-        judge(tmp_path, server, *named(detector), "--out", "run")
-        hosted = {"OPENAI_API_KEY": "sk-test-0123456789", "OPENAI_BASE_URL": server.openai}
+        by_agent(tmp_path, server, *named(detector), "--out", "run")
         asked = ("--data", str(data), "--metric", "tit-agent")
-        cli(tmp_path, "batch", "record", *asked, "--provider", "openai", *named(detector), **hosted)
+        cli(tmp_path, "batch", "record", *asked, "--provider", "openai", *named(detector), **hosted(server))
         sent = server.count()
         cli(
             tmp_path,
@@ -191,8 +178,8 @@ def test_a_detector_of_this_machine_answers_itself_where_questions_go_into_a_fil
 
 def test_a_dry_run_counts_what_costs_and_finds_the_detector(tmp_path: Path, data: Path, detector: Path) -> None:
     with Server(Model()) as server:
-        judge(tmp_path, server, *named(detector), "--dry-run", "--json", "plan.json")
-        judge(tmp_path, server, "--dry-run", "--json", "plain.json")
+        by_agent(tmp_path, server, *named(detector), "--dry-run", "--json", "plan.json")
+        by_agent(tmp_path, server, "--dry-run", "--json", "plain.json")
         assert server.count() == 0
     plan, plain = (json.loads((tmp_path / name).read_text())["roles"] for name in ("plan.json", "plain.json"))
     assert {name: role["requests"] for name, role in plan.items()} == {
@@ -209,7 +196,7 @@ def test_a_hosted_model_that_answers_with_boxes_is_a_detector_at_its_price(tmp_p
         return Model()(seen)
 
     with Server(model) as server:
-        judge(tmp_path, server, "--detector", "openai/gpt-4o-mini", "--max-cost", "1", "--out", "run")
+        by_agent(tmp_path, server, "--detector", "openai/gpt-4o-mini", "--max-cost", "1", "--out", "run")
     assert manifest(tmp_path / "run")["roles"]["detector"]["spent"] > 0
     assert [score["parts"]["places"]["proposed"] for score in lines(tmp_path / "run", "scores.jsonl")] == [
         [{"thing": "mug", "box": [0.1, 0.1, 0.4, 0.5], "score": 0.9}]
@@ -226,12 +213,12 @@ def test_an_outage_of_the_detector_is_no_score_and_the_same_command_asks_it_agai
         return Model()(seen)
 
     with Server(model) as server:
-        judge(tmp_path, server, "--detector", "openai/gpt-4o-mini", "--out", "run", code=1)
+        by_agent(tmp_path, server, "--detector", "openai/gpt-4o-mini", "--out", "run", code=1)
         assert {(score["value"], score["status"]) for score in lines(tmp_path / "run", "scores.jsonl")} == {
             (None, "failed")
         }
         out[0] = False
-        judge(tmp_path, server, "--detector", "openai/gpt-4o-mini", "--out", "run")
+        by_agent(tmp_path, server, "--detector", "openai/gpt-4o-mini", "--out", "run")
     assert [score["value"] for score in lines(tmp_path / "run", "scores.jsonl")][-2:] == [100, 100]
 
 
@@ -251,27 +238,15 @@ def test_what_is_no_detector_is_one_line(given: tuple[str, str], line: str, tmp_
             (tmp_path / name).mkdir()
             getattr(tiny_models, name)(tmp_path / name)
     with Server(Model()) as server:
-        shown = judge(tmp_path, server, *given, "--out", "run", code=2)
+        shown = by_agent(tmp_path, server, *given, "--out", "run", code=2)
     assert line in shown
     assert "Traceback" not in shown
 
 
 def test_a_metric_that_asks_no_detector_leaves_it_alone(tmp_path: Path, data: Path) -> None:
     with Server(lambda seen: "A room." if seen.images else json.dumps({"missing": [], "contradicted": [], "reason": "", "score": 5})) as server:  # fmt: skip
-        hosted = {"OPENAI_API_KEY": "sk-test-0123456789", "OPENAI_BASE_URL": server.openai}
-        command = (
-            "judge",
-            "--data",
-            str(data),
-            "--provider",
-            "openai",
-            "--metric",
-            "tit-llm",
-            "--no-report",
-            "--out",
-            "run",
-        )
-        cli(tmp_path, *command, "--detector", "zero-shot-object-detection/./nowhere", **hosted)
+        flags = ("--detector", "zero-shot-object-detection/./nowhere", "--out", "run")
+        judge(tmp_path, server, "--metric", "tit-llm", *flags)
     assert "detector" not in {*manifest(tmp_path / "run")["roles"], *manifest(tmp_path / "run")["pins"]}
 
 

@@ -21,10 +21,8 @@ _SAMPLING = (
     "max_tokens", "temperature", "top_p", "seed", "thinking_budget", "thinking_level", "reasoning_effort", "detail",
     "max_side", "squash",
 )  # fmt: skip
-_TOOLS = (
-    "embedder",
-    "detector",
-)  # roles that neither describe nor judge: flags for captioner and judge leave them alone
+# Roles that neither describe nor judge: flags for captioner and judge leave them alone.
+_TOOLS = ("embedder", "detector")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
