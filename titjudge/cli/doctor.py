@@ -177,13 +177,12 @@ def _ask(config: RunConfig) -> list[Row]:
     """Ask each captioner and judge, at each of its addresses, one question."""
     import asyncio
 
+    from titjudge.core.config import TOOL_ROLES
     from titjudge.core.types import Message
     from titjudge.runs.open_run import open_engine
 
     models = [
-        (name, role)
-        for name, role in config.roles.items()
-        if name not in ("embedder", "detector") and role.provider != "recorded"
+        (name, role) for name, role in config.roles.items() if name not in TOOL_ROLES and role.provider != "recorded"
     ]
     if not models:
         raise UserError("--ask needs a model: add --captioner or --judge PROVIDER/MODEL")

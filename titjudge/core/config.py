@@ -22,7 +22,7 @@ _SAMPLING = (
     "max_side", "squash",
 )  # fmt: skip
 # Roles that neither describe nor judge: flags for captioner and judge leave them alone.
-_TOOLS = ("embedder", "detector")
+TOOL_ROLES = ("embedder", "detector")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -327,7 +327,9 @@ def load_config(path: Path | None, overrides: dict[str, Any] | None = None) -> R
         if address is not None:
             config = _set_base_url(config, address)
         if squash is not None:
-            config = _update_roles(config, {name: {"squash": squash} for name in config.roles if name not in _TOOLS})
+            config = _update_roles(
+                config, {name: {"squash": squash} for name in config.roles if name not in TOOL_ROLES}
+            )
         if trusted:
             config = _set_trust_remote_code(config)
     except ValidationError as error:
@@ -380,7 +382,7 @@ def _split_panel(content: dict[str, Any]) -> dict[str, Any]:
 
 def _set_base_url(config: RunConfig, address: str) -> RunConfig:
     """Set the address of the captioner and the judges that are asked over the network."""
-    hosted = [name for name, role in config.roles.items() if name not in _TOOLS and _is_hosted(role)]
+    hosted = [name for name, role in config.roles.items() if name not in TOOL_ROLES and _is_hosted(role)]
     if not hosted:
         raise ConfigError("base_url needs a model to ask there: a captioner or judge such as openai/MODEL")
     embedder = config.embedder
