@@ -1,0 +1,202 @@
+"""Public bug reports about judging images and calling models, rebuilt as small inputs: one record for each.
+
+To add a report, write five lines into the list `REPORTS` of the module of its subject, for example in `layouts.py`:
+
+    Files(
+        "Karine-Huang/T2I-CompBench#18", "images are named by their prompt and a number",
+        {"a green bench_000000.png": 1, "two dogs_000000.png": 2, "prompts.txt": "a green bench\\ntwo dogs\\n"},
+        reads={"a green bench_000000.png": "a green bench", "two dogs_000000.png": "two dogs"},
+    ),
+
+`source` is the public issue as `owner/repository#number`, or what the report was found beside. `symptom` is one line in
+our own words. Names, prompts and images are ours. `test_reports.py` runs every record of every module in this folder.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import image_file, png, read_lines
+from commands import cli, hosted
+from loading import loaded
+
+from titjudge.core.errors import TitjudgeError
+from titjudge.core.registry import load
+from titjudge.core.types import Item
+from titjudge.testing import Scripted, Seen, Server, score_one
+
+Content = int | str | bytes | Sequence[Any]
+
+
+def write_files(folder: Path, files: Mapping[str, Content]) -> None:
+    """Write each file: an int is an image of another colour for each number, a list is JSON lines."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, int):
+            content = image_file(content)
+        elif not isinstance(content, str | bytes):
+            content = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in content)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+@dataclass(frozen=True)
+class Report:
+    """What every record begins with.
+
+    Attributes:
+        source: `owner/repository#number`.
+        symptom: What went wrong there, in one line.
+    """
+
+    source: str
+    symptom: str
+
+    def check(self, folder: Path) -> None:
+        """Rebuild the report in an empty folder; raise AssertionError if titjudge fails as the report says."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Files(Report):
+    """A data folder, and what the suite `folder` reads from it.
+
+    Attributes:
+        files: Contents by path in the folder; see `write_files`.
+        reads: The prompt of every image that may be judged; None: nothing is judged.
+        generators: The generators, if they matter.
+        refused: Words that the error, or else the reasons of the images that are not judged, must contain.
+        columns: Columns as `--columns` names them.
+    """
+
+    files: Mapping[str, Content] = field(default_factory=dict)
+    reads: Mapping[str, str] | None = None
+    generators: Collection[str] | None = None
+    refused: Collection[str] = ()
+    columns: Mapping[str, list[str]] = field(default_factory=dict)
+
+    def check(self, folder: Path) -> None:
+        """Read the folder."""
+        write_files(folder, self.files)
+        items: list[Item] = []
+        try:
+            items, bad = loaded(folder, **self.columns)
+            said = "\n".join(bad.values())
+        except TitjudgeError as error:
+            said = str(error)
+        assert {item.id: item.prompt for item in items} == (self.reads or {}), said
+        if self.generators is not None:
+            assert {item.generator for item in items} == set(self.generators)
+        for word in self.refused:
+            assert word in said
+
+
+@dataclass(frozen=True)
+class Command(Report):
+    """Files, and what a command does with them.
+
+    Attributes:
+        files: Contents by path in the folder; see `write_files`.
+        arguments: The command and its arguments.
+        code: Its exit code.
+        prints: Words that it must print.
+        silent: Words that it must not print.
+    """
+
+    files: Mapping[str, Content] = field(default_factory=dict)
+    arguments: Sequence[str] = ()
+    code: int = 0
+    prints: Collection[str] = ()
+    silent: Collection[str] = ()
+
+    def check(self, folder: Path) -> None:
+        """Run the command in the folder."""
+        write_files(folder, self.files)
+        out = cli(folder, *self.arguments, code=self.code, OPENAI_API_KEY="sk-test-0123456789")
+        assert [word for word in self.prints if word not in out] == [], out
+        assert [word for word in self.silent if word in out] == [], out
+
+
+@dataclass(frozen=True)
+class Said(Report):
+    """What a model says to a metric, and what becomes of it.
+
+    Attributes:
+        metric: The metric's name.
+        replies: What every question is answered, in order; the last one also answers further questions.
+        value: The score; None for no score.
+        status: The status, if there is no score.
+        prompt: The prompt of the image.
+        meta: What the data say of the image.
+        config: Keys of run.yaml, such as `protocol`.
+    """
+
+    metric: str = ""
+    replies: Sequence[Any] = ()
+    value: float | None = None
+    status: str = ""
+    prompt: str = "a dog beside a red cube"
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+    def check(self, folder: Path) -> None:
+        """Score one image."""
+        image = png(folder / "image.png")
+        item = Item(id="image.png", prompt=self.prompt, prompt_id="p", image=image, generator="g", meta=dict(self.meta))
+        left = list(self.replies)
+        scored = score_one(
+            load("metrics", self.metric),
+            item,
+            lambda request: left.pop(0) if len(left) > 1 else left[0],
+            **self.config,
+        )
+        assert scored.score.value == pytest.approx(self.value), scored.score.reason
+        if self.value is None:
+            assert scored.score.status == self.status, scored.score.reason
+
+
+@dataclass(frozen=True)
+class Served(Report):
+    """A server's answers to `judge`, and what is paid and scored.
+
+    Attributes:
+        answer: What the server answers a request.
+        images: How many images there are.
+        metric: The metric's name.
+        arguments: Further arguments of `judge`.
+        paid: At most so many requests are sent.
+        again: At most so many more are sent when the command is repeated.
+        statuses: The statuses that scores may have.
+        code: The exit code.
+        prints: Words that it must print.
+    """
+
+    answer: Callable[[Seen], Scripted | str | None] = lambda seen: None
+    images: int = 4
+    metric: str = "lmm-score"
+    arguments: Sequence[str] = ()
+    paid: int = 4
+    again: int = 0
+    statuses: Collection[str] = ("ok",)
+    code: int = 0
+    prints: Collection[str] = ()
+
+    def check(self, folder: Path) -> None:
+        """Judge the images twice against the server."""
+        write_files(folder, {f"data/{n}.png": n for n in range(self.images)})
+        write_files(folder, {f"data/{n}.txt": f"a thing numbered {n}" for n in range(self.images)})
+        flags = ("--provider", "openai", "--metric", self.metric, "--out", "run", "--no-report", *self.arguments)
+        with Server(self.answer) as server:
+            out = cli(folder, "judge", "data", *flags, code=self.code, **hosted(server))
+            sent = server.count()
+            cli(folder, "judge", "data", *flags, code=self.code, **hosted(server))
+            assert sent <= self.paid, out
+            assert server.count() - sent <= self.again, out
+        found = {line["status"] for line in read_lines(folder / "run" / "scores.jsonl")}
+        assert found <= set(self.statuses), out
+        assert [word for word in self.prints if word not in out] == [], out
