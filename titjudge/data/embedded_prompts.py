@@ -27,11 +27,15 @@ _EXIF, _USER_COMMENT = (
 )  # tags: the table of camera settings, and the comment in it (Exif 2.32, 4.6.3 and 4.6.5)
 _LONGEST = 2**20  # bytes of a comment
 _MOST_NODES = 100  # of a graph, on the way to the text
-_SETTINGS = re.compile(r"^(Negative prompt:|Steps: \d+, )", re.MULTILINE)
+_SETTINGS = re.compile(r"^Steps: \d+, .*\b[A-Z][\w ]*: ", re.MULTILINE)
+_NEGATIVE = re.compile(r"^Negative prompt:", re.MULTILINE)
 _SEED = re.compile(r"\bSeed: (\d+)")
 _MODEL = re.compile(r"\bModel: ([^,\n]+)")
-_TEXTS = ("text", "text_g", "t5xxl", "prompt", "value", "string", "text_l", "clip_l")
-_LINKS = ("positive", "conditioning", "guider", "cond1", "conditioning_1", "conditioning_to", "samples")
+_TEXTS = ("text", "text_g", "text_l", "t5xxl", "clip_l", "clip_g", "prompt", "value", "string", "positive")
+_TEXT_LIKE = re.compile(r"text|prompt|string|prefix|suffix|append|prepend|positive")
+_LINK = re.compile(rf"{_TEXT_LIKE.pattern}|cond|guider|value|t5xxl|clip_[lg]$")
+_NO_LINK = re.compile(r"neg|uncond")
+_UNKNOWN = "\0"  # beside a text that a node may change in a way that is not known here
 _SEEDS = ("seed", "noise_seed", "noise")
 _MODELS = ("ckpt_name", "unet_name")
 
@@ -60,7 +64,11 @@ def embedded_prompt(path: Path) -> EmbeddedPrompt | None:
         if file.read(len(_HEAD)) != _HEAD:
             comment = _user_comment(path)
             # Cameras and phones write comments too ("Screenshot"): A1111's says how the image was made.
-            return _a1111(comment) if _SETTINGS.search(comment) or isinstance(_json(comment), dict) else None
+            return (
+                _a1111(comment)
+                if _SETTINGS.search(comment) or _NEGATIVE.search(comment) or isinstance(_json(comment), dict)
+                else None
+            )
     texts = _texts(path)
     if "parameters" in texts:
         return _a1111(texts["parameters"])
@@ -146,9 +154,10 @@ def _a1111(text: str) -> EmbeddedPrompt | None:
         return (
             EmbeddedPrompt(prompt.strip(), "A1111", as_sample(record.get("seed"))) if isinstance(prompt, str) else None
         )
-    cut = _SETTINGS.search(text)
-    prompt = text[: cut.start()].strip() if cut else text.strip()
-    settings = text[cut.start() :] if cut else ""
+    # A prompt may have such lines of its own: those that A1111 writes are the last ones.
+    *_, settings_at = len(text), *(match.start() for match in _SETTINGS.finditer(text))
+    *_, end = settings_at, *(match.start() for match in _NEGATIVE.finditer(text, 0, settings_at))
+    prompt, settings = text[:end].strip(), text[settings_at:]
     seed, model = _SEED.search(settings), _MODEL.search(settings)
     name = model[1].strip() if model else ""
     return EmbeddedPrompt(prompt, "A1111", as_sample(seed[1]) if seed else 0, name) if prompt else None
@@ -157,35 +166,47 @@ def _a1111(text: str) -> EmbeddedPrompt | None:
 def _comfyui(graph: Mapping[str, Any]) -> EmbeddedPrompt | None:
     """Read a graph of ComfyUI: the text that its samplers get, its first seed and its first model.
 
-    None where the links from the samplers lead to no text, or to several. A graph without samplers has the text of its text encoders.
+    None where the links from the samplers lead to no text, or to several that are joined. A graph without samplers has the text of
+    its text encoders.
     """
     nodes = {
         name: node["inputs"]
         for name, node in graph.items()
         if isinstance(node, dict) and isinstance(node.get("inputs"), dict)
     }
-    samplers = [inputs for inputs in nodes.values() if any(key in inputs for key in ("positive", "guider"))]
-    texts = [text for inputs in samplers if (text := _follow(nodes, inputs, set()))]
-    if not samplers:
-        kinds = {name: str(graph[name].get("class_type", "")) for name in nodes}
-        texts = [text for name in nodes if "TextEncode" in kinds[name] and (text := _follow(nodes, nodes[name], set()))]
-    if len(set(texts)) != 1:
+    roots = [{key: inputs[key] for key in ("positive", "guider") if key in inputs} for inputs in nodes.values()]
+    if not any(roots):
+        roots = [inputs for name, inputs in nodes.items() if "TextEncode" in str(graph[name].get("class_type", ""))]
+    texts = {text for inputs in roots for text in _texts_of(nodes, inputs, set())}
+    if len(texts) != 1 or _UNKNOWN in texts:
         return None
     seeds = (as_sample(inputs.get(key, "")) for inputs in nodes.values() for key in _SEEDS)
     models = (str(inputs[key]) for inputs in nodes.values() for key in _MODELS if isinstance(inputs.get(key), str))
     file = next(models, "").replace("\\", "/").rpartition("/")[2]
-    return EmbeddedPrompt(texts[0], "ComfyUI", next(filter(None, seeds), 0), file.rsplit(".", 1)[0])
+    return EmbeddedPrompt(texts.pop(), "ComfyUI", next(filter(None, seeds), 0), file.rsplit(".", 1)[0])
 
 
-def _follow(nodes: Mapping[str, Mapping[str, Any]], inputs: Mapping[str, Any], seen: set[str]) -> str:
-    """Return the text that a node receives, following its links to other nodes, each of them once."""
-    linked = [inputs[name] for name in _LINKS if name in inputs]
-    for value in linked or [inputs[name] for name in _TEXTS if name in inputs]:
-        if isinstance(value, str) and value.strip():
-            return value.strip()
-        name = str(value[0]) if isinstance(value, list) and value else ""
-        if name in nodes and name not in seen and len(seen) < _MOST_NODES:
-            seen.add(name)
-            if text := _follow(nodes, nodes[name], seen):
-                return text
-    return ""
+def _texts_of(nodes: Mapping[str, Mapping[str, Any]], inputs: Mapping[str, Any], seen: set[str]) -> set[str]:
+    """Return the texts that a node receives, following its links to other nodes, each of them once.
+
+    Flux reads the prompt from `t5xxl`; its `clip_l` sets the style of the whole image.
+    """
+    known: set[str] = set()
+    unknown: set[str] = set()
+    for key, value in inputs.items():
+        if (
+            isinstance(value, str)
+            and value.strip()
+            and (key in _TEXTS or _TEXT_LIKE.search(key))
+            and not _NO_LINK.search(key)
+        ):
+            if key != "clip_l" or "clip_g" in inputs or not inputs.get("t5xxl"):
+                (known if key in _TEXTS else unknown).add(value.strip())
+        elif isinstance(value, list) and value and _LINK.search(key) and not _NO_LINK.search(key):
+            name = str(value[0])
+            if len(seen) == _MOST_NODES:
+                return {_UNKNOWN, *known}
+            if name in nodes and name not in seen:
+                seen.add(name)
+                known |= _texts_of(nodes, nodes[name], seen)
+    return known | unknown if known else {_UNKNOWN for _ in unknown}

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from commands import cli
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from titjudge.core.types import InvalidItem, Item
 from titjudge.data import embedded_prompts
@@ -83,6 +84,76 @@ def test_a_comment_of_another_length_than_people_write_is_not_read(
     assert embedded_prompt(file) is None
     monkeypatch.setattr(embedded_prompts, "MAX_BYTES", 100)
     assert embedded_prompt(with_comment(tmp_path / "b.webp", f"a cat{SETTINGS}")) is None
+
+
+def with_chunk(file: Path, name: str, text: str) -> Path:
+    chunks = PngInfo()
+    chunks.add_itxt(name, text)
+    Image.new("RGB", (8, 8)).save(file, pnginfo=chunks)
+    return file
+
+
+def encoded(text: Any, **others: Any) -> dict[str, Any]:
+    return {"class_type": "CLIPTextEncode", "inputs": {"text": text, "clip": ["4", 1], **others}}
+
+
+def sampled(positive: str, **nodes: Any) -> dict[str, Any]:
+    given = {"positive": [positive, 0], "negative": ["n", 0], "model": ["4", 0]}
+    return {"k": {"class_type": "KSampler", "inputs": given}, "n": encoded("blurry"), **nodes}
+
+
+def joining(**inputs: Any) -> dict[str, Any]:
+    return sampled("j", j={"class_type": "Any", "inputs": inputs}, a=encoded("a red fox"), b=encoded("a blue bird"))
+
+
+ZEROED = {"class_type": "ConditioningZeroOut", "inputs": {"conditioning": ["a", 0]}}
+
+
+@pytest.mark.parametrize(
+    ("graph", "prompt"),
+    [
+        (joining(conditioning_1=["a", 0], conditioning_2=["b", 0]), None),  # Combine
+        (joining(conditioning_to=["a", 0], conditioning_from=["b", 0]), None),  # Concat, Average
+        (joining(conditioning_to=["a", 0], conditioning_from=["a", 0]), "a red fox"),
+        (joining(cond1=["a", 0], cond2=["b", 0], negative=["n", 0]), None),  # two prompts of one guider
+        (joining(conditioning=["a", 0], set_cond_area="default", strength=1.0), "a red fox"),
+        (joining(positive=["a", 0], negative=["n", 0], control_net=["c", 0], image=["i", 0]), "a red fox"),
+        (joining(text=["t", 0], prefix="a photo of") | {"t": encoded("a red fox")}, None),
+        (joining(text_a="a red fox", text_b="a blue bird", delimiter=" "), None),
+        (joining(string_a="a red fox", string_b=["b", 0]), None),
+        (joining(text_g="a red fox", text_l="a red fox", width=1024), "a red fox"),  # SDXL
+        (joining(text_g="a red fox", text_l="a blue bird", width=1024), None),
+        (joining(clip_l="fox", t5xxl="a red fox", guidance=3.5), "a red fox"),  # Flux
+        (joining(clip_l="a red fox", t5xxl="", guidance=3.5), "a red fox"),
+        (joining(clip_l="fox", clip_g="fox", t5xxl="a red fox"), None),  # SD 3
+        (joining(text=["t", 0], text_0="a red fox") | {"t": encoded("a red fox")}, "a red fox"),  # a node that shows it
+        ({**joining(conditioning=["a", 0]), "n": ZEROED}, "a red fox"),
+        (sampled("0", **{str(n): {"inputs": {"conditioning": [str(n + 1), 0]}} for n in range(150)}), None),
+    ],
+)
+def test_a_graph_of_comfyui_that_joins_texts_has_none_of_them(
+    tmp_path: Path, graph: dict[str, Any], prompt: str | None
+) -> None:
+    found = embedded_prompt(with_chunk(tmp_path / "a.png", "prompt", json.dumps(graph)))
+    assert (found and found.prompt) == prompt
+
+
+@pytest.mark.parametrize("settings", [SETTINGS, SETTINGS.replace("77", "78, Lora hashes: x\nTemplate: a cat")])
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "a list\nSteps: 3, 2, 1\nand a cat",
+        "a poster\nSteps: 3, Sampler: jars\nand a cat",
+        "a poster that reads\nNegative prompt: none\nin red",
+        "Negative prompt: none, Steps: 3, Size: big",
+    ],
+)
+def test_lines_of_a_prompt_that_look_like_settings_of_a1111_belong_to_it(
+    tmp_path: Path, prompt: str, settings: str
+) -> None:
+    found = embedded_prompt(with_chunk(tmp_path / "a.png", "parameters", prompt + settings))
+    assert found is not None
+    assert found.prompt == prompt
 
 
 @pytest.mark.parametrize("ending", ["jpg", "webp"])
