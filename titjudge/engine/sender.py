@@ -23,6 +23,7 @@ from titjudge.core.types import Failure, FailureKind, Usage
 from titjudge.engine import retry
 from titjudge.engine.budget import Bill, Budget, Hold, Reservation
 from titjudge.engine.roles import A, M, Q, Role
+from titjudge.providers.base import Sending, watched_sending
 
 logger = logging.getLogger(__name__)
 
@@ -189,22 +190,25 @@ class Sender:
         worst, job = Bill(role.worst(bound), bound.input + bound.output), role.job_entry(question)
         kept = self.budget.draw_in_job(job) if job else None
         hold = kept or await (reservation or self.budget).draw(worst.cost, worst.tokens)
-        slot, entry = role.limiter.slot(worst.tokens), ""
+        slot, entry, sending = role.limiter.slot(worst.tokens), "", Sending()
         try:
             async with slot:
                 if kept is None:
                     self.budget.check_room(worst)
                 entry = self._announce(role.name, worst, job)
-                with self.not_dropped():
+                with self.not_dropped(), watched_sending() as sending:
                     answer, bill = await role.ask(question, bound)
                 slot.used(bill.tokens)
+                hold.settle(
+                    bill.cost, bill.tokens
+                )  # before the slot is free: a bill that passes the cap holds back who waits
             self._reach[role.address].note_answer()
             role.tally.trouble = ""
             if role.limiter.waiting:
                 await self._yield_to_waiters()
             # No `await` from here until the answer is in the journal: a kill in between would lose an answer booked as paid.
             with self.not_dropped():  # a bill that cannot be written stops the run, but this answer is kept
-                self._bill(hold, role.name, entry, bill)
+                self._write(role.name, entry, bill)
         except asyncio.CancelledError:
             if entry:  # sent, and its answer is not waited for: its ledger entry stays open
                 hold.mark_uncertain()
@@ -213,6 +217,8 @@ class Sender:
             # If the files of a batch job cannot be written, it is not known whether the job has the question.
             if entry and (role.in_job(question) or (job and isinstance(error, CacheWriteError))):
                 hold.leave_in_job(entry)
+            elif entry and sending.begun:
+                self._mark_uncertain(hold, role, entry, worst)
             elif entry:  # the provider did not send it after all
                 self._write(role.name, entry, Bill(), requests=0)
             raise
@@ -322,11 +328,15 @@ class Sender:
         if failure.usage is not None and failure.usage != Usage():
             self._bill(hold, role.name, entry, role.bill(failure.usage, bound))
         elif failure.maybe_billed or failure.answered:  # it was sent, and no usage was reported
-            hold.mark_uncertain()
-            unpriced = Bill(unpriced=role.price is None)
-            self._write(role.name, entry, unpriced, uncertain=worst.cost, uncertain_tokens=worst.tokens)
+            self._mark_uncertain(hold, role, entry, worst)
         else:
             self._bill(hold, role.name, entry, Bill())
+
+    def _mark_uncertain(self, hold: Hold, role: Role[Any, Any, Any], entry: str, worst: Bill) -> None:
+        """Book a request that was sent, and of which no bill came, at its worst case."""
+        hold.mark_uncertain()
+        unpriced = Bill(unpriced=role.price is None)
+        self._write(role.name, entry, unpriced, uncertain=worst.cost, uncertain_tokens=worst.tokens)
 
     def _bill(self, hold: Hold, name: str, entry: str, bill: Bill) -> None:
         """Book the bill of a request in the budget and the ledger, without an `await` in between."""

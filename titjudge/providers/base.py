@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,6 +27,34 @@ SAMPLING_PARAMETERS = frozenset([
 """Every parameter that metrics and configurations may name; what a model does not take is in `Capabilities.omit`."""
 
 OnHeaders = Callable[[Mapping[str, str]], None]
+
+
+@dataclass(slots=True)
+class Sending:
+    """Whether a request has gone out: from then on it may be billed, whatever exception ends it."""
+
+    begun: bool = False
+
+
+_sending: ContextVar[Sending | None] = ContextVar("sending", default=None)
+
+
+@contextmanager
+def watched_sending() -> Iterator[Sending]:
+    """Watch whether the request that is made in the block goes out."""
+    sending = Sending()
+    token = _sending.set(sending)
+    try:
+        yield sending
+    finally:
+        _sending.reset(token)
+
+
+def note_sending() -> None:
+    """Note that the running request goes out. A provider that sends requests itself calls it just before."""
+    sending = _sending.get()
+    if sending is not None:
+        sending.begun = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +161,8 @@ class Model:
         return self.direct
 
     def classify(self, error: Exception) -> Failure:
-        """Classify an exception; by default as a failure that repeating the request does not mend."""
-        return Failure(FailureKind.REJECTED, str(error) or type(error).__name__)
+        """Classify an exception; by default as a failure that repeating the request does not mend, and may be billed."""
+        return Failure(FailureKind.REJECTED, str(error) or type(error).__name__, maybe_billed=True)
 
     def ready(self) -> None:
         """Check now for what the first request will need.

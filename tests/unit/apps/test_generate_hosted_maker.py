@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from builders import read_lines, write_lines
-from image_service import PRICE, ImageService, form, picture, prompt_of, todo
+from image_service import ENCODED, PRICE, ImageService, form, picture, prompt_of, todo
 
 from titjudge.apps.generate.generating import Generated, generate, read_wanted
 from titjudge.apps.generate.hosted_maker import HostedMaker, hosted_maker
@@ -95,6 +95,22 @@ def test_an_unknown_price_is_said_to_be_unknown(tmp_path: Path) -> None:
         result = made(tmp_path, server, prices=[])
     assert result.outcome is not None
     assert (result.outcome.spent, result.outcome.unpriced) == (0.0, 6)
+
+
+def test_every_image_of_an_answer_may_be_billed(tmp_path: Path) -> None:
+    two = Scripted(body={"data": [{"b64_json": ENCODED}] * 2})
+    with Server(ImageService(lambda seen: two)) as server:
+        made(tmp_path, server, count=2)
+    assert ledger(tmp_path).money().spent == pytest.approx(4 * PRICE)
+
+
+@pytest.mark.parametrize("body", [{"data": [None]}, {"data": [{"b64_json": 5}]}, {"data": [{"url": "https://[::1"}]}])
+def test_the_cap_holds_over_answers_of_an_odd_form(tmp_path: Path, body: Any) -> None:
+    service = ImageService(lambda seen: Scripted(body=body))
+    with Server(service) as server:
+        for _ in range(2):
+            made(tmp_path, server, count=60, max_cost=0.05)
+    assert service.billed <= ledger(tmp_path).used()["max_cost"] <= 0.05 + 1e-9
 
 
 @pytest.mark.parametrize("edits", [False, True])

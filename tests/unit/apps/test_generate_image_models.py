@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import openai
+import orjson
 import pytest
 from image_service import ENCODED, form, picture
 from PIL import Image
@@ -156,6 +157,63 @@ def test_an_answer_that_is_no_image_may_have_been_billed(server: Server, body: A
     server.script(Scripted(body=body))
     failure = failed(asked(model("openai", server)))
     assert (failure.kind, failure.answered, failure.maybe_billed) == (FailureKind.RETRY, True, True)
+
+
+ODD: list[Any] = [None, 5, "x", [], [None], ["x"], [[]], {"b64_json": ENCODED}]
+ODD_ENTRIES: list[Any] = [
+    *({"b64_json": value} for value in (5, ["x"], {"a": 1}, "\u00e9\u00e9", "?", "AAAA", "data:", True)),
+    *({"url": value} for value in (
+        {"a": 1}, 5, "https://[::1", "https://a:99999999/x", "https://x\r\nHost: y/", "file:///etc/passwd", "data:,", "x",
+        "http://", "https:///x", "\u0000",
+    )),
+]  # fmt: skip
+ODD_PARTS: list[Any] = [
+    *({"inlineData": value} for value in (5, "x", {"mimeType": "x"}, {"data": 5}, {"data": "\u00e9"}, {"data": ["x"]})), 5, None,
+]  # fmt: skip
+ODD_ANSWERS = [
+    *(("openai", "painter", {"data": value}) for value in ODD),
+    *(("openai", "painter", {"data": [entry]}) for entry in ODD_ENTRIES),
+    *(("litellm", "openai/painter", {"data": value}) for value in ODD),
+    *(("litellm", "openai/painter", {"data": [entry]}) for entry in ODD_ENTRIES),
+    *(("gemini", "gemini-2.5-flash-image", {"candidates": value}) for value in ODD),
+    *(("gemini", "gemini-2.5-flash-image", {"candidates": [{"content": {"parts": [part]}}]}) for part in ODD_PARTS),
+    *(("gemini", "imagen-4.0-generate-001", {"predictions": value}) for value in ODD),
+    *(("gemini", "imagen-4.0-generate-001", {"predictions": [{"bytesBase64Encoded": entry}]}) for entry in (5, "\u00e9", [1])),
+    *((provider, name, value) for provider, name in (
+        ("openai", "painter"), ("litellm", "openai/painter"), ("gemini", "gemini-2.5-flash-image"),
+        ("gemini", "imagen-4.0-generate-001"),
+    ) for value in (5, "x", [], {"usage": 5}, {"usageMetadata": [5], "usage": [None]}, b"<html>busy</html>", b"", b"[" * 9999)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("provider", "name", "body"), ODD_ANSWERS)
+def test_an_odd_answer_is_never_free(server: Server, provider: str, name: str, body: Any) -> None:
+    server.script(Scripted(body=orjson.dumps(body) if not isinstance(body, bytes) else body))
+    failure = failed(asked(model(provider, server, name)))
+    assert failure.maybe_billed or failure.answered, failure
+    assert failure.kind in (FailureKind.RETRY, FailureKind.REFUSED), failure
+    assert server.count() == 1
+
+
+def test_an_odd_text_beside_an_image_costs_no_image(server: Server) -> None:
+    for text in (5, ["x"], {"a": 1}, None, "\u00e9" * 100_000):
+        server.script(Scripted(body={"data": [{"b64_json": ENCODED, "revised_prompt": text}], "model": text}))
+        image = made(asked(model("openai", server)))
+        assert image.raw == picture()
+        assert len(image.revised_prompt) < 10_000
+
+
+def test_a_key_that_an_answer_repeats_is_not_kept(server: Server) -> None:
+    text = "painter of sk-test-0123456789"
+    server.script(Scripted(body={"data": [{"b64_json": ENCODED, "revised_prompt": text}], "model": text}))
+    image = made(asked(model("openai", server)))
+    assert "0123456789" not in image.revised_prompt + image.version
+
+
+def test_an_image_as_a_data_address_in_either_field_is_an_image(server: Server) -> None:
+    for field in ("b64_json", "url"):
+        server.script(Scripted(body={"data": [{field: f"data:image/png;base64,{ENCODED}"}]}))
+        assert made(asked(model("openai", server))).raw == picture()
 
 
 def test_an_image_behind_an_address_is_fetched_at_once_and_again_where_that_fails(server: Server) -> None:

@@ -17,7 +17,14 @@ import pytest
 from gated import GatedFake
 
 from titjudge.core.config import load_config
-from titjudge.core.errors import CacheWriteError, DataError, FatalProviderError, Unanswered
+from titjudge.core.errors import (
+    BudgetExhausted,
+    CacheWriteError,
+    ConfigError,
+    DataError,
+    FatalProviderError,
+    Unanswered,
+)
 from titjudge.core.files import Appender
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Embedding, Failure, FailureKind, Item, Reply, Request, Score, Usage
@@ -29,6 +36,7 @@ from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.metrics import metric
 from titjudge.providers import Capabilities
+from titjudge.providers.base import note_sending
 from titjudge.providers.hosted.failures import classify
 from titjudge.providers.hosted.http import Unreachable
 from titjudge.runs.folder.run_folder import RunFolder
@@ -532,6 +540,49 @@ def test_a_request_that_was_not_sent_after_all_leaves_no_open_entry(tmp_path: Pa
     money = folder.money()
     assert (money.requests, money.uncertain, money.uncertain_tokens) == (0, 0.0, 0)
     folder.close()
+
+
+@pytest.mark.parametrize("sent", [True, False])
+@pytest.mark.parametrize(
+    "error", [ConfigError("odd"), DataError("odd"), KeyError("odd"), ValueError("odd"), OSError(5, "odd")]
+)
+def test_whatever_ends_a_request_that_went_out_it_may_be_billed(tmp_path: Path, error: Exception, sent: bool) -> None:
+    folder = opened(tmp_path / "run")
+
+    def answer(request: Request) -> Exception:
+        if sent:
+            note_sending()
+        return error
+
+    async def work() -> None:
+        engine, _ = build(tmp_path, answer, folder.journal, {"max_requests": 1})
+        with pytest.raises(Exception):  # noqa: B017
+            await ask(engine, "p")
+        assert engine.budget.uncertain == folder.money().uncertain
+        await engine.aclose()
+
+    asyncio.run(work())
+    known_unsent = not sent and isinstance(error, ConfigError | DataError)
+    assert (folder.money().uncertain > 0, folder.money().requests) == (not known_unsent, int(not known_unsent))
+    folder.close()
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_after_an_answer_that_passes_the_cap_nothing_is_sent_that_waits_for_a_slot(
+    tmp_path: Path, concurrency: int
+) -> None:
+    async def work() -> None:
+        engine, fake = build(
+            tmp_path, lambda request: Reply("fine", usage=Usage(9, 9, cost=0.6)), caps={"max_cost": 0.5}
+        )
+        engine.roles["judge"].limiter.concurrency = engine.roles["judge"].limiter.limit = concurrency
+        fake.latency = 0.001
+        outcomes = await asyncio.gather(*(ask(engine, f"p{i}") for i in range(12)), return_exceptions=True)
+        assert sum(isinstance(outcome, BudgetExhausted) for outcome in outcomes) == 12 - concurrency
+        assert len(fake.requests) == concurrency
+        await engine.aclose()
+
+    asyncio.run(work())
 
 
 def test_nothing_happens_between_a_bill_and_the_answer_it_is_for(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_the_least_provider_has_all_that_the_engine_asks_for() -> None:
     provider = Least()
     assert (provider.version, provider.base_url, provider.model, provider.account) == (1, "", "", "")
     assert (provider.is_batch, provider.is_free, provider.direct, provider.on_headers) == (False, False, False, None)
-    assert provider.classify(ValueError("odd")) == Failure(FailureKind.REJECTED, "odd")
+    assert provider.classify(ValueError("odd")) == Failure(FailureKind.REJECTED, "odd", maybe_billed=True)
     provider.ready()
     provider.leave()
     asyncio.run(provider.aclose())

@@ -29,6 +29,7 @@ from titjudge.engine.rate_limiter import RateLimiter
 from titjudge.engine.roles import Role
 from titjudge.engine.sender import Interrupted
 from titjudge.providers.hosted.failures import ProviderFailure
+from titjudge.providers.hosted.usage import unread
 from titjudge.runs.open_run import open_sender
 
 Keep = Callable[[ImageRequest, MadeImage, Bill], None]
@@ -57,11 +58,16 @@ class ImageRole(Role[ImageModel, ImageRequest, MadeImage]):
         except DataError as error:
             raise Unanswered(Status.BAD_INPUT, str(error)) from error
         bill = self.bill(image.usage, bound)
+        if unread(image.usage):  # billed by the image, and each in the answer may be
+            bill = replace(bill, cost=bill.cost * (1 + image.others))
         try:
             self.keep(question, image, bill)
         except OSError as error:
             where = f"{error.filename or question.name} cannot be written: {error.strerror}"
             raise ProviderFailure(FailureKind.FATAL, where, usage=image.usage, answered=True) from error
+        except Exception as error:
+            reason = f"the image cannot be kept: {error}"
+            raise ProviderFailure(FailureKind.REJECTED, reason, usage=image.usage, answered=True) from error
         return image, bill
 
     def item_of(self, question: ImageRequest) -> str:

@@ -7,11 +7,11 @@ for judges. One image a request. Edits have source images in their requests.
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,8 +20,10 @@ from urllib.parse import urlsplit
 import orjson
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.errors import ConfigError, UserError
+from titjudge.core.redaction import redact
 from titjudge.core.types import FailureKind, ImageFile, Message, ProviderSettings, Usage
+from titjudge.core.words import truncated
 from titjudge.data.image_decoding import inspect
 from titjudge.data.images import ImageFiles, loaded
 from titjudge.providers import finish_reasons
@@ -29,6 +31,7 @@ from titjudge.providers.base import Model
 from titjudge.providers.finish_reasons import Ending
 from titjudge.providers.hosted import http, litellm_client
 from titjudge.providers.hosted.base import parsed, unreadable
+from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.gemini import Gemini, content_of
 from titjudge.providers.hosted.litellm import LiteLLM
 from titjudge.providers.hosted.openai import OpenAI
@@ -40,6 +43,7 @@ _OPENAI_SOURCE = (
 _GEMINI_SOURCE = 2_240  # at the highest media resolution (ai.google.dev, media resolution)
 _NO_EDITS = frozenset({"dall-e-3"})  # OpenAI's models without an endpoint for edits (platform.openai.com, images)
 _FETCHES = 4  # times that the address of a finished image is asked: it is paid, and asking costs nothing
+_LONGEST_TEXT = 8_192  # characters of a revised prompt that are kept
 # Written by titjudge, and not to be set by --option.
 _WRITTEN = frozenset({"model", "prompt", "n", "response_format", "stream", "contents", "seed"})
 
@@ -70,12 +74,14 @@ class MadeImage:
         usage: Tokens billed; empty where the service reports none.
         revised_prompt: The prompt that the image was really made from, where the service rewrote it.
         version: The model that made it, as the service names it.
+        others: Number of further images in the answer, which are not kept.
     """
 
     raw: bytes
     usage: Usage
     revised_prompt: str = ""
     version: str = ""
+    others: int = 0
 
 
 class ImageModel(Model, ABC):
@@ -137,16 +143,10 @@ class OpenAIImages(OpenAI, ImageModel):
             answer, endpoint = await self._post(self.path, orjson.dumps(body))
         if not answer.is_success:
             raise self.read_error(answer, sent=frozenset(body))
-        usage: Usage | None = None
-        try:
+        with _reading(self, answer.body) as found:
             data = parsed(answer.body)
-            usage = _usage(data.get("usage"), answer.headers)
-            entries = data["data"]
-            first = entries[0] if entries else {}
-        except Exception:  # whatever a server may write: it came with a status of success, so it may be billed
-            raise self.unusable(unreadable(answer.body), usage) from None
-        raw = await _image_of(self, request.name, first, usage, endpoint.host)
-        return MadeImage(raw, usage or Usage(), str(first.get("revised_prompt") or ""), str(data.get("model") or ""))
+            found.usage = _usage(data.get("usage"), answer.headers)
+            return await _made(self, request, found, data["data"] or [], data.get("model"), endpoint.host)
 
 
 class GeminiImages(Gemini, ImageModel):
@@ -178,18 +178,15 @@ class GeminiImages(Gemini, ImageModel):
         answer, _ = await self._post(f"{home}:{verb}", orjson.dumps(body))
         if not answer.is_success:
             raise self.read_error(answer, sent=frozenset({"seed"}))
-        usage: Usage | None = None
-        try:
+        with _reading(self, answer.body) as found:
             data = parsed(answer.body)
-            usage = gemini_usage(data.get("usageMetadata"), answer.headers)
-            image, refusal = _imagen_answer(data) if self._imagen else _gemini_answer(data)
-        except Exception:  # as above
-            raise self.unusable(unreadable(answer.body), usage) from None
-        if not image:
-            why, kind = (refusal, FailureKind.REFUSED) if refusal else ("an answer without an image", FailureKind.RETRY)
-            raise self.unusable(why, usage, kind)
-        raw = await _image_of(self, request.name, {"b64_json": image}, usage)
-        return MadeImage(raw, usage or Usage(), version=str(data.get("modelVersion") or ""))
+            found.usage = gemini_usage(data.get("usageMetadata"), answer.headers)
+            images, refusal = _imagen_answer(data) if self._imagen else _gemini_answer(data)
+            if not images:
+                kind = FailureKind.REFUSED if refusal else FailureKind.RETRY
+                raise self.unusable(refusal or "an answer without an image", found.usage, kind)
+            entries = [{"b64_json": image} for image in images]
+            return await _made(self, request, found, entries, data.get("modelVersion"))
 
     async def _generate(self, request: ImageRequest) -> dict[str, Any]:
         config: dict[str, Any] = {"responseModalities": ["TEXT", "IMAGE"]}
@@ -231,15 +228,9 @@ class LiteLLMImages(LiteLLM, ImageModel):
                 answer = await make(**arguments)
         except Exception as error:
             raise self.failed(error, trace) from error
-        usage: Usage | None = None
-        try:
-            data = answer.model_dump(warnings=False)
-            usage = _usage(trace.data().get("usage"), trace.headers)
-            first = (data.get("data") or [{}])[0]
-        except Exception:  # as above
-            raise self.unusable(unreadable(trace.body), usage) from None
-        raw = await _image_of(self, request.name, first, usage)
-        return MadeImage(raw, usage or Usage(), str(first.get("revised_prompt") or ""))
+        with _reading(self, trace.body) as found:
+            found.usage = _usage(trace.data().get("usage"), trace.headers)
+            return await _made(self, request, found, answer.model_dump(warnings=False)["data"] or [])
 
 
 _MODELS: Mapping[str, Any] = {"openai": OpenAIImages, "gemini": GeminiImages, "litellm": LiteLLMImages}
@@ -282,27 +273,28 @@ def _usage(usage: Any, headers: Mapping[str, str]) -> Usage | None:
     return openai_usage(usage, headers)
 
 
-def _gemini_answer(data: Mapping[str, Any]) -> tuple[str, str]:
-    """Find the image of an answer, and why there is none (Google refuses with a status of success)."""
+def _gemini_answer(data: Mapping[str, Any]) -> tuple[list[Any], str]:
+    """Find the images of an answer, the last drawn first, and why there are none (Google refuses with status 200)."""
     blocked = (data.get("promptFeedback") or {}).get("blockReason") or ""
     candidate = (data.get("candidates") or [{}])[0]
     parts = (candidate.get("content") or {}).get("parts") or []
     images = [part["inlineData"]["data"] for part in parts if part.get("inlineData") and not part.get("thought")]
     finish = str(candidate.get("finishReason") or "")
     if images:
-        return str(images[-1]), ""
+        return images[::-1], ""
     if blocked:
-        return "", f"the prompt was blocked: {blocked}"
+        return [], f"the prompt was blocked: {blocked}"
     if finish_reasons.ending(finish or None) is Ending.FILTERED:
-        return "", f"the image was blocked: {finish} {candidate.get('finishMessage') or ''}".strip()
-    return "", ""
+        return [], f"the image was blocked: {finish} {candidate.get('finishMessage') or ''}".strip()
+    return [], ""
 
 
-def _imagen_answer(data: Mapping[str, Any]) -> tuple[str, str]:
+def _imagen_answer(data: Mapping[str, Any]) -> tuple[list[Any], str]:
     predictions = data.get("predictions") or []
     if not predictions:
-        return "", "the prompt or the image was filtered, without a reason"
-    return str(predictions[0].get("bytesBase64Encoded") or ""), str(predictions[0].get("raiFilteredReason") or "")
+        return [], "the prompt or the image was filtered, without a reason"
+    images = [prediction["bytesBase64Encoded"] for prediction in predictions if prediction.get("bytesBase64Encoded")]
+    return images, str(predictions[0].get("raiFilteredReason") or "")
 
 
 async def _opened(sources: Sequence[Path]) -> list[ImageFile]:
@@ -354,27 +346,55 @@ async def _form(fields: Mapping[str, Any], sources: Sequence[Path]) -> tuple[byt
     return form.read(), headers["Content-Type"]
 
 
-async def _image_of(model: Any, name: str, entry: Mapping[str, Any], usage: Usage | None, host: str = "") -> bytes:
-    """Read the image of an answer, which may be the image itself or an address that holds it for some minutes.
+@dataclass(slots=True)
+class _Found:
+    """What was read of an answer before something in it could not be read."""
+
+    usage: Usage | None = None
+
+
+@contextmanager
+def _reading(model: Any, body: bytes) -> Iterator[_Found]:
+    """Guard everything that is read from an answer with a status of success: it may be billed, whatever it holds.
 
     Raises:
-        ProviderFailure: There is none: refused where the answer is empty (as xAI refuses), else unusable.
+        ProviderFailure: There is no image, or a server wrote something odd.
     """
-    encoded, address = entry.get("b64_json"), str(entry.get("url") or "")
-    if not encoded and not address:
-        raise model.unusable("an answer without an image: refused by moderation", usage, FailureKind.REFUSED)
+    found = _Found()
     try:
-        if address.startswith("data:"):
-            encoded = address.partition(",")[2]
-        raw = (
-            base64.b64decode(encoded, validate=True)
-            if encoded
-            else await _fetched(address, host, model.settings.timeout)
-        )
-        inspect(raw, Path(name))
-    except (binascii.Error, DataError, http.TransportError) as error:
-        raise model.unusable(f"no image came: {error}", usage) from None
-    return raw
+        yield found
+    except ProviderFailure:
+        raise
+    except (UserError, http.TransportError) as error:
+        raise model.unusable(f"no image came: {error}", found.usage) from None
+    except Exception:
+        raise model.unusable(unreadable(body), found.usage) from None
+
+
+async def _made(
+    model: Any, request: ImageRequest, found: _Found, entries: Sequence[Any], version: Any = "", host: str = ""
+) -> MadeImage:
+    """Read the first image of an answer: the image itself, or an address that holds it for some minutes.
+
+    Raises:
+        ProviderFailure: It is refused: the answer is empty (as xAI refuses).
+        Exception: It cannot be read; see `_reading`.
+    """
+    first: Mapping[str, Any] = entries[0] if entries else {}
+    encoded, address = first.get("b64_json"), first.get("url") or ""
+    if not encoded and not address:
+        raise model.unusable("an answer without an image: refused by moderation", found.usage, FailureKind.REFUSED)
+    if not encoded and not address.startswith("data:"):
+        raw = await _fetched(address, host, model.settings.timeout)
+    else:
+        text = encoded or address
+        raw = base64.b64decode(text.partition(",")[2] if text.startswith("data:") else text, validate=True)
+    inspect(raw, Path(request.name))
+    revised, version = (
+        truncated(redact(text), _LONGEST_TEXT) if isinstance(text, str) else ""
+        for text in (first.get("revised_prompt"), version)
+    )
+    return MadeImage(raw, found.usage or Usage(), revised, version, len(entries) - 1)
 
 
 async def _fetched(address: str, host: str, timeout: float) -> bytes:

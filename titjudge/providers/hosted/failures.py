@@ -11,7 +11,7 @@ from titjudge.core.errors import DataError, TitjudgeError
 from titjudge.core.numbers import finite
 from titjudge.core.redaction import one_line
 from titjudge.core.types import Failure, FailureKind, Usage
-from titjudge.providers.hosted.http import Dropped, TimedOut, TooLong, TransportError, Unreachable, Untrusted
+from titjudge.providers.hosted.http import TooLong, TransportError, Unreachable, Untrusted
 
 LONGEST_WAIT = 3600.0  # seconds; a longer Retry-After is cut
 _LONGEST_BLIND_WAIT = 120.0  # seconds, for a date from a server that does not send its own time
@@ -106,21 +106,16 @@ def classify(error: Exception) -> Failure:
     message = one_line(str(error) or type(error).__name__)
     if isinstance(error, Untrusted):
         return Failure(FailureKind.FATAL, message)
-    if isinstance(error, TransportError | TimeoutError | ConnectionError):
-        return Failure(
-            FailureKind.RETRY,
-            message,
-            maybe_billed=isinstance(error, Dropped | TimedOut | TimeoutError),
-            not_sent=isinstance(error, Unreachable),
-            answered=isinstance(error, TooLong),
-        )
+    if isinstance(error, TransportError | OSError):  # TimeoutError and ConnectionError are OSErrors
+        not_sent = isinstance(error, Unreachable)
+        unsent = not_sent or isinstance(error, ConnectionRefusedError)
+        answered = isinstance(error, TooLong)
+        return Failure(FailureKind.RETRY, message, maybe_billed=not unsent, not_sent=not_sent, answered=answered)
     if isinstance(error, DataError):
         return Failure(FailureKind.REJECTED, message)
     if isinstance(error, TitjudgeError):
         return Failure(FailureKind.FATAL, message)
-    if isinstance(error, OSError):
-        return Failure(FailureKind.RETRY, message)
-    return Failure(FailureKind.REJECTED, f"{type(error).__name__}: {message}")
+    return Failure(FailureKind.REJECTED, f"{type(error).__name__}: {message}", maybe_billed=True)
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:

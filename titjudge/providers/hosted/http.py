@@ -24,6 +24,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.redaction import register_secret
+from titjudge.providers.base import note_sending
 
 if TYPE_CHECKING:
     import aiohttp
@@ -117,6 +118,7 @@ class Transport:
         import aiohttp
 
         data = io.BytesIO(body) if len(body) > _CHUNKED else body
+        note_sending()
         try:
             async with self._session().request(
                 method,

@@ -158,13 +158,13 @@ class LiteLLM(Remote):
     def _failure_of(self, error: Exception, trace: litellm_client.CallTrace) -> Failure:
         """Classify by what happened on the network, then by the name of litellm's exception and its HTTP status."""
         connection_failure = connection_error(error, self.base_url or self.model)
+        failure = self._named(error, trace.status) if connection_failure is None else classify(connection_failure)
+        if trace.accepted:  # litellm could not read the answer, or fetch what it points to
+            return replace(failure, kind=FailureKind.RETRY, maybe_billed=True, answered=True, not_sent=False)
         if connection_failure is not None:
-            return classify(connection_failure)
-        failure = self._named(error, trace.status)
+            return failure
         if not trace.sent and _HOPELESS.search(failure.message):
             return replace(failure, kind=FailureKind.FATAL)
-        if 200 <= trace.status < 300:  # litellm could not read it
-            return replace(failure, kind=FailureKind.RETRY, maybe_billed=True, answered=True)
         if trace.sent and not trace.status:
             return replace(failure, kind=FailureKind.RETRY, maybe_billed=True)
         if is_filtered(trace.status, trace.data().get("error")):  # litellm has a name of its own for some of them only

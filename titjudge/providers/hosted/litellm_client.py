@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from titjudge.core.types import FailureKind, Usage
+from titjudge.providers.base import note_sending
 from titjudge.providers.hosted.base import parsed
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.sdk import unpacked
@@ -36,6 +37,7 @@ class CallTrace:
 
     Attributes:
         sent: A request was sent.
+        accepted: The last POST was answered with a status of success: what follows, such as fetching the result, is paid.
         status: HTTP status of the complete answer, 0 where there was none.
         headers: Those of the answer.
         body: The answer as the vendor wrote it.
@@ -43,6 +45,7 @@ class CallTrace:
     """
 
     sent: bool = False
+    accepted: bool = False
     status: int = 0
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
@@ -144,7 +147,9 @@ def _guarded(send: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any],
             return await send(self, request)
         if request.method == "POST" and trace.error is not None:  # an SDK behind litellm sends it again by itself
             raise trace.error
+        note_sending()
         trace.sent, trace.status = True, 0
+        trace.accepted = trace.accepted and request.method != "POST"
         request.headers["accept-encoding"] = "gzip, deflate"
         try:
             answer = await send(self, request)
@@ -158,6 +163,7 @@ def _guarded(send: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any],
                     FailureKind.FATAL,
                     f"HTTP {answer.status_code} from {place}: it points to another address, where nothing is sent",
                 )
+            trace.accepted = trace.accepted or (request.method == "POST" and answer.status_code < 300)
             response = await unpacked(answer, request)
         finally:
             await answer.aclose()

@@ -25,6 +25,7 @@ import orjson
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.redaction import register_secret
+from titjudge.providers.base import note_sending
 from titjudge.providers.hosted import http
 from titjudge.providers.hosted.failures import causes, connection_error, first_cause
 
@@ -77,6 +78,7 @@ def careful_client(
                 if trace.sent:
                     raise http.Dropped(f"{home}: the SDK sends a request a second time")
                 trace.sent = True
+            note_sending()
             register_secret(request.headers.get("authorization", "").removeprefix("Bearer "))
             answer = await super().send(request, stream=True, **{**options, "follow_redirects": False})
             if stream:
