@@ -2,7 +2,8 @@
 
     Step1X-Edit   github.com/stepfun-ai/Step1X-Edit     GEdit-Bench
     ImgEdit       github.com/PKU-YuanGroup/ImgEdit      ImgEdit-Bench Basic and UGE
-    Bagel         github.com/ByteDance-Seed/Bagel       its copy of KRIS-Bench
+    Kris_Bench    github.com/mercurystraw/Kris_Bench    KRIS-Bench, family kris
+    Bagel         github.com/ByteDance-Seed/Bagel       its copy of KRIS-Bench, family bagel
     RISEBench     github.com/PhoenixZ810/RISEBench
     EditScore     github.com/VectorSpaceLab/EditScore
     PnPInversion  github.com/cure-lab/PnPInversion      masks of PIE-Bench
@@ -37,7 +38,7 @@ from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import ImageFile, Item, Reply, Score, Status
 from titjudge.data.image_changes import edit_pixels
 from titjudge.metrics.imgedit import RATINGS
-from titjudge.metrics.kris import PARTS, read_knowledge, read_rating
+from titjudge.metrics.kris import KNOWLEDGE, PARTS, read_knowledge, read_rating
 from titjudge.metrics.rise import CATEGORIES, read_final_score
 from titjudge.metrics.viescore_edit import read_ratings
 from titjudge.suites.base import SuiteInputs
@@ -443,14 +444,16 @@ def test_the_prompts_of_imgedit() -> None:
     assert template("imgedit/uge") == uge.replace("<edit_prompt>", "{}").strip()
 
 
-# -- KRIS-Bench, as BAGEL's copy of it ---------------------------------------------------------------------------------
+# -- KRIS-Bench, as the original and as BAGEL's copy of it -------------------------------------------------------------
 
 KRIS = "Bagel/eval/gen/kris"
+FAMILIES: dict[Any, str] = {"kris": "Kris_Bench", "bagel": KRIS}
+KRIS_NAMES = ("consistency_score", "instruction_score", "quality_score")
 
 
 def kris_reply(rng: random.Random, *names: str) -> str:
     """A judge's reply with ratings: JSON, nearly JSON, words, or of no use."""
-    ratings = {name: rng.choice([*range(1, 6), "4", 3.0]) for name in names}
+    ratings = {name: rng.choice([*range(1, 6), *range(1, 6), "4", 3.0, None]) for name in names}
     asked = json.dumps(
         {"reasoning": rng.choice(["fine", 'a "b" {c}', "two: 2"]), **ratings}, indent=rng.choice([None, 1])
     )
@@ -460,38 +463,120 @@ def kris_reply(rng: random.Random, *names: str) -> str:
             asked, asked, f"First, 3 things.\n```json\n{asked}\n```", asked.replace('\\"', '"'), asked[:-1], words,
             words.replace(": ", " "), f"{rng.randint(1, 5)}/5", f"{rng.randint(1, 5)} out of 5", "There are 2 cats.",
             "I can't help with that.", "", json.dumps(dict.fromkeys(names, "high")), json.dumps({"reasoning": "x"}),
+            words.replace(": ", "："), f"Of 2 objects, {words}", json.dumps({"reasoning": f"the {names[0]} is 4"}),
+            f"[{asked}]", f"{{{asked}", f"{{}} {asked}", f'{asked} {{"{names[0]}": 5}}', asked.replace(": ", ":\n"), "5", "[]",
         ]
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["consistency_score", "instruction_score", "quality_score"])
-def test_the_parser_of_one_rating_of_kris(name: str) -> None:
-    common = official(f"{KRIS}/metrics_common.py")
-    own = functions(common, "extract_json_field", "extract_score_and_reason", re=re, json=json, DEFAULT_PATTERNS=[
-        r"([1-5])\s*/\s*5", r"([1-5])\s+out\s+of\s+5", r"\b([1-5])\b",
-    ])  # fmt: skip
-    of_name = f"extract_{name.removesuffix('_score')}_score_and_reason"
-    by_name = functions(common, of_name, **own)[of_name]
+def kris_parsers(family: str) -> dict[str, Callable[[str], Any]]:
+    """The official functions of a family: those of metrics_common.py, and below `knowledge` those of metrics_knowledge.py."""
+    common, knowledge = (official(f"{FAMILIES[family]}/metrics_{name}.py") for name in ("common", "knowledge"))
+    given = {"re": re, "json": json, "logging": types.SimpleNamespace(debug=lambda *_: None)}
+    patterns = [r"([1-5])\s*/\s*5", r"([1-5])\s+out\s+of\s+5", r"\b([1-5])\b"]
+    of_one = [f"extract_{name.removesuffix('_score')}_score_and_reason" for name in KRIS_NAMES]
+    plain = functions(
+        common, "extract_json_field", "extract_score_and_reason", *of_one, **given, DEFAULT_PATTERNS=patterns
+    )
+    names = ("extract_consistency_score", "extract_quality_score")
+    deep = functions(
+        knowledge,
+        "extract_json_block",
+        "extract_dual_scores",
+        *names,
+        *(f"{name}_and_reason" for name in names),
+        **given,
+    )
+
+    def rating(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+        return lambda text: found[0] if isinstance(found := parse(text), tuple) else found
+
+    parsers = {name: rating(plain[each]) for name, each in zip(KRIS_NAMES, of_one, strict=True)}
+    parsers |= {
+        f"several {name}": lambda text, name=name: plain["extract_score_and_reason"](text, name, ["reasoning"])[0]
+        for name in KRIS_NAMES
+    }
+    for name in names:
+        parsers[f"knowledge {name.removeprefix('extract_')}"] = rating(deep.get(name) or deep[f"{name}_and_reason"])
+    return {**parsers, "knowledge": deep["extract_dual_scores"]}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("name", KRIS_NAMES)
+def test_the_parser_of_one_rating_of_kris(family: Any, name: str) -> None:
+    parsers = kris_parsers(family)
     rng = random.Random(2)
     for _ in range(20 * SETS):
         text = kris_reply(rng, name)
-        assert read_rating(text, name) == by_name(text)[0], text
-        plain = own["extract_score_and_reason"](text, name, ["reasoning", "reason"])[0]
-        assert read_rating(text, name, by_name=False) == plain, text
+        assert read_rating(text, name) == parsers[name](text), text
+        assert read_rating(text, name, by_name=False) == parsers[f"several {name}"](text), text
+        if f"knowledge {name}" in parsers:
+            assert read_rating(text, name, knowledge=family) == parsers[f"knowledge {name}"](text), text
 
 
-def test_the_parser_of_two_ratings_of_kris() -> None:
+def dual(parse: Callable[[str], Any], text: str) -> dict[str, int | None] | None:
+    """What a published parser of two ratings finds; None where the script ends with an error."""
+    try:
+        found = parse(text)
+    except (ValueError, AttributeError):
+        return None
+    return {name: found[name] for name in ("instruction_score", "knowledge_score")}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_parser_of_two_ratings_of_kris(family: Any) -> None:
     names = ("instruction_score", "knowledge_score")
-    file = official(f"{KRIS}/metrics_knowledge.py")
-    theirs = functions(file, "extract_json_block", "extract_dual_scores", re=re, json=json)["extract_dual_scores"]
+    theirs = kris_parsers(family)["knowledge"]
     rng = random.Random(3)
     for _ in range(20 * SETS):
         text = kris_reply(rng, *names)
-        try:
-            wanted = theirs(text)
-        except (ValueError, AttributeError):  # a rating that is no number ends the script
-            wanted = dict.fromkeys(names)
-        assert read_knowledge(text) == {name: wanted[name] for name in names}, text
+        assert read_knowledge(text, family) == (dual(theirs, text) or dict.fromkeys(names)), text
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_ratings_of_kris(family: Any, tmp_path: Path) -> None:
+    """Of each category, from replies to scores; in the family bagel those of the edits that its script keeps."""
+    parsers = kris_parsers(family)
+    file = official(f"{KRIS}/metrics_knowledge.py")
+    collect = functions(
+        file,
+        "collect_jsonl_to_dict",
+        json=json,
+        os=importlib.import_module("os"),
+        logging=importlib.import_module("logging"),
+    )["collect_jsonl_to_dict"]
+    rng = random.Random(5)
+    scores = 0
+    for at in range(10 * SETS):
+        category = rng.choice(["color_change", "multi-element_composition", "physics", "medicine"])
+        knowledge = category in KNOWLEDGE
+        asked = {"consistency": KRIS_NAMES[:1], "quality": KRIS_NAMES[2:], "instruction": KRIS_NAMES[1:2]}
+        asked["instruction"] += ("knowledge_score",) if knowledge else ()
+        replies = {name: kris_reply(rng, *ratings) for name, ratings in asked.items()}
+        start = "knowledge " if knowledge else "several " if category.startswith("multi") else ""
+        theirs: dict[str, Any] = {}
+        for name, text in replies.items():
+            if knowledge and name == "instruction":
+                theirs |= dual(parsers["knowledge"], text) or dict.fromkeys(asked[name])
+            else:
+                theirs[f"{name}_score"] = parsers[f"{start}{name}_score"](text)
+        item = edit(f"{category}/{at}", category=category, explanation="")
+        score = scored(
+            "kris",
+            item,
+            lambda name, _, replies=replies: next(t for k, t in replies.items() if k in name),
+            family=family,
+        )
+        if family == "bagel":
+            (lines := tmp_path / "metrics.jsonl").write_text(json.dumps({"key": "a", "result": theirs}))
+            kept = "a" in collect(lines, ["all"], {"all": list(theirs)})
+        else:
+            kept = theirs["instruction_score"] is not None  # our rule: the original has no means
+        assert (score.value is not None) is kept, (at, replies)
+        if kept:
+            scores += 1
+            assert score.parts["ratings"] == {name: rating for name, rating in theirs.items() if rating is not None}
+    assert scores > SETS
 
 
 def test_the_means_of_kris(tmp_path: Path) -> None:
@@ -598,10 +683,11 @@ def test_the_means_of_rise(marked: bool, tmp_path: Path, monkeypatch: pytest.Mon
         items, scores, rows = [], [], []
         for category, n in itertools.product(CATEGORIES, range(rng.randint(3, 6))):
             logical = category == CATEGORIES[-1]
-            free = marked and not logical and rng.random() < 0.3
+            cell = rng.choice([True, None, math.nan]) if marked and not logical else math.nan
+            free = cell is True
             item = edit(
                 f"{category}_{n}", category=category, reference="r", reference_txt="t", subtask="s",
-                consistency_free=free, consistency_free_known=marked,
+                consistency_free=free, consistency_free_absent=marked and cell != cell,
             )  # fmt: skip
             replies = [rise_reply(rng, (0, 1) if logical else range(1, 6)) for _ in range(3)]
             names = ("consistency", "reasoning", "plausibility")
@@ -612,7 +698,7 @@ def test_the_means_of_rise(marked: bool, tmp_path: Path, monkeypatch: pytest.Mon
             judged = [theirs.extract(text) for text in replies]
             values = [each[0] if each and len(each) == 1 else None for each in judged]
             needed = values[:2] if logical else values[1:] if free else values
-            row = {"category": category, **({"consistency_free": True if free else float("nan")} if marked else {})}
+            row = {"category": category, **({"consistency_free": cell} if marked else {})}
             if None in needed:
                 assert score.value is None, replies
             else:

@@ -149,9 +149,9 @@ WITHOUT_INSTRUCTION = MetaKey(
     "rise: whether a logical problem is judged without its words",
 )
 CONSISTENCY_FREE = MetaKey("consistency_free", _ANYTHING, "rise-bench", "rise: whether consistency does not count")
-CONSISTENCY_FREE_KNOWN = MetaKey(
-    "consistency_free_known", _ANYTHING, "rise-bench",
-    "rise: whether any edit of the data has consistency_free",
+CONSISTENCY_FREE_ABSENT = MetaKey(
+    "consistency_free_absent", _ANYTHING, "rise-bench",
+    "rise: whether this edit has no consistency_free, and another one has",
 )
 
 # What tables and reports group by

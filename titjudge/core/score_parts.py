@@ -220,6 +220,14 @@ class QuestionCounts(TypedDict):
     questions_skipped: int
 
 
+COULD_BE = "could_be"
+
+
+def could_be(parts: Parts) -> Mapping[str, Any]:
+    """Return [worst, best] of the value ("") and of parts that missing ratings could change, by name; empty where none is missing."""
+    return mapping(parts.get(COULD_BE))
+
+
 def question_counts(parts: Parts) -> tuple[int, int]:
     """Count the questions behind a score, and those of them without an answer; (0, 0) where it is made of none."""
     if rows := questions(parts):

@@ -13,7 +13,7 @@ from titjudge.core.config import RunConfig
 from titjudge.core.errors import DataError, Unanswered
 from titjudge.core.numbers import is_number
 from titjudge.core.samples import ONCE, Sample
-from titjudge.core.score_parts import TABLED, PanelVote, PanelVotes, Parts, Samples, objects
+from titjudge.core.score_parts import COULD_BE, TABLED, PanelVote, PanelVotes, Parts, QuestionCounts, Samples, objects
 from titjudge.core.types import Item, Score, Status
 from titjudge.engine.ask import BoundAsk
 from titjudge.engine.budget import Reservation
@@ -130,7 +130,8 @@ class Panel:
         replies = tuple(dict.fromkeys(key for vote in votes for key in vote.replies))
         shared = joined([vote.parts for vote in votes if vote.value is not None], self.rule)
         samples = Samples(samples=[vote.value for vote in votes], spread=_spread(values))
-        parts = {**first.parts, **shared, **samples}
+        of_first = {key: part for key, part in first.parts.items() if key != COULD_BE}
+        parts = {**of_first, **shared, **samples}
         if not values:
             return label, replace(first, replies=replies, parts=parts)
         value = combine(values, self.rule)
@@ -189,6 +190,9 @@ def joined(votes: Sequence[Parts], rule: str) -> dict[str, Any]:
         values = [parts[key] for parts in votes if key in parts]
         if len(values) == len(votes) and not (key == "questions" and any(map(_has_verdicts, values))):
             joined_parts[key] = _joined(values, rule)
+    for key in QuestionCounts.__annotations__:
+        if values := [parts[key] for parts in votes if key in parts]:
+            joined_parts[key] = sum(values)
     return {key: value for key, value in joined_parts.items() if value is not None}
 
 

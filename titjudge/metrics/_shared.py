@@ -16,6 +16,8 @@ from titjudge.core.types import Item, Reply, Score, Status
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
+UNREADABLE = (Status.REFUSED, Status.UNPARSED)
+"""The statuses of a question that was answered, but with nothing that can be used; our limit may have cut any other reply."""
 
 
 class FaultsAndScore(BaseModel):

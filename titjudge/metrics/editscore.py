@@ -14,12 +14,13 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from titjudge.core.errors import Unanswered
+from titjudge.core.score_parts import QuestionCounts
 from titjudge.core.structured_output import after_thinking, plain_number
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
 from titjudge.metrics._shared import all_answers, edit_images
 from titjudge.metrics.viescore import overall
-from titjudge.metrics.viescore_edit import Rated, ask_ratings, find_ratings, on_scale
+from titjudge.metrics.viescore_edit import Rated, ask_ratings, find_ratings, missing_ratings, on_scale
 
 _TOP = 25  # what the prompts ask for; scores are given on 0 to 10
 _SAMPLING: Mapping[str, Any] = {
@@ -69,6 +70,7 @@ def _repaired(block: str) -> list[Any]:
     "editscore",
     roles=("judge",),
     range=(0, 10),
+    version="2",  # 1 asked again for a blank reply
     source="EditScore, arXiv 2509.23909, github.com/VectorSpaceLab/EditScore @6e0f1b9; prompts quoted exactly, no random guesses",
     sources="required",
 )
@@ -96,14 +98,17 @@ async def editscore(
         )
     ]
     answers = await all_answers(*questions)
-    return _mean(answers[0::2], answers[1::2])
+    return _mean(answers[0::2], answers[1::2], official=ask.protocol == "official")
 
 
-def _mean(semantics: Sequence[Rated], quality: Sequence[Rated]) -> Score:
+def _mean(semantics: Sequence[Rated], quality: Sequence[Rated], *, official: bool) -> Score:
     """Average the scores of all passes (`average_last` of the official code)."""
     passes = [overall(*pair) for pair in zip(_in_tens(semantics), _in_tens(quality), strict=True)]
     sc, pq, value = map(fmean, zip(*passes, strict=True))
     parts: dict[str, Any] = {"SC": sc, "PQ": pq}
+    if official:
+        lost = sum(map(missing_ratings, quality))
+        parts |= QuestionCounts(questions_asked=4 * len(quality), questions_skipped=lost)
     for names, rated in ((("success", "over_edit"), semantics), (("naturalness", "artifacts"), quality)):
         parts |= {name: fmean(column) for name, column in zip(names, zip(*_in_tens(rated), strict=False), strict=False)}
     return Score.of(value, reason=semantics[-1].reason, quality_reason=quality[-1].reason, **parts)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
 from titjudge.core import item_meta
+from titjudge.core.score_parts import QuestionCounts
 from titjudge.core.structured_output import after_thinking, plain_number
 from titjudge.core.types import Ask, Item, Reply, Score
 from titjudge.metrics import metric
@@ -74,6 +75,7 @@ def read_lines(text: str) -> list[int]:
     "imgedit",
     roles=("judge",),
     range=(1, 5),
+    version="2",  # 1 asked again for a blank reply
     source="ImgEdit-Bench Basic, github.com/PKU-YuanGroup/ImgEdit @547185d; prompts quoted exactly",
     needs=(item_meta.EDIT_TYPE.name,),
     sources="required",
@@ -97,6 +99,7 @@ async def imgedit(item: Item, ask: Ask) -> Score:
     "imgedit-uge",
     roles=("judge",),
     range=(1, 5),
+    version="2",  # 1 asked again for a blank reply
     source="ImgEdit-Bench UGE, github.com/PKU-YuanGroup/ImgEdit @547185d; prompt quoted exactly",
     sources="required",
 )
@@ -114,11 +117,17 @@ async def _published(item: Item, ask: Ask, template: str, names: Sequence[str]) 
     Raises:
         Unanswered: It reads none, or a rating off the scale.
     """
-    reply = await _ask(item, ask, template, planned="\n".join(f"{name}: 3" for name in names))
+    reply = await _ask(item, ask, template, planned="\n".join(f"{name}: 3" for name in names), accept_empty=True)
     ratings = read_lines(reply.text)
     if not ratings or not all(1 <= rating <= 5 for rating in ratings):
         raise unreadable(reply, "no line `Name: NUMBER` with a number from 1 to 5, or another number in one")
-    return Score.of(round(sum(ratings) / len(ratings), 2), ratings=ratings, output=reply.text)
+    asked, total, lost = len(names), sum(ratings), max(0, len(names) - len(ratings))
+    parts: dict[str, Any] = {"ratings": ratings, "output": reply.text}
+    parts |= QuestionCounts(questions_asked=asked, questions_skipped=lost)
+    if lost:
+        parts["could_be"] = {"": [(total + end * lost) / asked for end in (1, 5)]}
+    reason = f"{lost} of {asked} ratings missing" if lost else ""
+    return Score.of(round(total / len(ratings), 2), reason=reason, **parts)
 
 
 async def _ask(item: Item, ask: Ask, template: str, **how: Any) -> Reply:

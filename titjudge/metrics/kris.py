@@ -1,14 +1,15 @@
 """KRIS-Bench: consistency, instruction, quality and knowledge of an edit, 1 to 5 each (github.com/mercurystraw/Kris_Bench).
 
 The prompts are quoted exactly. The published scripts look for the instruction under a name that the data do not have, so that
-every judge was sent an empty one; the copy of them that BAGEL uses sends it. These are two families of numbers.
+every judge was sent an empty one; the copy of them that BAGEL uses sends it. These are two families of numbers. They also read
+the replies on the ten categories of knowledge in two ways, and BAGEL's copy drops every edit with a missing rating.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,10 +19,11 @@ from pydantic import Field
 
 from titjudge.core import item_meta
 from titjudge.core.errors import Unanswered
-from titjudge.core.structured_output import after_thinking, objects
-from titjudge.core.types import Ask, Item, Reply, Score
+from titjudge.core.score_parts import QuestionCounts
+from titjudge.core.structured_output import after_thinking
+from titjudge.core.types import Ask, Item, Reply, Score, Status
 from titjudge.metrics import metric
-from titjudge.metrics._shared import gather_answers, image_of, sources_of, unreadable
+from titjudge.metrics._shared import UNREADABLE, gather_answers, image_of, sources_of, unreadable
 from titjudge.metrics.imgedit import Points, RubricAnswer
 
 PARTS = {"consistency_score": "VC", "instruction_score": "IF", "quality_score": "VQ", "knowledge_score": "KP"}
@@ -82,44 +84,80 @@ class KrisRequest:
         return [name for name in self.schema.model_fields if name in PARTS]
 
 
-def read_rating(text: str, name: str, *, by_name: bool = True) -> int | None:
+def read_rating(text: str, name: str, *, by_name: bool = True, knowledge: Family | None = None) -> int | None:
     """Parse a rating as the published code does: in a JSON object, after its name, as `4/5`, or the first digit from 1 to 5.
 
     Args:
         text: The reply.
         name: The name of the rating.
         by_name: Whether a number after the name counts before any other, as it does where the category has one source.
+        knowledge: For the ten categories of knowledge, the family whose parser is used: a JSON object then decides even
+            without a rating. Both families read all other categories alike.
     """
     block = re.search(r"\{[^{}]*" + name + r"[^{}]*\}", text)
     try:
-        return int(json.loads(block[0])[name]) if block else _first_match(text, name, by_name)
-    except (ValueError, TypeError, LookupError, RecursionError, OverflowError):
-        return _first_match(text, name, by_name)
+        rating = json.loads(block[0]).get(name) if block else None
+        if rating is not None or (block and knowledge):
+            return None if rating is None else int(rating)
+    except (ValueError, TypeError, RecursionError, OverflowError):
+        pass
+    colon = r"\s*[:：]\s*" if knowledge == "kris" else r"\s*[:：]?\s*"
+    start = rf"{name.removesuffix('_score')}[_\s]*score{colon}([1-5])"
+    return _first_digit(text, *([start] if by_name else ()), *_ANY_DIGIT)
 
 
-def _first_match(text: str, name: str, by_name: bool) -> int | None:
-    start = rf"{name.removesuffix('_score')}[_\s]*score\s*[:：]?\s*([1-5])"
-    matches = (re.search(pattern, text, re.IGNORECASE) for pattern in ((start,) if by_name else ()) + _ANY_DIGIT)
+def _first_digit(text: str, *patterns: str) -> int | None:
+    matches = (re.search(pattern, text, re.IGNORECASE) for pattern in patterns)
     return next((int(match[1]) for match in matches if match), None)
 
 
-def read_knowledge(text: str) -> dict[str, int | None]:
-    """Parse the ratings of instruction and knowledge as the published code does: both in one JSON object, or after their names."""
+def read_knowledge(text: str, family: Family = "kris") -> dict[str, int | None]:
+    """Parse the ratings of instruction and knowledge as the scripts of a family do: in one JSON object, or after their names."""
     names = ("instruction_score", "knowledge_score")
     try:
-        if rated := next(iter(objects(text)), None):
+        rated = _rated_object(text, family)
+    except (ValueError, RecursionError):
+        rated = None
+    if rated or (rated is not None and family == "kris"):
+        try:
             return {name: None if rated.get(name) is None else int(rated[name]) for name in names}
-    except (ValueError, TypeError, OverflowError):
-        return dict.fromkeys(names)
-    matches = {
-        name: re.search(rf'"?{name.removesuffix("_score")}[_\s]*score"?\s*:\s*([1-5])', text, re.IGNORECASE)
+        except (ValueError, TypeError, AttributeError, OverflowError):
+            if family == "bagel":  # the script ends here, and the edit has no rating at all
+                return dict.fromkeys(names)
+    quote, colon = ("", "[:：]") if family == "kris" else ('"?', ":")
+    return {
+        name: _first_digit(text, rf"{name.removesuffix('_score')}[_\s]*score{quote}\s*{colon}\s*([1-5])")
         for name in names
     }
-    return {name: int(match[1]) if match else None for name, match in matches.items()}
 
 
-def questions(item: Item, *, official: bool) -> list[KrisRequest]:
-    """Return the three requests about an edit, by its category.
+def _rated_object(text: str, family: Family) -> Any:
+    """Load the JSON value that the scripts of a family read: an object without nested ones, or all of the text, else an object.
+
+    Raises:
+        ValueError, RecursionError: It is no JSON.
+    """
+    if family == "kris":
+        block = re.search(r"\{[^{}]*instruction_score[^{}]*\}", text)
+        return json.loads(block[0]) if block else None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return json.loads(_first_block(text))
+
+
+def _first_block(text: str) -> str:
+    """Return the text from the first `{` to the brace that closes it; braces in quotes count."""
+    start, depth = max(0, text.find("{")), 0
+    for brace in re.finditer("[{}]", text[start:]):
+        depth += 1 if brace[0] == "{" else -1
+        if depth <= 0:
+            return text[start : start + brace.end()]
+    return ""
+
+
+def questions(item: Item, *, official: bool, family: Family = "kris") -> list[KrisRequest]:
+    """Return the three requests about an edit, by its category; `family` decides how replies about knowledge are read.
 
     Raises:
         DataError: The item has no category.
@@ -136,30 +174,26 @@ def questions(item: Item, *, official: bool) -> list[KrisRequest]:
             _question(f"kris/{kind}_instruction", labelled, InstructionRating, by_name=False),
             _question("kris/quality", [("This is the image to evaluate:", result)], QualityRating, by_name=False),
         ]
+    knowledge = family if category in KNOWLEDGE else None
     middle = _question("kris/instruction", pair, InstructionRating)
-    if category in KNOWLEDGE:
-        middle = KrisRequest("kris/instruction_and_knowledge", pair, KnowledgeRating, read_knowledge)
+    if knowledge:
+        read = partial(read_knowledge, family=knowledge)
+        middle = KrisRequest("kris/instruction_and_knowledge", pair, KnowledgeRating, read)
     elif category == "viewpoint_change":
         truth = ("This is the ground truth image:", Path(item_meta.REFERENCE_IMAGE.required(item)))
         middle = _question("kris/viewpoint", [*pair, truth], InstructionRating)
     elif category == "anomaly_correction" and not official:
         middle = _question("kris/anomaly", pair, InstructionRating)
     return [
-        _question("kris/consistency", pair, ConsistencyRating),
+        _question("kris/consistency", pair, ConsistencyRating, knowledge=knowledge),
         middle,
-        _question("kris/quality", pair[1:], QualityRating),
+        _question("kris/quality", pair[1:], QualityRating, knowledge=knowledge),
     ]
 
 
-def _question(
-    template: str, images: Sequence[tuple[str, Path]], schema: type[RubricAnswer], *, by_name: bool = True
-) -> KrisRequest:
+def _question(template: str, images: Sequence[tuple[str, Path]], schema: type[RubricAnswer], **how: Any) -> KrisRequest:
     (name,) = (name for name in schema.model_fields if name in PARTS)
-    return KrisRequest(template, images, schema, partial(_one_rating, name, by_name))
-
-
-def _one_rating(name: str, by_name: bool, text: str) -> dict[str, int | None]:
-    return {name: read_rating(text, name, by_name=by_name)}
+    return KrisRequest(template, images, schema, lambda text: {name: read_rating(text, name, **how)})
 
 
 def _elements(sources: Sequence[Path], result: Path) -> list[tuple[str, Path]]:
@@ -181,6 +215,7 @@ def _frames(sources: Sequence[Path], result: Path) -> list[tuple[str, Path]]:
     "kris",
     roles=("judge",),
     range=(0, 100),
+    version="2",  # 1 read knowledge with other parsers, and scored edits without a rating of the instruction
     source="KRIS-Bench, github.com/mercurystraw/Kris_Bench; BAGEL's summarize.py; prompts quoted exactly",
     needs=(item_meta.CATEGORY.name,),
     sources="required",
@@ -194,45 +229,70 @@ async def kris(
         Field(description="Official: `kris` sends no instruction, as published; `bagel` sends it, as BAGEL's copy."),
     ] = "kris",
 ) -> Score:
-    """KRIS-Bench: the mean of three or four ratings of an edit, 1 to 5 each, as 25 * (rating - 1)."""
+    """KRIS-Bench: the mean of three or four ratings of an edit, 1 to 5 each, as 25 * (rating - 1).
+
+    Under the official protocol and in the family `kris`, an edit has a score if its instruction was rated: the mean of the ratings
+    that could be read, with the missing ones counted. Elsewhere it has a score if all ratings could be read; in the family `bagel`
+    a rating off the scale counts as read, as upstream, but enters no mean.
+    """
     official = ask.protocol == "official"
-    requests = questions(item, official=official)
+    requests = questions(item, official=official, family=family)
     answers = await gather_answers(*(_rate(item, ask, question, family) for question in requests))
-    missing = [answer for answer in answers if isinstance(answer, Unanswered)]
-    ratings = {
-        name: rating for answer in answers if not isinstance(answer, Unanswered) for name, rating in answer.items()
-    }
-    if missing and (not official or not ratings):
-        raise missing[0]
-    return _score(ratings, missing, official=official)
+    rated: dict[str, int | Unanswered] = {}
+    for request, answer in zip(requests, answers, strict=True):
+        rated |= dict.fromkeys(request.ratings, answer) if isinstance(answer, Unanswered) else answer
+    ratings = {name: rating for name, rating in rated.items() if isinstance(rating, int)}
+    missing = {name: rating for name, rating in rated.items() if isinstance(rating, Unanswered)}
+    if not missing:
+        return _score(ratings, official=official)
+    # an outage or a cut reply first, then the rating without which no edit has a score
+    name, worst = min(missing.items(), key=lambda pair: (pair[1].status in UNREADABLE, pair[0] != "instruction_score"))
+    reason = f"{len(missing)} of {len(rated)} ratings missing: {', '.join(missing)}; {name}: {worst.reason}"
+    dropped = family == "bagel" and not all(isinstance(each, _OffScale) for each in missing.values())
+    if not official or dropped or name == "instruction_score" or worst.status not in UNREADABLE:
+        return Score.none(worst.status, reason, ratings=ratings)
+    return _score(ratings, missing, reason, official=official)
 
 
-def _score(ratings: dict[str, int], missing: Sequence[Unanswered], *, official: bool) -> Score:
-    notes = [f"{len(missing)} of 3 questions without an answer: {missing[0].reason}"] if missing else []
+class _OffScale(Unanswered):
+    """A rating that is a number, but not one from 1 to 5."""
+
+
+def _score(ratings: dict[str, int], missing: Iterable[str] = (), reason: str = "", *, official: bool) -> Score:
     counted = dict(ratings)
     if not official and ratings["instruction_score"] <= 2 and ratings.get("knowledge_score", 1) > 1:
         counted["knowledge_score"] = 1
-        notes.append("knowledge lowered to 1: the instruction was not followed")
+        reason = "knowledge lowered to 1: the instruction was not followed"
     percent = {PARTS[name]: 25.0 * (rating - 1) for name, rating in counted.items()}
     parts: dict[str, Any] = {**percent, "ratings": ratings}
-    return Score.of(sum(percent.values()) / len(percent), reason="; ".join(notes), **parts)
+    lost, total = [PARTS[name] for name in missing], sum(percent.values())
+    asked = len(percent) + len(lost)
+    if official:
+        parts |= QuestionCounts(questions_asked=asked, questions_skipped=len(lost))
+    if lost:
+        ends = {"": [total / asked, (total + 100 * len(lost)) / asked]}
+        parts["could_be"] = ends | {name: [0.0, 100.0] for name in lost}
+    return Score.of(total / len(percent), reason=reason, **parts)
 
 
-async def _rate(item: Item, ask: Ask, question: KrisRequest, family: Family) -> dict[str, int]:
-    """Ask one question.
+async def _rate(item: Item, ask: Ask, question: KrisRequest, family: Family) -> dict[str, int | Unanswered]:
+    """Ask one question, and return its ratings, or why one cannot be used.
 
     Raises:
-        Unanswered: There is no rating, or one off the scale.
+        Unanswered: There is no reply.
     """
     labels, images = zip(*question.images, strict=True)
     reply = await _reply(item, ask, question, family, labels, images)
     if ask.protocol != "official":
         return {name: getattr(reply.data, name) for name in question.ratings}
-    ratings = question.read(after_thinking(reply.text))
-    valid = {name: rating for name, rating in ratings.items() if rating is not None and 1 <= rating <= 5}
-    if not valid:
-        raise unreadable(reply, f"no {' or '.join(question.ratings)} from 1 to 5")
-    return valid
+    found = question.read(after_thinking(reply.text))
+    return {name: _checked(name, rating, reply) for name, rating in found.items()}
+
+
+def _checked(name: str, rating: int | None, reply: Reply) -> int | Unanswered:
+    if rating is None:
+        return unreadable(reply, f"no {name} from 1 to 5")
+    return rating if 1 <= rating <= 5 else _OffScale(Status.UNPARSED, f"{str(rating)[:20]} is not from 1 to 5", reply)
 
 
 async def _reply(
@@ -256,6 +316,6 @@ async def _reply(
         )
     planned = json.dumps(dict.fromkeys(question.ratings, 3))
     return await ask(
-        question.template, role="judge", images=images, params={"max_tokens": 1000}, planned=planned,
+        question.template, role="judge", images=images, params={"max_tokens": 1000}, planned=planned, accept_empty=True,
         labels=list(labels), **variables,
     )  # fmt: skip

@@ -11,10 +11,8 @@ from titjudge.core import item_meta
 from titjudge.core.errors import Unanswered
 from titjudge.core.types import Ask, Item, Reply, Score, Status
 from titjudge.metrics import metric
-from titjudge.metrics._shared import checked_meta, gather_answers, image_of, unreadable
+from titjudge.metrics._shared import UNREADABLE, checked_meta, gather_answers, image_of, unreadable
 from titjudge.metrics.answer_rules import RULES, VisualQuestion
-
-_SKIPPED = (Status.REFUSED, Status.UNPARSED)  # a cut reply would leave the mean by our limit, not by the judge's answer
 
 
 def _known_rule(name: str) -> str:
@@ -127,7 +125,7 @@ def _check_missing(asked: Asked, replies: Sequence[list[float] | Unanswered]) ->
         Unanswered: None has one, or one has none that the suite does not skip.
     """
     missing = [reply for reply in replies if isinstance(reply, Unanswered)]
-    fatal = [reply for reply in missing if asked.unanswered == "none" or reply.status not in _SKIPPED]
+    fatal = [reply for reply in missing if asked.unanswered == "none" or reply.status not in UNREADABLE]
     if fatal or len(missing) == len(replies):
         worst = (fatal or missing)[0]
         share = "" if len(replies) == 1 else f"{len(missing)} of {len(replies)} questions without an answer; "

@@ -141,6 +141,7 @@ def weighted(category: str, ratings: Mapping[str, float], *, consistency_counts:
     "rise",
     roles=("judge",),
     range=(0, 100),
+    version="2",  # 1 took `"consistency_free": null` for true, and asked again for a blank reply
     source="RISEBench, github.com/PhoenixZ810/RISEBench @5f22651; prompts quoted exactly",
     needs=(item_meta.CATEGORY.name,),
     sources="required",
@@ -154,7 +155,7 @@ async def rise(item: Item, ask: Ask) -> Score:
     if (without := score_without(names, answers)) is not None:
         return without
     rated = {name: answer for name, answer in zip(names, answers, strict=True) if isinstance(answer, int)}
-    counts = CONSISTENCY in rated and not (official and item_meta.CONSISTENCY_FREE_KNOWN.get(item))
+    counts = CONSISTENCY in rated and not (official and item_meta.CONSISTENCY_FREE_ABSENT.get(item))
     percent: dict[str, Any] = {name: 25.0 * (rating - 1) for name, rating in rated.items()}
     return Score.of(
         weighted(category, rated, consistency_counts=counts),
@@ -179,7 +180,13 @@ async def _rate(ask: Ask, question: RiseRequest, category: str) -> int:
     else:
         params, planned = {"temperature": 0, "max_tokens": 4096}, f"**Final Score:** **{1 if logical else 3}**"
         reply = await ask(
-            question.template, role="judge", images=question.images, params=params, planned=planned, **variables
+            question.template,
+            role="judge",
+            images=question.images,
+            params=params,
+            planned=planned,
+            accept_empty=True,
+            **variables,
         )
         rating = read_final_score(after_thinking(reply.text))
     if rating is None or not (rating in (0, 1) if logical else 1 <= rating <= 5):

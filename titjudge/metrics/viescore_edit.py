@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 
 from titjudge.core.errors import Unanswered
 from titjudge.core.numbers import is_number
+from titjudge.core.score_parts import QuestionCounts
 from titjudge.core.structured_output import after_thinking
-from titjudge.core.types import Ask, Item, Score, Status
+from titjudge.core.types import Ask, Item, Score
 from titjudge.metrics import metric
-from titjudge.metrics._shared import edit_images, gather_answers, score_without, unreadable
+from titjudge.metrics._shared import UNREADABLE, edit_images, gather_answers, score_without, unreadable
 from titjudge.metrics.viescore import Quality, overall
 
 _DELIMITER = "||V^=^V||"
 _TRIES = 2  # the script asks both questions once more, and guesses after that
-_AGAIN = (Status.REFUSED, Status.UNPARSED)
 _BARE_PAIR = re.compile(r'"?(\w+)"?:([^",:{}\[\]\\]*)')
 
 
@@ -90,6 +90,7 @@ def _bare(block: str) -> list[Any]:
     "viescore-edit",
     roles=("judge",),
     range=(0, 10),
+    version="2",  # 1 asked a question with a blank reply again, and the other one not
     source="VIEScore (tie) as GEdit-Bench has it, github.com/stepfun-ai/Step1X-Edit @570eba6; prompts quoted exactly, no random guesses",
     sources="required",
 )
@@ -98,21 +99,32 @@ async def viescore_edit(item: Item, ask: Ask) -> Score:
     official = ask.protocol == "official"
     answers = await _ask_both(item, ask, 0)
     for attempt in range(1, _TRIES if official else 1):
-        if not any(isinstance(answer, Unanswered) and answer.status in _AGAIN for answer in answers):
+        if not any(isinstance(answer, Unanswered) and answer.status in UNREADABLE for answer in answers):
             break
         answers = await _ask_both(item, ask, attempt)
     if (without := score_without(("semantics", "quality"), answers)) is not None:
         return without
-    return _score(*(answer for answer in answers if isinstance(answer, Rated)))
+    semantics, quality = (answer for answer in answers if isinstance(answer, Rated))
+    return _score(semantics, quality, official=official)
 
 
-def _score(semantics: Rated, quality: Rated) -> Score:
+def _score(semantics: Rated, quality: Rated, *, official: bool) -> Score:
     """Make the score of ratings, of which there may be any number under the official protocol."""
     sc, pq, value = overall(semantics.ratings, quality.ratings)
     parts: dict[str, Any] = {"SC": sc, "PQ": pq}
+    if official:
+        lost = {"SC": missing_ratings(semantics), "PQ": missing_ratings(quality)}
+        parts |= QuestionCounts(questions_asked=4, questions_skipped=sum(lost.values()))
+        if any(lost.values()):
+            parts["could_be"] = {"": [0.0, value]} | {name: [0.0, parts[name]] for name, count in lost.items() if count}
     parts |= zip(("success", "over_edit"), semantics.ratings, strict=False)
     parts |= zip(("naturalness", "artifacts"), quality.ratings, strict=False)
     return Score.of(value, reason=semantics.reason, quality_reason=quality.reason, **parts)
+
+
+def missing_ratings(rated: Rated) -> int:
+    """Count the ratings that were asked for and not given: each question asks for two, and the published parser takes one."""
+    return max(0, 2 - len(rated.ratings))
 
 
 async def _ask_both(item: Item, ask: Ask, attempt: int) -> list[Rated | Unanswered]:
@@ -160,7 +172,7 @@ async def ask_ratings(
     if ask.protocol != "official":
         reply = await ask(template, role="judge", schema=schema, **question)
         return Rated(reply.data.score, reply.data.reasoning)
-    reply = await ask(template, role="judge", planned=planned, **question)
+    reply = await ask(template, role="judge", planned=planned, accept_empty=True, **question)
     ratings = read(reply.text)
     if ratings is None:
         raise unreadable(reply, f"no list of {expected}")

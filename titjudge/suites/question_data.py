@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from pydantic import ValidationError
 from titjudge.core.cells import ImageCell
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_json
+from titjudge.core.numbers import is_number
 from titjudge.core.structured_output import first_problem
 from titjudge.core.types import InvalidItem
 from titjudge.data.data_paths import inside
@@ -79,6 +81,7 @@ def read_prompts(
                     continue
                 name = _id(row, spec.prompts, file)
                 record = _record(row, spec, file, number, name)
+                record.fields |= {field: row.get(column, math.nan) for field, column in spec.prompts.absent.items()}
                 name = record.id
                 if name not in records:
                     records[name] = record
@@ -94,13 +97,23 @@ def read_prompts(
         raise DataError(
             f"no prompts in it: no rows {f'with {conditions}' if conditions else 'below the first line'}", files[0]
         )
+    for name, column in spec.prompts.absent.items():
+        cells = [record.fields[name] for record in records.values()]
+        for record, absent in zip(records.values(), _absent(cells), strict=True):
+            record.fields[name] = absent and column in columns
     for record in records.values():
-        record.fields |= {name: column in columns for name, column in spec.prompts.present.items()}
         problem = _inconsistent_ids(record, parents_exist)
         if problem and record.id not in wrong:
             problems.append(InvalidItem(record.where, f"{record.where}: {problem}", prompt_id=record.id))
             wrong.add(record.id)
     return {name: record for name, record in records.items() if name not in wrong}, problems
+
+
+def _absent(cells: Sequence[Any]) -> list[bool]:
+    """Tell which cells are NaN in a pandas table: those that are missing, and an empty one (null) only among numbers."""
+    given = [cell for cell in cells if cell is not None and cell == cell]
+    numbers = bool(given) and all(map(is_number, given))
+    return [cell != cell or (cell is None and numbers) for cell in cells]
 
 
 def find_files(folder: Path, prompts: PromptFiles) -> list[Path]:

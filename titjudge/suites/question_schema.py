@@ -35,7 +35,7 @@ class PromptFiles(BaseModel, extra="forbid"):
         fields: Further columns that tables and templates need, by name.
         bands: Fields by ranges of numeric prompt ids: {category: {CULTURE: [1, 400], ...}}.
         groups: Fields by groups of the values of another field: {dimension: {category: {Space: [viewpoint, position], ...}}}.
-        present: Fields that say whether any row has a column, by name.
+        absent: Fields that say whether the row has no cell in a column that other rows have (NaN in a pandas table), by name.
         unique: How ids are made unique where they are so only within a folder, from fields and {prompt_id}; the fields stand in the
             paths of images too.
         rows: A row is a prompt, or one question of it (the rows of a prompt then have the same id).
@@ -49,7 +49,7 @@ class PromptFiles(BaseModel, extra="forbid"):
     fields: dict[str, str] = {}
     bands: dict[str, dict[str, tuple[int, int]]] = {}
     groups: dict[str, dict[str, dict[str, list[str]]]] = {}
-    present: dict[str, str] = {}
+    absent: dict[str, str] = {}
     unique: str = "{prompt_id}"
     rows: Literal["prompts", "questions"] = "prompts"
     where: dict[str, str | bool | int] = {}
@@ -94,7 +94,7 @@ class TableSpec(BaseModel, extra="forbid"):
         value: A part of the score instead of its value, for images and prompts; of several, each that a score has counts.
         where: Fields with the value that an image must have to count.
         bounds: The worst and the best value. A further table then has, for each column, the images without a score by the
-            reason, and what the mean would be if all of these had the worst or the best.
+            reason, those scored in part, and what the mean would be if all that is missing were the worst or the best.
     """
 
     title: str
@@ -186,7 +186,7 @@ class QuestionSpec(BaseModel, extra="forbid"):
                 self.variant(name)
             except ValidationError as error:
                 raise ValueError(key_problem(error, QuestionSpec, f"variants.{name}.")) from error
-        prompt_fields = (*self.prompts.fields, *self.prompts.bands, *self.prompts.groups, *self.prompts.present)
+        prompt_fields = (*self.prompts.fields, *self.prompts.bands, *self.prompts.groups, *self.prompts.absent)
         fields = {"", *prompt_fields, *fields_of(" ".join(self.images))}
         for number, table in enumerate(self.tables):
             if table.by not in fields and (table.mean, table.by) != ("answers", "category"):

@@ -7,11 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from titjudge.core.score_parts import could_be
 from titjudge.core.score_parts import questions as questions_of
 from titjudge.core.types import Item, Score, Status, Table
 from titjudge.suites.base import Scored, by_generator
 from titjudge.suites.question_data import counts
 from titjudge.suites.question_schema import TableSpec
+
+_IN_PART = "scored in part"
 
 
 def make_tables(spec: TableSpec, items: Sequence[Item], scores: Sequence[Score], *, grids: bool = False) -> list[Table]:
@@ -27,8 +30,8 @@ def make_tables(spec: TableSpec, items: Sequence[Item], scores: Sequence[Score],
         return []  # the data lack this field
     selected = [item for item in items if counts(item.meta, spec.where)]
     tables = [make_table(spec, selected, scores, grids=grids)]
-    scored = {score.item_id for score in scores if score.value is not None}
-    if spec.bounds and any(item.id not in scored for item in selected):
+    complete = {score.item_id for score in scores if score.value is not None and not could_be(score.parts)}
+    if spec.bounds and any(item.id not in complete for item in selected):
         tables.append(_unscored(spec, selected, scores, spec.bounds))
     return tables
 
@@ -67,23 +70,26 @@ def make_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], 
 
 
 def _unscored(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], bounds: tuple[float, float]) -> Table:
-    """Count the images without a score by generator, column and reason, with the means if all had the worst or the best."""
+    """Count the images without a score, or with a part of one, and bound the means by the worst and the best that is missing."""
     by_id = {score.item_id: score for score in scores}
     parts = _parts_by_column(spec, items, by_id)
-    filled = ([_filled(item, by_id, bound, parts[_column(spec, item)]) for item in items] for bound in bounds)
+    filled = ([_filled(item, by_id, bounds, end, parts[_column(spec, item)]) for item in items] for end in (0, 1))
     means, worst, best = (_means(spec, items, which) for which in (by_id.values(), *filled))
-    lacking: dict[tuple[str, str], Counter[Status]] = {}
+    lacking: dict[tuple[str, str], Counter[str]] = {}
     for item in items:
         score = by_id.get(item.id, Score.none(Status.MISSING, ""))
-        if score.value is None:
+        if score.value is None or could_be(score.parts):
+            reason = _IN_PART if score.value is not None else str(score.status)
             for column in ("overall", _column(spec, item)):
-                lacking.setdefault((item.generator, column), Counter())[score.status] += 1
-    statuses = [status for status in Status if any(status in by_status for by_status in lacking.values())]
-    rows = [
-        (*key, *(by_status[status] for status in statuses), means.get(key), worst.get(key), best.get(key))
-        for key, by_status in lacking.items()
+                lacking.setdefault((item.generator, column), Counter())[reason] += 1
+    reasons = [
+        reason for reason in (*map(str, Status), _IN_PART) if any(reason in by_reason for by_reason in lacking.values())
     ]
-    columns = ("generator", "category", *map(str, statuses), "mean", "if all were worst", "if all were best")
+    rows = [
+        (*key, *(by_reason[reason] for reason in reasons), means.get(key), worst.get(key), best.get(key))
+        for key, by_reason in lacking.items()
+    ]
+    columns = ("generator", "category", *reasons, "mean", "if all were worst", "if all were best")
     return Table(f"{spec.title}: images without a score", columns, tuple(rows))
 
 
@@ -104,12 +110,15 @@ def _means(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score]) -> d
     return {(row[0], column): cell for row in table.rows for column, cell in zip(table.columns, row, strict=True)}
 
 
-def _filled(item: Item, by_id: Mapping[str, Score], value: float, parts: Iterable[str]) -> Score:
-    """Return the score of an item; where it has no value, with one for its value and its parts."""
+def _filled(
+    item: Item, by_id: Mapping[str, Score], bounds: tuple[float, float], end: int, parts: Iterable[str]
+) -> Score:
+    """Return the score of an item, with the worst (end 0) or the best (1) in place of what is missing."""
     score = by_id.get(item.id) or Score(item.id, "", None)
-    if score.value is not None:
-        return score
-    return replace(score, value=value, parts=dict.fromkeys(parts, value))
+    if score.value is None:
+        return replace(score, value=bounds[end], parts=dict.fromkeys(parts, bounds[end]))
+    ends = {name: pair[end] for name, pair in could_be(score.parts).items()}
+    return replace(score, value=ends.pop("", score.value), parts={**score.parts, **ends}) if ends else score
 
 
 def _column(spec: TableSpec, item: Item) -> str:

@@ -14,6 +14,7 @@ from published_words import words_digest
 
 from titjudge.core.item_meta import EDIT_TYPES
 from titjudge.core.prompts import PromptLibrary
+from titjudge.core.score_parts import could_be, question_counts
 from titjudge.core.types import Item, Request, Status
 from titjudge.metrics.imgedit import RATINGS, field_name, imgedit, imgedit_uge, read_lines
 from titjudge.testing import Scored, score_one
@@ -77,6 +78,28 @@ def test_the_official_protocol_takes_the_lines_that_the_published_parser_reads(
     score, (request,) = scored(tmp_path, lambda _: text, protocol="official")
     assert score.value == value
     assert request.schema is None
+
+
+@pytest.mark.parametrize(
+    ("ratings", "counts", "bounds"),
+    [((4, 4, 3), (3, 0), None), ((4, "4/5", 3), (3, 1), [8 / 3, 4]), (("**4**", "high", 3), (3, 2), [5 / 3, 13 / 3])],
+)
+def test_lines_that_the_published_parser_does_not_read_are_counted_and_bounded(
+    tmp_path: Path, ratings: tuple[Any, ...], counts: tuple[int, int], bounds: list[float] | None
+) -> None:
+    score, _ = scored(tmp_path, lambda _: RUBRIC.format(*ratings), protocol="official")
+    assert question_counts(score.parts) == counts
+    assert could_be(score.parts).get("") == (bounds and pytest.approx(bounds))
+    assert bool(score.reason) is bool(bounds)
+
+
+@pytest.mark.parametrize("blank", ["", "  ", "\n"])
+@pytest.mark.parametrize("metric", [imgedit, imgedit_uge])
+def test_a_blank_reply_is_not_asked_for_again_under_the_official_protocol(
+    tmp_path: Path, metric: Any, blank: str
+) -> None:
+    score, requests = scored(tmp_path, lambda _: blank, metric, protocol="official")
+    assert (score.status, len(requests)) == (Status.UNPARSED, 1)
 
 
 def test_uge_asks_for_one_rating(tmp_path: Path) -> None:

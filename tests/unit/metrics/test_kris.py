@@ -11,8 +11,9 @@ import pytest
 from builders import png
 from published_words import words_digest
 
-from titjudge.core.types import Item, Request, Status
-from titjudge.metrics.kris import kris, read_knowledge, read_rating
+from titjudge.core.score_parts import could_be, question_counts
+from titjudge.core.types import Item, Reply, Request, Status
+from titjudge.metrics.kris import PARTS, kris, read_knowledge, read_rating
 from titjudge.testing import Scored, score_one
 
 RATINGS = {"consistency_score": 5, "instruction_score": 3, "quality_score": 4, "knowledge_score": 2, "reasoning": "so"}
@@ -109,9 +110,83 @@ def test_a_question_without_an_answer_costs_the_score_unless_the_protocol_is_the
     assert (score.value, score.status) == (None, Status.UNPARSED)
     score, _ = scored(edit(tmp_path, "color_change"), answers, protocol="official")
     assert (score.value, "VQ" in score.parts) == (75, False)
-    assert score.reason.startswith("1 of 3 questions without an answer")
+    assert score.reason.startswith("1 of 3 ratings missing: quality_score")
     score, _ = scored(edit(tmp_path, "color_change"), lambda _: "I can't.", protocol="official")
     assert score.value is None
+
+
+def reply_without(*names: str) -> Callable[[Request], str]:
+    """A judge that gives all ratings but these."""
+    return lambda _: json.dumps({name: None if name in names else rating for name, rating in RATINGS.items()})
+
+
+@pytest.mark.parametrize(
+    ("category", "lost", "counts", "value", "bounds"),
+    [
+        ("physics", [], (4, 0), 62.5, None),
+        ("physics", ["knowledge_score"], (4, 1), 75, [56.25, 81.25]),
+        ("physics", ["quality_score", "consistency_score"], (4, 2), 37.5, [18.75, 68.75]),
+        ("multi-element_composition", [], (3, 0), 75, None),
+    ],
+)
+def test_missing_ratings_are_counted_and_bounded(
+    tmp_path: Path, category: str, lost: list[str], counts: tuple[int, int], value: float, bounds: list[float] | None
+) -> None:
+    score, _ = scored(edit(tmp_path, category), reply_without(*lost), protocol="official")
+    assert score.value == value
+    assert question_counts(score.parts) == counts
+    assert could_be(score.parts).get("") == bounds
+    assert could_be(score.parts).keys() - {""} == {PARTS[name] for name in lost}
+    assert all(name in score.reason for name in lost)
+
+
+@pytest.mark.parametrize(
+    ("category", "family", "lost"),
+    [("physics", "kris", "instruction_score"), *((each, "bagel", name) for each, name in [
+        ("physics", "knowledge_score"), ("physics", "quality_score"), ("color_change", "instruction_score"),
+    ])],
+)  # fmt: skip
+def test_an_edit_has_no_score_without_its_instruction_rating_and_in_bagel_without_any(
+    tmp_path: Path, category: str, family: str, lost: str
+) -> None:
+    metric = kris.configured({"family": family})
+    answer = reply_without(lost) if category == "physics" else lambda _: "no"
+    score, _ = scored(edit(tmp_path, category), answer, metric=metric, protocol="official")
+    assert (score.value, score.status) == (None, Status.UNPARSED)
+    assert lost in score.reason
+
+
+@pytest.mark.parametrize("rating", [0, 6, -1, 10**400])
+def test_a_rating_off_the_scale_is_missing_and_bagel_keeps_its_edit(tmp_path: Path, rating: int) -> None:
+    def answer(lost: str) -> Callable[[Request], str]:
+        return lambda _: json.dumps(RATINGS | {lost: rating})
+
+    for family in ("kris", "bagel"):
+        metric = kris.configured({"family": family})
+        score, _ = scored(edit(tmp_path, "physics"), answer("quality_score"), metric=metric, protocol="official")
+        assert (score.value, question_counts(score.parts)) == (pytest.approx(175 / 3), (4, 1))
+        score, _ = scored(edit(tmp_path, "physics"), answer("instruction_score"), metric=metric, protocol="official")
+        assert score.value is None
+        assert score.parts["ratings"]["quality_score"] == 4  # what was paid for is kept
+
+
+def test_a_cut_reply_leaves_an_official_edit_without_a_score(tmp_path: Path) -> None:
+    def answers(request: Request) -> Any:
+        text = json.dumps(RATINGS)
+        return Reply(text, status=Status.TRUNCATED) if request.template == "kris/quality" else text
+
+    score, _ = scored(edit(tmp_path, "physics"), answers, protocol="official")
+    assert (score.value, score.status) == (None, Status.TRUNCATED)
+
+
+@pytest.mark.parametrize("blank", ["", "  ", "\n"])
+def test_a_blank_reply_is_a_missing_rating_and_is_not_asked_for_again(tmp_path: Path, blank: str) -> None:
+    score, requests = scored(
+        edit(tmp_path, "color_change"),
+        lambda request: blank if request.template == "kris/quality" else json.dumps(RATINGS),
+        protocol="official",
+    )
+    assert (question_counts(score.parts), len(requests)) == ((3, 1), 3)
 
 
 @pytest.mark.parametrize(
@@ -130,11 +205,44 @@ def test_the_published_parser(text: str, rating: int | None) -> None:
     assert read_rating(text, "quality_score") == rating
 
 
-def test_the_published_parser_of_two_ratings() -> None:
-    both = {"instruction_score": 3, "knowledge_score": 1}
-    assert read_knowledge(json.dumps(both)) == both
-    assert read_knowledge('"instruction_score": 3, "knowledge_score": 1') == both
-    assert read_knowledge("I can't help with that.") == {"instruction_score": None, "knowledge_score": None}
+@pytest.mark.parametrize(
+    ("text", "plain", "kris_knowledge", "bagel_knowledge"),
+    [
+        ('{"quality_score": null, "reasoning": "between 2 and 3"}', 2, None, None),
+        ('{"score": 4, "reasoning": "no quality_score here"}', 4, None, None),
+        ("Of the 2 objects, quality score 3", 3, 2, 3),
+        ("Of the 2 objects, quality score：3", 3, 3, 3),
+        ('{"quality_score": "4/5"}', 4, 4, 4),
+    ],
+)
+def test_each_family_reads_the_categories_of_knowledge_in_its_way(
+    text: str, plain: int | None, kris_knowledge: int | None, bagel_knowledge: int | None
+) -> None:
+    assert read_rating(text, "quality_score") == plain
+    assert read_rating(text, "quality_score", knowledge="kris") == kris_knowledge
+    assert read_rating(text, "quality_score", knowledge="bagel") == bagel_knowledge
+
+
+@pytest.mark.parametrize(
+    ("text", "of_kris", "of_bagel"),
+    [
+        ('{"instruction_score": 3, "knowledge_score": 1}', (3, 1), (3, 1)),
+        ('"instruction_score": 3, "knowledge_score": 1', (None, None), (3, 1)),
+        ("instruction_score：3\nknowledge score: 1", (3, 1), (None, 1)),
+        ('{"instruction_score": 1, "knowledge_score": 4, "knowledge_reasoning": "too {of} it"}', (None, None), (1, 4)),
+        ('{"instruction_score": 2, "knowledge_score": null}', (2, None), (2, None)),
+        ('[{"instruction_score": 2, "knowledge_score": 3}]', (2, 3), (None, None)),
+        ('{"x": 1} {"instruction_score": 2, "knowledge_score": 3}', (2, 3), (None, None)),
+        ('{"instruction_score": "high"} instruction score: 2', (2, None), (None, None)),
+        ("{}", (None, None), (None, None)),
+        ("}{", (None, None), (None, None)),
+        ("{" * 5000, (None, None), (None, None)),
+        ("I can't help with that.", (None, None), (None, None)),
+    ],
+)
+def test_the_published_parsers_of_two_ratings(text: str, of_kris: Any, of_bagel: Any) -> None:
+    assert tuple(read_knowledge(text, "kris").values()) == of_kris
+    assert tuple(read_knowledge(text, "bagel").values()) == of_bagel
 
 
 SHA = {

@@ -85,14 +85,16 @@ def test_the_weights(category: str, ratings: tuple[int, int, int], counts: bool,
     assert weighted(category, named, consistency_counts=counts) == pytest.approx(score)
 
 
-def test_a_column_for_marked_edits_takes_the_weight_of_consistency_from_all_under_the_official_protocol(
+def test_an_absent_cell_in_a_column_for_marked_edits_takes_the_weight_of_consistency_under_the_official_protocol(
     tmp_path: Path,
 ) -> None:
     def answers(request: Request) -> str:
         return f"Final Score: {1 if request.template == 'rise/consistency' else 5}"
 
-    item = edit(tmp_path, consistency_free_known=True)
+    item = edit(tmp_path, consistency_free_absent=True)
     assert scored(item, answers, protocol="official").score.value == 100
+    item = edit(tmp_path, consistency_free="", consistency_free_absent=False)
+    assert scored(item, answers, protocol="official").score.value == 70
     strict = scored(
         item, lambda request: json.dumps({"final_score": 1 if request.template == "rise/consistency" else 5})
     )
@@ -122,9 +124,10 @@ def test_the_published_parser_where_it_finds_one_number(text: str, wanted: int |
     assert read_final_score(text) == wanted
 
 
-@pytest.mark.parametrize("text", ["Final Score: 9", "Final Score: 0", "I can't help with that."])
-def test_a_rating_off_the_scale_or_a_refusal_is_no_score(tmp_path: Path, text: str) -> None:
-    score, _ = scored(edit(tmp_path), lambda _: text, protocol="official")
+@pytest.mark.parametrize("text", ["Final Score: 9", "Final Score: 0", "I can't help with that.", "", "  "])
+def test_a_rating_off_the_scale_a_refusal_or_a_blank_reply_is_no_score(tmp_path: Path, text: str) -> None:
+    score, requests = scored(edit(tmp_path), lambda _: text, protocol="official")
+    assert len(requests) == 3
     assert (score.value, score.status) == (None, Status.UNPARSED)
     assert score.reason.startswith("ApprConsistency: ")
 

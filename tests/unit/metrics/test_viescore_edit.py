@@ -12,6 +12,7 @@ import pytest
 from builders import png
 from published_words import words_digest
 
+from titjudge.core.score_parts import could_be, question_counts
 from titjudge.core.types import Item, Request, Status
 from titjudge.metrics.viescore_edit import read_ratings, viescore_edit
 from titjudge.testing import Scored, score_one
@@ -53,7 +54,9 @@ def test_an_answer_off_the_schema_is_no_score(tmp_path: Path, semantics: Any) ->
     assert len(requests) == 3  # one repair turn
 
 
-@pytest.mark.parametrize("answer", ["I cannot help with that.", "", '{"score": [8, 9], "reasoning": "the "big" cat"}'])
+@pytest.mark.parametrize(
+    "answer", ["I cannot help with that.", "", "  ", '{"score": [8, 9], "reasoning": "the "big" cat"}']
+)
 def test_the_official_protocol_asks_both_questions_twice_and_then_there_is_no_score(
     tmp_path: Path, answer: str
 ) -> None:
@@ -63,8 +66,21 @@ def test_the_official_protocol_asks_both_questions_twice_and_then_there_is_no_sc
     score, requests = scored(tmp_path, answers, protocol="official")
     assert score.value is None
     assert score.reason
-    if answer:  # an answer without a word is an outage, which is asked for by itself
-        assert sorted(request.template[-7:] for request in requests) == ["mantics"] * 2 + ["quality"] * 2
+    assert sorted(request.template[-7:] for request in requests) == ["mantics"] * 2 + ["quality"] * 2
+
+
+@pytest.mark.parametrize(
+    ("semantics", "quality", "skipped", "bounded"),
+    [([4, 9], [9, 9], 0, {}), ([4], [9, 9], 1, {"": [0, 6], "SC": [0, 4]}),
+     ([4], [9], 2, {"": [0, 6], "SC": [0, 4], "PQ": [0, 9]}), ([4, 9, 9], [9], 1, {"": [0, 6], "PQ": [0, 9]})],
+)  # fmt: skip
+def test_a_rating_that_is_asked_for_and_missing_is_counted_and_bounded(
+    tmp_path: Path, semantics: list[int], quality: list[int], skipped: int, bounded: dict[str, list[float]]
+) -> None:
+    score, _ = scored(tmp_path, rated(semantics, quality), protocol="official")
+    assert score.value == pytest.approx(6)
+    assert question_counts(score.parts) == (4, skipped)
+    assert could_be(score.parts) == bounded
 
 
 def test_the_second_answer_counts_for_both_questions_under_the_official_protocol(tmp_path: Path) -> None:

@@ -69,5 +69,16 @@ def test_of_several_parts_each_that_a_score_has_counts_alike() -> None:
     assert unscored.rows[0][3:] == (125 / 3, 125 / 6, 425 / 6)  # b lacks two ratings, d the one that its column has
 
 
+def test_missing_ratings_of_scored_images_have_a_column_and_enter_the_bounds() -> None:
+    table = TableSpec(**TABLE, value=["VC", "KP"], overall="all", bounds=(0, 100))
+    part = Score("a", "m", 50, parts={"VC": 50, "could_be": {"": [25, 75], "KP": [0, 100]}})
+    scores = [part, Score("b", "m", 50, parts={"VC": 50, "KP": 50}), Score("c", "m", None, Status.REFUSED)]
+    means, unscored = make_tables(table, ITEMS[:3], scores)
+    assert unscored.columns[2:4] == ("refused", "scored in part")
+    assert unscored.rows[:2] == (("one", "overall", 1, 1, 50, 25, 75), ("one", "add", 0, 1, 50, 37.5, 62.5))
+    assert make_tables(TableSpec(**TABLE, bounds=(0, 100)), ITEMS[:2], scores)[1].rows[0][3:] == (50, 37.5, 62.5)
+    assert means.rows[0][3] == 50
+
+
 def test_a_table_by_a_field_that_the_data_lack_is_left_out() -> None:
     assert make_tables(TableSpec(title="t", by="subtask"), ITEMS, scored(1, 2, 3, 4)) == []

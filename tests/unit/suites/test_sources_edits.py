@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 from builders import png, write_lines
@@ -129,21 +131,39 @@ def test_an_image_of_the_right_result_that_is_named_must_be_there(tmp_path: Path
     assert view.reason == "the image of the right result is missing: KRIS_Bench/viewpoint_change/9-gt.jpg"
 
 
-@pytest.mark.parametrize("marked", [False, True])
-def test_rise_knows_whether_its_data_mark_any_edit_as_free_of_consistency(tmp_path: Path, marked: bool) -> None:
+@pytest.mark.parametrize(
+    ("cells", "absent"),
+    [
+        ([{}, {}], [False, False]),
+        ([{}, {"consistency_free": True}], [True, False]),
+        ([{"consistency_free": None}, {"consistency_free": True}], [False, False]),
+        ([{"consistency_free": None}, {"consistency_free": None}], [False, False]),
+        ([{"consistency_free": None}, {}], [False, True]),
+        ([{}, {"consistency_free": False}], [True, False]),
+        ([{"consistency_free": math.nan}, {"consistency_free": None}], [True, False]),
+        (
+            [{"consistency_free": None}, {"consistency_free": 1}],
+            [True, False],
+        ),  # pandas makes NaN of a null among numbers
+    ],
+)
+def test_rise_knows_which_edits_have_no_cell_in_a_column_for_consistency(
+    tmp_path: Path, cells: list[dict[str, Any]], absent: list[bool]
+) -> None:
     names = [f"temporal_reasoning_{n}" for n in (1, 2)]
     rows = [
-        {"index": name, "category": "temporal_reasoning", "instruction": "later", "image": "t/1.png"} for name in names
+        {"index": name, "category": "temporal_reasoning", "instruction": "later", "image": "t/1.png", **cell}
+        for name, cell in zip(names, cells, strict=True)
     ]
-    rows[1] |= {"consistency_free": 1} if marked else {}
     (tmp_path / "data/t").mkdir(parents=True)
     (tmp_path / "data/data_total.json").write_text(json.dumps(rows))
     (results := tmp_path / "outputs/bagel/images/temporal_reasoning").mkdir(parents=True)
     for place in (tmp_path / "data/t/1.png", *(results / f"{name}.png" for name in names)):
         png(place)
     found = [item for item in edits("rise-bench", tmp_path) if isinstance(item, Item)]
-    assert [item.meta["consistency_free_known"] for item in found] == [marked, marked]
-    assert [item.meta["consistency_free"] for item in found] == ["", 1 if marked else ""]
+    assert [item.meta["consistency_free_absent"] for item in found] == absent
+    given = [value if (value := cell.get("consistency_free")) is not None and value == value else "" for cell in cells]
+    assert [item.meta["consistency_free"] for item in found] == given
 
 
 def test_sources_elsewhere_are_named_by_an_option(tmp_path: Path) -> None:
