@@ -7,4 +7,12 @@ REPORTS = [
         "modelscope/evalscope#1578", "the last bare number of a sentence is taken for the score",
         "lmm-score", ["Of 100 points I would give some, perhaps 3 or 40."], status="unparsed",
     ),
+    Said(
+        "vllm-project/vllm#34684", "a draft in the thoughts is taken for the answer, if the tags are not <think>",
+        "lmm-score", ['<thinking>{"reason": "draft", "score": 5}</thinking>My final score is 80.'], status="unparsed",
+    ),
+    Said(
+        "vllm-project/vllm#26239", "thoughts of gpt-oss come inside of the content, with nothing behind them",
+        "lmm-score", ['<|channel|>analysis<|message|>{"reason": "draft", "score": 5}'], status="truncated",
+    ),
 ]

@@ -8,8 +8,8 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ValidationError
 
@@ -22,46 +22,142 @@ _MOST_BRACES = 2_000
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
+# The tags in which open models write what they think: <think>, [THINK], <seed:think>, <reasoning>, <|begin_of_thought|>,
+# <|START_THINKING|>, <unused94>thought, and the channels of gpt-oss (harmony) and Gemma.
+_THOUGHT = r"[\w:.-]{0,16}(?:think|thought|reasoning|reflection|scratch_?pad|monologue)[\w:.-]{0,12}"
+_THOUGHT_ENDS = re.compile(
+    rf"</\s*{_THOUGHT}\s*>|\[/{_THOUGHT}\]|◁/{_THOUGHT}▷|<\|(?:/|end_(?:of_)?){_THOUGHT}\|>|<\|{_THOUGHT}_end\|>|<unused95>"
+    r"|<\|inner_suffix\|>|<channel\|>|<\|channel\|>\s*final\b[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>"
+    r"|<\|start\|>assistant<\|message\|>",
+    re.IGNORECASE,
+)
+_THOUGHT_BEGINS = re.compile(
+    rf"<{_THOUGHT}(?:\s[^<>]*)?>|\[{_THOUGHT}\]|◁{_THOUGHT}▷|<\|(?!/|end){_THOUGHT}\|>|<unused94>|<\|inner_prefix\|>"
+    r"|<\|channel\|?>\s*(?:analysis|commentary|thought)\b",
+    re.IGNORECASE,
+)
+_THOUGHT_LINE = re.compile(rf"(?m)^\s*(?:<\|start\|>assistant)?(?:{_THOUGHT_BEGINS.pattern})", re.IGNORECASE)
+_SPOKEN = re.compile(  # harmony without its control tokens, and Granite
+    r"\s*(?:analysis(?=[A-Z])(?:.*(?P<final>assistantfinal))?"
+    r"|(?i:here(?:'s| is) my thought process:)(?:.*(?P<response>(?i:here(?:'s| is) my response:)))?)",
+    re.DOTALL,
+)
+_TAG = re.compile(r"[<\[](?P<end>/?)(?P<name>[A-Za-z][\w:.-]{0,40})(?:\s[^<>\[\]]{0,80})?[>\]]")
+_ANSWER_TAGS = frozenset(
+    {"answer", "final_answer", "final", "output", "result", "response", "json", "conclusion", "solution"}
+)
+_CHAT_TOKEN = re.compile(
+    r"<\|[\w/▁｜| -]{1,40}\|?>|</?s>|<(?:eos|bos|pad|end_of_turn|start_of_turn)>|<｜[^<>]{1,40}｜>|\[/?INST\]"
+)
+
+
 def after_thinking(text: str) -> str:
-    """Return the text after the last `</think>`, all of it when there is none; nothing where a thought has no end."""
-    return "" if ends_in_thinking(text) else text.rpartition("</think>")[2]
+    """Return the text after the last thought, all of it when there is none; nothing if a thought does not end."""
+    rest, thinks = _after_thoughts(text)
+    return "" if thinks else rest
 
 
 def ends_in_thinking(text: str) -> bool:
-    """Whether a text ends inside a thought that begins with `<think>`: whatever it holds is no answer."""
-    return text.rpartition("</think>")[2].lstrip().startswith("<think>")
+    """Whether a text ends inside a thought that begins a line (`<think>` or another such tag): it holds no answer."""
+    return _after_thoughts(text)[1]
+
+
+def _after_thoughts(text: str) -> tuple[str, bool]:
+    start, thinks = 0, False
+    if spoken := _SPOKEN.match(text):
+        start, thinks = spoken.end(), not (spoken["final"] or spoken["response"])
+    for end in _THOUGHT_ENDS.finditer(text):
+        start, thinks = max(start, end.end()), False
+    rest = text[start:]
+    return rest, thinks or _THOUGHT_LINE.search(rest) is not None
+
+
+def without_chat_tokens(text: str) -> str:
+    """Remove control tokens of a chat template (`<|im_end|>`) from both ends of a text, with the blanks there."""
+    text = text.strip()
+    while (token := _CHAT_TOKEN.match(text)) is not None:
+        text = text[token.end() :].lstrip()
+    for token in reversed(list(_CHAT_TOKEN.finditer(text))):
+        if token.end() != len(text):
+            break
+        text = text[: token.start()].rstrip()
+    return text
 
 
 def json_object(text: str) -> dict[str, Any] | None:
-    """Parse a text that is a JSON object; None when it is not."""
+    """Parse a text that is a JSON object; None when it is not, or if a key occurs twice with different values."""
+    repeated: list[str] = []
     try:
-        value = without_surrogates(json.loads(text))
+        value = without_surrogates(json.loads(text, object_pairs_hook=_noting(repeated)))
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+    return value if isinstance(value, dict) and not repeated else None
 
 
 def objects(text: str) -> list[dict[str, Any]]:
     """Return the complete top-level JSON objects in a text, in order; code fences and prose are skipped."""
-    return [value for value, _ in _spans(text)]
+    return [found.value for found in _found(text)]
 
 
-def _spans(text: str) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield each complete top-level object with its text."""
-    text = text[-_LONGEST:]
-    decoder = json.JSONDecoder()
-    start = text.find("{")
+class _Found(NamedTuple):
+    """A complete top-level object, where it stands in the text, and keys that it holds twice."""
+
+    value: dict[str, Any]
+    start: int
+    end: int
+    repeated: tuple[str, ...]
+
+
+def _noting(repeated: list[str]) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:
+    """Make a hook for `json` that adds to `repeated` the keys of an object that have two different values."""
+
+    def hook(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        value = dict(pairs)
+        if len(value) < len(pairs):
+            repeated.extend(key for key, each in pairs if each != value[key])
+        return value
+
+    return hook
+
+
+def _found(text: str) -> Iterator[_Found]:
+    """Yield each complete top-level object in the last `_LONGEST` characters."""
+    repeated: list[str] = []
+    decoder = json.JSONDecoder(object_pairs_hook=_noting(repeated))
+    start = text.find("{", max(0, len(text) - _LONGEST))
     for _ in range(_MOST_BRACES):
         if start < 0:
             return
+        repeated.clear()
         try:
             value, end = decoder.raw_decode(text, start)
             value = without_surrogates(value)
         except (ValueError, RecursionError):
             start = text.find("{", start + 1)
             continue
-        yield value, text[start:end]
+        yield _Found(value, start, end, tuple(repeated))
         start = text.find("{", end)
+
+
+def _asides(text: str) -> list[tuple[int, int]]:
+    """Return the spans of a text that are no answer: inside a tag pair that closes before the end, or an open thought."""
+    opened: dict[str, list[int]] = {}
+    spans = []
+    last = len(without_chat_tokens(text.strip().removesuffix("```")))
+    for tag in _TAG.finditer(text):
+        name = tag["name"].casefold()
+        if not tag["end"]:
+            opened.setdefault(name, []).append(tag.start())
+        elif opened.get(name):
+            start = opened[name].pop()
+            if name not in _ANSWER_TAGS and tag.end() < last:
+                spans.append((start, tag.end()))
+    return spans + [(thought.start(), len(text)) for thought in _THOUGHT_BEGINS.finditer(text)]
+
+
+def _squeezed(text: str) -> str:
+    """Remove blanks, quotation marks and backslashes, which a model that quotes may change."""
+    return re.sub(r"[\s\"'`\\“”‘’]+", "", text)
 
 
 def validated(
@@ -70,30 +166,42 @@ def validated(
     """Return the last object in `text` that validates as `schema`, with flags that say how it was obtained.
 
     It is the last one, because a judge may quote the text it judges (which may hold a score) before it answers. An
-    object that occurs verbatim in the text of the `question` is skipped, because it may be quoted after the
-    answer. An object that validates under the only key of another (`{"answer": {...}}`) is accepted and flagged
+    object in the text of the `question` is skipped, whatever its blanks, because it may be quoted after the answer. So is
+    an object inside a tag pair that closes before the end (`<draft>{...}</draft>`). If a key of the object occurs twice, there
+    is no clear answer. An object that validates under the only key of another (`{"answer": {...}}`) is accepted and flagged
     `unwrapped`. With `lenient`, an answer without any complete object is repaired with json-repair and flagged
     `json-repaired`.
     """
     answer = after_thinking(text)
-    for candidate, raw in reversed(list(_spans(answer))):
-        if raw in question:
+    asides = _asides(answer)
+    asked = objects(question) if "{" in question else []
+    letters = _squeezed(question) if "{" in question else ""
+    skipped = max((end for _, end in asides), default=0)
+    for found in reversed(list(_found(answer))):
+        quoted = found.value in asked or _squeezed(answer[found.start : found.end]) in letters
+        if quoted or any(start < found.start and found.end <= end for start, end in asides):
+            skipped = max(skipped, found.end)
             continue
+        flags: tuple[str, ...] = ()
         try:
-            return schema.model_validate(candidate), ()
+            data = schema.model_validate(found.value)
         except ValidationError:
-            inner = _wrapped(candidate)
-        if inner is not None and inner not in objects(question):
-            with contextlib.suppress(ValidationError):
-                return schema.model_validate(inner), ("unwrapped",)
-    if lenient and "{" in answer:
+            inner = _wrapped(found.value)
+            if inner is None or inner in asked:
+                continue
+            try:
+                data, flags = schema.model_validate(inner), ("unwrapped",)
+            except ValidationError:
+                continue
+        return (None, ()) if found.repeated else (data, flags)
+    begin = answer.find("{", skipped)
+    if lenient and begin >= 0:
         import json_repair
 
-        repaired = json_repair.loads(answer[answer.index("{") :][-_LONGEST:])
-        try:
-            return schema.model_validate(without_surrogates(repaired)), ("json-repaired",)
-        except ValidationError:
-            pass
+        repaired = without_surrogates(json_repair.loads(answer[begin:][-_LONGEST:]))
+        if repaired not in asked:
+            with contextlib.suppress(ValidationError):
+                return schema.model_validate(repaired), ("json-repaired",)
     return None, ()
 
 
@@ -120,11 +228,13 @@ Whole = Annotated[int, BeforeValidator(plain_number)]
 
 def problem(text: str, schema: type[BaseModel]) -> str:
     """Return in one line why `text` did not validate, for the repair turn and the report."""
-    candidates = objects(after_thinking(text))
+    candidates = list(_found(after_thinking(text)))
     if not candidates:
         return "the answer holds no complete JSON object"
+    if repeated := candidates[-1].repeated:
+        return f"the key {repeated[0][:40]!r} occurs twice"
     try:
-        schema.model_validate(candidates[-1])
+        schema.model_validate(candidates[-1].value)
     except ValidationError as error:
         return f"field {first_problem(error)}"
     return "no object in the answer validates"

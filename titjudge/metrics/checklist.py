@@ -19,6 +19,7 @@ from titjudge.core.errors import ConfigError, Unanswered
 from titjudge.core.numbers import mean
 from titjudge.core.score_parts import QuestionCounts, facet_name
 from titjudge.core.serialization import without_surrogates
+from titjudge.core.structured_output import after_thinking
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
 from titjudge.metrics._shared import image_of
@@ -305,7 +306,8 @@ async def checklist(item: Item, ask: Ask) -> Score:
             failed[pillar] = (failure.status, failure.reason)
             continue
         outputs[pillar] = reply.text
-        verdict = judge_answer(reply.text, pillar, gate(ask.protocol, activated, pillar), facets)
+        text = reply.text if official else after_thinking(reply.text)
+        verdict = judge_answer(text, pillar, gate(ask.protocol, activated, pillar), facets)
         if verdict.status == "ok":
             verdicts[pillar] = verdict
         else:

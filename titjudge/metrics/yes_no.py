@@ -26,13 +26,11 @@ def parse(text: str, count: int, *, strict: bool = False) -> list[str] | None:
     """Read the answers in a model's reply by the official rule; None when there are not exactly `count`.
 
     The lines that start with the word yes or no (any case) are the answers; every other line is ignored. With
-    `strict` the thoughts of a reasoning model are cut off first (everything up to the last `</think>`, and everything when
-    a `<think>` is never closed), and a reply with a line such as `yes/no` or `no idea` is not read.
+    `strict` the thoughts of a reasoning model are cut off first, and a reply with a line such as `yes/no` or `no idea` is
+    not read.
     """
     if strict:
         text = after_thinking(text)
-        if "<think>" in text:
-            return None
     lines = text.strip().split("\n")
     if strict and any(map(is_undecided, lines)):
         return None

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from titjudge.core.structured_output import objects, problem, validated
+from titjudge.core.structured_output import (
+    after_thinking,
+    ends_in_thinking,
+    objects,
+    problem,
+    validated,
+    without_chat_tokens,
+)
 from titjudge.metrics.agent.state import ClaimVerdict
 from titjudge.metrics.dsg import SceneQuestion
 from titjudge.metrics.lmm_score import Rating
@@ -118,3 +125,108 @@ def test_numbers_are_read(text: str, score: float) -> None:
     found, _ = validated(f'{{"reason": "", "score": {text}}}', Rating)
     assert found is not None
     assert found.score == score
+
+
+DRAFT = '{"reason": "draft", "score": 5}'
+THOUGHTS = [
+    ("<think>", "</think>"), ("<THINK>", "</THINK>"), ("<thinking>", "</thinking>"), ("<Thinking mode='deep'>", "</Thinking>"),
+    ("[THINK]", "[/THINK]"), ("<seed:think>", "</seed:think>"), ("<reasoning>", "</reasoning>"), ("<thought>", "</thought>"),
+    ("<thoughts>", "</thoughts>"), ("<|begin_of_thought|>", "<|end_of_thought|>"), ("<|thinking|>", "<|/thinking|>"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"), ("\u25c1think\u25b7", "\u25c1/think\u25b7"), ("<longcat_think>", "</longcat_think>"),
+    ("<antThinking>", "</antThinking>"), ("<scratchpad>", "</scratchpad>"), ("<inner_monologue>", "</inner_monologue>"),
+    ("<unused94>thought\n", "<unused95>"), ("<|inner_prefix|>", "<|inner_suffix|>"), ("<|channel>thought\n", "<channel|>"),
+    ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+    ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final <|constrain|>json<|message|>"),
+    ("analysisWe need a score. ", "assistantfinal"), ("Here is my thought process:\n", "\nHere is my response:\n"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("begin", "end"), THOUGHTS)
+def test_the_thoughts_of_open_models_are_no_answer(begin: str, end: str) -> None:
+    assert value(f"{begin}{DRAFT}{end}My final score is 80.") is None
+    assert value(f"{begin}{DRAFT}{end}{GOOD}") == 61.5
+    assert value(f"{begin}{DRAFT}{end}{GOOD}<|return|>") == 61.5
+    assert value(f"{begin}{DRAFT}{end}") is None
+    for text in (f"{begin}{DRAFT}", f"\n {begin}{DRAFT} so I would say"):
+        assert value(text) is None
+        assert ends_in_thinking(text)
+        assert after_thinking(text) == ""
+    assert value(f"{begin}{DRAFT}{end}80", lenient=True) is None
+    assert after_thinking(f"{begin}a draft{end}the answer").strip() == "the answer"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A wall with the word <thin> on it.", "A [thinker] sits on a stone.", "analysis of the picture: a cat",
+        "Here is my description: a cat", 'The sign says "<think>".', "x < y and think > z", "[think tank] is written there",
+    ],
+)  # fmt: skip
+def test_what_only_resembles_a_thought_is_kept(text: str) -> None:
+    assert after_thinking(text) == text
+    assert not ends_in_thinking(text)
+
+
+@pytest.mark.parametrize(("text", "score"), [
+    (f"<draft>{DRAFT}</draft>\nMy final score is 80.", None),
+    (f"<critique>{DRAFT}</critique>{GOOD}", 61.5),
+    (f"[plan]{DRAFT}[/plan] 80 of 100", None),
+    (f"Let me see. <thinking>{DRAFT} and then", None),
+    (f"{GOOD}\n<notes>{DRAFT}</notes> That is all.", 61.5),
+    (f"<answer>{GOOD}</answer>", 61.5),
+    (f"<answer>{GOOD}</answer>\nIs there anything else?", 61.5),
+    (f"<verdict>{GOOD}</verdict><|im_end|>", 61.5),
+    ('{"reason": "<b>bold</b> letters, <think> on a sign", "score": 61.5}', 61.5),
+])  # fmt: skip
+def test_an_object_in_a_tag_that_closes_before_the_end_is_no_answer(text: str, score: float | None) -> None:
+    assert value(text) == score
+    assert value(text, lenient=True) == score
+
+
+@pytest.mark.parametrize("quote", [
+    '{"score": 100, "reason": "all"}', '{ "score" : 100 , "reason" : "all" }', '{\n  "reason": "all",\n  "score": 100.0\n}',
+    '{"reason":"\\u0061ll","score":1e2}', '{"verdict": {"score": 100, "reason": "all"}}',
+])  # fmt: skip
+@pytest.mark.parametrize("prompt", ['{"score":100,"reason":"all"}', '{"reason": "all", "score": 100}'])
+def test_a_quotation_is_compared_by_its_value(quote: str, prompt: str) -> None:
+    found, _ = validated(f"{GOOD}\nThe prompt held {quote}", Mark, question=f"a cat {prompt}")
+    assert found is not None
+    assert found.score == 61.5
+    assert validated(quote, Mark, question=f"a cat {prompt}", lenient=True)[0] is None
+
+
+def test_a_quotation_that_the_model_makes_json_is_a_quotation() -> None:
+    question = "a cat {score: 100, 'reason': 'all'}"
+    found, _ = validated(f'{GOOD} The prompt held {{"score": 100, "reason": "all"}}', Mark, question=question)
+    assert found is not None
+    assert found.score == 61.5
+
+
+def test_a_key_that_occurs_twice_is_no_clear_answer() -> None:
+    twice = '{"score": 12, "reason": "x", "score": 99}'
+    assert value(twice) is None
+    assert value(twice, lenient=True) is None
+    assert value(f"{GOOD} {twice}") is None
+    assert value(f"{twice} {GOOD}") == 61.5  # what comes last is clear
+    assert value('{"answer": {"score": 12, "reason": "x", "score": 99}}') is None
+    assert value('{"score": 12, "reason": "x", "score": 12}') == 12
+    assert "'score'" in problem(twice, Mark)
+
+
+@given(st.text(alphabet='<>[]/|{}think ":score1,', max_size=60))
+def test_no_mixture_of_tags_crashes(text: str) -> None:
+    found, _ = validated(text, Mark, lenient=True)
+    assert found is None or 0 <= found.score <= 100
+    assert after_thinking(text) in text
+
+
+def test_control_tokens_at_the_ends_are_removed() -> None:
+    for text in (
+        "A cat.<|im_end|>",
+        "<|im_start|> A cat. <|im_end|>\n<|endoftext|>",
+        "<s>A cat.</s>",
+        "A cat.<end_of_turn>",
+    ):
+        assert without_chat_tokens(text) == "A cat."
+    assert without_chat_tokens("A sign: <|im_end|> in red") == "A sign: <|im_end|> in red"
+    assert without_chat_tokens("<|im_end|>") == ""
