@@ -136,8 +136,9 @@ def test_a_served_model_gives_the_number_of_one_in_this_process(
     folder = tmp_path / "model"
     server.handler = Serving(folder)
     local = {"model": f"local/{folder}", "options": {"dtype": "float32", "device": "cpu"}}
-    here = judged(data, tmp_path / "here", metrics=METRICS, captioner=local)
-    served = judged(data, tmp_path / "served", metrics=METRICS, captioner="openai/m", base_url=server.openai)
+    official = {"metrics": METRICS, "protocol": "official"}  # one spelling of each answer, as in the published code
+    here = judged(data, tmp_path / "here", captioner=local, **official)
+    served = judged(data, tmp_path / "served", captioner="openai/m", base_url=server.openai, **official)
     assert len(here) == len(served) == 9
     for mine, theirs in zip(here, served, strict=True):
         assert (mine.item_id, mine.metric) == (theirs.item_id, theirs.metric)
@@ -223,17 +224,37 @@ def test_a_score_says_how_far_the_tokens_that_are_not_told_can_move_it(
     data: Path, tmp_path: Path, server: Server
 ) -> None:
     server.handler = lambda seen: Scripted(
-        "A", tops=[("A", math.log(0.5)), ("Good", math.log(0.2)), ("B", math.log(0.1))]
+        "A", tops=[("Good", math.log(0.5)), ("A", math.log(0.2)), ("B", math.log(0.1))]
     )
-    settings = {"metrics": METRICS, "captioner": "openai/m", "base_url": server.openai}
+    settings = {"metrics": METRICS, "captioner": "openai/m", "base_url": server.openai, "protocol": "official"}
     scores = {score.metric: score for score in judged(data, tmp_path / "run", **settings)}
     vqa, q_eval, expected = scores["vqascore"], scores["q-eval"], scores["lmm-score-expected"]
-    assert (vqa.value, vqa.parts) == (0, {"lower": 0, "upper": pytest.approx(0.1)})
+    assert (vqa.value, vqa.parts) == (0, {"mass": 0, "lower": 0, "upper": pytest.approx(0.1)})
     assert "only the likeliest tokens are known" in vqa.reason
-    assert (q_eval.value, q_eval.parts["mass"]) == pytest.approx((0.75, 0.2))
-    assert q_eval.parts["lower"] == pytest.approx((0.2 * 0.75 + 0.1 * 0.25) / 0.4)
-    assert q_eval.parts["upper"] == pytest.approx((0.2 * 0.75 + 0.1) / 0.3)
+    assert "0.0% of the probability" in vqa.reason  # as published, but not in silence
+    assert (q_eval.value, q_eval.parts["mass"]) == pytest.approx((0.75, 0.5))
+    assert q_eval.parts["lower"] == pytest.approx((0.5 * 0.75 + 0.1 * 0.5 + 0.1 * 0.25) / 0.8)
+    assert q_eval.parts["upper"] == pytest.approx((0.5 * 0.75 + 0.1) / 0.6)
     assert (expected.value, expected.status) == (None, Status.UNPARSED)  # no digit is told: no mean of nothing
+
+
+@pytest.mark.parametrize("token", ["**", "Okay", "Thinking", "[THINK]", "<|channel|>", "The", "It", " ", "\u662f", "I"])
+def test_a_model_that_begins_with_something_else_has_no_score(
+    token: str, data: Path, tmp_path: Path, server: Server
+) -> None:
+    server.handler = lambda seen: Scripted(token, tops=[(token, -0.01), ("Yes", -6.0), ("3", -7.0), ("Good", -7.0)])
+    settings = {"metrics": METRICS, "captioner": "openai/m", "base_url": server.openai}
+    scores = judged(data, tmp_path / "run", **settings)
+    assert {(score.value, score.status) for score in scores} == {(None, Status.UNPARSED)}
+    assert all(repr(token) in score.reason and "% of the probability" in score.reason for score in scores)
+
+
+@pytest.mark.parametrize("token", ["Yes", "yes", " Yes", "YES", " yes"])
+def test_every_spelling_of_yes_counts(token: str, data: Path, tmp_path: Path, server: Server) -> None:
+    server.handler = lambda seen: Scripted(token, tops=[(token, math.log(0.7)), ("No", math.log(0.2))])
+    settings = {"metrics": ["vqascore"], "captioner": "openai/m", "base_url": server.openai}
+    first = judged(data, tmp_path / "run", **settings)[0]
+    assert (first.value, first.parts["mass"]) == pytest.approx((0.7, 0.9))
 
 
 @pytest.mark.usefixtures("asked")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -18,6 +18,8 @@ M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 UNREADABLE = (Status.REFUSED, Status.UNPARSED)
 """The statuses of a question that was answered, but with nothing that can be used; our limit may have cut any other reply."""
+
+_LEAST_MASS = 0.5  # of the probability of the first token, for the possible answers together
 
 
 class FaultsAndScore(BaseModel):
@@ -118,6 +120,30 @@ def score_without(names: Iterable[str], answers: Iterable[object]) -> Score | No
 def unreadable(reply: Reply, why: str) -> Unanswered:
     """Make the exception for a reply that cannot be parsed."""
     return Unanswered(Status.UNPARSED, f"the answer is {why}: {reply.text[:60]!r}", reply)
+
+
+class Mass(NamedTuple):
+    """The probability of all possible answers together, and what to say if they have less than half of it."""
+
+    share: float
+    warning: str
+
+
+def mass_of(reply: Reply, *, official: bool) -> Mass:
+    """Return the probability that a reply gives to all its choices together.
+
+    Raises:
+        Unanswered: They have less than half of it. The published scripts do not check, so the official protocol warns.
+    """
+    share = min(1.0, sum(probability.lower for probability in reply.probabilities.values()))
+    if share >= _LEAST_MASS:
+        return Mass(share, "")
+    why = f"the possible answers have only {share:.1%} of the probability"
+    if reply.first_token is not None and reply.first_token.rest:  # else only the tokens of the answers are known
+        why += f"; the likeliest token is {max(reply.first_token.tokens, key=lambda token: token[1])[0][:20]!r}"
+    if not official:
+        raise Unanswered(Status.UNPARSED, why, reply)
+    return Mass(share, why)
 
 
 def prompt_read(used: int, total: int) -> tuple[PromptRead, str]:

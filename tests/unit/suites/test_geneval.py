@@ -89,7 +89,7 @@ class Judge:
         self.choices.append(tokens_by_choice(given["choices"])["right"])
         if self.chances is None:
             raise Unanswered(Status.FAILED, "no probabilities")
-        return Reply("", probabilities={"right": Probability(*self.chances)})
+        return Reply("", probabilities={"right": Probability(*self.chances), "other": Probability(0.6, 0.64)})
 
 
 @pytest.fixture
@@ -179,3 +179,24 @@ def test_a_list_of_paths_that_is_none(tmp_path: Path) -> None:
         (tmp_path / "paths.json").write_text(content)
         with pytest.raises(DataError, match=says):
             list(load(images=str(tmp_path / "paths.json")).load(tmp_path))
+
+
+def test_soft_tifa_needs_half_of_the_probability_on_possible_answers() -> None:
+    """Strict: no score for a model that begins with something else; official: the published number, with a reason."""
+    asked = {"questions": [{"question": "Any cars?"}, {"question": "How many cars?", "answer": "two"}]}
+    item = Item(id="a", prompt="two cars", prompt_id="p", image=Path("a.png"), meta={"asked": asked})
+
+    class Unsure(Judge):
+        async def __call__(self, template: str, **given: Any) -> Reply:
+            self.choices.append(given["choices"])
+            return Reply("", probabilities={"right": Probability(0.1, 0.1), "other": Probability(0.2, 0.2)})
+
+    with pytest.raises(Unanswered, match="30.0% of the probability"):
+        asyncio.run(soft_tifa(item, Unsure()))  # type: ignore[arg-type]
+    judge = Unsure(protocol="official")
+    score = asyncio.run(soft_tifa(item, judge))  # type: ignore[arg-type]
+    assert (score.value, score.parts["mass"]) == pytest.approx((0.1, 0.3))
+    assert "30.0%" in score.reason
+    assert not {token for choices in judge.choices for token in choices["right"]} & set(judge.choices[0]["other"])
+    assert {"No", " no"} <= set(judge.choices[0]["other"])
+    assert {"3", " three", "Ten", "0"} <= set(judge.choices[1]["other"])
