@@ -191,7 +191,7 @@ def test_soft_tifa_needs_half_of_the_probability_on_possible_answers() -> None:
             self.choices.append(given["choices"])
             return Reply("", probabilities={"right": Probability(0.1, 0.1), "other": Probability(0.2, 0.2)})
 
-    with pytest.raises(Unanswered, match="30.0% of the probability"):
+    with pytest.raises(Unanswered, match=r"30\.0% of the probability"):
         asyncio.run(soft_tifa(item, Unsure()))  # type: ignore[arg-type]
     judge = Unsure(protocol="official")
     score = asyncio.run(soft_tifa(item, judge))  # type: ignore[arg-type]
