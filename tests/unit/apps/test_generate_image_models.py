@@ -317,8 +317,48 @@ def test_what_litellm_cannot_send_ends_the_run_and_is_not_tried_again(
 
 def test_what_titjudge_writes_is_no_option() -> None:
     assert checked({"quality": "low"}) == {"quality": "low"}
-    with pytest.raises(ConfigError, match="--option n: titjudge writes it"):
-        checked({"n": 4})
+    with pytest.raises(ConfigError, match="--option prompt: titjudge writes it"):
+        checked({"prompt": "x"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "n", "num_images", "numImages", "sampleCount", "samples", "batch_size", "num_outputs", "numberOfImages", "n_samples",
+        "num_images_per_prompt", "candidateCount", "max_images", "num_results", "image_count", "imageCount", "quantity", "n_iter",
+        "outputs", "number_results", "num_samples", "batch", "batch_count", "best_of", "num_generations", "variations",
+        "sequential_image_generation", "num_imgs", "copies",
+    ],
+)  # fmt: skip
+def test_what_makes_several_images_is_refused(name: str) -> None:
+    places: list[Any] = [
+        {name: 4},
+        {"extra_body": {name: 4}},
+        {"input": {"parameters": {name: "4"}}},
+        {"x": [{name: 2}]},
+    ]
+    for options in places:
+        for provider, model in (("openai", "m"), ("gemini", "imagen-4.0-generate-001"), ("litellm", "fal_ai/m")):
+            with pytest.raises(ConfigError, match=name):
+                image_model(provider, ProviderSettings(model), options)
+    assert checked({name: 1}) == {name: 1}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "size", "num_inference_steps", "guidance_scale", "sampler", "sampleImageSize", "output_format", "negative_prompt", "style",
+        "max_output_tokens", "image_size", "image_prompt_strength", "aspectRatio", "outputMimeType", "image_url", "resolution",
+    ],
+)  # fmt: skip
+def test_other_settings_are_passed_on(name: str) -> None:
+    assert checked({name: 4}) == {name: 4}
+
+
+def test_a_setting_that_has_litellm_repeat_requests_is_refused() -> None:
+    for name in ("num_retries", "max_retries", "fallbacks", "mock_response"):
+        with pytest.raises(ConfigError, match=name):
+            image_model("litellm", ProviderSettings("fal_ai/fal-ai/flux/schnell"), {name: 3})
 
 
 def test_a_provider_that_makes_no_images_is_named_with_those_that_do() -> None:

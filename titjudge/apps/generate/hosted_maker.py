@@ -124,7 +124,8 @@ class HostedMaker:
         self.price = image_price(self._model.vendor_in_list, self._model.model, options, prices, listed=listed)
         if self.price is None and limits.max_cost is not None:
             raise ConfigError(
-                f"the price of an image by {model.model} is not known, so a cap cannot hold: add --price {model.model}=USD"
+                f"the price of an image by {model.model} is not known{' with these options' if options else ''}, so a cap cannot "
+                f"hold: add --price {model.model}=USD"
             )
         self.name = self._model.model.rpartition("/")[2]
         self.settings = {"model": model.model, "options": dict(options)}

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import orjson
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
+from titjudge.apps.generate.image_settings import check_counts
 from titjudge.core.errors import ConfigError, UserError
 from titjudge.core.redaction import redact
 from titjudge.core.types import FailureKind, ImageFile, Message, ProviderSettings, Usage
@@ -45,7 +46,7 @@ _NO_EDITS = frozenset({"dall-e-3"})  # OpenAI's models without an endpoint for e
 _FETCHES = 4  # times that the address of a finished image is asked: it is paid, and asking costs nothing
 _LONGEST_TEXT = 8_192  # characters of a revised prompt that are kept
 # Written by titjudge, and not to be set by --option.
-_WRITTEN = frozenset({"model", "prompt", "n", "response_format", "stream", "contents", "seed"})
+_WRITTEN = frozenset({"model", "prompt", "response_format", "stream", "contents", "seed"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +210,7 @@ class LiteLLMImages(LiteLLM, ImageModel):
 
     def __init__(self, settings: ProviderSettings, options: Mapping[str, Any]) -> None:
         super().__init__(settings)
-        self.image_options = checked(options)
+        self.image_options = checked(options, litellm_client.load().types.utils.all_litellm_params)
 
     @property
     def source_tokens(self) -> int:  # of the models behind litellm that bill tokens, OpenAI's have the most
@@ -249,12 +250,19 @@ def image_model(name: str, settings: ProviderSettings, options: Mapping[str, Any
     return image_model
 
 
-def checked(options: Mapping[str, Any]) -> dict[str, Any]:
+def checked(options: Mapping[str, Any], foreign: Collection[str] = ()) -> dict[str, Any]:
     """Return the settings of an image.
 
+    Args:
+        options: The settings.
+        foreign: Settings of the program that sends the request, such as how often it repeats one.
+
     Raises:
-        ConfigError: One of them is written by titjudge.
+        ConfigError: One of them is written by titjudge, is for the program that sends it, or makes more than one image.
     """
+    check_counts(options)
+    if others := sorted(set(foreign) & set(options)):
+        raise ConfigError(f"--option {others[0]}: this is a setting of litellm itself, and cannot be set")
     if clash := sorted(_WRITTEN & set(options)):
         raise ConfigError(
             f"--option {clash[0]}: titjudge writes it; one image is asked for at a time, with the seed of its line"

@@ -1,17 +1,19 @@
 """What a generated image costs: by the tokens that a service reports, or by the image; never litellm's own sum of a request.
 
-The rates are those of the price list that litellm bundles. Nothing here asks the network.
+The rates are those of the price list that litellm bundles, and of the vendors' own pages. Nothing here asks the network.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
 
+from titjudge.apps.generate.image_settings import is_hurried, pixels, times
 from titjudge.core.errors import UserError
 from titjudge.core.numbers import finite
 from titjudge.core.types import Usage
@@ -21,6 +23,30 @@ from titjudge.providers.hosted import litellm_client
 FLAG_FORM = "MODEL=USD for each image, for example openai/gpt-image-2=0.05"
 _ROUNDED = 1.1  # the list rounds to a tenth of a cent, which is a tenth of the cheapest image
 _LEFT_OPEN = ("", "auto")  # settings that the service chooses: the dearest counts
+_SAME_AS = {
+    "chatgpt-image-latest": "gpt-image-1.5"
+}  # rates of both are the same, and the list has sizes of the second alone
+_DOCUMENTED = {
+    # ai.google.dev/gemini-api/docs/pricing
+    "gemini/imagen-4.0-fast-*": 0.02,
+    "gemini/imagen-4.0-ultra-*": 0.06,
+    "gemini/imagen-4.0-*": 0.04,
+    "gemini/imagen-3.0-generate-002": 0.03,
+    # cloud.google.com/vertex-ai/generative-ai/pricing
+    "vertex_ai/imagen-4.0-fast-*": 0.02,
+    "vertex_ai/imagen-4.0-ultra-*": 0.06,
+    "vertex_ai/imagen-4.0-*": 0.04,
+    "vertex_ai/imagen-3.0-fast-*": 0.02,
+    "vertex_ai/imagen-3.0-*": 0.04,
+    # alibabacloud.com/help/en/model-studio/model-pricing (Singapore)
+    "dashscope/qwen-image": 0.035,
+    "dashscope/qwen-image-plus*": 0.03,
+    "dashscope/qwen-image-max*": 0.075,
+    "dashscope/qwen-image-2.0-pro*": 0.075,
+    "dashscope/qwen-image-2.0*": 0.035,
+    "fal_ai/fal-ai/qwen-image": 0.02,  # fal.ai/models/fal-ai/qwen-image, by the megapixel
+}
+"""USD of an image of models that litellm's list has no price for; the first pattern that matches counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +78,29 @@ class _SizedRow:
     price: float
 
     @property
+    def sides(self) -> tuple[int, int]:
+        """Its shorter and its longer side in pixels."""
+        shorter, longer = sorted(map(int, self.size.split("x")))
+        return shorter, longer
+
+    @property
     def resold(self) -> set[str]:
         """The names that the maker of the model may call it, as `gpt-image-2.5-flare`; none for an edit, which costs more."""
         *_, task = parts = self.model.split("/")
         named = parts[:-1] if task == "text-to-image" else parts
         return set() if task == "edit" else {"-".join(named[first:]) for first in range(len(named))}
+
+
+# aws.amazon.com/bedrock/pricing and platform.openai.com/docs/pricing: rows by size that litellm's list lacks or has no quality for.
+_DOCUMENTED_SIZES = [
+    *(
+        _SizedRow("amazon.nova-canvas-v1:0", quality, size, price)
+        for size, standard, premium in (("1024x1024", 0.04, 0.06), ("2048x2048", 0.06, 0.08))
+        for quality, price in (("standard", standard), ("premium", premium), ("hd", premium))
+    ),
+    _SizedRow("gpt-image-1-mini", "high", "1024x1024", 0.036),
+    _SizedRow("gpt-image-1-mini", "high", "1024x1536", 0.052),
+]
 
 
 def parse_image_price(text: str) -> tuple[str, float]:
@@ -88,16 +132,29 @@ def image_price(
     for name in (full, f"litellm/{full}", model):
         if name in user_prices:
             return ImagePrice(0.0, 0.0, per_request=user_prices[name], source="given by --price")
-    names = (full, model, full.removeprefix("openai/"))  # the list has OpenAI's models without their vendor
-    row = next((_rows()[name] for name in names if name in _rows()), None) if listed else None
-    if row is None:
+    if not listed or is_hurried(options):
         return None
-    dearest = max(_by_setting(names, options), default=None)
-    output = row.get("output_cost_per_image_token")
-    if output:
-        return _by_token(row, dearest)
-    amount = dearest if dearest is not None else row.get("output_cost_per_image")
-    return None if not amount else ImagePrice(0.0, 0.0, per_request=amount, source="litellm's price list")
+    vendor, _, bare = full.rpartition("/") if vendor else full.partition("/")
+    names = [name for name in (full, model, bare) if _is_of(name, full, vendor)]
+    row = next((_rows()[name] for name in names if name in _rows()), None)
+    documented = next((usd for pattern, usd in _DOCUMENTED.items() if fnmatchcase(full, pattern)), None)
+    by_setting = _by_setting([*names, *(_SAME_AS[name] for name in names if name in _SAME_AS)], options)
+    if row is not None and row.get("output_cost_per_image_token"):
+        return _by_token(row, by_setting)
+    listed_price = None if row is None else row.get("output_cost_per_image") or row.get("input_cost_per_image")
+    amount = by_setting if by_setting is not None else listed_price or documented
+    if by_setting is not None and listed_price and str(options.get("quality") or "").lower() in _LEFT_OPEN:
+        amount = max(amount or 0.0, listed_price)
+    multiple = times(vendor, options, sized=by_setting is not None)
+    if not amount or multiple is None:
+        return None
+    source = "litellm's price list" if amount != documented else "the vendor's price list"
+    return ImagePrice(0.0, 0.0, per_request=amount * multiple, source=source)
+
+
+def _is_of(name: str, full: str, vendor: str) -> bool:
+    """Whether a name of the list is that of a model: the list has some models without their vendor."""
+    return name == full or _rows().get(name, {}).get("litellm_provider", vendor) == vendor
 
 
 def _by_token(row: Mapping[str, Any], dearest: float | None) -> ImagePrice:
@@ -127,12 +184,36 @@ def _million(rate: float | None) -> float | None:
     return None if rate is None else rate * MILLION
 
 
-def _by_setting(names: Collection[str], options: Mapping[str, Any]) -> Iterable[float]:
-    """List the prices of an image for each quality and size that the settings leave open (`low/1024-x-1024/MODEL`)."""
-    quality, size = (str(options.get(name) or "").lower() for name in ("quality", "size"))
-    for row in _sized_rows(names):
-        if (quality in _LEFT_OPEN or row.quality == quality) and (size in _LEFT_OPEN or row.size == size):
-            yield row.price
+def _by_setting(names: Collection[str], options: Mapping[str, Any]) -> float | None:
+    """Find the dearest price of an image of the quality and size that the settings name (`low/1024-x-1024/MODEL`).
+
+    A transposed size costs the same; a size that is not listed costs as much as the next larger area, and beyond the largest
+    it is in proportion to the area. None if no row has this quality, or the size cannot be read.
+    """
+    quality, size = str(options.get("quality") or "").lower(), str(options.get("size") or "").lower()
+    rows = [row for row in _sized_rows(names) if quality in _LEFT_OPEN or row.quality == quality]
+    wanted = pixels(options)
+    if not rows or (size in _LEFT_OPEN and wanted is None):
+        return max((row.price for row in rows), default=None)
+    if wanted is None:
+        return None
+    return max(
+        _next_larger([row for row in rows if row.quality == each], wanted) for each in {row.quality for row in rows}
+    )
+
+
+def _next_larger(rows: Sequence[_SizedRow], wanted: tuple[int, int]) -> float:
+    """Return the price of a size by the rows of one quality."""
+    by_size = {row.sides: row.price for row in rows}
+    width, height = sorted(wanted)
+    if (width, height) in by_size:
+        return by_size[width, height]
+    larger = [(w * h, price) for (w, h), price in by_size.items() if w * h >= width * height]
+    if larger:
+        least = min(larger)[0]
+        return max(price for area, price in larger if area == least)
+    largest, price = max((w * h, price) for (w, h), price in by_size.items())
+    return price * width * height / largest
 
 
 def _sized_rows(names: Collection[str]) -> list[_SizedRow]:
@@ -148,12 +229,12 @@ def _undated(names: Iterable[str]) -> set[str]:
 @cache
 def _all_sized_rows() -> list[_SizedRow]:
     """Read the rows whose name holds a size, such as `low/1024-x-1024/gpt-image-1`."""
-    rows = []
+    rows = list(_DOCUMENTED_SIZES)
     for name, row in _rows().items():
         parts = name.split("/")
         place = next((number for number, part in enumerate(parts) if "-x-" in part), 0)
         amount = row.get("output_cost_per_image") or row.get("input_cost_per_image")  # OpenAI's rows have it as input
-        if not amount or not parts[place + 1 :] or "-x-" not in parts[place]:
+        if not amount or not parts[place + 1 :] or not re.fullmatch(r"\d+-x-\d+", parts[place]):
             continue
         quality = parts[place - 1] if place else ""
         model = "/".join((*parts[: max(place - 1, 0)], *parts[place + 1 :]))
