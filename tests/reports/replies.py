@@ -15,4 +15,12 @@ REPORTS = [
         "vllm-project/vllm#26239", "thoughts of gpt-oss come inside of the content, with nothing behind them",
         "lmm-score", ['<|channel|>analysis<|message|>{"reason": "draft", "score": 5}'], status="truncated",
     ),
+    Said(
+        "garrytan/gbrain#4820", "normalising keeps Latin letters only: the wrong words count as the right ones",
+        "text-reading", ["Закрыто 24"], value=0.5, meta={"text": {"texts": ["Открыто 24"], "rule": "words"}},
+    ),
+    Said(
+        "found beside garrytan/gbrain#4820", "a phrase of several words that is read exactly scores near the worst",
+        "text-rendering-vlm", ["Hello, World!"], value=0, meta={"text_words": ["Hello, World!"]},
+    ),
 ]

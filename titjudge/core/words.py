@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import Any, TypeGuard
 
 _SIGN = "\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # Chinese and Japanese
@@ -13,6 +14,15 @@ _WORD = re.compile(rf"[{_SIGN}]|[^\s{_SIGN}{_MARK}]+")
 def count_words(text: str) -> int:
     """Count the words of a text, with each Chinese or Japanese character as a word."""
     return len(_WORD.findall(text))
+
+
+def normalised(text: str) -> str:
+    """Write each character in one way: composed (NFC), and in its usual width."""
+    usual = (
+        unicodedata.normalize("NFKC", sign) if unicodedata.decomposition(sign)[:4] in ("<wid", "<nar") else sign
+        for sign in text
+    )
+    return unicodedata.normalize("NFC", "".join(usual))
 
 
 def truncated(text: str, longest: int) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from titjudge.core.errors import MissingExtra
+from titjudge.core.words import normalised
 from titjudge.data.image_decoding import inspect
 from titjudge.data.images import read
 
@@ -51,12 +52,18 @@ class TextErrors(NamedTuple):
     pned: float
 
 
-def text_errors(gold: Sequence[str], read: Sequence[str]) -> TextErrors:
+def split_words(strings: Sequence[str]) -> list[str]:
+    """Split strings into words at blanks, in lower case, each character written in one way (strict protocol)."""
+    return [word for string in strings for word in normalised(string).casefold().split()]
+
+
+def text_errors(gold: Sequence[str], read: Sequence[str], *, strict: bool = False) -> TextErrors:
     """Compare the words that were read with those asked for.
 
     Args:
         gold: The words asked for; they are lowercased and not split.
         read: The strings that were read; they are lowercased and split into words.
+        strict: Split both in the same way, by `split_words`.
 
     GNED: the normalised Levenshtein distances of the best assignment of words, plus one for each word too many or
     missing, over the larger number of words. Recall: the share of gold words that, in order, find an unused word with a
@@ -70,9 +77,12 @@ def text_errors(gold: Sequence[str], read: Sequence[str]) -> TextErrors:
     from rapidfuzz.process import cdist
     from scipy.optimize import linear_sum_assignment
 
-    if not gold:
+    if strict:
+        gold_words, words = split_words(gold), split_words(read) or [""]
+    else:
+        gold_words, words = [word.lower() for word in gold], words_read(read)
+    if not gold_words:
         raise ValueError("there are no gold words: neither GNED nor recall is defined")
-    gold_words, words = [word.lower() for word in gold], words_read(read)
     costs = cdist(words, gold_words, scorer=Levenshtein.normalized_distance, dtype=np.float64)
     rows, columns = linear_sum_assignment(costs)
     matched = float(costs[rows, columns].sum())

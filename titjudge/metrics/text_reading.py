@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -13,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from titjudge.core import item_meta
 from titjudge.core.structured_output import after_thinking
 from titjudge.core.types import Ask, Item, Score, Status
-from titjudge.core.words import is_texts
+from titjudge.core.words import is_texts, normalised, truncated
 from titjudge.metrics import metric
 from titjudge.metrics._shared import checked_meta, image_of
 
@@ -47,9 +48,31 @@ def tidied(text: str, *, signs: bool) -> str:
     return re.sub(r"\s+", " ", re.sub(rf"[^{_LETTERS}\s]", "", text)).strip()
 
 
+def letters(text: str, *, signs: bool) -> str:
+    """Keep letters and digits of every script, with their marks, as `tidied` does."""
+    kept = ["\0"]
+    for sign in normalised(text):
+        kind = unicodedata.category(sign)[0]
+        keep = kind in "LN" or (kind == "M" and kept[-1].strip() and kept[-1] != "\0")
+        kept.append(sign if keep else " " if sign.isspace() else "\0")
+    words = "".join(kept).replace("\0", "").split()
+    return "".join(words) if signs else " ".join(words)
+
+
+def lost_letters(text: str) -> str:
+    """Return the letters and digits that the published rule drops from a text."""
+    return "".join(dict.fromkeys(sign for sign in letters(text, signs=True) if not re.match(f"[{_LETTERS}]", sign)))
+
+
 def has_chinese(text: str) -> bool:
     """Tell whether a text has a Chinese character."""
     return re.search("[\u4e00-\u9fff]", text) is not None
+
+
+def _has_unspaced(text: str) -> bool:
+    """Tell whether a text is in a script without spaces between words: Chinese, Japanese, Thai, Lao, Burmese, Khmer."""
+    pattern = "[\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+    return re.search(pattern, text) is not None
 
 
 def read_reply(reply: str, *, official: str = "") -> str:
@@ -75,21 +98,26 @@ def units(text: str, *, signs: bool) -> Counter[str]:
     return Counter(text if signs else text.split())
 
 
+def _asked(wanted: Wanted, *, official: bool) -> str:
+    return wanted.source if official and wanted.source else " ".join(wanted.texts)
+
+
 def compare(wanted: Wanted, read: str, *, official: bool) -> dict[str, float] | None:
     """Compare the text that was read with the text that was asked for; None where that has no words.
 
     Returns:
         `matched` of `wanted` words or characters; by the rule `oneig` also the edit `distance`.
     """
-    gold = wanted.source if official and wanted.source else " ".join(wanted.texts)
+    gold = _asked(wanted, official=official)
+    keep, unspaced = (tidied, has_chinese) if official else (letters, _has_unspaced)
     if wanted.rule == "oneig":
-        gold, read = (tidied(text, signs=has_chinese(tidied(text, signs=False))) for text in (gold, read))
-        signs = has_chinese(gold)
+        gold, read = (keep(text, signs=unspaced(keep(text, signs=False))) for text in (gold, read))
+        signs = unspaced(gold)
     else:
         signs = wanted.rule == "signs"
-        gold, read = (tidied(text, signs=signs) for text in (gold, read))
+        gold, read = (keep(text, signs=signs) for text in (gold, read))
         if not signs:
-            gold, read = gold.lower(), read.lower()
+            gold, read = (text.lower() if official else text.casefold() for text in (gold, read))
     asked = units(gold, signs=signs)
     if not asked:
         return None
@@ -125,7 +153,7 @@ def asks_for_text(item: Item) -> bool:
     "text-reading",
     roles=("judge",),
     range=(0, 1),
-    version="2",  # 1 took a reply without a word for an outage under the official protocol, too
+    version="3",  # 2 dropped letters that are not Chinese, English or French under the strict protocol, too
     source="LongText-Bench (X-Omni), summary_scores.py; OneIG-Bench, text_score.py",
     needs=("text",),
     applies=asks_for_text,
@@ -133,7 +161,9 @@ def asks_for_text(item: Item) -> bool:
 async def text_reading(item: Item, ask: Ask) -> Score:
     """Share of the words (in Chinese: characters) asked for that a vision model reads in the image, in any order.
 
-    Under the official protocol a reply without a word is an image in which nothing is read; under the strict one an outage.
+    Under the official protocol a reply without a word is an image in which nothing is read, and the published rule keeps
+    Chinese, English and French letters; the score names the letters that it drops. Under the strict protocol a reply without
+    a word is an outage, and letters of every script count.
     `item.meta["text"]` is a `Wanted`; suites make it. Parts: matched, wanted, read, and distance (OneIG-Bench).
     """
     image = image_of(item)
@@ -143,10 +173,12 @@ async def text_reading(item: Item, ask: Ask) -> Score:
     reply = await ask("text_reading/read", role="judge", images=[image], params=params, accept_empty=official)
     read = read_reply(reply.text, official=wanted.rule if official else "")
     counts = compare(wanted, read, official=official)
+    lost = lost_letters(_asked(wanted, official=True)) if official else ""
+    warning = f"the published rule drops letters of the text asked for: {truncated(lost, 20)}" if lost else ""
     if counts is None:
-        return Score.none(Status.BAD_INPUT, "no words are asked for in this image")
+        return Score.none(Status.BAD_INPUT, warning or "the text asked for has no letter and no digit")
     parts: dict[str, Any] = {"read": read, **counts}
-    return Score.of(counts["matched"] / counts["wanted"], **parts)
+    return Score.of(counts["matched"] / counts["wanted"], reason=warning, **parts)
 
 
 def matched_share(scores: Sequence[Score]) -> float | None:

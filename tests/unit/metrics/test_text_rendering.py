@@ -4,6 +4,7 @@ import asyncio
 import functools
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,8 +16,9 @@ from titjudge.metrics import ocr
 from titjudge.metrics.text_rendering import gold_words, text_rendering
 
 
-def score(item: Item) -> Score:
-    return asyncio.run(text_rendering(item, None))  # type: ignore[arg-type]  # asks no model
+def score(item: Item, protocol: str = "strict") -> Score:
+    ask = SimpleNamespace(protocol=protocol)  # asks no model
+    return asyncio.run(text_rendering(item, ask))  # type: ignore[arg-type]
 
 
 def item(image: Path | None = Path("x.png"), **meta: Any) -> Item:
@@ -50,6 +52,32 @@ def test_value_is_gned_and_recall_is_a_part(monkeypatch: pytest.MonkeyPatch) -> 
     assert result.parts["recall"] == 1.0
     assert result.parts["read"] == ["TEA cake"]
     assert not text_rendering.higher_is_better
+
+
+@pytest.mark.parametrize(
+    ("asked", "read"),
+    [
+        (["Hello, World!"], ["Hello, World!"]), (["Café déjà"], ["Cafe\u0301 déjà"]), (["Привет, мир"], ["Привет, мир"]),
+        (["HELLO"], ["hello"]), (["OPEN"], ["ＯＰＥＮ"]), (["Grand  Opening", "Sale"], ["Grand", "Opening\tSale"]), (["営業中　本日"], ["営業中 本日"]),
+        (["Straße"], ["STRASSE"]),
+    ],
+)  # fmt: skip
+def test_a_phrase_that_is_read_exactly_is_perfect(
+    asked: list[str], read: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ocr, "read_text", lambda path: read)
+    result = score(item(text_words=asked))
+    assert (result.value, result.parts["recall"], result.parts["pned"]) == (0, 1, 0)
+    wrong = score(item(text_words=[*asked, "and more words"]))
+    assert wrong.value is not None
+    assert wrong.value > 0.2
+
+
+def test_the_official_protocol_splits_only_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ocr, "read_text", lambda path: ["Hello, World!"])
+    result = score(item(text_words=["Hello, World!"]), "official")
+    assert result.value == pytest.approx(0.77, abs=0.01)
+    assert score(item(text_words=["  "])).value is None
 
 
 def test_without_rapidocr_the_install_command_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import unicodedata
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from titjudge.core import registry
 from titjudge.core.errors import ConfigError, DataError, Unanswered
 from titjudge.core.types import InvalidItem, Item, Reply, Score, Status
-from titjudge.metrics.text_reading import text_reading
+from titjudge.metrics.text_reading import Wanted, compare, letters, lost_letters, text_reading
 
 
 class Reader:
@@ -63,6 +66,49 @@ def test_signs_and_edits() -> None:
     with pytest.raises(Unanswered, match="the item's text: texts: ") as refused:
         asyncio.run(text_reading(bad, Reader("x")))  # type: ignore[arg-type]
     assert refused.value.status == Status.BAD_INPUT
+
+
+@pytest.mark.parametrize(
+    ("asked", "read", "rule"),
+    [
+        ("こんにちは世界", "さようなら世界", "signs"), ("こんにちは世界", "さようなら世界", "oneig"), ("こんにちは", "さようなら", "words"),
+        ("Открыто 24", "Закрыто 24", "words"), ("안녕 OPEN", "잘가 OPEN", "words"), ("año nuevo", "ao nuevo", "words"),
+        ("مفتوح الآن", "مغلق الآن", "words"), ("नमस्ते दुनिया", "नमस्त दुनिया", "words"), ("เปิด", "ปิด", "oneig"), ("Ανοιχτό 7", "Κλειστό 7", "words"),
+        ("שלום עולם", "עולם", "words"), ("Kürbißbrot", "Kurbisbrot", "words"), ("ĐÓNG CỬA", "DONG CUA", "words"), ("Łódź", "Lodz", "words"),
+        ("𠮷野家", "吉野家", "signs"), ("ÅNGSTRÖM", "ANGSTROM", "words"), ("x² metres", "x metres", "words"), ("ٱلسَّلَام 1", "1", "words"),
+    ],
+)  # fmt: skip
+def test_letters_of_every_script_count(asked: str, read: str, rule: str) -> None:
+    """Strict: what is wrong is not 1 and what is right is 1. Official: as published, and lost letters are named."""
+    right = reading(f"'{unicodedata.normalize('NFD', asked)}'!", rule=rule, texts=(asked,))
+    wrong = reading(read, rule=rule, texts=(asked,))
+    assert (right.value, right.parts.get("distance", 0)) == (1, 0)
+    assert wrong.value is not None
+    assert wrong.value < 1 or wrong.parts["distance"] > 0
+    official = reading(asked, "official", rule=rule, texts=(asked,))
+    lost = lost_letters(asked)
+    assert (lost != "") == (official.reason != "")
+    if lost:
+        assert lost[:19] in official.reason
+        assert official.status in (Status.OK, Status.BAD_INPUT)
+
+
+@pytest.mark.parametrize(
+    ("asked", "read"), [("OPEN", "ＯＰＥＮ"), ("ＯＰＥＮ 24", "open ２４"), ("ガラス", "ｶﾞﾗｽ"), ("Café", "Cafe\u0301")]
+)
+def test_width_and_composition_do_not_matter(asked: str, read: str) -> None:
+    assert reading(read, texts=(asked,)).value == 1
+    assert reading(asked, texts=(read,)).value == 1
+
+
+@given(st.text(max_size=40))
+def test_what_is_read_exactly_is_right(text: str) -> None:
+    if letters(text, signs=True):
+        for rule in ("words", "signs", "oneig"):
+            counts = compare(Wanted(texts=[text], rule=rule), text, official=False)
+            assert counts is not None
+            assert counts["matched"] == counts["wanted"]
+            assert counts.get("distance", 0) == 0
 
 
 def pictures(folder: Path, *names: str) -> None:
