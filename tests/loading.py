@@ -19,10 +19,10 @@ def sorted_out(found: Iterable[Item | InvalidItem]) -> tuple[list[Item], dict[st
 
 def loaded(path: Path, **columns: list[str]) -> tuple[list[Item], dict[str, str]]:
     """What the suite `folder` reads; `columns` as `--columns` names them."""
-    return sorted_out(Folder(SuiteInputs(columns=columns)).load(path))
+    return sorted_out(Folder(SuiteInputs(columns=columns)).items(path))
 
 
 def loaded_with_notes(path: Path, **columns: list[str]) -> tuple[list[Item], dict[str, str], list[str]]:
     """Like `loaded`, with what the suite says of how it understood the data."""
     suite = Folder(SuiteInputs(columns=columns))
-    return *sorted_out(suite.load(path)), suite.notes
+    return *sorted_out(suite.items(path)), suite.notes

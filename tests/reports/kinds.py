@@ -72,6 +72,7 @@ class Files(Report):
         generators: The generators, if they matter.
         refused: Words that the error, or else the reasons of the images that are not judged, must contain.
         columns: Columns as `--columns` names them.
+        place: The manifest in the folder, if not the folder itself is read.
     """
 
     files: Mapping[str, Content] = field(default_factory=dict)
@@ -79,13 +80,14 @@ class Files(Report):
     generators: Collection[str] | None = None
     refused: Collection[str] = ()
     columns: Mapping[str, list[str]] = field(default_factory=dict)
+    place: str = ""
 
     def check(self, folder: Path) -> None:
         """Read the folder."""
         write_files(folder, self.files)
         items: list[Item] = []
         try:
-            items, bad = loaded(folder, **self.columns)
+            items, bad = loaded(folder / self.place, **self.columns)
             said = "\n".join(bad.values())
         except TitjudgeError as error:
             said = str(error)

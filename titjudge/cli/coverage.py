@@ -13,6 +13,7 @@ from titjudge.cli.options import JSON, F, key_option, key_options, key_values, o
 from titjudge.cli.output import check_writable, show_problems, show_results
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
+from titjudge.core.names import plain
 
 if TYPE_CHECKING:
     from titjudge.suites.base import Suite
@@ -84,7 +85,11 @@ def export(samples: int, seed: int, limit: int | None, length: str, out: Path, *
     type=click.IntRange(1),
 )
 @option(
-    "--generator", "A generator that should have images, even if it has none yet; repeatable.", "NAME", multiple=True
+    "--generator",
+    "A generator that should have images, even if it has none yet; repeatable.",
+    "NAME",
+    multiple=True,
+    type=plain,
 )
 @JSON
 def coverage(

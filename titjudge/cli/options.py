@@ -14,6 +14,7 @@ from titjudge.cli.completion import COMPLETED, completer
 from titjudge.cli.option_groups import METRIC, MODELS, MONEY, OUTPUT, Option, place_of_key
 from titjudge.cli.terminal import say
 from titjudge.core.errors import UserError
+from titjudge.core.names import plain
 from titjudge.core.paths import run_schema
 
 if TYPE_CHECKING:
@@ -23,7 +24,20 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 PATH = click.Path(path_type=Path)
-_TYPES: dict[str | None, Any] = {"FILE": PATH, "DIR": PATH, "RUN": PATH, "N": int}
+
+
+def _plain_names(names: str) -> str:
+    return ",".join(map(plain, names.split(",")))
+
+
+_TYPES: dict[str | None, Any] = {
+    "FILE": PATH,
+    "DIR": PATH,
+    "RUN": PATH,
+    "N": int,
+    "GENERATOR": plain,
+    **dict.fromkeys(("A,B", "A,B|all", "A,B[,C...]"), _plain_names),
+}
 
 
 def option(flag: str, text: str, metavar: str | None = None, name: str = "", **attributes: Any) -> Callable[[F], F]:

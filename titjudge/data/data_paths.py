@@ -5,14 +5,62 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from titjudge.core.errors import DataError
+from titjudge.core.names import plain
 
 _ADDRESS = re.compile(r"(https?|ftp|s3|gs)://", re.IGNORECASE)
 _ALLOW = "allow its folder with `judge --image-root DIR`"
 _REMEDY = f"copy it there, put the manifest into the folder that holds them all, or {_ALLOW}"
+
+
+_STRAYS = frozenset({"thumbs.db", "ehthumbs.db", "desktop.ini", "__macosx", "@eadir", "$recycle.bin", "lost+found"})
+
+
+def is_stray(name: str) -> bool:
+    """Return True for the name of a hidden file or folder, or of one that an operating system leaves among the files of people."""
+    return name.startswith(".") or name.lower() in _STRAYS
+
+
+def files_below(folder: Path) -> list[Path]:
+    """List the files in a folder and below it, by path, without hidden ones and those of an operating system."""
+    return sorted(path for path in _walked(folder) if not is_stray(path.name))
+
+
+def strays_below(folder: Path) -> list[Path]:
+    """List what `files_below` skips, by path; a folder counts once, whatever it holds."""
+    return sorted(path for path in _walked(folder) if is_stray(path.name))
+
+
+def _walked(folder: Path) -> Iterator[Path]:
+    """Yield the files in a folder and below it, and the stray folders, which are not entered."""
+    for place, folders, files in os.walk(folder):
+        yield from (Path(place, name) for name in (*files, *filter(is_stray, folders)))
+        folders[:] = [name for name in folders if not is_stray(name)]
+
+
+def real_name(place: Path) -> Path:
+    """Return the path of an existing file whose names differ from those of `place` only as `plain` allows.
+
+    A Mac writes "é" as two characters, most lists as one. If there is no such file, return `place` unchanged.
+    """
+    if os.path.lexists(place) or place.parent == place:
+        return place
+    parent = real_name(place.parent)
+    try:
+        names = _names_in(parent, os.stat(parent).st_mtime_ns)
+    except (OSError, ValueError):
+        return place
+    return parent / names.get(plain(place.name), place.name)
+
+
+@lru_cache(1_000)
+def _names_in(folder: Path, _changed: int) -> dict[str, str]:
+    """Return the names in a folder by their plain form; of several with the same one, the first."""
+    return {plain(name): name for name in sorted(os.listdir(folder), reverse=True)}
 
 
 def inside(root: Path, name: str, what: str = "image", roots: Sequence[Path] = ()) -> Path:
@@ -64,10 +112,10 @@ def _place(root: Path, name: str, roots: Sequence[Path]) -> Path | None:
     """Place a normalized path below one of the folders, by its name alone; None when it is outside of all."""
     if not os.path.isabs(name) and name.split(os.sep, 1)[0] != os.pardir:
         places = [folder / name for folder in (root, *roots)]
-        return next((place for place in places if os.path.lexists(place)), places[0])
+        return next((real for place in places if os.path.lexists(real := real_name(place))), places[0])
     full = os.path.normpath(os.path.join(os.path.abspath(root), name))
     relative = ((folder, _below(folder, full)) for folder in (root, *roots))
-    return next((folder / below for folder, below in relative if not os.path.isabs(below)), None)
+    return next((real_name(folder / below) for folder, below in relative if not os.path.isabs(below)), None)
 
 
 def _below(root: Path, place: str) -> str:

@@ -14,6 +14,7 @@ from titjudge.core import gzip_files
 from titjudge.core.cells import IMAGE_ENDINGS, ImageCell
 from titjudge.core.errors import DataError
 from titjudge.core.files import open_regular
+from titjudge.data.data_paths import is_stray
 
 SUFFIX = ".tar"
 PACKED = ".tar.gz"
@@ -43,7 +44,7 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
         with _source(path) as source, tarfile.open(path, "r:", fileobj=source) as archive:
             while (member := archive.next()) is not None:
                 archive.members = []  # type: ignore[attr-defined]  # else it would keep all members in memory
-                if not member.isfile():
+                if not member.isfile() or any(map(is_stray, PurePosixPath(member.name).parts)):
                     continue
                 stem, ending = _split(member.name)
                 if stem != key:

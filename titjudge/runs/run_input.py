@@ -70,7 +70,7 @@ class RunInput:
 
     def _load(self) -> Iterator[Item | InvalidItem]:
         assert self._config.data is not None
-        return map(self._foreign.look, map(storable, cells(self._suite.load(self._config.data), self._config.grid)))
+        return map(self._foreign.look, map(storable, cells(self._suite.items(self._config.data), self._config.grid)))
 
     def check(self) -> None:
         """Check that at least one item can be judged.

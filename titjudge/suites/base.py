@@ -11,10 +11,13 @@ from typing import Any
 
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.grouping import grouped
+from titjudge.core.numbers import several
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
+from titjudge.data.data_paths import files_below, strays_below
 from titjudge.data.images import SUFFIXES
 from titjudge.suites.prompt_places import PromptPlace
 from titjudge.suites.sources import without_sources
+from titjudge.suites.spellings import Spellings
 
 Columns = Mapping[str, Sequence[str]]
 """Columns that the user has named, by what they hold: `image`, `prompt`, ... (`manifests.NAMES`); several only of images and sources."""
@@ -117,6 +120,19 @@ class Suite(ABC):
     def load(self, folder: Path) -> Iterable[Item | InvalidItem]:
         """Yield the items; one that cannot be judged is an InvalidItem that says why."""
 
+    def items(self, folder: Path) -> Iterator[Item | InvalidItem]:
+        """Yield what `load` yields, with every name in the form in which names are compared (`core.names.plain`).
+
+        Adds to the notes which spellings count as one name, and how many hidden files are skipped.
+        """
+        spellings = Spellings()
+        yield from map(spellings.unified, self.load(folder))
+        notes = spellings.notes()
+        if strays := strays_below(folder):
+            first = strays[0].relative_to(folder).as_posix()
+            notes.append(f"skipped {several(len(strays), 'hidden or system file')}, such as {printable(first)}")
+        self._notes.update(dict.fromkeys(notes))
+
     def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:
         """Yield the prompts, and where a generator's images of them belong, whether or not there are any yet.
 
@@ -182,7 +198,7 @@ def judged(items: Iterable[Item], scores: Iterable[Score], *metrics: str) -> lis
 
 def image_files(folder: Path) -> list[Path]:
     """List the images in a folder and below it, by path, without the sources that lie beside the results of edits."""
-    return without_sources(sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES))
+    return without_sources([path for path in files_below(folder) if path.suffix.lower() in SUFFIXES])
 
 
 def printable(name: str) -> str:

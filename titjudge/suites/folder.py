@@ -34,9 +34,10 @@ from typing import Any
 from titjudge.core import item_meta
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_text, scan_jsonl
+from titjudge.core.names import plain
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import InvalidItem, Item, Pair
-from titjudge.data.data_paths import inside
+from titjudge.data.data_paths import files_below, inside, real_name
 from titjudge.data.embedded_prompts import embedded_prompt
 from titjudge.data.tables import read_table
 from titjudge.suites.base import Columns, Suite, SuiteInputs, image_files, printable
@@ -100,7 +101,7 @@ class Folder(Suite):
                 if isinstance(record["prompt"], str)
             )
             return chain(problems, distinct(texts))
-        items = (item for item in self.load(folder) if isinstance(item, Item))
+        items = (item for item in self.items(folder) if isinstance(item, Item))
         return distinct((item.prompt_id, item.prompt, item.sources) for item in items)
 
     def _tree_of(self, folder: Path) -> ImageTree | None:
@@ -118,7 +119,7 @@ class Folder(Suite):
             )
             tables = [folder] if folder.is_file() else find_tables(folder, self.image_roots)
             return [pair for table in tables for pair in reader.pairs(table)]
-        items = lambda: (item for item in self.load(folder) if isinstance(item, Item))  # noqa: E731
+        items = lambda: (item for item in self.items(folder) if isinstance(item, Item))  # noqa: E731
         return read_pairs(file, known_images(folder), items)
 
 
@@ -175,8 +176,9 @@ def known_images(folder: Path) -> dict[str, dict[str, str]]:
     images: dict[str, dict[str, str]] = {}
     for _, record in scan_jsonl(listed, ("image", "prompt_id")) if listed.is_file() else ():
         if isinstance(record, Mapping):
-            ids = images.setdefault(str(record["image"]), {})
-            ids.setdefault(str(record["prompt_id"]), _numbered(str(record["image"]), len(ids)))
+            image = plain(str(record["image"]))
+            ids = images.setdefault(image, {})
+            ids.setdefault(plain(str(record["prompt_id"])), _numbered(image, len(ids)))
     return images
 
 
@@ -190,7 +192,7 @@ def _images(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]
             continue
         image, prompt_id = record["image"], str(record["prompt_id"])
         generator = str(first_filled(record, NAMES["generator"]) or "")
-        prompt = prompts.get(prompt_id)
+        prompt = prompts.get(plain(prompt_id))
         if not isinstance(image, str):
             yield InvalidItem(f"images.jsonl:{number}", f"the image is no text: {image!r:.60}", generator, prompt_id)
         elif prompt is None:
@@ -206,7 +208,16 @@ def _images(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]
             rest = without_named_sources(both)
             meta = {key: value for key, value in rest.items() if key not in ("prompt", "image", "prompt_id")}
             yield item_of(
-                image, prompt["prompt"], generator, prompt_id, meta, folder, roots, sample_of(record), sources=sources
+                image,
+                prompt["prompt"],
+                generator,
+                prompt_id,
+                meta,
+                folder,
+                roots,
+                sample_of(record),
+                name=plain(image),
+                sources=sources,
             )
 
 
@@ -218,7 +229,7 @@ def _prompts(folder: Path) -> tuple[dict[str, dict[str, Any]], list[InvalidItem]
         if isinstance(record, DataError):
             problems.append(InvalidItem(f"prompts.jsonl:{number}", str(record)))
             continue
-        first = prompts.setdefault(str(record["prompt_id"]), record)
+        first = prompts.setdefault(plain(str(record["prompt_id"])), record)
         if first["prompt"] != record["prompt"]:
             reason = f"another text for the prompt '{record['prompt_id']}'; the first one counts"
             problems.append(InvalidItem(f"prompts.jsonl:{number}", reason, prompt_id=str(record["prompt_id"])))
@@ -229,12 +240,12 @@ def _unique(items: Iterable[Item | InvalidItem]) -> Iterator[Item | InvalidItem]
     """Yield the items; an image under another prompt gets an id of its own, one listed again is an InvalidItem."""
     prompts: dict[str, tuple[str, ...]] = {}  # prompt ids by the id of an image
     for item in items:
-        prompt_ids = prompts.get(item.id, ())
-        if isinstance(item, Item) and item.prompt_id in prompt_ids:
+        prompt_ids, prompt_id = prompts.get(item.id, ()), plain(item.prompt_id)
+        if isinstance(item, Item) and prompt_id in prompt_ids:
             reason = "the same image is listed twice for its prompt; the first line counts"
             yield InvalidItem(f"{item.id} (again)", reason, item.generator, item.prompt_id)
             continue
-        prompts[item.id] = (*prompt_ids, item.prompt_id)
+        prompts[item.id] = (*prompt_ids, prompt_id)
         yield replace(item, id=_numbered(item.id, len(prompt_ids))) if isinstance(item, Item) else item
 
 
@@ -252,11 +263,8 @@ def _loose(folder: Path, roots: Sequence[Path], notes: dict[str, None]) -> Itera
         )
     used: set[Path] = set()
     embedded: Counter[str] = Counter()
-    hint = (
-        ""
-        if any(folder.rglob("*.txt"))
-        else "; or put the prompts of all images into prompts.txt, or --prompt-file FILE"
-    )
+    texts = {path for path in files_below(folder) if path.suffix == ".txt"}
+    hint = "" if texts else "; or put the prompts of all images into prompts.txt, or --prompt-file FILE"
     prompts: dict[str, str] = {}
     for path in images:
         place = path.relative_to(folder)
@@ -282,13 +290,13 @@ def _loose(folder: Path, roots: Sequence[Path], notes: dict[str, None]) -> Itera
         except DataError as error:
             yield InvalidItem(name, f"{text.name}: {error.message}", generator, path.stem)
             continue
-        same = prompts.setdefault(stem, prompt) == prompt
+        same = prompts.setdefault(plain(stem), plain(prompt)) == plain(prompt)
         prompt_id = stem if same else place.with_name(stem).as_posix()  # the same name, but another prompt
         yield item_of(name, prompt, generator, prompt_id, {}, folder, roots, sample)
     if embedded:
         sources = ", ".join(f"{source} {count:,}" for source, count in embedded.items())
         notes[f"{embedded.total():,} prompts are those that stand in the images themselves ({sources})"] = None
-    for text in sorted(set(folder.rglob("*.txt")) - used):
+    for text in sorted(texts - used):
         yield InvalidItem(printable(text.relative_to(folder).as_posix()), "a prompt without an image of the same name")
 
 
@@ -307,4 +315,4 @@ def _with_embedded_prompt(name: str, generator: str, folder: Path, roots: Sequen
 
 def _text_of(image: Path, stem: str, folder: Path) -> Path | None:
     places = (image.with_name(f"{stem}.txt"), folder / f"{stem}.txt")
-    return next((file for file in places if file.is_file()), None)
+    return next((file for file in map(real_name, places) if file.is_file()), None)

@@ -16,7 +16,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from titjudge.core.errors import DataError
-from titjudge.data.data_paths import inside
+from titjudge.core.names import plain
+from titjudge.data.data_paths import files_below, inside
 from titjudge.data.embedded_prompts import embedded_prompt
 from titjudge.suites.base import image_files, printable
 from titjudge.suites.edit_folders import SESSIONS, TURNS
@@ -83,8 +84,8 @@ def _says_itself(folder: Path, images: Sequence[Path], roots: Sequence[Path]) ->
     named = (folder / name for name in ("images.jsonl", TURNS, SESSIONS))
     if any(file.is_file() for file in named) or any(map(names_images, find_tables(folder, roots))):
         return True
-    texts = {path.stem for path in folder.rglob("*.txt")}
-    stems = {name for path in images for name in (path.stem, *(split_sample(path.stem) or ())[:1])}
+    texts = {plain(path.stem) for path in files_below(folder) if path.suffix == ".txt"}
+    stems = {plain(name) for path in images for name in (path.stem, *(split_sample(path.stem) or ())[:1])}
     return bool(stems & texts) or _holds_prompt(images[0])
 
 

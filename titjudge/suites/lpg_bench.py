@@ -25,6 +25,7 @@ from titjudge.core.errors import DataError
 from titjudge.core.files import read_jsonl, scan_jsonl
 from titjudge.core.numbers import finite
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
+from titjudge.data.data_paths import is_stray
 from titjudge.data.images import SUFFIXES
 from titjudge.data.tables import read_table
 from titjudge.suites.base import Suite, SuiteInputs, judged
@@ -142,7 +143,7 @@ class LpgBench(Suite):
         from titjudge.stats.ranking.rank_agreement import ranks_to_pairs
 
         images: dict[tuple[str, str], str] = {}
-        for item in self.load(folder):
+        for item in self.items(folder):
             if isinstance(item, Item):  # people ranked one image of each generator: the first
                 images.setdefault((item.prompt_id, item.generator), item.id)
         return ranks_to_pairs(_with_images(read_ranks(there[0], self._rank), images, there[0]))
@@ -210,13 +211,15 @@ def _tree(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
     }
     prompts = {key: str(record["prompt"]) for key, record in records.items()}
     top = folder / "images"
-    generators = sorted(place for place in top.iterdir() if place.is_dir()) if top.is_dir() else []
+    generators = (
+        sorted(place for place in top.iterdir() if place.is_dir() and not is_stray(place.name)) if top.is_dir() else []
+    )
     if not generators:
         raise DataError("no images: expected images.jsonl, or images/GENERATOR/PROMPT_ID.png", folder)
     for place in generators:
         missing = dict.fromkeys(prompts)
         for path in sorted(place.iterdir()):
-            if path.suffix.lower() not in SUFFIXES:
+            if path.suffix.lower() not in SUFFIXES or is_stray(path.name):
                 continue
             name = path.relative_to(folder).as_posix()
             key, sample = path.stem, 0

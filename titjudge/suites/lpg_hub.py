@@ -12,6 +12,7 @@ from pathlib import Path
 
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item
+from titjudge.data.data_paths import files_below
 from titjudge.data.tables import READERS
 from titjudge.suites.base import Columns, image_files
 from titjudge.suites.folder import read_items
@@ -111,7 +112,7 @@ def _tree(folder: Path, prompts: str, images: str) -> tuple[str, str]:
 def _image_names(folder: Path) -> list[str]:
     names = [path.relative_to(folder).as_posix() for path in image_files(folder)]
     if not names:
-        packed = next((path.name for path in folder.rglob("*") if path.suffix.lower() in _PACKED), "")
+        packed = next((path.name for path in files_below(folder) if path.suffix.lower() in _PACKED), "")
         hint = f"unpack {packed} first" if packed else "expected GENERATOR/PROMPT_ID.png, or a table that holds them"
         raise DataError(f"no images here: {hint}", folder)
     return names
@@ -126,7 +127,7 @@ def _usual_patterns(names: Sequence[str]) -> list[str]:
 
 def _readings(folder: Path) -> list[str]:
     """Find the file of prompts, and the ways to read it: by its column of ids, or by its rows counted from 0 and from 1."""
-    files = [path for path in folder.rglob("*") if path.name.lower().endswith(_OF_PROMPTS) and path.is_file()]
+    files = [path for path in files_below(folder) if path.name.lower().endswith(_OF_PROMPTS) and path.is_file()]
     names = sorted(path.relative_to(folder).as_posix() for path in files if path.name != "fetched.json")
     called = [name for name in names if "prompt" in Path(name).name.lower()] or names
     if len(called) != 1:

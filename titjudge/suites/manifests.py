@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 from titjudge.core import item_meta
 from titjudge.core.cells import ImageCell, without_images
 from titjudge.core.errors import DataError
+from titjudge.core.names import is_nothing, plain
 from titjudge.core.numbers import as_sample, finite
 from titjudge.core.types import InvalidItem, Item, Pair
 from titjudge.data.containers import SUFFIXES as HOLDERS
-from titjudge.data.data_paths import inside
+from titjudge.data.data_paths import files_below, inside
 from titjudge.data.images import SUFFIXES
 from titjudge.data.tables import READERS, first_row, is_table, scan_table, table_columns
 from titjudge.suites.base import Columns, image_files
@@ -161,7 +162,8 @@ class ManifestReader:
             elif reason := _no_path(content):
                 yield InvalidItem(image.where, f"{where}: '{column}' {reason}", by, prompt_id)
             else:
-                yield make(_below(folder, str(content)), generator=by, meta=meta, sample=number)
+                path = _below(folder, str(content))
+                yield make(path, generator=by, meta=meta, name=plain(path), sample=number)
 
     def _sources_and_mask(
         self, record: Mapping[str, Any], chosen: Mapping[str, Sequence[str]], folder: str
@@ -326,9 +328,10 @@ def find_tables(folder: Path, roots: Sequence[Path]) -> list[Path]:
     """
     at_top = ([path for path in sorted(folder.glob(name)) if path.is_file()] for name in METADATA)
     tables = next(filter(None, at_top), [])
-    tables = tables or sorted(path for name in METADATA for path in folder.rglob(name) if path.is_file())
+    files = files_below(folder)
+    tables = tables or [path for name in METADATA for path in files if path.match(name)]
     if not tables and not image_files(folder):
-        tables = sorted(path for path in folder.rglob("*") if path.name.lower().endswith(HOLDERS) and path.is_file())
+        tables = [path for path in files if path.name.lower().endswith(HOLDERS)]
         tables = [path for path in tables if not path.name.startswith("cache-")]  # what `datasets` has computed before
     return [inside(folder, path.relative_to(folder).as_posix(), "table", roots) for path in tables]
 
@@ -364,8 +367,8 @@ def item_of(
     reason = ""
     if not isinstance(prompt, str):
         reason = f"the prompt is no text: {prompt!r:.60}"
-    elif not prompt.strip():
-        reason = "the prompt is empty"
+    elif is_nothing(prompt):
+        reason = f"the prompt is empty{f' ({prompt:.20})' if prompt.strip() else ''}"
     elif image is None and not isinstance(meta[item_meta.DESCRIPTION.name], str):
         reason = f"the description is no text: {meta[item_meta.DESCRIPTION.name]!r:.60}"
     name, is_file = name or str(image), isinstance(image, str)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from titjudge.core.cells import without_images
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import read_json, read_text
+from titjudge.core.names import is_nothing, plain
 from titjudge.core.types import InvalidItem
 from titjudge.data.tables import first_row, scan_table, table_columns
 from titjudge.suites.manifests import NAMES
@@ -67,7 +68,7 @@ def read_prompts(prompt_file: str) -> PromptList:
     listing = PromptList({}, {}, [], folder=path.parent)
     content = _json_content(path)
     if isinstance(content, dict):
-        listing.prompts.update({name: text.strip() for name, text in content.items() if text.strip()})
+        listing.prompts.update({plain(name): text.strip() for name, text in content.items() if text.strip()})
     elif (lines := _text_lines(path)) is not None:
         given_first = re.fullmatch(r"-?\d{1,9}", columns) is not None
         listing.prompts.update(_counted(lines, int(columns) if given_first else 0))
@@ -168,10 +169,10 @@ def _read_rows(path: Path, columns: tuple[str, str], listing: PromptList) -> Non
             reason = str(row)
         elif not key or not text:
             reason = f"{where}: no prompt with its id: name the columns, {path.name}:ID,PROMPT"
-        elif not isinstance(row[text], str) or not row[text].strip():
+        elif not isinstance(row[text], str) or is_nothing(row[text]):
             reason = f"{where}: '{text}' is no prompt: {row[text]!r:.60}"
         else:
-            name = str(row[key] if first is None else index + first)
+            name = plain(str(row[key])) if first is None else str(index + first)
             if listing.prompts.setdefault(name, row[text]) == row[text]:
                 listing.meta[name] = {
                     other: value for other, value in without_images(row).items() if other not in (key, text)

@@ -18,7 +18,7 @@ from titjudge.core.files import read_json
 from titjudge.core.numbers import is_number
 from titjudge.core.structured_output import first_problem
 from titjudge.core.types import InvalidItem
-from titjudge.data.data_paths import inside
+from titjudge.data.data_paths import inside, is_stray
 from titjudge.data.tables import scan_table
 from titjudge.metrics.answer_rules import VisualQuestion
 from titjudge.suites.prompt_places import filled
@@ -131,7 +131,9 @@ def find_files(folder: Path, prompts: PromptFiles) -> list[Path]:
 
 
 def _files(place: Path, patterns: Sequence[str]) -> list[Path]:
-    names = dict.fromkeys(path.name for name in patterns for path in sorted(place.glob(Path(name).name)))
+    names = dict.fromkeys(
+        path.name for name in patterns for path in sorted(place.glob(Path(name).name)) if not is_stray(path.name)
+    )
     return [inside(place, name, "file") for name in names if (place / name).is_file()]
 
 

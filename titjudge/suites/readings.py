@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from titjudge.core.errors import UnclearData
+from titjudge.core.names import plain
 from titjudge.suites.patterns import compiled
 from titjudge.suites.prompt_list import Numbering, numberings
 
@@ -78,6 +79,7 @@ def pairing(name: str, prompt: str) -> str:
 
 def prompt_id_of(written: str, prompts: Mapping[str, str]) -> str:
     """Return the id that a name means: without leading zeros where no prompt has them."""
+    written = plain(written)
     return written.lstrip("0") or "0" if written.isdecimal() and written not in prompts else written
 
 

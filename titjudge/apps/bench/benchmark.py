@@ -25,6 +25,7 @@ from titjudge.apps.generate.image_folder import ImageToMake, changed
 from titjudge.core.errors import DataError
 from titjudge.core.files import scan_jsonl, write_atomic
 from titjudge.core.serialization import json_bytes
+from titjudge.data.data_paths import is_stray
 from titjudge.data.images import SUFFIXES
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.suites.prompt_places import source_field
@@ -155,7 +156,9 @@ class Benchmark:
     def _existing(self, generator: Generator) -> dict[str, list[Path]]:
         """Find the images of a folder by the ids of their prompts: ID.png, or ID_0.png, ID_1.png, ..."""
         assert generator.folder is not None
-        files = sorted(file for file in generator.folder.iterdir() if file.suffix.lower() in SUFFIXES)
+        files = sorted(
+            file for file in generator.folder.iterdir() if file.suffix.lower() in SUFFIXES and not is_stray(file.name)
+        )
         images: dict[str, list[Path]] = {}
         for file in files:
             for name in (file.stem, file.stem.rpartition("_")[0]):

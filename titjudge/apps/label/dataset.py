@@ -103,7 +103,7 @@ def load_dataset(data: Path, gold: Path | None = None, *, least: int = 2) -> Lab
 
     dataset = LabelingData(data if data.is_dir() else data.parent)
     by_prompt: dict[str, list[str]] = {}
-    for item in Folder().load(data):
+    for item in Folder().items(data):
         reason = item.reason if isinstance(item, InvalidItem) else _unusable(dataset, item)
         if reason:
             dataset.problems.append(f"{item.id}: {reason}".encode("utf-8", "backslashreplace").decode())

@@ -76,7 +76,7 @@ def _read(argument: Path, columns: str = "") -> tuple[dict[str, str], dict[str, 
     prompts: dict[str, str] = {}
     meta: dict[str, Mapping[str, Any]] = {}
     problems = []
-    for item in suite.load(data):
+    for item in suite.items(data):
         if isinstance(item, InvalidItem):
             problems.append(f"{item.id}: {item.reason}")
         elif item.prompt_id not in prompts:
@@ -100,7 +100,7 @@ def _other(argument: str) -> dict[str, str]:
     try:
         listed: list[PromptPlace | Item | InvalidItem] = [*suite.prompts(place)]
     except ConfigError:  # its prompts come with its images
-        listed = [*suite.load(place)]
+        listed = [*suite.items(place)]
     prompts = {item.prompt_id: item.prompt for item in listed if not isinstance(item, InvalidItem)}
     if not prompts:
         raise DataError("no prompts here", place)

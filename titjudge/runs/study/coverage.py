@@ -92,7 +92,7 @@ def coverage(
     invalid: list[InvalidItem] = []
     problems: list[tuple[str, str]] = []
     try:
-        for item in map(_checked, cells(suite.load(data), grid)):
+        for item in map(_checked, cells(suite.items(data), grid)):
             if isinstance(item, InvalidItem):
                 invalid.append(item)
             else:

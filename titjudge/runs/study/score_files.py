@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import ConfigError, DataError, nearest
+from titjudge.core.names import plain
 from titjudge.data.tables import read_table
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 from titjudge.stats.scores.scores_table import DERIVED, IMAGE_COLUMNS, Entry, ScoreTable, score_table
@@ -159,7 +160,7 @@ def _records(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 
 def _stripped(value: Any) -> str:
-    return "" if value is None else str(value).strip()
+    return "" if value is None else plain(str(value))
 
 
 def _text(value: Any, name: str, path: Path, line: int) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
+from titjudge.data.data_paths import is_stray
 from titjudge.data.tables import Rows, scan_table
 from titjudge.metrics.checklist import rubric, sub_capabilities
 
@@ -108,7 +109,11 @@ def find_metadata(folder: Path) -> Path | None:
 
 def manifests(folder: Path) -> list[Path]:
     """List the tables of images in a folder: every csv, json and jsonl but the outputs of the official scripts."""
-    return [path for path in sorted(folder.iterdir()) if path.suffix.lower() in SUFFIXES and not _is_output(path.stem)]
+    return [
+        path
+        for path in sorted(folder.iterdir())
+        if path.suffix.lower() in SUFFIXES and not is_stray(path.name) and not _is_output(path.stem)
+    ]
 
 
 def _is_output(stem: str) -> bool:

@@ -20,6 +20,7 @@ from titjudge.core import item_meta
 from titjudge.core.errors import DataError
 from titjudge.core.files import write_json
 from titjudge.core.types import Item, Score
+from titjudge.data.data_paths import is_stray
 from titjudge.suites.base import check_generator, judged
 from titjudge.suites.tiif.layout import LENGTHS, MOVED, NUMBER, TYPES, TypeCounts
 
@@ -147,7 +148,7 @@ def _files(
     folder: Path, generator: str, kind: str, length: str, problems: list[AnswerProblem]
 ) -> Iterator[_AnswerFile]:
     base = f"{folder}/{generator}/{kind}/{length}"
-    for name in sorted(name for name in os.listdir(base) if name.endswith(".json")):
+    for name in sorted(name for name in os.listdir(base) if name.endswith(".json") and not name.startswith("._")):
         try:
             yield _read_answer_file(f"{base}/{name}", kind, length)
         except (ValueError, TypeError, OSError) as error:
@@ -157,7 +158,7 @@ def _files(
 def _folders(folder: Path) -> list[str]:
     try:
         with os.scandir(folder) as entries:
-            return sorted(entry.name for entry in entries if entry.is_dir())
+            return sorted(entry.name for entry in entries if entry.is_dir() and not is_stray(entry.name))
     except OSError as error:
         raise DataError(f"the folder cannot be read: {error.strerror}", folder) from error
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_json, read_jsonl
+from titjudge.data.data_paths import is_stray
 from titjudge.suites.samples import split_sample
 from titjudge.suites.tiif.layout import LENGTHS, MOVED, NUMBER, SIZES, TYPES
 
@@ -88,14 +89,14 @@ def read_set(place: Path, name: str) -> Lines:
     """
     prompts, questions = (place / part for part in _FOLDERS[name])
     lines: Lines = {}
-    for path in sorted(questions.glob("*.jsonl")):
+    for path in sorted(questions.glob("[!.]*.jsonl")):
         kind = path.stem.removesuffix("_eval_prompts")
         if kind not in TYPES:
             raise DataError(f"'{kind}' is not one of the 39 types", path)
         lines[kind] = _read_type(kind, prompts / f"{kind}_prompts.jsonl", path, name)
     if not lines:
         raise DataError("no *_eval_prompts.jsonl in it", questions)
-    for path in sorted(prompts.glob("*.jsonl")):
+    for path in sorted(prompts.glob("[!.]*.jsonl")):
         if path.stem.removesuffix("_prompts") not in lines:
             raise DataError(f"there are no questions for it in {questions.name}", path)
     return lines
@@ -203,7 +204,11 @@ def find_images(folder: Path, postfix: str) -> Path:
         DataError: There is none, or more than one.
     """
     names = {f"{kind}{postfix}" for kind in TYPES}
-    below = [folder / "images", folder, *sorted(path for path in folder.iterdir() if path.is_dir())]
+    below = [
+        folder / "images",
+        folder,
+        *sorted(path for path in folder.iterdir() if path.is_dir() and not is_stray(path.name)),
+    ]
     tops = list(dict.fromkeys(place for place in below if any((place / name).is_dir() for name in names)))
     if not tops:
         example = f"{sorted(names)[0]}/<generator>/short_description/0.png"
@@ -239,7 +244,7 @@ def _images(place: Path) -> Images:
     images = Images()
     for name in sorted(os.listdir(place)):
         stem, suffix = os.path.splitext(name)
-        if suffix.lower() not in SUFFIXES or name.startswith("."):
+        if suffix.lower() not in SUFFIXES or is_stray(name):
             continue
         numbered = split_sample(stem)
         stem = numbered[0] if numbered else stem

@@ -1,0 +1,42 @@
+"""Names are compared in Unicode NFC, without outer blanks and outer zero-width characters."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from titjudge.core.names import is_nothing, plain
+
+
+@pytest.mark.parametrize(
+    "written", ["{}", " {}", "{} ", "\u00a0{}", "{}\u200b", "\ufeff{}\u3000 ", "\u200b \u2060{}\t"]
+)
+@pytest.mark.parametrize("name", ["flux", "modèle", "고양이", "ガラス", "a b", "👩‍💻", "می‌خواهم"])
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_spellings_of_a_name_are_one(name: str, written: str, form: str) -> None:
+    assert plain(written.format(unicodedata.normalize(form, name))) == unicodedata.normalize("NFC", name)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("flux", "Flux"), ("a b", "a  b"), ("a\u200db", "ab"), ("１", "1"), ("ﬁ", "fi")]
+)
+def test_names_that_look_different_stay_different(one: str, other: str) -> None:
+    assert plain(one) != plain(other)
+
+
+@given(st.text())
+def test_a_plain_name_stays_as_it_is(text: str) -> None:
+    assert plain(plain(text)) == plain(text)
+
+
+@pytest.mark.parametrize("text", ["", " ", "\u200b", "nan", "NaN", "None", "NULL", " null ", "<NA>", "N/A"])
+def test_what_stands_for_a_missing_text_is_nothing(text: str) -> None:
+    assert is_nothing(text)
+
+
+@pytest.mark.parametrize("text", ["a nan", "none of them", "0", "no", "-", "名"])
+def test_a_text_is_not_nothing(text: str) -> None:
+    assert not is_nothing(text)

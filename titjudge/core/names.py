@@ -1,0 +1,26 @@
+"""Names that come from data: generators, prompt ids, image ids, and cells of a table that stand for nothing."""
+
+from __future__ import annotations
+
+import unicodedata
+
+_INVISIBLE = (
+    "\u00ad\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
+)
+_NOTHING = frozenset({"nan", "none", "null", "n/a", "#n/a", "<na>", "nat"})
+
+
+def plain(name: str) -> str:
+    """Return a name as names are compared: in Unicode NFC, without outer blanks and outer zero-width characters."""
+    if name.isascii():
+        return name.strip()
+    name = unicodedata.normalize("NFC", name)
+    while (shorter := name.strip().strip(_INVISIBLE)) != name:
+        name = shorter
+    return name
+
+
+def is_nothing(text: str) -> bool:
+    """Return True for a blank text, and for what programs write in the place of a missing one (`nan`, `None`, `NULL`)."""
+    text = plain(text)
+    return not text or text.casefold() in _NOTHING
