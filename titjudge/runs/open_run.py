@@ -131,13 +131,14 @@ def open_planner(
 
 
 @contextlib.contextmanager
-def open_sender(folder: Path, limits: Limits, on_fatal: Callable[[], None]) -> Iterator[Sender]:
+def open_sender(folder: Path, limits: Limits, on_fatal: Callable[[], None], policy: retry.Policy) -> Iterator[Sender]:
     """Open what sends the requests of work that is no run, over a folder that holds its ledger alone.
 
     Args:
         folder: Holds `billing.jsonl`; what it says was spent counts against the caps.
-        limits: The caps, and how long to go on after failures.
+        limits: The caps.
         on_fatal: Called once no request will be answered any more, or the ledger cannot be written.
+        policy: How long to go on after failures.
 
     Raises:
         UserError: Another process is writing there, or it is no folder that can be written.
@@ -146,7 +147,6 @@ def open_sender(folder: Path, limits: Limits, on_fatal: Callable[[], None]) -> I
     try:
         with contextlib.closing(Appender(folder / "billing.jsonl")) as bills:
             budget = Budget.for_run(limits, RunFolder(folder).money())
-            policy = retry.Policy(limits.attempts, limits.patience)
             yield Sender(budget, lambda kind, record: bills.add(with_checksum(record)), on_fatal, policy)
     finally:
         os.close(lock)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import random
 from collections.abc import Callable
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 from builders import read_lines, write_lines
 from image_service import ENCODED, PRICE, ImageService, form, picture, prompt_of, todo
+from PIL import Image
 
 from titjudge.apps.generate.generating import Generated, generate, read_wanted
 from titjudge.apps.generate.hosted_maker import HostedMaker, hosted_maker
@@ -33,15 +36,15 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def maker(server: Server, **keys: Any) -> HostedMaker:
     prices = keys.pop("prices", [f"openai/painter={PRICE}"])
-    return hosted_maker("openai/painter", {}, 20.0, prices, {"base_url": server.openai, **keys})
+    return hosted_maker("openai/painter", keys.pop("options", {}), 20.0, prices, {"base_url": server.openai, **keys})
 
 
-def made(folder: Path, server: Server, *, count: int = 6, retry_refused: bool = False, **keys: Any) -> Generated:
+def made(folder: Path, server: Server, *, count: int = 6, retry_failed: bool = False, **keys: Any) -> Generated:
     failed: list[tuple[str, str]] = []
     file = folder / "todo.jsonl" if (folder / "todo.jsonl").is_file() else todo(folder, count)
     out = folder / "out"
     wanted = list(read_wanted(file, out, "painter", failed))
-    return generate(wanted, out, maker(server, **keys), failed, lambda progress: None, retry_refused=retry_refused)
+    return generate(wanted, out, maker(server, **keys), failed, lambda progress: None, retry_failed=retry_failed)
 
 
 def ledger(folder: Path) -> RunFolder:
@@ -127,11 +130,64 @@ def test_a_refusal_is_listed_and_asked_again_only_when_told_to(tmp_path: Path, e
         second = made(tmp_path, server)
         assert (server.count(), len(second.refused)) == (6, 1)
         assert "refused before: " in second.refused[0][1]
-        made(tmp_path, server, retry_refused=True)
+        made(tmp_path, server, retry_failed=True)
         assert server.count() == 7
     (line, *_) = read_lines(tmp_path / "out" / "refused.jsonl")
     assert (line["file_name"], line["generator"], "not this" in line["reason"]) == ("painter/2.png", "painter", True)
     assert not (tmp_path / "out" / "painter" / "2.png").exists()
+
+
+UNUSABLE = [
+    Scripted(body=b"<html>busy</html>"), Scripted(body={"data": [{"b64_json": ENCODED[:40]}]}), Scripted(body={"data": [{"b64_json": "aGVsbG8="}]}),
+    Scripted(body={"data": [None]}), Scripted(body={"data": [{"url": "http://elsewhere.example/a.png"}]}), Scripted(body=b""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("answer", UNUSABLE, ids=["html", "cut", "no image", "odd", "no address", "empty"])
+def test_an_image_that_is_paid_in_vain_is_asked_for_twice_and_then_when_told_to(
+    tmp_path: Path, answer: Scripted
+) -> None:
+    todo(tmp_path, 3, i1="a cursed scene")
+    service = ImageService(lambda seen: answer if "cursed" in prompt_of(seen) else None)
+    with Server(service) as server:
+        first = made(tmp_path, server)
+        assert (first.made, [name for name, _ in first.failed], server.count()) == (2, ["row 2, painter/1.png"], 4)
+        second = made(tmp_path, server)
+        assert (second.there, second.missing, len(second.failed), server.count()) == (2, 1, 1, 4)
+        made(tmp_path, server, retry_failed=True)
+        assert server.count() == 6
+        service.fault = lambda seen: None
+        assert made(tmp_path, server, retry_failed=True).missing == 0
+        assert made(tmp_path, server).there == 3
+    (line, *_) = read_lines(tmp_path / "out" / "failed.jsonl")
+    assert (line["file_name"], line["reason"] != "") == ("painter/1.png", True)
+    money = ledger(tmp_path).money()
+    assert money.spent + money.uncertain >= service.billed - 1e-9
+
+
+def test_what_is_not_as_it_was_asked_for_is_said(tmp_path: Path) -> None:
+    two = Scripted(body={"data": [{"b64_json": ENCODED}] * 3})
+    with Server(ImageService(lambda seen: two if seen.nth == 1 and "0" in prompt_of(seen) else None)) as server:
+        result = made(tmp_path, server, count=2, options={"size": "1024x1024"})
+    assert sorted(result.odd) == [
+        ("painter/0.png", "24 x 24 pixels, not 1024 x 1024"),
+        ("painter/0.png", "the answer held 2 more, which are not kept"),
+        ("painter/1.png", "24 x 24 pixels, not 1024 x 1024"),
+    ]
+    assert [line["made_with"]["size"] for line in read_lines(tmp_path / "out" / "metadata.jsonl")] == [[24, 24]] * 2
+
+
+@pytest.mark.parametrize("format", ["JPEG", "WEBP", "GIF", "PNG"])
+def test_a_png_file_holds_png(tmp_path: Path, format: str) -> None:
+    drawn = Image.new("RGB", (24, 24), "teal")
+    file = io.BytesIO()
+    drawn.save(file, format)
+    body = {"data": [{"b64_json": base64.b64encode(file.getvalue()).decode()}]}
+    with Server(ImageService(lambda seen: Scripted(body=body))) as server:
+        made(tmp_path, server, count=1)
+    with Image.open(tmp_path / "out" / "painter" / "0.png") as stored, Image.open(file) as sent:
+        assert stored.format == "PNG"
+        assert stored.convert("RGB").tobytes() == sent.convert("RGB").tobytes()
 
 
 @pytest.mark.parametrize("edits", [False, True])

@@ -230,6 +230,8 @@ class _Bench:
         generated = generate(images, self._benchmark.folder / IMAGES, maker, [], watch.show, say=partial(say, err=True))
         for name, reason in [*generated.refused, *generated.failed][:3]:
             say(f"  {generator.name}: no image for {name}: {reason}", err=True)
+        for name, reason in generated.odd[:3]:
+            say(f"  {generator.name}: {name}: {reason}", err=True)
         return f"{generator.name}: {generated.stopped}" if generated.stopped else ""
 
     def _maker(self, generator: Any) -> Any:

@@ -65,12 +65,17 @@ if TYPE_CHECKING:
     "prices",
     multiple=True,
 )
-@option("--retry-refused", "Ask a hosted model again for images that moderation has refused.", is_flag=True)
+@option(
+    "--retry-failed",
+    "Ask a hosted model again for images that moderation has refused, or whose paid answers could not be used.",
+    is_flag=True,
+)
+@option("--retry-refused", "The same as --retry-failed.", is_flag=True, hidden=True)
 @DRY_RUN
 @JSON
 def generate(
     todo: Path, command: str | None, model: str | None, out: Path, generator: str | None, options: tuple[str, ...],
-    timeout: float, shard: str | None, prices: tuple[str, ...], retry_refused: bool, dry_run: bool, json_file: Path | None,
+    timeout: float, shard: str | None, prices: tuple[str, ...], retry_failed: bool, retry_refused: bool, dry_run: bool, json_file: Path | None,
     **keys: Any,
 ) -> int:  # fmt: skip
     """Make the images that the lines of TODO ask for (`prompts export` writes them).
@@ -83,7 +88,7 @@ def generate(
 
     A hosted model is asked for many images at once, and never for more than --max-cost in all: the worst case is set aside before
     a request goes out, and what was spent is kept with the images. What moderation refuses is listed in DIR/refused.jsonl and not
-    asked for again.
+    asked for again; likewise in DIR/failed.jsonl images of which two paid answers could not be used.
 
     \b
     Examples:
@@ -115,9 +120,10 @@ def generate(
         failed,
         _ImageWatch().show,
         say=partial(say, err=True),
-        retry_refused=retry_refused,
+        retry_failed=retry_failed or retry_refused,
     )
-    show_problems(result.refused, "images were refused by moderation (--retry-refused asks again)")
+    show_problems(result.refused, "images were refused by moderation (--retry-failed asks again)")
+    show_problems(result.odd, "images are not as they were asked for")
     show_problems(result.failed, "images were not made")
     if result.stopped:
         say(f"stopped: {result.stopped}", err=True, colour="red")
@@ -195,7 +201,7 @@ def _spent(outcome: MakingOutcome) -> str:
 
 
 def _as_json(result: Generated) -> dict[str, Any]:
-    lists = {"failed": result.failed, "refused": result.refused}
+    lists = {"failed": result.failed, "refused": result.refused, "odd": result.odd}
     named = {key: [{"image": name, "reason": reason} for name, reason in rows] for key, rows in lists.items()}
     spent = {} if result.outcome is None else {"spent": result.outcome.spent, "uncertain": result.outcome.uncertain}
     return {"made": result.made, "there": result.there, "missing": result.missing, **named, **spent}

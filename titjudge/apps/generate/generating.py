@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.apps.generate.hosted_maker import HostedMaker, MakingOutcome
-from titjudge.apps.generate.image_folder import ImageFolder, ImageToMake
+from titjudge.apps.generate.image_folder import LISTS, ImageFolder, ImageToMake
 from titjudge.apps.generate.image_makers import Maker, sources_of
 from titjudge.apps.generate.image_models import ImageRequest, MadeImage
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.numbers import as_sample
+from titjudge.core.types import Status
 from titjudge.data.data_paths import inside
 from titjudge.data.images import SUFFIXES, check_header
 from titjudge.data.tables import scan_table
@@ -36,6 +37,7 @@ class Generated:
         there: Images that existed already.
         failed: Row or name of an image that was not made, and why.
         refused: Those that moderation refused, likewise.
+        odd: Images made that are not as they were asked for, and in what.
         stopped: Why it ended before every image was tried; empty where all were.
         outcome: What asking a hosted model came to.
     """
@@ -45,6 +47,7 @@ class Generated:
     there: int = 0
     failed: list[tuple[str, str]] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
+    odd: list[tuple[str, str]] = field(default_factory=list)
     stopped: str = ""
     outcome: MakingOutcome | None = None
 
@@ -102,7 +105,7 @@ def generate(
     watch: Callable[[Generated], None],
     *,
     say: Callable[[str], None] = lambda line: None,
-    retry_refused: bool = False,
+    retry_failed: bool = False,
 ) -> Generated:
     """Make the images that do not exist yet. Each is written whole, and Ctrl-C loses at most the one in progress.
 
@@ -113,7 +116,7 @@ def generate(
         failed: Invalid lines; images that fail are added.
         watch: Called after each image.
         say: Called with lines for the user.
-        retry_refused: Ask again for images that moderation has refused.
+        retry_failed: Ask again for images that moderation has refused, or whose paid answers held no usable image.
 
     Raises:
         UserError: The folder has a list of images from elsewhere, another process is asking for the same, or edits are wanted of
@@ -121,7 +124,7 @@ def generate(
     """
     progress = Generated(len(images) + len(failed), failed=failed)
     with ImageFolder(out) as folder:
-        todo = list(_missing(images, folder, progress, retry_refused=retry_refused))
+        todo = list(_missing(images, folder, progress, retry_failed=retry_failed))
         check_makes_edits(todo, maker)
         watch(progress)
         if isinstance(maker, HostedMaker):
@@ -132,15 +135,19 @@ def generate(
 
 
 def _missing(
-    images: Iterable[ImageToMake], folder: ImageFolder, progress: Generated, *, retry_refused: bool
+    images: Iterable[ImageToMake], folder: ImageFolder, progress: Generated, *, retry_failed: bool
 ) -> Iterator[ImageToMake]:
     """Yield the images that are to be made, and count the others."""
     for image in images:
         try:
             if folder.holds(image):
                 progress.there += 1
-            elif not retry_refused and (reason := folder.refusal(image)) is not None:
-                progress.refused.append((image.label, f"refused before: {reason}"))
+            elif not retry_failed and (before := folder.in_vain(image)) is not None:
+                status, reason = before
+                if status is Status.REFUSED:
+                    progress.refused.append((image.label, f"refused before: {reason}"))
+                else:
+                    progress.failed.append((image.label, f"paid before, and not asked for again: {reason}"))
             else:
                 yield image
         except DataError as error:
@@ -203,19 +210,24 @@ def _ask(
         settings: dict[str, Any] = {**maker.settings, **{name: value for name, value in details.items() if value}}
         if not bill.unpriced:
             settings["cost"] = round(bill.cost, 6)
-        folder.add(by_name[request.name], answer.raw, settings)
+        size = folder.add(by_name[request.name], answer.raw, settings)
         progress.made += 1
+        if maker.size is not None and maker.size != size:
+            progress.odd.append((request.name, "{} x {} pixels, not {} x {}".format(*size, *maker.size)))
+        if answer.others:
+            progress.odd.append((request.name, f"the answer held {answer.others} more, which are not kept"))
         watch(progress)
+
+    def leave(request: ImageRequest, status: Status, reason: str) -> None:
+        image = by_name[request.name]
+        if status in LISTS:
+            folder.leave(image, status, reason, maker.settings)
+        (progress.refused if status is Status.REFUSED else progress.failed).append((image.label, reason))
 
     if not todo:
         return
     ledger = ledgers / str(todo[0].fields["generator"])
-    outcome = maker.make_all(requests(todo), ledger, keep, say)
-    for request, reason in outcome.refused:
-        image = by_name[request.name]
-        folder.refuse(image, reason, maker.settings)
-        progress.refused.append((image.label, reason))
-    progress.failed += [(by_name[request.name].label, reason) for request, reason in outcome.failed]
+    outcome = maker.make_all(requests(todo), ledger, keep, leave, say)
     progress.stopped, progress.outcome = outcome.ended, outcome
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from titjudge.apps.generate.image_models import ImageModel, ImageRequest, MadeImage, image_model
 from titjudge.apps.generate.image_prices import ImagePrice, image_price, parse_image_price
+from titjudge.apps.generate.image_settings import exact_size
 from titjudge.core.config import Limits, RoleConfig
 from titjudge.core.errors import (
     BudgetExhausted,
@@ -23,6 +24,7 @@ from titjudge.core.errors import (
 )
 from titjudge.core.files import load_yaml
 from titjudge.core.types import FailureKind, Status, Usage
+from titjudge.engine import retry
 from titjudge.engine.budget import Bill
 from titjudge.engine.prices import at_vendor
 from titjudge.engine.rate_limiter import RateLimiter
@@ -33,6 +35,8 @@ from titjudge.providers.hosted.usage import unread
 from titjudge.runs.open_run import open_sender
 
 Keep = Callable[[ImageRequest, MadeImage, Bill], None]
+Leave = Callable[[ImageRequest, Status, str], None]
+_UNUSABLE = 2  # paid answers without a usable image, after which an image is not asked for again
 _SENT = 256  # tokens of a request beyond those of its prompt, at most
 
 
@@ -84,8 +88,6 @@ class MakingOutcome:
         unpriced: Requests whose price is not known.
         ended: Why it ended before everything was asked for; empty where everything was.
         budget: Whether a cap ended it.
-        refused: Images that moderation refused, each with the reason.
-        failed: Images that did not come, each with the reason.
     """
 
     spent: float = 0.0
@@ -93,8 +95,6 @@ class MakingOutcome:
     unpriced: int = 0
     ended: str = ""
     budget: bool = False
-    refused: list[tuple[ImageRequest, str]] = field(default_factory=list)
-    failed: list[tuple[ImageRequest, str]] = field(default_factory=list)
 
 
 class HostedMaker:
@@ -110,6 +110,7 @@ class HostedMaker:
         name: Default name of the generator.
         settings: What its images are made with, for the list of images.
         price: Price of an image; None where it is not known.
+        size: Width and height that its images should have, where the options say them.
 
     Raises:
         ConfigError: There is no such model here, its settings are not for it, or a cap is set and its price is not known.
@@ -129,6 +130,7 @@ class HostedMaker:
             )
         self.name = self._model.model.rpartition("/")[2]
         self.settings = {"model": model.model, "options": dict(options)}
+        self.size = exact_size(options)
         if not listed:
             self.settings["base_url"] = self._model.base_url
         limiter = RateLimiter(
@@ -149,7 +151,7 @@ class HostedMaker:
         return sum(self._role.worst(self._role.bound(request)) for request in requests)
 
     def make_all(
-        self, requests: Sequence[ImageRequest], ledger: Path, keep: Keep, notify: Callable[[str], None]
+        self, requests: Sequence[ImageRequest], ledger: Path, keep: Keep, leave: Leave, notify: Callable[[str], None]
     ) -> MakingOutcome:
         """Ask for images until all were asked for, a cap is reached, or nothing more can be had.
 
@@ -159,6 +161,7 @@ class HostedMaker:
             requests: The images.
             ledger: Folder of the ledger: what it says was spent counts against the caps.
             keep: Puts an image in its place, whole; called before its bill is written.
+            leave: Called with an image that did not come, and why: REFUSED by moderation, UNPARSED if it is paid, else FAILED.
             notify: Called with a line for the user.
 
         Raises:
@@ -167,21 +170,24 @@ class HostedMaker:
             KeyboardInterrupt: After Ctrl-C, when what was on its way is in its place.
         """
         self._model.ready()
-        return asyncio.run(_Asking(self._model, self._role, keep, notify).run(requests, ledger, self._limits))
+        return asyncio.run(_Asking(self._model, self._role, keep, leave, notify).run(requests, ledger, self._limits))
 
 
 class _Asking:
     """The workers of one session, which take their requests from one iterator."""
 
-    def __init__(self, model: ImageModel, role: ImageRole, keep: Keep, notify: Callable[[str], None]) -> None:
-        self._model, self._role, self._notify = model, role, notify
+    def __init__(
+        self, model: ImageModel, role: ImageRole, keep: Keep, leave: Leave, notify: Callable[[str], None]
+    ) -> None:
+        self._model, self._role, self._leave, self._notify = model, role, leave, notify
         role.keep = keep
         self._outcome = MakingOutcome()
         self._workers: list[asyncio.Task[None]] = []
 
     async def run(self, requests: Sequence[ImageRequest], ledger: Path, limits: Limits) -> MakingOutcome:
         """Ask for all images, and return what came of it."""
-        with open_sender(ledger, limits, self._stop) as sender:
+        policy = retry.Policy(limits.attempts, limits.patience, unusable=_UNUSABLE)
+        with open_sender(ledger, limits, self._stop, policy) as sender:
             self._sender = sender
             todo = iter(requests)
             self._workers = [
@@ -217,8 +223,14 @@ class _Asking:
             try:
                 await self._sender.send(self._role, request, None)
             except Unanswered as error:
-                kind = self._outcome.refused if error.status is Status.REFUSED else self._outcome.failed
-                kind.append((request, error.reason))
+                cause = error.__cause__
+                paid = isinstance(cause, Exception) and self._model.classify(cause).answered
+                missing = Status.UNPARSED if paid else Status.FAILED
+                try:
+                    self._leave(request, error.status if error.status is Status.REFUSED else missing, error.reason)
+                except OSError as disk:
+                    self._outcome.ended = f"{disk.filename} cannot be written: {disk.strerror}"
+                    return self._stop()
             except BudgetExhausted:
                 self._outcome.budget, self._outcome.ended = True, self._sender.budget.reason
                 return

@@ -1,4 +1,4 @@
-"""The folder that images are made into: which are there, what they were made of, and which moderation refused."""
+"""The folder that images are made into: which are there, what they were made of, and which were paid or refused in vain."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import Appender, scan_jsonl, write_atomic
 from titjudge.core.keys import short_digest
 from titjudge.core.serialization import json_bytes
-from titjudge.data.image_decoding import inspect
+from titjudge.core.types import Status
+from titjudge.data.image_decoding import as_png, inspect
 from titjudge.data.images import check_header
 from titjudge.suites.manifests import GENERATED, MADE
 from titjudge.suites.prompt_places import SOURCE
 
-REFUSED = "refused.jsonl"  # images that moderation refused
+# Images that are not asked for again: those that moderation refused, and those whose paid answers held no usable image.
+LISTS = {Status.REFUSED: "refused.jsonl", Status.UNPARSED: "failed.jsonl"}
 SOURCE_DIGESTS = "source_digests"  # key of what an edit was made with: the content of its sources
+_PNG = b"\x89PNG\r\n"
 _ANEW = "delete the file to have it made anew, or choose another --out"
 
 
@@ -62,11 +65,13 @@ class ImageFolder:
 
     def __init__(self, out: Path) -> None:
         out.mkdir(parents=True, exist_ok=True)
-        self._listed = _origins(out / GENERATED)
-        self._refused = {
-            name: (_Origin.of_line(line), str(line.get("reason") or "")) for name, line in _lines(out / REFUSED)
+        self._out, self._listed = out, _origins(out / GENERATED)
+        self._in_vain = {
+            name: (_Origin.of_line(line), status, str(line.get("reason") or ""))
+            for status, file in LISTS.items()
+            for name, line in _lines(out / file)
         }
-        self._log, self._refusals = Appender(out / GENERATED), out / REFUSED
+        self._log = Appender(out / GENERATED)
 
     def __enter__(self) -> Self:
         return self
@@ -89,13 +94,15 @@ class ImageFolder:
             raise DataError(f"{change}: {_ANEW}")
         return True
 
-    def refusal(self, image: ImageToMake) -> str | None:
-        """Return why moderation refused this image of this prompt and these sources; None where it did not."""
-        origin, reason = self._refused.get(image.name, (None, ""))
-        return None if origin is None or origin.change(image) else reason
+    def in_vain(self, image: ImageToMake) -> tuple[Status, str] | None:
+        """Return why this image of this prompt and these sources is not asked for again (`LISTS`); None if it may be."""
+        origin, status, reason = self._in_vain.get(image.name, (None, Status.OK, ""))
+        return None if origin is None or origin.change(image) else (status, reason)
 
-    def add(self, image: ImageToMake, raw: bytes, settings: Mapping[str, Any]) -> None:
-        """Put an image in its place, whole or not at all, and list it.
+    def add(self, image: ImageToMake, raw: bytes, settings: Mapping[str, Any]) -> tuple[int, int]:
+        """Put an image in its place, whole or not at all, and list it; returns its width and height.
+
+        In a `.png` file an image of another format is stored as PNG, without loss.
 
         Raises:
             DataError: It is no image, or has too many bytes.
@@ -103,14 +110,18 @@ class ImageFolder:
         """
         if len(raw) > MAX_BYTES:
             raise DataError(f"the image has {len(raw) / 2**20:.0f} MiB, more than {MAX_BYTES >> 20}")
-        inspect(raw, image.place)
+        facts = inspect(raw, image.place)
+        if image.place.suffix.lower() == ".png" and not raw.startswith(_PNG):
+            raw = as_png(raw, image.place)
         write_atomic(image.place, raw)
-        self._log.add(_line(image, settings))
+        size = facts["width"], facts["height"]
+        self._log.add(_line(image, {**settings, "size": list(size)}))
+        return size
 
-    def refuse(self, image: ImageToMake, reason: str, settings: Mapping[str, Any]) -> None:
-        """List an image that moderation refused, so that it is not asked for again."""
-        with closing(Appender(self._refusals)) as refusals:
-            refusals.add({**_line(image, settings), "reason": reason})
+    def leave(self, image: ImageToMake, status: Status, reason: str, settings: Mapping[str, Any]) -> None:
+        """List an image that was asked for in vain (`LISTS`), so that it is not asked for again."""
+        with closing(Appender(self._out / LISTS[status])) as lines:
+            lines.add({**_line(image, settings), "reason": reason})
 
 
 def changed(images: Iterable[ImageToMake], out: Path) -> Iterator[tuple[ImageToMake, str]]:

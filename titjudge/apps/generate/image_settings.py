@@ -45,7 +45,7 @@ _FLAT = frozenset({"black_forest_labs", "dashscope", "gemini", "recraft", "stabi
 _SIZES = frozenset({"size", "imagesize", "width", "height", "megapixels", "outputmegapixels", "resolution"})
 _NAMED = {  # of `image_size` at fal.ai (docs.fal.ai)
     "square_hd": (1024, 1024), "square": (512, 512), "portrait_4_3": (768, 1024), "portrait_16_9": (576, 1024),
-    "landscape_4_3": (1024, 768), "landscape_16_9": (1024, 576), "1k": (1024, 1024),
+    "landscape_4_3": (1024, 768), "landscape_16_9": (1024, 576),
 }  # fmt: skip
 _USUAL = frozenset(
     {"", "none", "false", "auto", "default", "standard", "regular", "normal", "flex", "1k"}
@@ -86,6 +86,11 @@ def pixels(options: Mapping[str, Any]) -> tuple[int, int] | None:
         return _NAMED[text]
     match = re.fullmatch(r"(\d{1,6})\s*[x*:×]\s*(\d{1,6})", text)
     return (int(match[1]), int(match[2])) if match else None
+
+
+def exact_size(options: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Return width and height where the settings ask for these very pixels, and not only for as many."""
+    return None if any("megapixels" in _plain(name) for name, _ in _flattened(options)) else pixels(options)
 
 
 def times(vendor: str, options: Mapping[str, Any], *, sized: bool = False) -> int | None:
