@@ -24,6 +24,11 @@ REPORTS = [
         reads={"0.png": "a cup", "1.png": "a hat"}, generators={"flux"}, place="images.csv",
     ),
     Files(
+        "refuel-ai/autolabel#473", "a cell that begins with a lone quote swallows the rows below it",
+        {"0.png": 1, "1.png": 2, "2.png": 3, "images.csv": 'image,prompt\n0.png,"a 5\n1.png,a hat\n2.png,a 12" nail\n'},
+        refused=["line 2", "line 4"], place="images.csv",
+    ),
+    Files(
         "found beside modelscope/evalscope#747", "nan, None and blanks in a CSV file are judged as prompts",
         {"0.png": 1, "1.png": 2, "2.png": 3, "images.csv": "image,prompt\n0.png,a cup\n1.png,nan\n2.png,None\n"},
         reads={"0.png": "a cup"}, refused=["the prompt is empty"], place="images.csv",

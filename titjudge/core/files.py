@@ -22,6 +22,7 @@ from typing import IO, Any
 import orjson
 
 from titjudge.core.cells import check_columns
+from titjudge.core.csv_quotes import checked_quotes
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.gzip_files import GzipReader
 from titjudge.core.serialization import json_bytes
@@ -390,13 +391,17 @@ _FIELD_LIMIT = 10_000_000  # characters; a prompt of 20,000 words is no mistake
 def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield `(line, cells)` of every row that is not blank, with the header.
 
-    The separator is a tab in `.tsv` files; in others it is found by the header.
+    The separator is a tab in `.tsv` files; in others it is found by the header. A cell that begins with a quote and does not end
+    with one, such as `"STOP" sign`, is read as it is written.
 
     Raises:
-        DataError: The file cannot be read, is neither UTF-8 nor UTF-16 with a byte order mark, or not CSV.
+        DataError: The file cannot be read, is neither UTF-8 nor UTF-16 with a byte order mark, or not CSV; or a cell in quotes goes
+            over several lines and may have swallowed rows (names the first and the last line).
     """
     csv.field_size_limit(_FIELD_LIMIT)
     check_regular(path)
+    taken: list[str] = []  # the lines of the row that is being read
+    first_line = 1
     try:
         with _opened(path) as file:
             first = file.readline()
@@ -404,14 +409,30 @@ def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
             separator = _SEPARATOR.fullmatch(first)  # a line that spreadsheets write before the header
             if separator is None:
                 file.seek(0)
-            reader = csv.reader(file, delimiter=separator[1] if separator else "\t" if tabs else _delimiter(first))
-            for row in reader:
+            mark = separator[1] if separator else "\t" if tabs else _delimiter(first)
+            first_line += separator is not None
+            width = 0
+            for row in csv.reader(_kept(file, taken), delimiter=mark):
+                if any('"' in line for line in taken):
+                    row = checked_quotes(row, taken, mark, width, path, first_line)
+                width = width or len(row)
+                first_line += len(taken)
+                taken.clear()
                 if any(cell.strip() for cell in row):
-                    yield reader.line_num + (separator is not None), row
+                    yield first_line - 1, row
     except UnicodeDecodeError as error:
         raise DataError(f"not {error.encoding.upper()} text: save the file as UTF-8 CSV", path) from error
-    except (OSError, csv.Error, EOFError, zlib.error) as error:
+    except csv.Error as error:
+        raise DataError(f"cannot be read: {error} (in the row that begins here)", path, first_line) from error
+    except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path) from error
+
+
+def _kept(lines: Iterable[str], taken: list[str]) -> Iterator[str]:
+    """Yield the lines, and add each to `taken`."""
+    for line in lines:
+        taken.append(line)
+        yield line
 
 
 def _delimiter(header: str) -> str:
