@@ -347,7 +347,7 @@ def test_one_session_a_loop_closed_by_the_last_user(server: Server) -> None:
 
     async def work() -> None:
         await asyncio.gather(first.complete(ask("1")), second.complete(ask("2")))
-        session = transport._session()
+        session = transport.session()
         await first.aclose()
         assert not session.closed
         await second.complete(ask("3"))

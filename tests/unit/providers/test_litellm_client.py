@@ -38,7 +38,7 @@ def test_a_call_of_a_program_is_not_touched(outgoing: httpx.Request) -> None:
 
 def test_a_call_of_titjudge_follows_no_redirect_and_is_sent_once(outgoing: httpx.Request) -> None:
     async def guarded() -> None:
-        with litellm_client.traced() as trace:
+        with litellm_client.traced(outgoing) as trace:
             with pytest.raises(ProviderFailure, match="points to another address"):
                 await litellm_client._guarded(_moved)(None, outgoing)
             assert trace.sent

@@ -225,7 +225,7 @@ class LiteLLMImages(LiteLLM, ImageModel):
             del arguments["n"]  # not every vendor's edits take it; one is made where it is not said
             arguments["image"] = [_named_file(*source) for source in await _numbered(request.sources)]
         try:
-            with litellm_client.traced() as trace:
+            with litellm_client.traced(self) as trace:
                 answer = await make(**arguments)
         except Exception as error:
             raise self.failed(error, trace) from error

@@ -151,8 +151,9 @@ class BatchService(ABC, Generic[H]):
         if self._sdk is None:
             headers = self.real.headers_for(self._endpoint)
             timeout = max(MIN_TRANSFER_TIMEOUT, self.real.settings.timeout)
-            host = self._endpoint.host
-            self._http = careful_client(host, timeout, LONGEST_FILE, lambda other: other.endswith(_UPLOAD_HOSTS))
+            self._http = careful_client(
+                self.address, timeout, LONGEST_FILE, lambda other: other.endswith(_UPLOAD_HOSTS)
+            )
             self._sdk = self._connect(headers, timeout, self._http)
         return self._sdk
 

@@ -11,7 +11,7 @@ from titjudge.core.errors import DataError, TitjudgeError
 from titjudge.core.numbers import finite
 from titjudge.core.redaction import one_line
 from titjudge.core.types import Failure, FailureKind, Usage
-from titjudge.providers.hosted.http import TooLong, TransportError, Unreachable, Untrusted
+from titjudge.providers.hosted.http import TransportError, Unreachable, Untrusted, trust_hint
 
 LONGEST_WAIT = 3600.0  # seconds; a longer Retry-After is cut
 _LONGEST_BLIND_WAIT = 120.0  # seconds, for a date from a server that does not send its own time
@@ -24,7 +24,7 @@ _KINDS = {
     **dict.fromkeys((503, 529), FailureKind.LATER),  # 529: Anthropic's "overloaded"
     **dict.fromkeys((408, 409, 425), FailureKind.RETRY),
     **dict.fromkeys((403, 404, 405), FailureKind.BARRED),
-    **dict.fromkeys((401, 402), FailureKind.FATAL),
+    **dict.fromkeys((401, 402, 407), FailureKind.FATAL),  # 407: a proxy wants a password
 }  # the rest goes by its hundred
 
 
@@ -109,7 +109,7 @@ def classify(error: Exception) -> Failure:
     if isinstance(error, TransportError | OSError):  # TimeoutError and ConnectionError are OSErrors
         not_sent = isinstance(error, Unreachable)
         unsent = not_sent or isinstance(error, ConnectionRefusedError)
-        answered = isinstance(error, TooLong)
+        answered = isinstance(error, TransportError) and error.answered
         return Failure(FailureKind.RETRY, message, maybe_billed=not unsent, not_sent=not_sent, answered=answered)
     if isinstance(error, DataError):
         return Failure(FailureKind.REJECTED, message)
@@ -147,7 +147,7 @@ def connection_error(error: BaseException, address: str, further_names: Set[str]
             return cause
     text = first_cause(chain, address)
     if any(isinstance(cause, ssl.SSLError) for cause in chain) or "CERTIFICATE_VERIFY_FAILED" in text:
-        return Untrusted(text)
+        return Untrusted(f"{text}{trust_hint(chain[-1])}")
     names = {kind.__name__ for cause in chain for kind in type(cause).__mro__}
     if names & (_UNCONNECTED | further_names):
         return Unreachable(text)

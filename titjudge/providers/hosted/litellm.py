@@ -33,7 +33,7 @@ from titjudge.core.types import (
     Usage,
 )
 from titjudge.providers import vendors
-from titjudge.providers.hosted import litellm_client, request_options, tool_calls
+from titjudge.providers.hosted import http, litellm_client, request_options, tool_calls
 from titjudge.providers.hosted.base import Remote, image_base64
 from titjudge.providers.hosted.failures import (
     ProviderFailure,
@@ -124,7 +124,7 @@ class LiteLLM(Remote):
         sent, refusal_flags = frozenset(self.family.sent(request)), self.refusal_flags(request)
         arguments = await self._arguments(request, in_prompt)
         try:
-            with litellm_client.traced() as trace:
+            with litellm_client.traced(self) as trace:
                 answer = await litellm.acompletion(**arguments)
         except Exception as error:
             schema = request.schema is not None and not in_prompt
@@ -166,7 +166,7 @@ class LiteLLM(Remote):
         if not trace.sent and _HOPELESS.search(failure.message):
             return replace(failure, kind=FailureKind.FATAL)
         if trace.sent and not trace.status:
-            return replace(failure, kind=FailureKind.RETRY, maybe_billed=True)
+            return replace(failure, kind=FailureKind.RETRY, maybe_billed=True, answered=trace.answered)
         if is_filtered(trace.status, trace.data().get("error")):  # litellm has a name of its own for some of them only
             failure = replace(failure, kind=FailureKind.REFUSED)
         return replace(failure, maybe_billed=may_be_billed(trace.status))
@@ -196,6 +196,7 @@ class LiteLLM(Remote):
 
     async def aclose(self) -> None:
         """Close the connections litellm keeps for this process."""
+        await http.shared.leave(self)
         if self._litellm is None:
             return
         from litellm.llms.custom_httpx.async_client_cleanup import close_litellm_async_clients

@@ -2,7 +2,8 @@
 
 litellm follows redirects (and would send the image and the prompt wherever a server points), reads answers of any size, and
 reports failures by exceptions of its own that do not say whether anything was sent. All its clients use one transport: it is
-guarded here, and what it saw of a call is kept in a `CallTrace`.
+guarded here, sends through the session and the proxy of `titjudge.providers.hosted.http`, and what it saw of a call is kept in a
+`CallTrace`.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from typing import Any
 
 from titjudge.core.types import FailureKind, Usage
 from titjudge.providers.base import note_sending
+from titjudge.providers.hosted import http
 from titjudge.providers.hosted.base import parsed
-from titjudge.providers.hosted.failures import ProviderFailure
-from titjudge.providers.hosted.sdk import unpacked
+from titjudge.providers.hosted.failures import ProviderFailure, causes, connection_error
+from titjudge.providers.hosted.sdk import unpacked, unreadable_head
 from titjudge.providers.hosted.usage import openai_usage
 
 _LOGS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")  # its loggers have handlers of their own, on standard error
@@ -39,6 +41,7 @@ class CallTrace:
         sent: A request was sent.
         accepted: The last POST was answered with a status of success: what follows, such as fetching the result, is paid.
         status: HTTP status of the complete answer, 0 where there was none.
+        answered: An answer began that cannot be read.
         headers: Those of the answer.
         body: The answer as the vendor wrote it.
         error: Why there was none.
@@ -47,6 +50,7 @@ class CallTrace:
     sent: bool = False
     accepted: bool = False
     status: int = 0
+    answered: bool = False
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     error: Exception | None = None
@@ -86,8 +90,9 @@ _current: ContextVar[CallTrace | None] = ContextVar("litellm_trace", default=Non
 
 
 @contextmanager
-def traced() -> Iterator[CallTrace]:
-    """Trace the calls that start inside the block."""
+def traced(user: object) -> Iterator[CallTrace]:
+    """Trace the calls that `user` starts inside the block; the session they use stays open until `user` leaves it."""
+    http.shared.join(user)
     trace = CallTrace()
     token = _current.set(trace)
     try:
@@ -119,6 +124,10 @@ def load() -> Any:
         AsyncHTTPHandler.single_connection_post_request = _once(AsyncHTTPHandler.single_connection_post_request)
         AsyncHTTPHandler.should_use_aiohttp_transport = staticmethod(lambda: True)
         LiteLLMAiohttpTransport.handle_async_request = _guarded(LiteLLMAiohttpTransport.handle_async_request)
+        session = _our_session(LiteLLMAiohttpTransport._get_valid_client_session)
+        LiteLLMAiohttpTransport.get_valid_client_session = session
+        LiteLLMAiohttpTransport._get_valid_client_session = session
+        LiteLLMAiohttpTransport._get_proxy_settings = _our_proxy(LiteLLMAiohttpTransport._get_proxy_settings)
     return litellm
 
 
@@ -138,6 +147,31 @@ def _once(send_anew: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[A
     return single_connection_post_request
 
 
+def _unsent(error: Exception, url: Any) -> Exception:
+    """Make the error of a request whose connection was never made."""
+    for cause in causes(error):
+        if type(cause).__name__ == "ClientHttpProxyError":
+            return http.refused_by_proxy(getattr(cause, "status", 0), str(url))
+    return connection_error(error, url.host) or http.Unreachable(f"cannot connect to {url.host}: {error}")
+
+
+def _our_session(own: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Give our calls the session that all our requests use."""
+    return lambda self: own(self) if _current.get() is None else http.shared.session()
+
+
+def _our_proxy(own: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any], Awaitable[Any]]:
+    """Give our calls the proxy that all our requests use."""
+
+    async def proxy(self: Any, request: Any) -> Any:
+        if _current.get() is None:
+            return await own(self, request)
+        found = http.proxy_of(request.url.scheme, request.url.host)
+        return found and found.url
+
+    return proxy
+
+
 def _guarded(send: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any], Awaitable[Any]]:
     """Wrap the `send` of litellm's transport: a traced call sends once, follows no redirect, bounds the answer."""
 
@@ -152,10 +186,13 @@ def _guarded(send: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any],
         trace.accepted = trace.accepted and request.method != "POST"
         request.headers["accept-encoding"] = "gzip, deflate"
         try:
-            answer = await send(self, request)
+            with http.watched() as progress:
+                answer = await send(self, request)
         except Exception as error:
-            trace.error = error
-            raise
+            trace.error, trace.answered = error, unreadable_head(causes(error))
+            if not progress.connected:
+                trace.error = _unsent(error, request.url)
+            raise trace.error from error
         try:
             if 300 <= answer.status_code < 400:
                 place = f"{request.url.scheme}://{request.url.netloc.decode()}"

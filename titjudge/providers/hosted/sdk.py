@@ -11,9 +11,8 @@ import asyncio
 import importlib
 import re
 import ssl
-import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
@@ -43,10 +42,12 @@ class _Trace:
 
     Attributes:
         sent: Its request went out.
-        answer: What came back, before the SDK read it.
+        answered: The status and headers of an answer came.
+        answer: What came back, before the SDK read it; of an error at first its status and headers alone.
     """
 
     sent: bool = False
+    answered: bool = False
     answer: http.Answer | None = None
 
 
@@ -54,20 +55,26 @@ _current: ContextVar[_Trace | None] = ContextVar("sdk_trace", default=None)
 
 
 def careful_client(
-    home: str,
+    address: str,
     timeout: float,
     longest: int = http.LONGEST_ANSWER,
     allows_host: Callable[[str], bool] = lambda host: False,
 ) -> httpx.AsyncClient:
     """Make the HTTP client for an SDK: it sends to one host alone, follows no redirect, and bounds the size of answers.
 
+    Each request has its own connection, through the same proxy as in `titjudge.providers.hosted.http`.
+
     Args:
-        home: The host.
+        address: An address of the host.
         timeout: Seconds.
         longest: Bytes of an answer, decompressed.
         allows_host: Whether requests may go to another host as well.
     """
     import httpx
+
+    parts = urlsplit(address)
+    home = parts.hostname or ""
+    proxy = http.proxy_of(parts.scheme, home)
 
     class Careful(httpx.AsyncClient):
         async def send(self, request: Any, *, stream: bool = False, **options: Any) -> Any:
@@ -80,15 +87,42 @@ def careful_client(
                 trace.sent = True
             note_sending()
             register_secret(request.headers.get("authorization", "").removeprefix("Bearer "))
-            answer = await super().send(request, stream=True, **{**options, "follow_redirects": False})
+            progress = http.Progress()
+
+            async def note(event: str, info: Mapping[str, Any]) -> None:
+                if event.endswith("send_request_headers.started") and info["request"].method != b"CONNECT":
+                    progress.connected = True
+
+            request.extensions = {**request.extensions, "trace": note}
+            try:
+                answer = await super().send(request, stream=True, **{**options, "follow_redirects": False})
+            except httpx.ProxyError as error:  # its message begins with the status of the proxy
+                status = str(error).partition(" ")[0]
+                raise http.refused_by_proxy(int(status) if status.isdecimal() else 502, str(request.url)) from None
+            except httpx.TransportError as error:
+                if progress.connected or connection_error(error, home, _UNCONNECTED) is not None:
+                    raise
+                raise http.Unreachable(f"cannot connect to {home}: {error or type(error).__name__}") from None
             if stream:
                 return answer
+            if trace is not None:
+                trace.answered = True
+                if not answer.is_success:
+                    trace.answer = http.Answer(answer.status_code, answer.headers, b"")
             response = await unpacked(answer, request, longest)
             if trace is not None:
                 trace.answer = http.Answer(answer.status_code, answer.headers, response.content)
             return response
 
-    return Careful(verify=_tls(), timeout=timeout, follow_redirects=False, headers={"accept-encoding": "gzip, deflate"})
+    return Careful(
+        verify=_tls(),
+        timeout=timeout,
+        follow_redirects=False,
+        headers={"accept-encoding": "gzip, deflate", "connection": "close"},
+        limits=httpx.Limits(max_keepalive_connections=0),
+        proxy=proxy and proxy.url,
+        trust_env=False,  # the proxy is known; .netrc holds no key of a model
+    )
 
 
 async def unpacked(
@@ -97,17 +131,14 @@ async def unpacked(
     """Read an answer to its end and return it decompressed.
 
     Raises:
-        TooLong: It has more than `longest` bytes.
-        Dropped: It cannot be decompressed.
+        Dropped: It breaks off, cannot be decompressed, or has more than `longest` bytes.
     """
     import httpx
 
     try:
-        body = await http.whole(answer.aiter_raw(), answer.headers.get("content-encoding", ""), longest)
-    except http.TooLong as error:
-        raise http.TooLong(f"{request.url.host}: {error}") from None
-    except zlib.error as error:
-        raise http.Dropped(f"{request.url.host}: {error}") from None
+        body = await http.whole(answer.status_code, answer.headers, answer.aiter_raw(), longest)
+    except http.Dropped as error:
+        raise http.Dropped(f"{request.url.host}: {error}", answered=True) from None
     finally:
         await answer.aclose()
     kept = [(name, value) for name, value in answer.headers.multi_items() if name.lower() not in _PACKED]
@@ -134,7 +165,13 @@ def lost(error: BaseException, address: str, *, sent: bool = True) -> Exception:
         return http.Unreachable(text) if may_pass else ConfigError(text)
     if any(isinstance(cause, TimeoutError) or "Timeout" in type(cause).__name__ for cause in chain):
         return http.TimedOut(text)
-    return http.Dropped(text)
+    return http.Dropped(text, answered=unreadable_head(chain))
+
+
+def unreadable_head(chain: Iterable[BaseException]) -> bool:
+    """Whether an answer began that cannot be read as HTTP, by the exceptions that httpx and aiohttp raise for it."""
+    raised = {(type(cause).__module__.partition(".")[0], type(cause).__name__) for cause in chain}
+    return not raised.isdisjoint({("h11", "RemoteProtocolError"), ("aiohttp", "ClientResponseError")})
 
 
 class SdkTransport(http.Transport, ABC):
@@ -162,13 +199,14 @@ class SdkTransport(http.Transport, ABC):
         token = _current.set(trace)
         try:
             if url not in clients:
-                web = careful_client(parts.hostname or "", timeout)
+                web = careful_client(url, timeout)
                 clients[url] = self._client(url, headers, timeout, web), web
             async with asyncio.timeout(timeout):
                 await self._send(clients[url][0], body)
         except TimeoutError:
-            kind = http.TimedOut if trace.sent else http.Unreachable
-            raise kind(f"no answer from {place} within {timeout:g} s") from None
+            if trace.answer is None:
+                kind = http.TimedOut if trace.sent else http.Unreachable
+                raise kind(f"no answer from {place} within {timeout:g} s", answered=trace.answered) from None
         except Exception as error:  # also of an answer that the SDK cannot read, or calls an error
             if trace.answer is None:
                 raise lost(error, place, sent=trace.sent) from None
