@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import read_json
@@ -16,7 +17,7 @@ from titjudge.suites.manifests import item_of
 from titjudge.suites.patterns import NUMBERS, checked_pattern, compiled, fields_of, named_pattern, split_pattern
 from titjudge.suites.prompt_list import PromptList, read_prompts
 from titjudge.suites.prompt_places import PromptPlace, filled, source_field
-from titjudge.suites.readings import choose, guesses, prompt_id_of, readings, unclear
+from titjudge.suites.readings import choose, guesses, ids_of, readings, unclear
 from titjudge.suites.samples import sample_of
 from titjudge.suites.sources import SourcePattern, without_named_sources
 
@@ -29,6 +30,7 @@ class ImageTree:
         pattern: Path of an image with fields in braces: prompt_id, and generator, sample or any others.
         prompts: FILE, FILE:ID,PROMPT or FILE.txt[:FIRST], see `titjudge.suites.prompt_list`; with `prompts_by_id` a name for messages.
         prompts_by_id: The prompts by their ids, where a suite has read them itself.
+        meta: What else is known of the images of a prompt, with `prompts_by_id`.
         others: Further patterns, for images that have a prompt by one of them and none by `pattern`.
         sources: Patterns of the sources of edits (`titjudge.suites.sources.SourcePattern`), in the order of the instruction.
         unique: The id of a prompt, made of fields of the path, where {prompt_id} is unique only within a folder.
@@ -40,6 +42,7 @@ class ImageTree:
     others: Sequence[str] = ()
     sources: Sequence[str] = ()
     unique: str = "{prompt_id}"
+    meta: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pattern", checked_pattern(self.pattern))
@@ -79,14 +82,15 @@ class ImageTree:
         yield from listed.problems
         matches: dict[str, re.Match[str]] = {}
         left_out = 0
-        for name, match in self._matches(root, prompts):
+        matches_by_name, known = self._matches(root, prompts)
+        for name, match in matches_by_name.items():
             if printable(name) != name:
                 yield InvalidItem(printable(name), "the file name is not UTF-8: rename it")
             elif match is None:
                 left_out += 1
             else:
                 matches[name] = match
-        sources = self._sources_by_name(matches, root, roots, listed)
+        sources = self._sources_by_name(matches, root, roots, listed, known)
         used = {place for paths in sources.values() if not isinstance(paths, DataError) for place in paths}
         matches = {name: match for name, match in matches.items() if root / name not in used}
         if not matches:
@@ -94,7 +98,7 @@ class ImageTree:
         ids_by_generator: dict[str, set[str]] = {}
         for match in matches.values():
             generator = match.groupdict().get("generator", "")
-            ids_by_generator.setdefault(generator, set()).add(self._prompt_id(match, prompts))
+            ids_by_generator.setdefault(generator, set()).add(self._prompt_id(match, known))
         if listed.counted:
             _check_counting(self.prompts, root, self.pattern, list(matches))
         else:
@@ -102,7 +106,7 @@ class ImageTree:
         for name, match in matches.items():
             fields = match.groupdict()
             written, generator = fields.pop("prompt_id"), fields.pop("generator", "")
-            prompt_id = self._prompt_id(match, prompts)
+            prompt_id = self._prompt_id(match, known)
             if prompt_id not in prompts:
                 yield InvalidItem(name, f"{self.prompts} has no prompt '{written}'", generator, written)
                 continue
@@ -123,24 +127,38 @@ class ImageTree:
                 whose = f" by {generator}" if generator else ""
                 notes[f"{missing:,} of {len(prompts):,} prompts have no image{whose}"] = None
 
-    def _matches(self, root: Path, prompts: Mapping[str, str]) -> Iterator[tuple[str, re.Match[str] | None]]:
-        """Yield the images below a folder, with the pattern that fits: the first that gives a prompt, or else the first."""
+    def _matches(
+        self, root: Path, prompts: Mapping[str, str]
+    ) -> tuple[dict[str, re.Match[str] | None], dict[str, str]]:
+        """Match the images below a folder by the first pattern that gives a prompt, or else the first.
+
+        Returns:
+            The matches by the paths of the images, and the prompt ids by what the paths say.
+        """
         regexes = [compiled(pattern) for pattern in (self.pattern, *self.others)]
-        for path in image_files(root):
-            name = path.relative_to(root).as_posix()
-            fits = [regex.fullmatch(name) for regex in regexes]
-            has_prompt = (match for match in fits if match and self._prompt_id(match, prompts) in prompts)
-            yield name, next(has_prompt, fits[0])
+        names = [path.relative_to(root).as_posix() for path in image_files(root)]
+        fits = {name: [regex.fullmatch(name) for regex in regexes] for name in names}
+        known = ids_of((self._written(match) for all_fits in fits.values() for match in all_fits if match), prompts)
+        with_prompt = {
+            name: next((match for match in all_fits if match and self._written(match) in known), all_fits[0])
+            for name, all_fits in fits.items()
+        }
+        return with_prompt, known
 
     def _sources_by_name(
-        self, matches: Mapping[str, re.Match[str]], root: Path, roots: Sequence[Path], listed: PromptList
+        self,
+        matches: Mapping[str, re.Match[str]],
+        root: Path,
+        roots: Sequence[Path],
+        listed: PromptList,
+        known: Mapping[str, str],
     ) -> dict[str, tuple[Path, ...] | DataError]:
         """Find the sources of each result, by its name; an error says why one that is needed is not there."""
         find = self._sources(root, roots, listed, fields_of(self.pattern))
         sources: dict[str, tuple[Path, ...] | DataError] = {}
         for name, match in matches.items():
             try:
-                sources[name] = find(self._prompt_id(match, listed.prompts), match.groupdict())
+                sources[name] = find(self._prompt_id(match, known), match.groupdict())
             except DataError as error:
                 sources[name] = error
         return sources
@@ -159,22 +177,26 @@ class ImageTree:
         return find
 
     def _read(self) -> PromptList:
-        return (
-            read_prompts(self.prompts) if self.prompts_by_id is None else PromptList(dict(self.prompts_by_id), {}, [])
-        )
+        if self.prompts_by_id is None:
+            return read_prompts(self.prompts)
+        return PromptList(dict(self.prompts_by_id), {key: dict(meta) for key, meta in self.meta.items()}, [])
 
-    def _prompt_id(self, match: re.Match[str], prompts: Mapping[str, str]) -> str:
-        """Return the id that a path means: without leading zeros where no prompt has them."""
-        return prompt_id_of(filled(self.unique, match.groupdict()), prompts)
+    def _written(self, match: re.Match[str]) -> str:
+        return filled(self.unique, match.groupdict())
+
+    def _prompt_id(self, match: re.Match[str], known: Mapping[str, str]) -> str:
+        """Return the id of the prompt that a path means; what the path says if there is none."""
+        written = self._written(match)
+        return known.get(written, written)
 
 
 def _without_generator(images: Sequence[Mapping[str, str]]) -> Iterator[str]:
     """Say of fields that tell images apart, as generators do, that they do not make them another generator's."""
-    for field in sorted(images[0].keys() - {"prompt_id", "suffix", *NUMBERS}):
-        values = {fields.get(field) for fields in images}
-        if len(values) > 1:
+    for name in sorted(images[0].keys() - {"prompt_id", "suffix", *NUMBERS}):
+        values = {fields.get(name) for fields in images}
+        if 1 < len(values) < len(images):
             yield (
-                f"{{{field}}} has {len(values):,} values, and all images count as one generator's: "
+                f"{{{name}}} has {len(values):,} values, and all images count as one generator's: "
                 "write {generator} in its place to compare these"
             )
 

@@ -14,26 +14,41 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from titjudge.core.errors import DataError
 from titjudge.core.names import plain
 from titjudge.data.data_paths import files_below, inside
 from titjudge.data.embedded_prompts import embedded_prompt
+from titjudge.data.tables import scan_table
 from titjudge.suites.base import image_files, printable
 from titjudge.suites.edit_folders import SESSIONS, TURNS
 from titjudge.suites.image_tree import ImageTree
-from titjudge.suites.manifests import METADATA, find_tables, names_images
+from titjudge.suites.manifests import METADATA, NAMES, find_tables, first_filled, names_images
 from titjudge.suites.patterns import fields_of
-from titjudge.suites.readings import choose, guesses, readings, unclear
+from titjudge.suites.prompt_list import numberings
+from titjudge.suites.prompt_names import PromptNames
+from titjudge.suites.readings import (
+    check_generators,
+    choose,
+    groups_of,
+    guesses,
+    is_generator,
+    readings,
+    unclear,
+    with_table,
+)
 from titjudge.suites.samples import split_sample
 
 LISTS = tuple(f"prompts{ending}" for ending in (".txt", ".csv", ".tsv", ".jsonl", ".json", ".xlsx", ".parquet"))
 """Names of a list of prompts."""
-_DEEPEST = 3  # folders above an image
+_DEEPEST = 4  # folders above an image
 _NUMBERED = re.compile(r"([A-Za-z]*[_-]?)(\d+)")  # 7, img_7, seed42
 _SUFFIXED = re.compile(r"(.+?)([_-][A-Za-z]*[_-]?)(\d+)")  # 0001_0, cat-seed42
+_AFTER_WORD = re.compile(r"(.+?)([_-])(\d+)([_-]?)")  # flux_0, sd3_00001_
 _PREFIXED = re.compile(r"([A-Za-z]*[_-]?)(\d+)([_-])(.+)")  # 42_0001, seed42_cat
 _OF_SAMPLES = ("seed", "sample")
+_MAYBE_SAMPLES = ("", "run", "batch", "try", "take", "round", "rep", "repeat", "attempt", "variation", "draw")
 _OF_PROMPTS = ("", "prompt", "p", "id", "idx", "image", "img")
 """Words before the number of a folder that say what it is; a bare number may be a prompt's."""
 
@@ -57,6 +72,8 @@ def recognised(folder: Path, prompt_file: str = "", roots: Sequence[Path] = ()) 
     if prompt_file and not images:
         raise DataError(f"no folder with images for the prompts of {prompt_file}", folder)
     names = [name for path in images if printable(name := path.relative_to(folder).as_posix()) == name]
+    if not prompt_file and (tree := _prompt_folders(folder, names)) is not None:
+        return tree
     above = folder.parent if folder.name not in ("", "..") else folder.resolve().parent
     inner = [folder, *(folder / top for top in sorted({name.split("/")[0] for name in names if "/" in name}))]
     listed = any(_files(place, LISTS + METADATA) for place in inner) or _files(above, LISTS)
@@ -66,17 +83,65 @@ def recognised(folder: Path, prompt_file: str = "", roots: Sequence[Path] = ()) 
     lists = inside_folder or _lists(above, LISTS)
     if not lists:
         return None
-    patterns = list(_patterns(names))
+    patterns = list(dict.fromkeys(_patterns(names, PromptNames(numberings(lists[0])[0].prompts))))
     possible = readings(names, patterns, lists)
     if not possible:
         what = f"the names of {len(names):,} images, such as {names[0]}, do not say which belongs to which prompt of {lists[0]}"
-        unclear(what, folder, guesses(names, patterns, lists[0]))
+        meant = guesses(names, patterns, lists[0])
+        unclear(what, folder, meant, [] if meant else with_table(names, patterns))
     reading = choose(possible, folder)
+    check_generators(reading, folder)
     if not inside_folder and reading.share < 1:
         unclear(
             f"{lists[0]} is not in this folder and has prompts without an image: is it the right one?", folder, possible
         )
     return ImageTree(reading.pattern, reading.prompt_file)
+
+
+def _prompt_folders(folder: Path, names: Sequence[str]) -> ImageTree | None:
+    """Read folders of one prompt each, which lies beside its images as the only record of a table; None for any other data.
+
+    Raises:
+        DataError: Two folders of the same name have different prompts.
+    """
+    if not names or _files(folder, LISTS + METADATA + ("images.jsonl",)):
+        return None
+    records: dict[str, dict[str, Any]] = {}
+    places: dict[str, Path] = {}
+    for file in sorted(path for name in METADATA for path in folder.rglob(name) if path.is_file()):
+        rows = [record for _, record in itertools.islice(scan_table(file), 2)]
+        if (
+            len(rows) != 1
+            or isinstance(rows[0], DataError)
+            or not first_filled(rows[0], NAMES["prompt"])
+            or names_images(file)
+        ):
+            return None
+        first = places.setdefault(file.parent.name, file)
+        if records.setdefault(file.parent.name, rows[0]) != rows[0]:
+            raise DataError(f"not the same prompt as in {first}: judge one of these folders at a time", file)
+    prompts = {name: str(first_filled(record, NAMES["prompt"])) for name, record in records.items()}
+    depths = {len(file.relative_to(folder).parts) - 2 for file in places.values()}
+    if len(depths) != 1 or len(set(prompts.values())) == 1 < len(records):
+        return None
+    depth = depths.pop()
+    patterns = [
+        pattern
+        for pattern in _patterns(names, PromptNames({}))
+        if pattern.split("/")[depth] == "{prompt_id}" and (not depth or pattern.startswith("{generator}/"))
+    ]
+    counts = {
+        pattern: sum(written in prompts for ids in groups_of(names, pattern).values() for written in ids.values())
+        for pattern in patterns
+    }
+    pattern = max(counts, key=lambda pattern: counts[pattern], default="")
+    if not pattern or 2 * counts[pattern] < len(names):
+        return None
+    meta = {
+        name: {key: value for key, value in record.items() if key not in NAMES["prompt"]}
+        for name, record in records.items()
+    }
+    return ImageTree(pattern, file.name, prompts, meta=meta)
 
 
 def _says_itself(folder: Path, images: Sequence[Path], roots: Sequence[Path]) -> bool:
@@ -148,40 +213,62 @@ def _check_same(folder: Path, file: Path) -> None:
         raise DataError(f"not the same prompts as in {file}: judge one of these folders at a time", other)
 
 
-def _patterns(names: Sequence[str]) -> Iterator[str]:
-    """Yield the patterns that names may have, the likeliest first; those of the commonest depth."""
-    depth = Counter(name.count("/") for name in names).most_common(1)[0][0]
+def _patterns(names: Sequence[str], prompts: PromptNames) -> Iterator[str]:
+    """Yield the patterns that names may have, the likeliest first; those of the commonest depth, the deepest of several."""
+    counts = Counter(name.count("/") for name in names)
+    depth = max(counts, key=lambda level: (counts[level], level))
     rows = [name.split("/") for name in names if name.count("/") == depth]
     *folders, files = (set(level) for level in zip(*rows, strict=True))
     endings = {PurePosixPath(file).suffix for file in files}
     ending = endings.pop() if len(endings) == 1 else ".{suffix}"
-    levels = [list(_of_folders(level, index)) for index, level in enumerate(folders)]
-    stems = list(_of_stems({PurePosixPath(file).stem for file in files}))
+    texts = [list(prompts.templates(level)) for level in (*folders, {PurePosixPath(file).stem for file in files})]
+    levels = [
+        [*text, *_of_folders(level, index, bool(text) and prompts.are_sure(level))]
+        for index, (text, level) in enumerate(zip(texts, folders, strict=False))
+    ]
+    stems = [*texts[-1], *_of_stems([PurePosixPath(row[-1]).stem for row in rows], bool(depth))]
     for parts in itertools.product(*levels, stems) if depth <= _DEEPEST else ():
         pattern = "/".join(parts) + ending
         count = Counter(fields_of(pattern))
-        if count["prompt_id"] == 1 and count["sample"] + count["seed"] <= 1 and count["generator"] <= 1:
+        of_text = any(part in text for part, text in zip(parts, texts, strict=True))
+        numbers = max(count["sample"], count["seed"]) if of_text else count["sample"] + count["seed"]
+        twice = count["prompt_id"] == 2 and parts[-1].startswith("{prompt_id}")
+        if (count["prompt_id"] == 1 or twice) and numbers <= 1 and count["generator"] <= 1:
             yield pattern
 
 
-def _of_folders(names: set[str], depth: int) -> Iterator[str]:
-    """Yield what the folders of one depth may be: generators, samples, prompts, or always the same word."""
+def _of_folders(names: set[str], depth: int, are_prompts: bool) -> Iterator[str]:
+    """Yield what the folders of one depth may be: generators, samples, prompts, or always the same word.
+
+    Args:
+        names: The names of the folders.
+        depth: How many folders are above them.
+        are_prompts: Whether the names are texts of prompts.
+    """
     words = _words(names, _NUMBERED)
     word = words.pop() if len(words) == 1 else None
     kind = None if word is None else word.rstrip("_-").lower()
-    if kind in _OF_SAMPLES or (kind == "" and depth):
+    if are_prompts:
+        yield "{folder}"
+        return
+    if kind in _OF_SAMPLES:
         yield f"{word}{{{'seed' if kind == 'seed' else 'sample'}}}"
+    if depth and len(names) == 1 and word is None and not {"{", "}"} & set(*names):
+        yield next(iter(names))
     if kind not in _OF_SAMPLES:
         yield "{generator}"
         yield "{prompt_id}"
     if word and kind in _OF_PROMPTS:
         yield f"{word}{{prompt_id}}"
+    if kind in _MAYBE_SAMPLES:
+        yield f"{word}{{sample}}"
     if len(names) == 1 and not {"{", "}"} & set(*names):
         yield next(iter(names))
 
 
-def _of_stems(stems: set[str]) -> Iterator[str]:
-    """Yield what the names of images may be: a prompt, a sample, or both."""
+def _of_stems(names: Sequence[str], in_folders: bool) -> Iterator[str]:
+    """Yield what the names of images may be: a prompt, a sample, or both; in folders of prompts a generator or any name, too."""
+    stems = set(names)
     yield "{prompt_id}"
     for word in _words(stems, _NUMBERED):
         if word.strip("_-").lower() not in ("", *_OF_SAMPLES):
@@ -193,7 +280,36 @@ def _of_stems(stems: set[str]) -> Iterator[str]:
             yield f"{word}{{prompt_id}}{between}{_sample(between)}"
     for word in _words(stems, _PREFIXED):
         for between in _words(stems, _PREFIXED, 3):
-            yield f"{word}{_sample(word)}{between}{{prompt_id}}"
+            if word.strip("_-").lower() not in ("", *_OF_SAMPLES):
+                yield f"{{generator}}{between}{{prompt_id}}"
+            if not is_generator(word.strip("_-")):
+                yield f"{word}{_sample(word)}{between}{{prompt_id}}"
+    for between in _words(stems, _AFTER_WORD, 2):
+        for end in _words(stems, _AFTER_WORD, 4):
+            makers = {match[1] for stem in stems if (match := _AFTER_WORD.fullmatch(stem))}
+            if 2 * len(makers) <= len(stems):
+                yield f"{{generator}}{between}{{prompt_id}}{end}"
+    numbered = list(_of_last_number(stems))
+    yield from numbered
+    if in_folders and all(map(is_generator, stems)):
+        yield "{generator}"
+    elif in_folders and not numbered:
+        yield from ["{generator}"] if 2 * len(stems) <= len(names) else []
+        yield "{name}"
+
+
+def _of_last_number(stems: set[str]) -> Iterator[str]:
+    """Yield what the last number in most names is, a prompt or a sample; earlier numbers are seeds, or the same in all."""
+    forms = Counter(re.sub(r"\d+", "{}", stem) for stem in stems if not {"{", "}"} & set(stem))
+    form, count = forms.most_common(1)[0] if forms else ("", 0)
+    numbers = [re.findall(r"\d+", stem) for stem in stems if re.sub(r"\d+", "{}", stem) == form]
+    if 2 * count <= len(stems) or not numbers[0]:
+        return
+    *before, _ = (column[0] if len(set(column)) == 1 else "" for column in zip(*numbers, strict=True))
+    if before.count("") <= 1:
+        fields = [number or "{seed}" for number in before]
+        for field in ("{prompt_id}", "{sample}")[before.count("") :]:
+            yield form.format(*fields, field)
 
 
 def _sample(word: str) -> str:

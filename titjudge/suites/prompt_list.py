@@ -18,6 +18,7 @@ from titjudge.core.names import is_nothing, plain
 from titjudge.core.types import InvalidItem
 from titjudge.data.tables import first_row, scan_table, table_columns
 from titjudge.suites.manifests import NAMES
+from titjudge.suites.prompt_names import PromptNames
 from titjudge.suites.sources import INSTRUCTIONS, named_sources
 
 _IDS = ("prompt_id", "id", "index")
@@ -85,12 +86,14 @@ class Numbering(NamedTuple):
         prompt_file: As `--prompt-file` takes it; empty for one that it has no words for.
         prompts: The prompts by their ids.
         by: What says the ids: `ids` of the file, or `lines` counted from some number, the same without `empty` lines, with the
-            first line as a `title`, a first line that `looks` like one, or `rows` of a file that has ids.
+            first line as a `title`, a first line that `looks` like one, or `rows` of a file that has ids; or else the `text`.
+        names: Finds the prompts whose text is in a name, if `by` is `text`.
     """
 
     prompt_file: str
     prompts: Mapping[str, str]
     by: str
+    names: PromptNames | None = None
 
     def uses_all(self, prompts: Mapping[str, str]) -> bool:
         """Tell whether each prompt is that of an image, given the prompts of images."""
@@ -98,11 +101,16 @@ class Numbering(NamedTuple):
 
 
 def numberings(file: str) -> list[Numbering]:
-    """List the ways to number the prompts of a file, the likeliest first: the one that is said after its name, or all.
+    """List the ways to name the prompts of a file, the likeliest first: by their text, and by the ids that its name says, or all.
 
     Raises:
         DataError: The file cannot be read, or holds no prompts.
     """
+    by_id = _numberings(file)
+    return [by_id[0]._replace(by="text", names=PromptNames(by_id[0].prompts)), *by_id]
+
+
+def _numberings(file: str) -> list[Numbering]:
     if not Path(file).is_file():
         return [Numbering(file, read_prompts(file).prompts, "ids")]
     listed = _text_lines(Path(file))

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -16,12 +16,23 @@ from titjudge.core.errors import UnclearData
 from titjudge.core.names import plain
 from titjudge.suites.patterns import compiled
 from titjudge.suites.prompt_list import Numbering, numberings
+from titjudge.suites.prompt_names import PromptNames
 
 Groups = Mapping[str, Mapping[str, str]]
 """Generator -> name of an image -> the prompt id that its name has."""
 _MOST = 4  # readings that an error lists
 _MANY = 10  # prompts; with fewer, as many generators may have their numbers
 _SAMPLE_FIRST = re.compile(r"(^|/)\{sample\}.*\{prompt_id\}")  # a number without a word, where a prompt could stand
+_TABLE = "TABLE.csv:ID,PROMPT"
+_HASH = re.compile(r"(?=.*\d)[0-9a-f]{6,}(-[0-9a-f]{4,})*", re.IGNORECASE)
+_GENERATOR = re.compile(
+    r"(global_?|last_?|best_?)?(step|iter|iteration|epoch|ep|ckpt|checkpoint|model|generator|lora|version|v|base|baseline|ours|"
+    r"flux|sd|sdxl|stable|dall|dalle|gpt|imagen|gemini|nano|midjourney|mj|kandinsky|pixart|qwen|ideogram|playground|lumina|sana|"
+    r"hunyuan|hidream|kolors|wan|infinity|janus|emu|bagel|cogview|seedream|recraft|firefly|omnigen|deepfloyd|auraflow|z)"
+    r"s?(?![a-z]).*",
+    re.IGNORECASE,
+)
+"""What names of checkpoints and of families of image models begin with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +44,16 @@ class Reading:
         numbering: Of the prompts.
         prompts: The prompt of each image that has one.
         alone: Whether it holds for the images of one generator only, and puts a reading of all into doubt.
+        sure: Whether it goes by texts of prompts that no name has by chance.
+        others: What else the names of the generators may be: `prompts`, `categories` or `samples`.
     """
 
     pattern: str
     numbering: Numbering
     prompts: Mapping[str, str]
     alone: bool = False
+    sure: bool = False
+    others: Collection[str] = ()
 
     @property
     def prompt_file(self) -> str:
@@ -54,7 +69,15 @@ class Reading:
     @property
     def may_be_taken(self) -> bool:
         """Whether it needs nobody to say it: the options have words for it, and it is no numbering or sample by chance."""
-        if self.alone or not self.prompt_file or self.numbering.by == "rows" or _SAMPLE_FIRST.search(self.pattern):
+        if self.sure:
+            return True
+        if (
+            self.numbering.by == "text"
+            or self.alone
+            or not self.prompt_file
+            or self.numbering.by == "rows"
+            or _SAMPLE_FIRST.search(self.pattern)
+        ):
             return False
         begins = self.numbering.by == "ids" or next(iter(self.numbering.prompts.values())) in self.prompts.values()
         return begins and (self.share >= 0.5 or "{sample}" not in self.pattern)
@@ -83,6 +106,19 @@ def prompt_id_of(written: str, prompts: Mapping[str, str]) -> str:
     return written.lstrip("0") or "0" if written.isdecimal() and written not in prompts else written
 
 
+def ids_of(written: Iterable[str], prompts: Mapping[str, str]) -> dict[str, str]:
+    """Map what names say to the ids of the prompts: an id, or the text of a prompt or its beginning."""
+    names = set(written)
+    found = {name: key for name in names if (key := prompt_id_of(name, prompts)) in prompts}
+    rest = names - found.keys()
+    return found | PromptNames(prompts).find(rest) if rest else found
+
+
+def is_generator(name: str) -> bool:
+    """Return True if a name begins as those of checkpoints and image models do."""
+    return _GENERATOR.fullmatch(name) is not None
+
+
 def groups_of(names: Iterable[str], pattern: str) -> dict[str, dict[str, str]]:
     """Group the names that fit a pattern by generator, each with the prompt id that it has."""
     regex = compiled(pattern)
@@ -103,6 +139,8 @@ def readings(names: Sequence[str], patterns: Iterable[str], files: Iterable[str]
             continue
         parts = frozenset(map(frozenset, groups.values()))
         for reading in _of_pattern(pattern, groups, numbered):
+            if reading.numbering.by == "text" and not reading.sure and reading.share < 0.5:
+                continue
             different.setdefault((frozenset(reading.prompts.items()), parts), reading)
     return list(different.values())
 
@@ -115,7 +153,7 @@ def guesses(names: Sequence[str], patterns: Iterable[str], file: str) -> list[Re
         ids = {name: written for group in groups_of(names, pattern).values() for name, written in group.items()}
         of_this = [Reading(pattern, numbering, _known(numbering, ids)) for numbering in numbered]
         best = max(best, of_this, key=lambda readings: max((len(reading.prompts) for reading in readings), default=0))
-    return [reading for reading in best if reading.prompts and reading.numbering.by in ("ids", "lines", "rows")]
+    return [reading for reading in best if reading.prompts and reading.numbering.by in ("text", "ids", "lines", "rows")]
 
 
 def choose(readings: Sequence[Reading], place: Path) -> Reading:
@@ -127,12 +165,70 @@ def choose(readings: Sequence[Reading], place: Path) -> Reading:
     Raises:
         UnclearData: There are several.
     """
+    if sure := [reading for reading in readings if reading.sure]:
+        readings = sure
+    most = max((len(reading.prompts) for reading in readings), default=0)
+    if twice := [read for read in readings if read.pattern.count("{prompt_id}") == 2 and len(read.prompts) == most]:
+        readings = twice
     plain = [reading for reading in readings if reading.is_plain]
     if len(plain) == 1:
         readings = [other for other in readings if other in plain or other.share >= 0.5 or other.alone]
     if len(readings) != 1 or not readings[0].may_be_taken:
-        unclear(f"it is in doubt which prompt each image was made from{_counts(readings)}", place, readings)
+        unclear(
+            f"it is in doubt which prompt each image was made from{_counts(readings)}",
+            place,
+            readings,
+            _further(readings),
+        )
     return readings[0]
+
+
+def check_generators(reading: Reading, place: Path) -> None:
+    """Refuse to take for generators what may be prompts, categories or samples.
+
+    Raises:
+        UnclearData: It is in doubt.
+    """
+    if reading.others:
+        names = sorted(groups_of(reading.prompts, reading.pattern))
+        shown = ", ".join(names[:2]) + (", ..." if len(names) > 2 else "")
+        *kinds, last = ("generators", *reading.others)
+        hint = " (these need a table with the columns image and prompt)" if last == "samples" else ""
+        what = f"it is in doubt whether {shown} are {', '.join(kinds)} or {last}{hint}"
+        unclear(what, place, [reading], _further([reading]))
+
+
+def _further(readings: Sequence[Reading]) -> list[tuple[str, str]]:
+    """Return options for what the generators of the first reading may be instead."""
+    options: dict[str, str] = {}
+    for reading in readings[:1]:
+        first = min(groups_of(reading.prompts, reading.pattern))
+        if "prompts" in reading.others:
+            pattern = _as_samples(reading.pattern)
+            if pattern not in {other.pattern for other in readings}:
+                said = f"--images {shlex.quote(pattern)} --prompt-file {_TABLE}"
+                options[said] = f"{first} is a prompt: TABLE.csv has its text"
+        if "categories" in reading.others:
+            of_parts = replace(reading, pattern=reading.pattern.replace("{generator}", "{category}"))
+            options[of_parts.options] = f"{first} is a category: all images are by one generator"
+    return list(options.items())
+
+
+def with_table(names: Sequence[str], patterns: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the option that reads images whose names say nothing: a table with the prompt of each."""
+    for pattern in sorted(patterns, key=lambda pattern: "{sample}" not in pattern and "{seed}" not in pattern):
+        if (written := next((ids for ids in groups_of(names, pattern).values()), None)) is not None:
+            first = next(iter(written.values()))
+            return [
+                (f"--images {shlex.quote(pattern)} --prompt-file {_TABLE}", f"TABLE.csv: the prompt of {first}, ...")
+            ]
+    return []
+
+
+def _as_samples(pattern: str) -> str:
+    """Write the pattern by which each generator would be a prompt, and each prompt a sample."""
+    without = re.sub(r"[_-]?\{(sample|seed|index)\}", "", pattern)
+    return without.replace("{prompt_id}", "{sample}").replace("{generator}", "{prompt_id}")
 
 
 def _counts(readings: Sequence[Reading]) -> str:
@@ -145,8 +241,16 @@ def _counts(readings: Sequence[Reading]) -> str:
     return f" ({len(first.numbering.prompts):,} prompts, {largest:,} images{of_each})"
 
 
-def unclear(message: str, place: Path, readings: Sequence[Reading]) -> NoReturn:
+def unclear(
+    message: str, place: Path, readings: Sequence[Reading], further: Sequence[tuple[str, str]] = ()
+) -> NoReturn:
     """Refuse data with the options for each way to read them, and an image that they read differently.
+
+    Args:
+        message: What is in doubt.
+        place: The data folder.
+        readings: The ways to read the data.
+        further: Options for other ways, with what they say.
 
     Raises:
         UnclearData: Always.
@@ -160,7 +264,8 @@ def unclear(message: str, place: Path, readings: Sequence[Reading]) -> NoReturn:
     for reading in listed:
         name = next(iter(reading.prompts)) if image is None else image
         options.append((reading.options, pairing(name, reading.prompts[name])))
-    raise UnclearData(f"{message}{'; say which is meant:' if listed else ''}", place, options)
+    options += further
+    raise UnclearData(f"{message}{'; say which is meant:' if options else ''}", place, options)
 
 
 def _of_pattern(pattern: str, groups: Groups, numbered: Sequence[Numbering]) -> Iterator[Reading]:
@@ -170,11 +275,41 @@ def _of_pattern(pattern: str, groups: Groups, numbered: Sequence[Numbering]) -> 
     for numbering, fit in fits:
         if len(fit) == len(groups):
             everything = {name: prompt for prompts in fit.values() for name, prompt in prompts.items()}
-            yield Reading(pattern, numbering, everything)
+            written = {text for ids in groups.values() for text in ids.values()}
+            if numbering.names is not None:
+                sure = numbering.names.are_sure(written)
+            else:
+                sure = numbering.by == "ids" and not any(map(str.isdecimal, written))
+            yield Reading(pattern, numbering, everything, sure=sure, others=_others(pattern, groups, fit, numbering))
             continue
-        for generator, prompts in fit.items():
+        for generator, prompts in fit.items() if numbering.names is None else ():
             if any(prompts != other[generator] for other in whole):
                 yield Reading(pattern.replace("{generator}", generator), numbering, prompts, alone=True)
+
+
+def _others(
+    pattern: str, groups: Groups, fit: Mapping[str, Mapping[str, str]], numbering: Numbering
+) -> tuple[str, ...]:
+    """List what the names of several generators may be instead, unless they look like those of generators.
+
+    They may be prompts if there are nearly as many, categories if no two of them share a prompt, and samples or other parts of the
+    list if all together have no more images than the list has prompts.
+    """
+    if len(groups) < 2 or all(map(is_generator, groups)):
+        return ()
+    listed = len(set(numbering.prompts.values()))
+    of_each = [set(prompts.values()) for prompts in fit.values()]
+    total = sum(map(len, of_each))
+    by_number = numbering.by != "text" and all(
+        written.isdecimal() for ids in groups.values() for written in ids.values()
+    )
+    words = re.search(r"\{generator\}[^/]*\{prompt_id\}", pattern) is not None
+    others = {
+        "prompts": by_number and (words or 2 * len(groups) > listed or all(map(_HASH.fullmatch, groups))),
+        "categories": total == len(set[str]().union(*of_each)),
+        "samples": by_number and total <= listed,
+    }
+    return tuple(kind for kind, possible in others.items() if possible)
 
 
 def _fits(numbering: Numbering, groups: Groups) -> dict[str, dict[str, str]]:
@@ -189,7 +324,7 @@ def _prompts(numbering: Numbering, ids: Mapping[str, str]) -> dict[str, str]:
     """Give images their prompts; none where a number has no prompt, or most images have none."""
     prompts, assigned = numbering.prompts, _known(numbering, ids)
     numbers = {int(written) for written in ids.values() if written.isdecimal()}
-    strange = any(written.isdecimal() for name, written in ids.items() if name not in assigned)
+    strange = numbering.names is None and any(ids[name].isdecimal() for name in ids.keys() - assigned.keys())
     if (strange and all(map(str.isdecimal, prompts))) or 2 * len(assigned) < len(ids):
         return {}
     if numbering.by == "rows" and numbers != set(range(min(map(int, prompts)), max(numbers, default=0) + 1)):
@@ -198,6 +333,11 @@ def _prompts(numbering: Numbering, ids: Mapping[str, str]) -> dict[str, str]:
 
 
 def _known(numbering: Numbering, ids: Mapping[str, str]) -> dict[str, str]:
-    """Give the images whose ids are known their prompts."""
+    """Give the images whose ids, or texts, are known their prompts."""
     prompts = numbering.prompts
+    if numbering.names is not None:
+        found = numbering.names.find(
+            {written for written in ids.values() if prompt_id_of(written, prompts) not in prompts}
+        )
+        return {name: prompts[found[written]] for name, written in ids.items() if written in found}
     return {name: prompts[key] for name, written in ids.items() if (key := prompt_id_of(written, prompts)) in prompts}

@@ -154,6 +154,7 @@ def test_folders_that_may_be_prompts_or_generators_are_refused(tmp_path: Path) -
     assert options_of(laid(tmp_path, names, {"prompts.txt": "a\nb\nc\nd\n"})) == [
         "--images '{generator}/{prompt_id}.png' --prompt-file prompts.txt:0",
         "--images '{prompt_id}/{sample}.png' --prompt-file prompts.txt:0",
+        "--images '{sample}/{prompt_id}.png' --prompt-file prompts.txt:0",
     ]
 
 
