@@ -108,7 +108,7 @@ def _prompt_folders(folder: Path, names: Sequence[str]) -> ImageTree | None:
         return None
     records: dict[str, dict[str, Any]] = {}
     places: dict[str, Path] = {}
-    for file in sorted(path for name in METADATA for path in folder.rglob(name) if path.is_file()):
+    for file in (path for path in files_below(folder) if any(map(path.match, METADATA))):
         rows = [record for _, record in itertools.islice(scan_table(file), 2)]
         if (
             len(rows) != 1

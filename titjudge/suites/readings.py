@@ -125,7 +125,7 @@ def groups_of(names: Iterable[str], pattern: str) -> dict[str, dict[str, str]]:
     groups: dict[str, dict[str, str]] = {}
     for name in names:
         if (match := regex.fullmatch(name)) is not None:
-            groups.setdefault(match.groupdict().get("generator", ""), {})[name] = match["prompt_id"]
+            groups.setdefault(plain(match.groupdict().get("generator", "")), {})[name] = match["prompt_id"]
     return groups
 
 
@@ -295,9 +295,9 @@ def _others(
     They may be prompts if there are nearly as many, categories if no two of them share a prompt, and samples or other parts of the
     list if all together have no more images than the list has prompts.
     """
-    if len(groups) < 2 or all(map(is_generator, groups)):
-        return ()
     listed = len(set(numbering.prompts.values()))
+    if len(groups) < 2 or listed < 2 or all(map(is_generator, groups)):
+        return ()
     of_each = [set(prompts.values()) for prompts in fit.values()]
     total = sum(map(len, of_each))
     by_number = numbering.by != "text" and all(
