@@ -8,6 +8,7 @@ import json
 import math
 import re
 import shlex
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from builders import read_lines, write_lines
 from commands import cli
 from image_service import PRICE, ImageService, form, picture
 
+from titjudge.runs.folder.run_folder import FolderLock
 from titjudge.testing import Scripted, Seen, Server
 
 COLOURS = {"good": "green", "bad": "red"}
@@ -89,6 +91,23 @@ def test_the_cap_holds_for_images_and_judgements_together_and_rounds_are_whole(t
         assert record(tmp_path)["items"] == service.painter.images  # what was paid was judged
         assert "stopped after" not in bench(tmp_path, server, "--max-cost", "5")
     assert service.painter.images == 2 * COUNT
+
+
+def test_the_money_of_a_generator_that_is_no_longer_named_counts_against_the_cap(tmp_path: Path) -> None:
+    prompts(tmp_path, 8)
+    service = Service()
+    cap = 24.5 * PRICE
+    with Server(service) as server:
+        for name in "cdef":
+            bench(tmp_path, server, "--generator", f"{name}=openai/good", "--max-cost", str(cap), code=3)
+    assert service.painter.billed <= cap + 1e-9
+
+
+def test_two_sessions_with_other_generators_share_a_lock(tmp_path: Path) -> None:
+    prompts(tmp_path, 4)
+    with Server(Service()) as server, closing(FolderLock(tmp_path / "bench")):
+        assert "another titjudge is writing there" in bench(tmp_path, server, code=2)
+        assert server.count() == 0
 
 
 def test_settling_makes_no_more_images_than_the_question_takes(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from pathlib import Path
@@ -37,7 +36,7 @@ from titjudge.engine.roles import Roles
 from titjudge.engine.sender import Sender
 from titjudge.runs.folder.fingerprints import Pins
 from titjudge.runs.folder.manifest import make_manifest, mixed
-from titjudge.runs.folder.run_folder import RunFolder, locked
+from titjudge.runs.folder.run_folder import FolderLock, RunFolder
 from titjudge.runs.folder.score_digests import compares_images
 from titjudge.runs.loop import Progress
 from titjudge.runs.resolve import ResolvedMetrics, ResolvedRun
@@ -68,7 +67,7 @@ def open_folder(run: ResolvedMetrics, path: Path | None = None) -> Iterator[RunF
     try:
         yield folder
     except TitjudgeError as error:
-        if (folder.path / "manifest.json").is_file() and folder.manifest().status == "running":
+        if folder.in_place and (folder.path / "manifest.json").is_file() and folder.manifest().status == "running":
             folder.set_status(f"failed: {error}")  # the status of an earlier session that ended stays
         if isinstance(error, UserError):
             folder.discard()
@@ -143,13 +142,17 @@ def open_sender(folder: Path, limits: Limits, on_fatal: Callable[[], None], poli
     Raises:
         UserError: Another process is writing there, or it is no folder that can be written.
     """
-    lock = locked(folder)
-    try:
-        with contextlib.closing(Appender(folder / "billing.jsonl")) as bills:
-            budget = Budget.for_run(limits, RunFolder(folder).money())
-            yield Sender(budget, lambda kind, record: bills.add(with_checksum(record)), on_fatal, policy)
-    finally:
-        os.close(lock)
+    with (
+        contextlib.closing(FolderLock(folder)) as lock,
+        contextlib.closing(Appender(folder / "billing.jsonl")) as bills,
+    ):
+
+        def journal(kind: str, record: dict[str, Any]) -> None:
+            if kind == "sent":
+                lock.check()
+            bills.add(with_checksum(record))
+
+        yield Sender(Budget.for_run(limits, RunFolder(folder).money()), journal, on_fatal, policy)
 
 
 class OpenRun:

@@ -146,6 +146,7 @@ async def _run(
         images = folder.path / "images"
         card = await _probe(resolved, run.config, run.engine, images, on_score=on_score, on_items=on_items, **options)
         run.status = card.notes[0] if card.notes else COMPLETE
+        folder.check_in_place()
         write_json(folder.path / CARD, card.to_json(), sync=True)
         return card
 

@@ -147,6 +147,7 @@ class Session:
         self.input.check_sources(self.metrics.values())
         with open_folder(self.resolved) as folder:
             end = asyncio.run(self._run(folder, watcher or Watcher()))  # its memory is free before tables are made
+            folder.check_in_place()
             return self._finish(folder, pairs, end)
 
     def _finish(self, folder: RunFolder, pairs: list[Pair], end: RunEnd) -> Outcome:

@@ -7,6 +7,7 @@ import io
 import json
 import random
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,12 @@ from PIL import Image
 
 from titjudge.apps.generate.generating import Generated, generate, read_wanted
 from titjudge.apps.generate.hosted_maker import HostedMaker, hosted_maker
+from titjudge.apps.generate.image_folder import ImageFolder
 from titjudge.apps.generate.image_models import ImageRequest, OpenAIImages
 from titjudge.core.errors import ConfigError, UserError
 from titjudge.core.types import Item
 from titjudge.engine import retry
-from titjudge.runs.folder.run_folder import RunFolder, locked
+from titjudge.runs.folder.run_folder import FolderLock, RunFolder
 from titjudge.suites.base import SuiteInputs
 from titjudge.suites.folder import Folder
 from titjudge.testing import Scripted, Seen, Server
@@ -281,10 +283,10 @@ def test_an_image_on_its_way_is_kept_when_another_request_stops_everything(tmp_p
 def test_an_image_that_cannot_be_written_stops_what_would_be_paid_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(path: Path, content: bytes) -> None:
-        raise OSError(28, "No space left on device", str(path))
+    def full(folder: ImageFolder, name: Path, raw: bytes) -> None:
+        raise OSError(28, "No space left on device", str(name))
 
-    monkeypatch.setattr("titjudge.apps.generate.image_folder.write_atomic", full)
+    monkeypatch.setattr(ImageFolder, "_write", full)
     service = ImageService()
     with Server(service) as server:
         result = made(tmp_path, server, count=40, concurrency=2, max_cost=1.0)
@@ -295,8 +297,10 @@ def test_an_image_that_cannot_be_written_stops_what_would_be_paid_next(
 
 
 def test_two_sessions_at_once_are_refused(tmp_path: Path, server: Server) -> None:
-    locked(tmp_path / "out" / ".generate" / "painter")
-    with pytest.raises(UserError, match="another titjudge is writing there"):
+    with (
+        closing(FolderLock(tmp_path / "out" / ".generate" / "painter")),
+        pytest.raises(UserError, match="another titjudge is writing there"),
+    ):
         made(tmp_path, server)
     assert server.count() == 0
 

@@ -69,8 +69,14 @@ class Benchmark:
         return self.spent_on_images() + RunFolder(self.folder / RUN).used()["max_cost"]
 
     def spent_on_images(self) -> float:
-        """Sum the USD that images have cost, or may have cost."""
-        return sum(self.ledger(generator).used()["max_cost"] for generator in self.generators)
+        """Sum the USD that images have cost, or may have cost: also those of generators that are no longer among these."""
+        ledgers = (self.folder / IMAGES / LEDGERS).glob("*/billing.jsonl")
+        return sum(RunFolder(ledger.parent).used()["max_cost"] for ledger in ledgers)
+
+    def spent_on_these(self) -> float:
+        """Sum the USD that judgements and the images of these generators have cost, or may have cost."""
+        images = sum(self.ledger(generator).used()["max_cost"] for generator in self.generators)
+        return images + RunFolder(self.folder / RUN).used()["max_cost"]
 
     def ledger(self, generator: Generator) -> RunFolder:
         """Return the ledger of a generator."""

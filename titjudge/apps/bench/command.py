@@ -7,7 +7,7 @@ import math
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -36,6 +36,7 @@ from titjudge.core.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from titjudge.apps.bench.benchmark import Benchmark
     from titjudge.core.config import RunConfig
+    from titjudge.runs.folder.run_folder import FolderLock
     from titjudge.suites.prompt_list import PromptList
 
 _STAND_INS = 4  # prompts whose judging is priced; the others cost about as much
@@ -185,15 +186,22 @@ class _Bench:
         self._timeout: float = flags["timeout"] or _TIMEOUT
         self._makers: dict[str, Any] = {}
         self._judged = 0
+        self._lock: FolderLock
 
     def run(self) -> int:
         """Make and judge images, round by round, until a round must be the last; returns the exit code."""
-        from titjudge.apps.bench.benchmark import DOUBLING, SETTLING, rounds
+        from titjudge.runs.folder.run_folder import FolderLock
 
         self._benchmark.check_images()
         if self._flags["dry_run"]:
             return self._forecast()
         self._check_judging()
+        with closing(FolderLock(self._benchmark.folder)) as self._lock:
+            return self._run()
+
+    def _run(self) -> int:
+        from titjudge.apps.bench.benchmark import DOUBLING, SETTLING, rounds
+
         ended = ""
         growth = DOUBLING if self._flags["settle"] is None else SETTLING
         for done in rounds(len(self._prompts), self._affordable, self._benchmark.begun(), growth=growth):
@@ -207,8 +215,10 @@ class _Bench:
     def _round(self, prompts: list[str]) -> str:
         """Make and judge the images of some prompts; returns why it must be the last round, where it must."""
         for generator in self._benchmark.generators:
+            self._lock.check_round()
             if why := self._make(generator, prompts):
                 return why
+        self._lock.check_round()
         self._benchmark.write_list(prompts)
         self._judged = len(prompts)
         say(f"{len(prompts)} of {len(self._prompts)} prompts: judging")
@@ -340,7 +350,7 @@ class _Bench:
 
     def _affordable(self, done: int) -> int:
         """Compute how many further prompts the money left is likely to pay for, at what those until now have cost."""
-        spent = self._benchmark.spent()
+        spent = self._benchmark.spent_on_these()
         if self._cap is None or not spent:
             return len(self._prompts)
         return int(self._money_left() / (spent / done) + 1e-9)
@@ -380,6 +390,7 @@ class _Bench:
         from titjudge.apps.bench.benchmark import RUN
         from titjudge.cli.judge import run_images
 
+        self._lock.check_round()
         code = 1
         if self._judged:
             code = run_images(self._session(report=True), self._flags["json_file"])

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from titjudge.core.cells import MAX_BYTES
 from titjudge.core.errors import DataError, UserError
-from titjudge.core.files import Appender, scan_jsonl, write_atomic
+from titjudge.core.files import Appender, scan_jsonl
 from titjudge.core.keys import short_digest
 from titjudge.core.serialization import json_bytes
 from titjudge.core.types import Status
@@ -71,13 +72,14 @@ class ImageFolder:
             for status, file in LISTS.items()
             for name, line in _lines(out / file)
         }
-        self._log = Appender(out / GENERATED)
+        self._log, self._place = Appender(out / GENERATED), os.open(out, os.O_RDONLY | os.O_DIRECTORY)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._log.close()
+        os.close(self._place)
 
     def holds(self, image: ImageToMake) -> bool:
         """Whether an image is there already; it is listed where it was not.
@@ -113,15 +115,44 @@ class ImageFolder:
         facts = inspect(raw, image.place)
         if image.place.suffix.lower() == ".png" and not raw.startswith(_PNG):
             raw = as_png(raw, image.place)
-        write_atomic(image.place, raw)
+        self._write(Path(image.name), raw)
         size = facts["width"], facts["height"]
         self._log.add(_line(image, {**settings, "size": list(size)}))
         return size
 
+    @contextlib.contextmanager
+    def _named(self, name: Path) -> Iterator[None]:
+        """Name an image by its path in an error."""
+        try:
+            yield
+        except OSError as error:
+            error.filename, error.filename2 = str(self._out / name), None
+            raise
+
+    def _write(self, name: Path, raw: bytes) -> None:
+        """Write an image whole or not at all: into the folder that was opened, wherever it has been moved meanwhile."""
+        with contextlib.ExitStack() as opened, self._named(name):
+            folder = self._place
+            for part in name.parent.parts:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=folder)
+                folder = os.open(part, os.O_RDONLY | os.O_DIRECTORY, dir_fd=folder)
+                opened.callback(os.close, folder)
+            new = f".{name.name}.new"
+            try:
+                with open(new, "wb", opener=lambda path, flags: os.open(path, flags, 0o644, dir_fd=folder)) as file:
+                    file.write(raw)
+                os.replace(new, name.name, src_dir_fd=folder, dst_dir_fd=folder)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(new, dir_fd=folder)
+                raise
+
     def leave(self, image: ImageToMake, status: Status, reason: str, settings: Mapping[str, Any]) -> None:
         """List an image that was asked for in vain (`LISTS`), so that it is not asked for again."""
-        with closing(Appender(self._out / LISTS[status])) as lines:
-            lines.add({**_line(image, settings), "reason": reason})
+        if os.path.samestat(os.stat(self._out), os.fstat(self._place)):
+            with contextlib.closing(Appender(self._out / LISTS[status])) as lines:
+                lines.add({**_line(image, settings), "reason": reason})
 
 
 def changed(images: Iterable[ImageToMake], out: Path) -> Iterator[tuple[ImageToMake, str]]:

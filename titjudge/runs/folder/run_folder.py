@@ -13,6 +13,7 @@ report.html     the page
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import time
@@ -23,7 +24,7 @@ from typing import Any
 import orjson
 
 from titjudge.core.config import Limits, RunConfig
-from titjudge.core.errors import DataError, UserError
+from titjudge.core.errors import CacheWriteError, DataError, UserError
 from titjudge.core.files import Appender, has_lines, raw_lines, write_json
 from titjudge.core.run_records import SCHEMA_VERSION, Manifest, Results, is_locked
 from titjudge.core.serialization import item_from, lean_item, lean_score, score_from, score_record, with_checksum
@@ -36,6 +37,7 @@ from titjudge.runs.folder.score_digests import PLACE, Digests, compares_images, 
 
 _IDENTITY = ".identity.json"  # a copy of the run's identity, in case its manifest is lost
 _REMAKE = "the `judge` or `merge` command that made it makes it again"
+_LOST = "the folder was moved, replaced or removed while titjudge was writing there"
 _SPARE = 2**22  # bytes: enough for the answers in flight and their bills
 _CAPS = ("max_cost", "max_requests", "max_tokens")
 NOTHING: dict[str, Any] = {}
@@ -54,7 +56,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.damage: dict[str, str] = {}
-        self._lock: int | None = None
+        self._lock: FolderLock | None = None
         self._created = False  # by this object's `open`
         self._appenders: dict[str, Appender] = {}
 
@@ -189,7 +191,7 @@ class RunFolder:
         Raises:
             UserError: The folder belongs to another configuration, or another process is writing it.
         """
-        self._lock = locked(self.path)
+        self._lock = FolderLock(self.path)
         try:
             self._begin_or_resume(identity(config))
         except Exception:
@@ -246,6 +248,20 @@ class RunFolder:
             return None, stored
 
     @property
+    def in_place(self) -> bool:
+        """Whether the open folder is still where it was opened."""
+        return self._lock is not None and not self._lock.lost
+
+    def check_in_place(self) -> None:
+        """Check before a round of work that the open folder is still where it was opened.
+
+        Raises:
+            CacheWriteError: It was moved, replaced or removed.
+        """
+        if self._lock is not None:
+            self._lock.check_round()
+
+    @property
     def begun(self) -> bool:
         """Whether anything was asked, answered or scored."""
         files = [self.path / f"{name}.jsonl" for name in FILES]
@@ -253,7 +269,7 @@ class RunFolder:
 
     def discard(self) -> None:
         """Close, and remove the folder where `open` made it and nothing was asked since."""
-        unused = self._created and not self.begun
+        unused = self._created and self.in_place and not self.begun
         self.close()
         if not unused:
             return
@@ -271,8 +287,10 @@ class RunFolder:
         """Append a line to the file of its kind (`FILES_OF`).
 
         Raises:
-            OSError: The disk is full; a line that is not `sent` may have been written all the same.
+            OSError: The disk is full, or the folder is not in its place; a line that is not `sent` may have been written.
         """
+        if kind == "sent" and self._lock is not None:
+            self._lock.check()
         appender, line = self._appenders[FILES_OF[kind]], with_checksum(record)
         try:
             appender.add(line)
@@ -285,6 +303,8 @@ class RunFolder:
 
     def add_score(self, score: Score, digest: str = "") -> None:
         """Append a score; `digest` is that of what was judged (`titjudge.runs.folder.score_digests`)."""
+        if self._lock is not None:
+            self._lock.check()
         self._appenders["scores"].add(with_checksum(score_record(score) | ({"of": digest} if digest else {})))
 
     def known_keys(self) -> dict[str, bool]:
@@ -358,7 +378,13 @@ class RunFolder:
         return count, valid
 
     def write_manifest(self, manifest: Manifest, *, sync: bool = True) -> None:
-        """Write manifest.json, whole or not at all; `sync` waits until the disk has it."""
+        """Write manifest.json, whole or not at all; `sync` waits until the disk has it.
+
+        Raises:
+            OSError: The disk is full, or the open folder is not in its place.
+        """
+        if self._lock is not None:
+            self._lock.check()
         manifest.write(self.path / "manifest.json", sync=sync)
 
     def close(self) -> None:
@@ -367,31 +393,68 @@ class RunFolder:
             appender.close()
         self._appenders.clear()
         if self._lock is not None:
-            with contextlib.suppress(OSError):
-                self._spare.unlink()
-            os.close(self._lock)
+            if self.in_place:
+                with contextlib.suppress(OSError):
+                    self._spare.unlink()
+            self._lock.close()
             self._lock = None
 
 
-def locked(folder: Path) -> int:
-    """Lock a folder, which is made if it is missing, until the file descriptor that is returned is closed.
+class FolderLock:
+    """The lock of a folder, which is made if it is missing: until `close`, no other process writes there.
 
     Raises:
         UserError: Another process is writing there, or it is no folder that can be written.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        if folder.is_file():
-            raise UserError(f"{folder} is a file: --out takes a folder") from error
-        raise UserError(f"{folder}: {error.strerror}") from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(lock)
-        raise UserError(f"{folder}: another titjudge is writing there") from error
-    return lock
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+            self._place = os.open(
+                folder, os.O_RDONLY | os.O_DIRECTORY
+            )  # while it is open, its number is not used again
+        except OSError as error:
+            if folder.is_file():
+                raise UserError(f"{folder} is a file: --out takes a folder") from error
+            raise UserError(f"{folder}: {error.strerror}") from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self.close()
+            raise UserError(f"{folder}: another titjudge is writing there") from error
+
+    @property
+    def lost(self) -> bool:
+        """Whether the locked folder is no longer in its place: it was moved, replaced or removed."""
+        try:
+            return not os.path.samestat(os.stat(self.folder), os.fstat(self._place))
+        except FileNotFoundError:
+            return True
+
+    def check(self) -> None:
+        """Check that the locked folder is still in its place.
+
+        Raises:
+            OSError: It is not: what is written by its path would begin a folder without a ledger.
+        """
+        if self.lost:
+            raise OSError(errno.ESTALE, _LOST, str(self.folder))
+
+    def check_round(self) -> None:
+        """As `check`, before a round of work.
+
+        Raises:
+            CacheWriteError: The folder is not in its place.
+        """
+        if self.lost:
+            raise CacheWriteError(f"{self.folder}: {_LOST}; put it back, and the same command goes on")
+
+    def close(self) -> None:
+        """Release the lock."""
+        os.close(self._lock)
+        os.close(self._place)
 
 
 def caps(limits: Limits) -> dict[str, float]:

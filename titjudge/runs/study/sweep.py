@@ -12,6 +12,7 @@ left). Every combination has its own run folder, so that a sweep can be resumed.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,7 +32,7 @@ from titjudge.core.types import Pair, Score, Status
 from titjudge.engine.forecast import Forecast
 from titjudge.metrics import Metric
 from titjudge.runs.folder.identity import without_credentials
-from titjudge.runs.folder.run_folder import RunFolder, rest_of_caps
+from titjudge.runs.folder.run_folder import FolderLock, RunFolder, rest_of_caps
 from titjudge.runs.outcome import Outcome
 from titjudge.runs.resolve import ResolvedRun
 from titjudge.runs.session import Session, Watcher
@@ -235,13 +236,21 @@ class Sweep:
         A combination that stops at a wrong key, model or quota does not stop the others; an interruption does.
 
         Raises:
-            FatalProviderError, UserError: Every combination failed; the last one's error.
+            FatalProviderError, UserError: Every combination failed; the last one's error. Or another process is writing there.
+            CacheWriteError: The folder was moved, replaced or removed.
         """
+        with contextlib.closing(FolderLock(self.folder)) as lock:
+            return self._run(lock, watcher, say)
+
+    def _run(
+        self, lock: FolderLock, watcher: Callable[[RunConfig], Watcher] | None, say: Callable[[str], None]
+    ) -> Swept:
         outcomes: dict[str, Outcome] = {}
         runs: dict[str, ResolvedRun] = {}
         failed: dict[str, str] = {}
         status = "complete"
         for combination in self.combinations:
+            lock.check_round()
             config = self._with_rest_of_cap(combination)
             say(f"{combination.number} of {len(self.combinations)}: {combination.folder}")
             try:
@@ -257,6 +266,7 @@ class Sweep:
                 status = outcome.status
             if "interrupted" in outcome.status or "disk" in outcome.status:
                 break
+        lock.check_round()
         if failed and status == "complete":
             status = f"incomplete: {len(failed)} of {len(self.combinations)} combinations failed"
         return self._finish(outcomes, runs, failed, status)
