@@ -539,6 +539,7 @@ class RankedGenerator(Record):
 
     generator: str = ""
     mean: float | None = None
+    """Over one set of prompts (`stats.scores.population.adjusted_scores`); its own mean if it is not compared."""
     prompts: int = 0
     tier: int | None = None
     """1 is best; a tier ends before the first that is clearly worse than its best. Null with too few prompts."""
@@ -561,7 +562,9 @@ class BetterGenerator(Record):
     """Ends of the scale of the scores; null where it has none."""
     higher_is_better: bool = True
     ranking: list[RankedGenerator] = []
-    """The generators, best first."""
+    """The generators, best first; those that are not compared come last."""
+    set_aside: dict[str, int] = {}
+    """Generators that are not compared, with the number of prompts that each shares with the best one."""
     first: str = ""
     second: str = ""
     better: bool = False

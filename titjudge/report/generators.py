@@ -18,6 +18,7 @@ from titjudge.report.sections import Block, Charts, Part, Section
 from titjudge.report.verdict import judged_run
 from titjudge.stats.generators.comparison_tables import (
     Comparison,
+    Scale,
     compared_with_best,
     short_and_long,
     slice_means,
@@ -110,12 +111,14 @@ def _compared(report: Report, place: int, table: ScoreTable) -> Comparison | Non
 def _part(report: Report, place: int, table: ScoreTable, comparison: Comparison) -> Part:
     """Make the part of one metric of one run, or of all together."""
     judge, run = report.judges[place], report.runs[report.judges[place].run]
-    scores, order, scale = comparison.scores, comparison.order, judge.scale
+    scores, order = comparison.scores, comparison.order
+    table = table.only(scores.generators)
+    scale = judged_run(run).prompt_scale(judge.metric) if table.per_prompt.counts else judge.scale
     prompts = {item.prompt_id or item.id: item for item in run.items if isinstance(item, Item)}
-    charts = tuple(_charts(table, order[:COLOURS], order, judge, f"generators-{place}"))
+    charts = tuple(_charts(table, order[:COLOURS], order, scale, f"generators-{place}"))
     blocks: tuple[Block, ...] = (
         standings_table(comparison, scale),
-        *([Charts(charts, tuple(scores.generators[k] for k in order[:COLOURS]))] if charts else []),
+        *([Charts(charts, tuple(table.generators[k] for k in order[:COLOURS]))] if charts else []),
         *slice_tables(table, comparison.against, comparison.tier_names, scale),
         *(short_and_long(prompts, scores, scale) if prompts.keys() >= set(scores.prompts) else ()),
     )
@@ -147,12 +150,12 @@ def _power_chart(id: str, label: str, next_run: Outlook) -> Chart:
     )  # fmt: skip
 
 
-def _charts(table: ScoreTable, drawn: Sequence[int], order: Sequence[int], judge: JudgedMetric, id: str) -> list[Chart]:
+def _charts(table: ScoreTable, drawn: Sequence[int], order: Sequence[int], scale: Scale, id: str) -> list[Chart]:
     """Chart each category as a heat map, and those with few values as profiles too."""
     charts = []
     for number, (column, slices) in enumerate(table.slices.items()):
         title, values = column.replace("_", " "), list(slices)
-        board = slice_means(table, column, judge.scale)
+        board = slice_means(table, column, scale)
         digits = 2 if max((abs(mean) for mean in board.flat if not isnan(mean)), default=inf) <= 2 else 1
         rows = tuple(
             (table.generators[k], value, None if isnan(board[k, place]) else plain(board[k, place], digits=digits + 1))

@@ -176,7 +176,7 @@ def _standing(board: Board, runs: Sequence[JudgedRun], metric: str) -> Iterator[
     if scores is None:
         return
     settled = any(run.manifest.status == "settled" for run in runs)
-    table = compared_table(scores, runs[0].scale(metric), settled=settled)
+    table = compared_table(scores, runs[0].prompt_scale(metric), settled=settled)
     title = f"Leaderboard: {metric}" + (f", {runs[0].name}" if board.verdict.apart else "")
     columns, rows = table.columns, []
     split = 3 if "tier" in columns else 2

@@ -89,7 +89,7 @@ def below_best_p(scores: Floats) -> list[float | None]:
         scores: Shape (prompts, columns), NaN where there is no score; the best column first, then in order.
 
     Returns:
-        One p for each column but the first; None for one with fewer than two prompts that any before it has.
+        One p for each column but the first; None for one that shares fewer than two prompts with the first.
     """
     return stepped_down([range_p(scores[:, : k + 1]) for k in range(1, scores.shape[1])])
 
@@ -107,15 +107,17 @@ def stepped_down(ps: Sequence[float | None]) -> list[float | None]:
 
 
 def range_p(scores: Floats) -> float | None:
-    """Compute how often the best and the worst column lie as far apart as the first and the last do, if all are equal.
+    """Compute how often some two columns lie as far apart as the first and the last do, if all are equal.
 
     The scores of each prompt are turned round among the columns that it has, 1,999 times; of two columns that is `sign_flip_p`.
+    Two columns are compared on the prompts that both have. Their gap counts in units of its standard error, so that a
+    column with few prompts does not widen the range.
 
     Args:
         scores: Shape (prompts, columns), NaN where there is no score.
 
     Returns:
-        None where fewer than two prompts have a score in the last column and in another.
+        None if the first and the last column share fewer than two prompts.
     """
     key = scores.shape, hashlib.sha256(scores.tobytes()).digest()
     try:
@@ -131,26 +133,38 @@ def range_p(scores: Floats) -> float | None:
 def _range_p(scores: Floats) -> float | None:
     """Compute `range_p`, which keeps its results."""
     has_score = np.isfinite(scores)
-    several = has_score.sum(axis=1) > 1
-    if (has_score[:, -1] & several).sum() < 2:
+    if (has_score[:, 0] & has_score[:, -1]).sum() < 2:
         return None
-    scores = scores[several]
+    scores = scores[has_score.sum(axis=1) > 1]
     if scores.shape[1] == 2:
         return sign_flip_p(score_differences(scores[:, [0]], scores[:, [1]]))[0]
     centred, has_score = _centred(scores)
-    counts, present = has_score.sum(axis=0), has_score.sum(axis=1)
+    present = has_score.sum(axis=1)
     cuts = np.linspace(0, len(present), min(len(present), _UNITS), endpoint=False).astype(np.intp)
     units = np.union1d(cuts, np.flatnonzero(np.diff(present, prepend=0)))
-    turned, places = _turned(centred, has_score, units), present[units]
-    gap = centred[:, 0].sum() / counts[0] - centred[:, -1].sum() / counts[-1] - 2  # of rounding
+    places = present[units]
+    ends, shared = _gaps(centred, has_score, [0], [-1])
+    gap = (ends.sum() - 2 * shared[0]) / np.sqrt(shared[0])  # 2 of rounding on each prompt
+    turned, counts = _turned(centred, has_score, units)
     rng, larger, done = np.random.default_rng(0), 0, 0
     while done < EXCHANGES:
         draws = min(max(1, (1 << 20) // len(units)), EXCHANGES - done)
         shifts = (rng.random((draws, len(units))) * places).astype(np.int8)
         sums = sum((shifts == shift).astype(np.float64) @ unit_sums for shift, unit_sums in enumerate(turned))
-        larger += int((np.ptp(sums / counts, axis=1) >= gap).sum())
+        widest = (
+            np.ptp(sums, axis=1) / np.sqrt(shared[0]) if counts is None else (np.abs(sums) / np.sqrt(counts)).max(1)
+        )
+        larger += int((widest >= gap).sum())
         done += draws
     return (larger + 1) / (EXCHANGES + 1)
+
+
+def _gaps(
+    centred: Floats, has_score: NDArray[np.bool_], a: Sequence[int] | Ints, b: Sequence[int] | Ints
+) -> tuple[Floats, Floats]:
+    """Subtract columns `b` from columns `a` on the prompts that both have (0 elsewhere), and count these prompts."""
+    both = has_score[:, a] & has_score[:, b]
+    return np.where(both, centred[:, a] - centred[:, b], 0.0), both.sum(axis=0).astype(np.float64)
 
 
 def _centred(scores: Floats) -> tuple[Floats, NDArray[np.bool_]]:
@@ -167,22 +181,32 @@ def _centred(scores: Floats) -> tuple[Floats, NDArray[np.bool_]]:
     return centred[order], has_score[order]
 
 
-def _turned(centred: Floats, has_score: NDArray[np.bool_], units: NDArray[np.intp]) -> list[Floats]:
+def _turned(
+    centred: Floats, has_score: NDArray[np.bool_], units: NDArray[np.intp]
+) -> tuple[list[Floats], Floats | None]:
     """Turn the scores of each prompt round by 0, 1, ... places among the columns that it has, and sum them within each unit.
 
     Args:
         centred: Scores, shape (prompts, columns).
         has_score: Which of them there are, same shape.
         units: First prompt of each unit, prompts that are exchanged together.
+
+    Returns:
+        Sums of each unit by column for each turn, and None; if scores are missing, sums of the gap of every two columns,
+        and on how many prompts both have a score.
     """
     patterns = [np.ix_((has_score == pattern).all(axis=1), pattern) for pattern in np.unique(has_score, axis=0)]
+    first, second = np.triu_indices(centred.shape[1], 1)
+    counts = None if has_score.all() else _gaps(centred, has_score, first, second)[1]
     turned = []
     for shift in range(centred.shape[1]):
         rolled = np.zeros_like(centred)
         for cells in patterns:
             rolled[cells] = np.roll(centred[cells], shift, axis=1)
+        if counts is not None:
+            rolled = _gaps(rolled, has_score, first, second)[0][:, counts > 0]
         turned.append(np.add.reduceat(rolled, units, axis=0))
-    return turned
+    return turned, None if counts is None else counts[counts > 0]
 
 
 def mcnemar_p(only_first: int, only_second: int) -> float | None:

@@ -168,6 +168,7 @@ class LpgBench(Suite):
 def _first_places(items: Sequence[Item], scores: Sequence[Score]) -> Iterator[Table]:
     """Count for each metric the prompts on which a generator is first, beside its mean score on each theme."""
     from titjudge.stats.generators.slices import averages, first_places
+    from titjudge.stats.scores.population import adjusted_scores
     from titjudge.stats.scores.scores_table import Entry, score_table
 
     themes = {item.prompt_id: str(item_meta.THEME.required(item)) for item in items if item_meta.THEME.get(item)}
@@ -182,14 +183,15 @@ def _first_places(items: Sequence[Item], scores: Sequence[Score]) -> Iterator[Ta
             continue
         table = score_table(entries, metric=metric, source="", categories={"theme": themes})
         means = {"mean": table.means, **dict(list(table.slices["theme"].items())[:_THEMES])}
-        columns = [(sign * averages(by_prompt)).tolist() for by_prompt in means.values()]
+        columns = [(sign * averages(adjusted_scores(by_prompt))).tolist() for by_prompt in means.values()]
         rows = [
             (name, first, *(None if math.isnan(value) else value for value in values))
             for name, first, *values in zip(table.generators, first_places(table.means).tolist(), *columns, strict=True)
         ]
         rows.sort(key=lambda row: (-row[1], row[0]))
         notes: tuple[str, ...] = (
-            "First places: prompts on which no generator scores better, of those with two or more.",
+            "First places: prompts on which no generator scores better, of the prompts that all generators have. "
+            "If scores are missing, means are estimated for the same prompts.",
         )
         further = len(table.slices["theme"]) - _THEMES
         if further > 0:

@@ -175,7 +175,8 @@ def test_only_categories_of_prompts_with_enough_of_them_are_cut_by() -> None:
 
 def test_first_places_are_shared_and_need_competition() -> None:
     nan = np.nan
-    assert first_places(np.array([[1.0, 2.0, nan], [3.0, 3.0 + 1e-13, 1.0], [nan, nan, 9.0]])).tolist() == [1, 2, 0]
+    scores = [[1.0, 2.0, nan], [3.0, 3.0 + 1e-13, 1.0], [1.0, 2.0, 0.0], [nan, nan, 9.0]]
+    assert first_places(np.array(scores)).tolist() == [1, 2, 0]  # of the two prompts that all have
     assert first_places(np.array([[nan, 1.0]])).tolist() == [0, 0]
 
 

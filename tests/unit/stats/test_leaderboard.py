@@ -13,7 +13,7 @@ from titjudge.stats.people.agreement import agreement
 from titjudge.stats.people.agreement_tables import agreement_tables, strengths_table
 from titjudge.stats.ranking import bradley_terry as bradley_terry_module
 from titjudge.stats.ranking.bradley_terry import bradley_terry
-from titjudge.stats.ranking.leaderboard import UNEVEN, leaderboard, prompt_ranks, rank_correlation
+from titjudge.stats.ranking.leaderboard import leaderboard, prompt_ranks, rank_correlation
 
 Image = tuple[str, str, str]
 
@@ -66,16 +66,13 @@ def test_a_generator_without_scores_has_no_place_and_warns() -> None:
     *others, (name, last) = found.places.items()
     assert (name, last.mean, last.interval, last.mean_rank, last.rank) == ("z", None, None, None, None)
     assert last.coverage == 0.0
-    assert (
-        sum(place.prompts or 0 for _, place in others) == 2
-    )  # y has no score on the other one, so x has no rival there
-    assert UNEVEN in found.warnings[0]
-    assert UNEVEN in found.warnings[0]
+    assert [(place.prompts, place.mean_rank) for _, place in others] == [(1, 1.0), (2, 2.0)]  # ranks: of p1 alone
+    assert "(z 0, y 1)" in found.warnings[0]
 
 
 def test_full_coverage_of_different_prompts_warns_too() -> None:
     images = [("x0", "x", "p0"), ("y0", "y", "p0"), ("y1", "y", "p1")]
-    assert UNEVEN in leaderboard(images, {"x0": 1, "y0": 2, "y1": 3}).warnings[0]
+    assert "(x 1)" in leaderboard(images, {"x0": 1, "y0": 2, "y1": 3}).warnings[0]
 
 
 def test_the_ranks_of_a_prompt_leave_missing_scores_out() -> None:
@@ -251,6 +248,11 @@ def test_a_generator_without_competition_takes_no_rank() -> None:
     images += [("y2", "y", "r")]
     found = leaderboard(images, {"l0": 9, "l1": 9, "x": 2, "y": 1, "l2": 3, "y2": 4})
     places = found.places
-    assert (places["lonely"].mean_rank, places["lonely"].prompts, places["lonely"].mean) == (2.0, 1, 7.0)
-    assert list(places) == ["x", "y", "lonely"]
-    assert any("2 prompts have a score of one generator only" in warning for warning in found.warnings)
+    assert (places["lonely"].mean_rank, places["lonely"].prompts, places["lonely"].mean) == (
+        2.0,
+        3,
+        pytest.approx(5.25),
+    )
+    assert list(places) == ["y", "lonely", "x"]
+    assert places["x"].rank is None  # it shares no prompt with the one that has most
+    assert "(x 1, y 2, lonely 3)" in found.warnings[0]

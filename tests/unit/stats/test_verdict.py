@@ -115,7 +115,9 @@ def test_prompts_too_few_to_plan_from_say_what_they_would_have_shown() -> None:
 
 def test_a_handful_of_prompts_decides_nothing() -> None:
     run = judged({"old": [1, 2, 3, 4], "new": [91, 92, 93, 94]})
-    assert lead(run) == "new and old cannot be told apart: they share 4 prompts with a score, fewer than 6."
+    assert (
+        lead(run) == "new and old cannot be told apart: they share 4 prompts with a score, and at least 6 are needed."
+    )
 
 
 def test_six_prompts_may_decide() -> None:

@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 
 from titjudge.core import item_meta
-from titjudge.core.errors import DataError
 from titjudge.core.formats import score_digits
 from titjudge.core.run_records import MetricRecord, MetricResult
 from titjudge.core.tables import Cell, Table, p_value, plain
 from titjudge.core.types import Item
 from titjudge.stats.bootstrap import Floats
-from titjudge.stats.equality import score_differences, with_ties
+from titjudge.stats.equality import score_differences
 from titjudge.stats.generators.generator_differences import GeneratorDifference, generator_differences
 from titjudge.stats.generators.slices import (
     BEST,
     CEILING,
     MATURE,
     averages,
+    best_first,
     between_variance,
     first_places,
     maturity,
@@ -30,9 +30,9 @@ from titjudge.stats.generators.slices import (
 )
 from titjudge.stats.intervals import mean_interval
 from titjudge.stats.scores.part_scores import ELEMENT
+from titjudge.stats.scores.population import FEWEST, adjusted_scores, comparable
 from titjudge.stats.scores.scores_table import DERIVED, IMAGE_COLUMNS, ScoreTable
 
-FEWEST = 6  # prompts of a category
 VALUES = 60  # of a category
 TIERS = 6  # of a table, the first ones
 FOLDED = 24  # a table with more rows is shown folded
@@ -57,8 +57,15 @@ class Scale:
     digits: int
 
     @classmethod
-    def from_records(cls, record: MetricRecord, result: MetricResult, scores: Iterable[float]) -> Scale:
-        """Read the scale of a metric from the manifest and the results of a run; without ends the `scores` say the decimals."""
+    def from_records(
+        cls, record: MetricRecord, result: MetricResult, scores: Iterable[float], *, shares: bool = False
+    ) -> Scale:
+        """Read the scale of a metric from the manifest and the results of a run; without ends the `scores` say the decimals.
+
+        Shares of prompts whose images are right (`PerPrompt.counts`) lie from 0 to 1, and more is better for every metric.
+        """
+        if shares:
+            return cls((0.0, 1.0), True, score_digits((0.0, 1.0)))
         higher = record.higher_is_better if result.higher_is_better is None else result.higher_is_better
         return cls(record.limits, higher is not False, score_digits(record.limits or scores))
 
@@ -109,16 +116,18 @@ class Comparison:
     """Generators compared prompt by prompt with the best of them.
 
     Attributes:
-        scores: Their scores.
-        against: Names of those that the others are compared with: the best, and a baseline.
+        scores: Scores of the generators that share enough prompts (`population.comparable`).
+        against: Names of the generators that the others are compared with: the best, and a baseline.
         differences: Of the others, to each of these.
         tiers: Columns of the generators in each tier, best first.
+        aside: Names of the generators that are not compared.
     """
 
     scores: ScoreTable
     against: tuple[str, ...]
     differences: tuple[Sequence[GeneratorDifference], ...]
     tiers: Sequence[Sequence[int]]
+    aside: Sequence[str] = ()
 
     @property
     def order(self) -> list[int]:
@@ -133,31 +142,28 @@ class Comparison:
 
 def compared_with_best(scores: ScoreTable, baseline: str = "") -> Comparison | None:
     """Compare generators with the best, and with a baseline where the table has it; None where they share too few prompts."""
-    counts = np.isfinite(scores.means).sum(axis=0)
-    means = with_ties(averages(scores.means))
-    best = scores.generators[int(np.argmax(np.where(counts >= FEWEST, means, -np.inf)))]
-    against = (best, *([baseline] if baseline in set(scores.generators) - {best} else []))
-    try:
-        differences = tuple(generator_differences(scores, baseline=name, chosen=name == best) for name in against)
-    except DataError:  # no two share two prompts
+    compared = scores.only([scores.generators[k] for k in comparable(scores.means)])
+    if not compared.generators:
         return None
-    if not any(difference.prompts >= FEWEST for difference in differences[0]):
-        return None
-    return Comparison(scores, against, differences, tiers(np.where(counts >= FEWEST, scores.means, np.nan)))
+    best = compared.generators[best_first(compared.means)[0]]
+    against = (best, *([baseline] if baseline in set(compared.generators) - {best} else []))
+    differences = tuple(generator_differences(compared, baseline=name, chosen=name == best) for name in against)
+    aside = tuple(name for name in scores.generators if name not in compared.generators)
+    return Comparison(compared, against, differences, tiers(compared.means), aside)
 
 
 def standings_table(comparison: Comparison, scale: Scale) -> Table:
     """Tabulate each generator: mean, tier, first places, gaps to the best and the baseline, and the test against the best."""
     scores, against = comparison.scores, comparison.against
-    firsts, sign = first_places(scores.means), scale.sign
+    firsts, adjusted = first_places(scores.means), adjusted_scores(scores.means)
     by_name = [{difference.a: difference for difference in differences} for differences in comparison.differences]
     rows = []
     for tier, members in enumerate(comparison.tiers, 1):
         for k in members:
-            name, by_prompt = scores.generators[k], scores.means[np.isfinite(scores.means[:, k]), k]
-            mean = mean_cell(by_prompt, scores.bounds, scale.digits, sign)
+            name, prompts = scores.generators[k], int(np.isfinite(scores.means[:, k]).sum())
+            mean = mean_cell(scores, adjusted[:, k], scale.digits, scale.sign)
             (gap, *test), *others = (_gap(differences.get(name), scale.digits) for differences in by_name)
-            rows.append((name, mean, tier, int(firsts[k]), gap, *(other[0] for other in others), *test, len(by_prompt)))
+            rows.append((name, mean, tier, int(firsts[k]), gap, *(other[0] for other in others), *test, prompts))
     columns = ("generator", "mean", "tier", "best on", *(f"minus {name}" for name in against), "won / same / lost", "p", "p best",
                "detectable", "prompts")  # fmt: skip
     notes = (
@@ -169,6 +175,7 @@ def standings_table(comparison: Comparison, scale: Scale) -> Table:
         f"and the intervals of the differences to it are so wide that all hold together.",
         *scores.missing_notes((scores.generators.index(against[0]), k) for k in range(len(scores.generators))),
         "A tier ends before the first generator that is clearly worse than the tier's best. Best on: prompts on which none scores higher; where several are equal, each counts.",
+        *population_notes(scores, comparison.aside),
     )
     return Table("Prompt by prompt", columns, tuple(rows), notes)
 
@@ -203,14 +210,14 @@ def slice_tables(
         digits, bounds = (3, (0.0, 1.0)) if share else (scale.digits, scale.range if scale.higher else None)
         rows: list[tuple[object, ...]] = []
         for value, means in values.items():
-            firsts, mean = first_places(means), averages(means)
+            firsts, adjusted = first_places(means), adjusted_scores(means)
+            mean = averages(adjusted)
             means_by_name = {scores.generators[k]: sign * float(mean[k]) for k in order if np.isfinite(mean[k])}
             cuts.append(_Slice(title, value, means_by_name, digits, bounds))
             for k in order if len(values) * len(order) <= ROWS else ():
-                by_prompt = means[np.isfinite(means[:, k]), k]
                 gaps = [_difference(part, means, k, name, digits) for name in against]
-                mean_of = mean_cell(by_prompt, part.bounds, digits, sign)
-                rows.append((value, scores.generators[k], mean_of, *gaps, int(firsts[k]), len(by_prompt)))
+                mean_of, prompts = mean_cell(part, adjusted[:, k], digits, sign), int(np.isfinite(means[:, k]).sum())
+                rows.append((value, scores.generators[k], mean_of, *gaps, int(firsts[k]), prompts))
         note = (
             f"Mean over the prompts with its 95% interval; minus {' or '.join(against)}: the difference, paired by prompt"
             + negated(scale)
@@ -239,16 +246,30 @@ def compared_table(scores: ScoreTable, scale: Scale, *, settled: bool) -> Table:
     if comparison is not None:
         return standings_table(comparison, scale)
     why = "it stopped when its question was settled" if settled else "the prompts are too few"
-    means: Floats = with_ties(averages(scores.means))
-    order = np.argsort(-np.nan_to_num(means, nan=-np.inf), kind="stable").tolist()
-    rows = tuple(_mean_row(scores, k, scale, interval=not settled) for k in order)
-    return Table("", ("generator", "mean", "prompts"), rows, (f"No tiers and differences: {why}.",))
+    adjusted, order, rows = adjusted_scores(scores.means), best_first(scores.means), []
+    for k in order:
+        mean = mean_cell(scores, adjusted[:, k], scale.digits, scale.sign)
+        mean = replace(mean, interval=None) if mean is not None and settled else mean
+        rows.append((scores.generators[k], mean, int(np.isfinite(scores.means[:, k]).sum())))
+    aside = [name for k, name in enumerate(scores.generators) if k not in order]
+    notes = (f"No tiers and differences: {why}.", *population_notes(scores, aside))
+    return Table("", ("generator", "mean", "prompts"), tuple(rows), notes)
 
 
-def _mean_row(scores: ScoreTable, k: int, scale: Scale, *, interval: bool) -> tuple[Any, ...]:
-    by_prompt = scores.means[np.isfinite(scores.means[:, k]), k]
-    mean = mean_cell(by_prompt, scores.bounds, scale.digits, scale.sign)
-    return scores.generators[k], mean if mean is None or interval else replace(mean, interval=None), len(by_prompt)
+def population_notes(scores: ScoreTable, aside: Sequence[str]) -> list[str]:
+    """Note how means are made comparable if some scores are missing, and which generators are not compared."""
+    notes = []
+    scored = np.isfinite(scores.means)
+    if not scored[np.ix_(scored.any(axis=1), scored.any(axis=0))].all():
+        notes.append(
+            f"Not every generator has every prompt: means are estimated for the same {int(scored.any(axis=1).sum()):,} prompts, "
+            "by least squares with an effect of each prompt."
+        )
+    if aside:
+        notes.append(
+            f"Not compared, because they share fewer than {FEWEST} prompts with the others: {', '.join(aside)}."
+        )
+    return notes
 
 
 def slice_means(scores: ScoreTable, column: str, scale: Scale) -> Floats:
@@ -259,15 +280,18 @@ def slice_means(scores: ScoreTable, column: str, scale: Scale) -> Floats:
         column: Name of the category.
         scale: Of the scores.
     """
-    means: Floats = scale.sign * np.stack([averages(by_prompt) for by_prompt in scores.slices[column].values()], axis=1)
+    means: Floats = scale.sign * np.stack(
+        [averages(adjusted_scores(by_prompt)) for by_prompt in scores.slices[column].values()], axis=1
+    )
     return means
 
 
-def mean_cell(values: Floats, bounds: tuple[float, float] | None, digits: int, sign: float) -> Cell | None:
-    """Make the cell of the mean of scores by prompt with its interval; `sign` is -1 where scores are negated."""
+def mean_cell(scores: ScoreTable, by_prompt: Floats, digits: int, sign: float) -> Cell | None:
+    """Make the cell of the mean of `adjusted_scores` with its interval; `sign` is -1 if the scores are negated."""
+    values = by_prompt[np.isfinite(by_prompt)]
     if not len(values):
         return None
-    ends = mean_interval(values, bounds)
+    ends = scores.per_prompt.intervals(values[:, None], scores.bounds)[0]
     return plain(sign * float(values.mean()), sorted(sign * end for end in ends) if ends else None, digits)
 
 

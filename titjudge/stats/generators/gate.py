@@ -56,8 +56,8 @@ def gate(differences: Sequence[GeneratorDifference], delta: float, table: ScoreT
 
     It is worse when the whole interval lies below -delta. With several candidates "worse" is corrected by Holm, so that any
     false alarm is as rare as with one. It is not worse when the whole interval lies above, and on a scale with ends
-    Gaffke's bound too, which holds also where a few collapses have not come yet (`bounds`); unless one of the two lacks
-    scores on clearly more prompts.
+    Gaffke's bound too, which holds also where a few collapses have not come yet (`bounds`); unless one of the two has no
+    score on clearly more prompts, whether its image is missing or could not be scored.
 
     Args:
         differences: Of the candidates from the baseline.
@@ -81,7 +81,7 @@ def gate(differences: Sequence[GeneratorDifference], delta: float, table: ScoreT
             above &= least[name] > -delta
             if not above and (prompts := _prompts_for(by_prompt, -table.width, -delta)):
                 needed[name] = prompts
-        if reason := table.unequally_missing(table.column(name), table.column(difference.b)):
+        if reason := table.unequally_missing(table.column(name), table.column(difference.b), absent=1.0):
             reasons[name] = reason
         verdicts[name] = WORSE if p < TAIL else NOT_WORSE if above and not reason else CANNOT_TELL
     return Gate(delta, verdicts, least, needed, reasons)

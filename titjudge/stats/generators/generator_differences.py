@@ -20,8 +20,9 @@ from titjudge.core.tables import p_value
 from titjudge.core.types import Table
 from titjudge.stats.bootstrap import Floats, Interval
 from titjudge.stats.equality import score_differences, with_ties
-from titjudge.stats.generators.slices import averages
+from titjudge.stats.generators.slices import averages, best_first
 from titjudge.stats.intervals import TAIL, exact_bound, mean_interval, moments, why_no_interval
+from titjudge.stats.scores.population import FEWEST, adjusted_scores, comparable
 from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.significance import POWER, adjusted, below_best_p, benjamini_hochberg, holm, sign_flip_p
 
@@ -63,7 +64,7 @@ def generator_differences(
         baseline: Name of a generator.
         chosen: Whether the baseline was chosen on these very prompts, as the best. Its advantage is flattered then: p adjusted
             allows for that (`significance.below_best_p`), and all intervals hold together, whichever came out best (Bonferroni
-            over all pairs of generators).
+            over all pairs of the generators that are compared).
 
     Raises:
         DataError: The baseline is unknown, there are fewer than two generators, or no two of them share two prompts.
@@ -77,7 +78,7 @@ def generator_differences(
     _check_shared(table, pairs, columns[:: len(cuts)])
     blocks = (np.stack(columns[k : k + _TOGETHER], axis=1) for k in range(0, len(columns), _TOGETHER))
     ps = [p for block in blocks for p in sign_flip_p(block)]
-    tail = TAIL / comb(len(table.generators), 2) if chosen else TAIL
+    tail = TAIL / max(1, comb(len(comparable(table.means)), 2)) if chosen else TAIL
     differences = []
     for k, (a, b) in enumerate(pairs):
         of_pair = slice(k * len(cuts), (k + 1) * len(cuts))
@@ -88,7 +89,10 @@ def generator_differences(
         )
         differences.append(replace(overall, by=_by_column(cuts[1:], _adjusted(sliced, benjamini_hochberg))))
     if not chosen or baseline is None:
-        return _adjusted(differences, holm)
+        enough = max(difference.prompts for difference in differences) >= FEWEST
+        tested = [difference for difference in differences if difference.prompts >= FEWEST or not enough]
+        family = {(difference.a, difference.b): difference for difference in _adjusted(tested, holm)}
+        return [family.get((difference.a, difference.b), difference) for difference in differences]
     return _below_best(table, baseline, differences)
 
 
@@ -136,18 +140,19 @@ def _below_best(
     table: ScoreTable, baseline: str, differences: Sequence[GeneratorDifference]
 ) -> list[GeneratorDifference]:
     """Adjust p for the choice of the baseline as the best."""
-    average = dict(zip(table.generators, np.nan_to_num(averages(table.means), nan=-np.inf).tolist(), strict=True))
-    best_first = sorted(differences, key=lambda difference: -average[difference.a])
-    columns = [table.column(baseline), *(table.column(difference.a) for difference in best_first)]
-    below = below_best_p(table.means[:, columns])
-    adjusted_p = {difference.a: p for difference, p in zip(best_first, below, strict=True)}
-    return [replace(difference, p_adjusted=adjusted_p[difference.a]) for difference in differences]
+    base, compared = table.column(baseline), comparable(table.means)
+    means = np.where(np.isin(np.arange(len(table.generators)), compared), table.means, np.nan)
+    order = [base, *(k for k in best_first(means) if k != base)]
+    below = dict(zip(order[1:], below_best_p(table.means[:, order]), strict=True))
+    return [replace(difference, p_adjusted=below.get(table.column(difference.a))) for difference in differences]
 
 
 def is_best(table: ScoreTable, generator: str) -> bool:
-    """Whether a generator has the highest mean of three or more: the choice of many then flatters it."""
-    average = np.nan_to_num(with_ties(averages(table.means)), nan=-np.inf)
-    return len(average) > 2 and bool(average[table.column(generator)] == average.max())
+    """Return True if a generator has the highest mean of three or more that are compared: choosing it flatters it."""
+    compared = comparable(table.means)
+    average = with_ties(averages(adjusted_scores(table.means[:, compared])))
+    column = table.column(generator)
+    return len(compared) > 2 and column in compared and bool(average[compared.index(column)] == average.max())
 
 
 def _difference(a: str, b: str, column: Floats, table: ScoreTable, p: float, tail: float) -> GeneratorDifference:
@@ -161,7 +166,9 @@ def _difference(a: str, b: str, column: Floats, table: ScoreTable, p: float, tai
     if interval is None and n > 1 and (spans := table.spans()) is not None:
         interval = exact_bound(mean, n, spans, tail)
     detectable = (
-        float(stdtrit(n - 1, 1 - TAIL) + stdtrit(n - 1, POWER)) * error if error > 0 and interval is not None else None
+        float(stdtrit(n - 1, 1 - TAIL) + stdtrit(n - 1, POWER)) * error
+        if error > 1e-12 and interval is not None
+        else None
     )
     return GeneratorDifference(
         a,
@@ -187,15 +194,14 @@ def _adjusted(differences: Sequence[GeneratorDifference], correction: Any) -> li
 def generators_table(table: ScoreTable) -> Table:
     """Tabulate each generator's mean with its interval, and the standard deviation of the images of one prompt."""
     rows = []
-    scored = np.isfinite(table.means)
-    average = with_ties(averages(table.means))
-    for k in np.argsort(np.where(scored.any(axis=0), -average, np.inf), kind="stable").tolist():
-        values = table.means[scored[:, k], k]
+    adjusted, order = adjusted_scores(table.means), best_first(table.means)
+    for k in [*order, *(k for k in range(len(table.generators)) if k not in order)]:
+        values = adjusted[np.isfinite(adjusted[:, k]), k]
         interval = table.per_prompt.intervals(values[:, None], table.bounds)[0] if len(values) > 1 else None
         variance = table.seed_variance[k]
         rows.append((
             table.generators[k], float(values.mean()) if len(values) else None, *(interval or (None, None)),
-            len(values), int(table.images[:, k].sum()), None if variance is None else variance**0.5,
+            int(np.isfinite(table.means[:, k]).sum()), int(table.images[:, k].sum()), None if variance is None else variance**0.5,
         ))  # fmt: skip
     columns = ("generator", "mean", "low", "high", "prompts", "images", "spread between seeds")
     return Table(

@@ -10,6 +10,7 @@ import numpy as np
 
 from titjudge.stats.bootstrap import Floats, Ints
 from titjudge.stats.equality import with_ties
+from titjudge.stats.scores.population import adjusted_scores
 from titjudge.stats.significance import ALPHA, below_best_p
 
 K = TypeVar("K", bound=Hashable)
@@ -19,6 +20,8 @@ MATURE, DEVELOPING, CEILING, BEST = 0.6, 0.4, 0.35, 0.44  # shares of the scale:
 
 def averages(means: Floats) -> Floats:
     """Average each generator's scores over the prompts that it has; NaN where it has none.
+
+    Means of generators with unlike prompts cannot be compared: give `adjusted_scores` for that.
 
     Args:
         means: Shape (prompts, generators), NaN where there is no score.
@@ -35,17 +38,29 @@ def between_variance(scores: Mapping[K, Sequence[float]]) -> dict[K, float | Non
 
 
 def first_places(means: Floats) -> Ints:
-    """Count the prompts on which each generator has the highest score; prompts with one generator do not count.
+    """Count the prompts on which each generator has the highest score, of the prompts on which all have one.
 
     Args:
         means: Shape (prompts, generators), NaN where there is no score.
     """
-    competing = means[np.isfinite(means).sum(axis=1) > 1]
-    if not len(competing):
+    scored = np.isfinite(means)
+    columns = scored.any(axis=0)
+    competing = means[scored[:, columns].all(axis=1)]
+    if columns.sum() < 2 or not len(competing):
         return np.zeros(means.shape[1], dtype=np.int64)
     scores = with_ties(np.where(np.isfinite(competing), competing, -np.inf))
     firsts: Ints = (scores == scores.max(axis=1, keepdims=True)).sum(axis=0)
     return firsts
+
+
+def best_first(means: Floats) -> list[int]:
+    """Return the columns of the generators by their mean over one set of prompts (`adjusted_scores`), the highest first.
+
+    Args:
+        means: Shape (prompts, generators), NaN where there is no score; generators without a place in the order are left out.
+    """
+    average = with_ties(averages(adjusted_scores(means)))
+    return [k for k in np.argsort(-average, kind="stable").tolist() if np.isfinite(average[k])]
 
 
 def tiers(means: Floats, level: float = ALPHA) -> list[list[int]]:
@@ -57,8 +72,7 @@ def tiers(means: Floats, level: float = ALPHA) -> list[list[int]]:
         means: Shape (prompts, generators), NaN where there is no score; a generator without any is in no tier.
         level: Significance level.
     """
-    average = with_ties(averages(means))
-    remaining = [k for k in np.argsort(-average, kind="stable").tolist() if np.isfinite(average[k])]
+    remaining = best_first(means)
     groups = []
     while remaining:
         best, *rest = remaining

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from titjudge.core.registry import base_metric
+from titjudge.core.registry import base_metric, first_metric
 from titjudge.core.run_records import BradleyTerryRecord, MetricResult, PlaceRecord, Results, StandingRecord
 from titjudge.core.types import CONSTRUCTION, PEOPLE, InvalidItem, Item, Pair, Score
 from titjudge.stats.bootstrap import codes
@@ -116,10 +117,7 @@ def agreement(
         if name not in marks_judge
     }
     people = _people(images, kept, human)
-    srcc = {
-        name: rank_correlation(board.mean_ranks(), people.mean_ranks()) if people else None
-        for name, board in standings.items()
-    }
+    srcc = {name: _srcc_with_people(images, kept, human, values[name]) for name in standings}
     metrics = {}
     for name in values:
         if name in standings:
@@ -135,7 +133,7 @@ def agreement(
     named = any(generator for _, generator, _ in images)
     agreed = Results(
         metrics=metrics,
-        leaderboard=_leaderboard(standings, people) if named else [],
+        leaderboard=_leaderboard(standings, people, () if per_prompt.counts else negate) if named else [],
         leaderboard_srcc=srcc,
         notes=_notes(metrics, len(index), named, per_prompt),
         warnings=list(dict.fromkeys(warnings)),
@@ -156,8 +154,27 @@ def _people(images: Sequence[Image], pairs: Sequence[Pair], human: HumanScores) 
     """Rank generators by the ranks that people gave, else by their pairs; None without pairs."""
     if ranks := given_ranks(pairs):
         return leaderboard_by_ranks(images, ranks, PEOPLE)
-    scores = {id: score for by_image in human.values() for id, score in by_image.items()}
-    return leaderboard(images, scores, intervals=False, name=PEOPLE) if scores else None
+    scores = _human_scores(human)
+    return leaderboard(images, scores, intervals=False, name=PEOPLE, common=False) if scores else None
+
+
+def _human_scores(human: HumanScores) -> dict[str, float]:
+    """Return the score that people gave each image, over all prompts."""
+    return {id: score for by_image in human.values() for id, score in by_image.items()}
+
+
+def _srcc_with_people(
+    images: Sequence[Image], pairs: Sequence[Pair], human: HumanScores, values: Values
+) -> float | None:
+    """Correlate the leaderboards of a metric and of people over the images that both have; None if it is undefined."""
+    judged = given_ranks(pairs) or _human_scores(human)
+    both = [image for image in images if image[0] in judged and values.get(image[0]) is not None]
+    ids = {image[0] for image in both}
+    people = _people(both, pairs, {prompt: {i: s for i, s in by.items() if i in ids} for prompt, by in human.items()})
+    if people is None:
+        return None
+    metric = leaderboard(both, values, intervals=False, common=False)
+    return rank_correlation(metric.mean_ranks(), people.mean_ranks())
 
 
 def _without_srcc(people: Leaderboard | None) -> MetricResult:
@@ -265,16 +282,26 @@ def _means(values: Values, images: Sequence[Image]) -> MetricResult:
     )
 
 
-def _leaderboard(standings: Mapping[str, Leaderboard], people: Leaderboard | None) -> list[StandingRecord]:
-    """Join the leaderboards, in the order of people, or of the first metric where there are no pairs."""
-    boards = [*([people] if people else []), *standings.values()]
+def _leaderboard(
+    standings: Mapping[str, Leaderboard], people: Leaderboard | None, lower: Collection[str]
+) -> list[StandingRecord]:
+    """Join the leaderboards, in the order of the means of the metric that decides, whose columns come first."""
+    boards = [*standings.values(), *([people] if people else [])]
+    listed = list(dict.fromkeys(generator for board in boards for generator in board.places))
+    metrics = list(standings)
+    if standings:
+        first = first_metric(standings)
+        sign = 1.0 if first in lower else -1.0
+        means = {name: place.mean for name, place in standings[first].places.items() if place.mean is not None}
+        listed.sort(key=lambda name: sign * means[name] if name in means else math.inf)
+        metrics.sort(key=lambda name: name != first)
     return [
         StandingRecord(
             generator=generator,
-            metrics={name: board.places.get(generator, UNPLACED) for name, board in standings.items()},
+            metrics={name: standings[name].places.get(generator, UNPLACED) for name in metrics},
             human=_human_place(people.places.get(generator, UNPLACED)) if people else None,
         )
-        for generator in dict.fromkeys(generator for board in boards for generator in board.places)
+        for generator in listed
     ]
 
 

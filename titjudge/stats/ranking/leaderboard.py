@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,8 +18,9 @@ from titjudge.stats.intervals import mean_intervals
 from titjudge.stats.pairwise_accuracy import Values
 from titjudge.stats.ranking.rankdata import rankdata
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt, pooled
+from titjudge.stats.scores.population import FEWEST, adjusted_scores, comparable, shared_prompts
 
-UNEVEN = "ranked under different coverage"
+_NAMED = 6  # generators of a warning
 FEWEST_FOR_SRCC = 3
 
 
@@ -55,8 +56,11 @@ def leaderboard(
     intervals: bool = True,
     name: str = "the metric",
     per_prompt: PerPrompt = MEAN,
+    common: bool = True,
 ) -> Leaderboard:
     """Rank generators by mean rank over prompts (TIT paper, Table 3 and A.5), with mean scores and intervals over prompts.
+
+    If scores are missing, means are over the same prompts for all generators (`population.adjusted_scores`).
 
     Args:
         images: (image id, generator, prompt) of every image that should have a score.
@@ -66,6 +70,8 @@ def leaderboard(
         intervals: Whether to compute intervals of the means.
         name: Name of the metric in warnings.
         per_prompt: How several images of one generator for one prompt become one score.
+        common: Whether only prompts count for ranks on which all compared generators have a score (`population.comparable`).
+            Otherwise every prompt with two scores counts, and ranks among unlike competitors are averaged.
     """
     if not images:
         return Leaderboard({})
@@ -78,11 +84,14 @@ def leaderboard(
     scores = rule.combine(cell, value, cells).reshape(shape)
     if rule.counts:
         bounds, higher_is_better = (0.0, 1.0), True
-    ranks = _competing_ranks(scores if higher_is_better else -scores)
-    means, mean_ranks = averages(scores), averages(ranks)
+    ranks = _competing_ranks(scores if higher_is_better else -scores, common=common)
+    adjusted = adjusted_scores(scores)
+    unconnected = np.asarray(~np.isfinite(adjusted).any(axis=0))
+    adjusted = np.where(unconnected, scores, adjusted)
+    means, mean_ranks = averages(adjusted), averages(ranks)
     place_numbers = rankdata(with_ties(mean_ranks), method="min")
     no_intervals: list[Interval | None] = [None] * len(generators)
-    mean_ends = rule.intervals(scores, bounds) if intervals else no_intervals
+    mean_ends = rule.intervals(adjusted, bounds) if intervals else no_intervals
     rank_ends = _rank_intervals(ranks) if intervals else no_intervals
     of_generator = np.bincount(generator, minlength=len(generators)).tolist()
     scored = np.bincount(generator[np.isfinite(value)], minlength=len(generators)).tolist()
@@ -98,11 +107,12 @@ def leaderboard(
             coverage=scored[k] / of_generator[k],
             images=of_generator[k],
             scored=scored[k],
-            prompts=int(np.isfinite(ranks[:, k]).sum()),
+            prompts=int(np.isfinite(scores[:, k]).sum()),
         )
         places[generator_name] = place if spreads[k] is None else place.with_(spread=spreads[k])
     uneven = rule.warnings(np.bincount(cell, minlength=cells), name)
-    return Leaderboard(_best_first(places), (*_coverage_warnings(places.values(), np.isfinite(scores), name), *uneven))
+    warnings = _coverage_warnings(places, scores, unconnected, name)
+    return Leaderboard(_best_first(places), (*warnings, *uneven))
 
 
 def _spreads(cell: Ints, value: Floats, generator: Ints, generators: int) -> list[float | None]:
@@ -112,10 +122,16 @@ def _spreads(cell: Ints, value: Floats, generator: Ints, generators: int) -> lis
     return [None if variance is None else math.sqrt(variance) for variance in variances]
 
 
-def _competing_ranks(scores: Floats) -> Floats:
-    """Rank the generators of each prompt, shape (prompts, generators); NaN on prompts where fewer than two have a score."""
+def _competing_ranks(scores: Floats, *, common: bool) -> Floats:
+    """Rank the generators of each prompt, shape (prompts, generators); NaN on prompts where some, or all but one, have no score."""
+    scored = np.isfinite(scores)
+    if common:
+        most = np.triu(shared_prompts(scores), 1).max()
+        compared = comparable(scores, max(1, min(FEWEST, int(most))))
+        scores = np.where(np.isin(np.arange(scores.shape[1]), compared), scores, np.nan)
+        scored = np.isfinite(scores)
     ranks = prompt_ranks(scores)
-    ranks[np.isfinite(scores).sum(axis=1) < 2] = np.nan
+    ranks[scored.sum(axis=1) < (max(2, len(compared)) if common else 2)] = np.nan
     return ranks
 
 
@@ -140,7 +156,7 @@ def leaderboard_by_ranks(images: Sequence[tuple[str, str, str]], ranks: Mapping[
         ranks: Rank by image id, 1 is best.
         name: Whose ranks they are, in warnings.
     """
-    board = leaderboard(images, ranks, higher_is_better=False, intervals=False, name=name)
+    board = leaderboard(images, ranks, higher_is_better=False, intervals=False, name=name, common=False)
     best: dict[str, float] = {}
     for image, _, prompt in images:
         if image in ranks:
@@ -162,22 +178,38 @@ def prompt_ranks(scores: Floats) -> Floats:
     return rankdata(-with_ties(scores))
 
 
-def _coverage_warnings(places: Collection[PlaceRecord], present: NDArray[np.bool_], name: str) -> list[str]:
-    """Warn of unequal coverage; `present` says which generator has a score on which prompt, shape (prompts, generators)."""
-    if len(places) < 2:
+def _coverage_warnings(
+    places: Mapping[str, PlaceRecord], scores: Floats, unconnected: NDArray[np.bool_], name: str
+) -> list[str]:
+    """Warn that generators have scores on unlike prompts or images; `unconnected` marks those that share no prompt with the others."""
+    prompts = int(np.isfinite(scores).any(axis=1).sum())
+    if len(places) < 2 or not prompts:
         return []
     warnings = []
-    coverage = [place.coverage or 0.0 for place in places]
-    if max(coverage) > min(coverage):
+    if fewer := {name: place.prompts or 0 for name, place in places.items() if place.prompts != prompts}:
         warnings.append(
-            f"{name}: generators are {UNEVEN}: of some a larger share of images has a score than of others, so compare them with care"
+            f"{name}: not every generator has a score on all {prompts} prompts ({_counted(fewer)}). Means are estimated for the "
+            "same prompts (least squares with an effect of each prompt); ranks use the prompts that all compared generators have."
         )
-    elif (present.any(axis=1) & ~present.all(axis=1)).any():
-        warnings.append(f"{name}: generators are {UNEVEN}: not every prompt has all of them")
-    if alone := int((present.sum(axis=1) == 1).sum()):
-        prompts = "1 prompt has" if alone == 1 else f"{alone} prompts have"
-        warnings.append(f"{name}: {prompts} a score of one generator only: without competition there is no rank")
+    elif len({place.coverage for place in places.values()}) > 1:
+        lost = {name: (place.images or 0) - (place.scored or 0) for name, place in places.items()}
+        warnings.append(
+            f"{name}: some images have no score ({_counted({name: count for name, count in lost.items() if count})}); the others of their prompt count."
+        )
+    if alone := [
+        name for (name, place), apart in zip(places.items(), unconnected, strict=True) if apart and place.scored
+    ]:
+        warnings.append(
+            f"{name}: {', '.join(alone)} cannot be compared: no prompt in common with the others. The means are their own."
+        )
     return warnings
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    """List generators with a number each, the smallest first."""
+    listed = [f"{name} {count}" for name, count in sorted(counts.items(), key=lambda item: (item[1], item[0]))]
+    more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
+    return f"{', '.join(listed[:_NAMED])}{more}"
 
 
 def rank_correlation(first: Mapping[str, float | None], second: Mapping[str, float | None]) -> float | None:

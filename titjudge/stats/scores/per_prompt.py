@@ -128,7 +128,8 @@ class PerPrompt:
         """Compute the interval of the mean of each column of `scores`, shape (prompts, columns), NaN left out."""
         scored = np.isfinite(scores)
         sums, counts = np.where(scored, scores, 0.0), scored * 1.0
-        return share_intervals(sums, counts) if self.counts else mean_intervals(sums, counts, bounds)
+        shares = self.counts and bool(np.isin(sums, (0.0, 1.0)).all())  # estimated scores are no shares
+        return share_intervals(sums, counts) if shares else mean_intervals(sums, counts, bounds)
 
 
 MEAN = PerPrompt()

@@ -116,16 +116,22 @@ class ScoreTable:
         both = np.isfinite(x) & np.isfinite(y)
         return score_differences(x[both], y[both])
 
-    def missing_shares(self, *columns: int) -> Floats:
-        """Compute the share of a prompt's images that have no score, shape (prompts, columns); NaN where there is no image."""
+    def missing_shares(self, *columns: int, absent: float = np.nan) -> Floats:
+        """Compute the share of a prompt's images that have no score, shape (prompts, columns); `absent` if there is no image."""
         lost = np.zeros_like(self.images) if self.lost is None else self.lost
         images = (lost + self.images)[:, columns]
-        shares: Floats = np.divide(lost[:, columns], images, out=np.full(images.shape, np.nan), where=images > 0)
+        shares: Floats = np.divide(lost[:, columns], images, out=np.full(images.shape, absent), where=images > 0)
         return shares
 
-    def unequally_missing(self, a: int, b: int) -> str:
-        """Say that one of two generators lacks scores on clearly more prompts; empty where none does."""
-        return unequally_missing(self.generators[a], self.generators[b], self.missing_shares(a, b))
+    def unequally_missing(self, a: int, b: int, *, absent: float = np.nan) -> str:
+        """Say that one of two generators has no score on clearly more prompts; empty if neither does.
+
+        Args:
+            a: Column of the first generator.
+            b: Column of the second.
+            absent: 1 counts an image that does not exist as a missing score; NaN does not look at its prompt.
+        """
+        return unequally_missing(self.generators[a], self.generators[b], self.missing_shares(a, b, absent=absent))
 
     def missing_notes(self, pairs: Iterable[tuple[int, int]]) -> list[str]:
         """Note which images have no score, and the pairs of generators of which one lacks clearly more than the other."""

@@ -20,13 +20,13 @@ from titjudge.core.run_records import (
 )
 from titjudge.core.score_parts import contradicted, missing
 from titjudge.core.types import Score
-from titjudge.stats.equality import with_ties
-from titjudge.stats.generators.comparison_tables import FEWEST, Comparison, Scale, compared_with_best
+from titjudge.stats.generators.comparison_tables import Comparison, Scale, compared_with_best
 from titjudge.stats.generators.generator_differences import GeneratorDifference, generator_differences
 from titjudge.stats.generators.planning import plan_like, usable_pilot
-from titjudge.stats.generators.slices import averages
+from titjudge.stats.generators.slices import averages, best_first
 from titjudge.stats.scores.joined_runs import prompt_keys, run_labels
 from titjudge.stats.scores.part_scores import ELEMENT, PARTS
+from titjudge.stats.scores.population import FEWEST, adjusted_scores, shared_prompts
 from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.significance import ALPHA, POWER
 from titjudge.stats.verdict.judged_runs import JudgedRun, items_of, joined_table
@@ -34,6 +34,7 @@ from titjudge.stats.verdict.judged_runs import JudgedRun, items_of, joined_table
 EXAMPLES = 3  # prompts won, and lost
 SAME, OPPOSITE, OPEN = "same", "opposite", "open"
 _LEAST = 0.01  # of the scale: the smallest difference that prompts are planned for
+_NAMED = 6  # prompts of a sentence
 _OTHERS = 4  # other metrics whose verdict is reported
 _REASON = 400  # characters
 
@@ -55,19 +56,24 @@ def better_generator(
     table = joined_table(runs, metric)
     if table is None:
         return None
-    scale = runs[0].scale(metric)
+    scale = runs[0].prompt_scale(metric)
     plain = replace(table, slices={})
     comparison = None if settled else compared_with_best(plain, baseline)
-    order = comparison.order if comparison else _by_mean(plain)
+    order = [name for tier in comparison.tier_names for name in tier] if comparison else []
+    order += [plain.generators[k] for k in best_first(plain.means) if plain.generators[k] not in order]
+    order += [
+        name for name in plain.generators if name not in order and np.isfinite(plain.means[:, plain.column(name)]).any()
+    ]
     record = BetterGenerator(
         metric=metric,
         metric_range=scale.range,
         higher_is_better=scale.higher,
         ranking=_ranking(plain, order, comparison, scale),
+        set_aside=_set_aside(plain, order[0], comparison.aside if comparison else ()),
     )
     if len(order) < 2:
         return record
-    first, second = _two(plain, order, baseline, settled)
+    first, second = _two(order, baseline, settled)
     pair = table.only((first, second))
     record = record.joined(_examples(runs, pair), BetterGenerator(first=first, second=second))
     if settled:
@@ -77,7 +83,7 @@ def better_generator(
         return record.joined(BetterGenerator(prompts=len(pair.differences(0, 1)), reason=_too_few(pair)))
     decided = _difference(comparison, first, second, alone)
     reason = pair.unequally_missing(0, 1)
-    better = decided.p is not None and decided.p < ALPHA and not reason
+    better = decided.p is not None and decided.p < ALPHA and (decided.difference or 0.0) > 0 and not reason
     return record.joined(
         decided,
         BetterGenerator(better=better, reason=reason, needed=None if better or reason else _needed(pair)),
@@ -86,32 +92,40 @@ def better_generator(
     )
 
 
-def _by_mean(table: ScoreTable) -> list[int]:
-    """Return the columns of the generators with a score, best first."""
-    means = with_ties(averages(table.means))
-    return [k for k in np.argsort(-means, kind="stable").tolist() if np.isfinite(means[k])]
-
-
 def _ranking(
-    table: ScoreTable, order: Sequence[int], comparison: Comparison | None, scale: Scale
+    table: ScoreTable, order: Sequence[str], comparison: Comparison | None, scale: Scale
 ) -> list[RankedGenerator]:
-    """List the generators best first; those with too few prompts for a tier come last."""
-    tier = {k: number for number, members in enumerate(comparison.tiers, 1) for k in members} if comparison else {}
-    means, sign = averages(table.means), scale.sign
+    """List the generators in order, with their means over one set of prompts and their tiers."""
+    tiers = comparison.tier_names if comparison else ()
+    tier = {name: number for number, members in enumerate(tiers, 1) for name in members}
+    own, means = (
+        averages(table.means),
+        averages(adjusted_scores(comparison.scores.means if comparison else table.means)),
+    )
+    among = comparison.scores.generators if comparison else table.generators
+    mean = dict(zip(table.generators, own, strict=True)) | {
+        name: value for name, value in zip(among, means, strict=True) if np.isfinite(value)
+    }
     return [
         RankedGenerator(
-            generator=table.generators[k],
-            mean=sign * float(means[k]),
-            prompts=int(np.isfinite(table.means[:, k]).sum()),
-            tier=tier.get(k),
+            generator=name,
+            mean=scale.sign * float(mean[name]),
+            prompts=int(np.isfinite(table.means[:, table.column(name)]).sum()),
+            tier=tier.get(name),
         )
-        for k in [*order, *(k for k in _by_mean(table) if k not in order)]
+        for name in order
     ]
 
 
-def _two(table: ScoreTable, order: Sequence[int], baseline: str, settled: SettledPair | None) -> tuple[str, str]:
+def _set_aside(table: ScoreTable, best: str, names: Sequence[str]) -> dict[str, int]:
+    """Count the prompts that each generator which is not compared shares with the best one."""
+    shared = shared_prompts(table.means)[table.column(best)]
+    return {name: int(shared[table.column(name)]) for name in names}
+
+
+def _two(order: Sequence[str], baseline: str, settled: SettledPair | None) -> tuple[str, str]:
     """Choose the two to compare: the best, or the winner of a race, and the runner-up or the baseline."""
-    names = [table.generators[k] for k in order]
+    names = list(order)
     if settled:
         names = [name for name in names if name in settled.names]
         names.sort(key=lambda name: name != settled.verdict)
@@ -128,9 +142,16 @@ def _differences(pair: ScoreTable) -> list[GeneratorDifference]:
 
 
 def _too_few(pair: ScoreTable) -> str:
-    """Say how few prompts the two share."""
-    shared = len(pair.differences(0, 1))
-    return f"they share {shared} prompt{'' if shared == 1 else 's'} with a score, fewer than {FEWEST}"
+    """Say how few prompts the two share, and which prompts each of them needs."""
+    scored = np.isfinite(pair.means)
+    shared = int(scored.all(axis=1).sum())
+    lines = [f"they share {shared} prompt{'' if shared == 1 else 's'} with a score, and at least {FEWEST} are needed"]
+    for k, name in enumerate(pair.generators):
+        needs = [prompt for prompt, row in zip(pair.prompts, scored, strict=True) if not row[k] and row[1 - k]]
+        if needs:
+            more = f" and {len(needs) - _NAMED} more" if len(needs) > _NAMED else ""
+            lines.append(f"judge {name} on {', '.join(needs[:_NAMED])}{more}")
+    return "; ".join(lines)
 
 
 def _difference(comparison: Comparison, first: str, second: str, alone: GeneratorDifference) -> BetterGenerator:

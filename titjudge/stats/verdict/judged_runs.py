@@ -14,11 +14,12 @@ from titjudge.core.run_records import Manifest, MetricRecord, MetricResult, Resu
 from titjudge.core.score_parts import LEVELS
 from titjudge.core.types import Item, Score
 from titjudge.stats.bootstrap import Floats
-from titjudge.stats.generators.comparison_tables import COLUMNS, FEWEST, Scale, categories
+from titjudge.stats.generators.comparison_tables import COLUMNS, Scale, categories
 from titjudge.stats.people.agreement import MARKS_JUDGE
 from titjudge.stats.scores.joined_runs import Items, prompt_keys, run_labels
 from titjudge.stats.scores.part_scores import part_scores
 from titjudge.stats.scores.per_prompt import PerPrompt
+from titjudge.stats.scores.population import FEWEST
 from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
 
 
@@ -57,6 +58,16 @@ class JudgedRun:
         """Return how the scores of a metric are read."""
         result = self._result(metric)
         return Scale.from_records(self.manifest.metrics.get(metric, MetricRecord()), result, [result.mean or 0.0])
+
+    def prompt_scale(self, metric: str) -> Scale:
+        """Return how the scores of prompts are read, which may be shares (`--per-prompt any`)."""
+        result, record = self._result(metric), self.manifest.metrics.get(metric, MetricRecord())
+        return Scale.from_records(record, result, [result.mean or 0.0], shares=self.per_prompt.counts)
+
+    @property
+    def per_prompt(self) -> PerPrompt:
+        """How several images of a prompt become one score."""
+        return PerPrompt.parse(self.results.per_prompt or "mean")
 
     def _ranks(self, metric: str) -> bool:
         if metric not in self.results.metrics or metric in BESIDE:
@@ -112,7 +123,7 @@ def joined_table(runs: Sequence[JudgedRun], metric: str, *, sliced: bool = True)
             entries, metric=metric, source=", ".join(run.name for run in runs), bounds=scale.range,
             higher_is_better=scale.higher, categories=categories(named), parts=parts,
             cost=(sum(cost or 0.0 for cost in costs) / len(entries) or None) if alone else None,
-            per_prompt=PerPrompt.parse(runs[0].results.per_prompt or "mean"),
+            per_prompt=runs[0].per_prompt,
         )  # fmt: skip
     except ConfigError:  # the rule needs a score from which on an image is right
         return None

@@ -11,6 +11,7 @@ from titjudge.core.types import CONSTRUCTION
 from titjudge.stats.generators.sequential import ASYMPTOTIC, EQUIVALENT, OPEN
 from titjudge.stats.people.agreement import GUESSING
 from titjudge.stats.scores.part_scores import ELEMENT, PARTS
+from titjudge.stats.scores.population import FEWEST
 from titjudge.stats.verdict import better_generator
 
 _NAMED = 6  # names in a sentence
@@ -62,8 +63,11 @@ def _of_generators(record: BetterGenerator) -> Iterator[str]:
         yield from _alone(record)
         return
     yield _lead(record)
-    if len(record.ranking) > 2 and len(tiers := _tiers(record)) > 1:
+    if _compared(record) > 2 and len(tiers := _tiers(record)) > 1:
         yield f"In order: {'; '.join(map(_names, tiers))}. Those named together {_LEVEL}."
+    if record.set_aside:
+        shared = ", ".join(f"{name} ({_prompts(count)})" for name, count in record.set_aside.items())
+        yield f"Not compared, because they share fewer than {FEWEST} prompts with the others: {shared}."
     if record.others:
         yield _sentence("; ".join(f"{name} {_SAID[answer]}" for name, answer in record.others.items()))
 
@@ -97,15 +101,15 @@ def _lead(record: BetterGenerator) -> str:
 
 def _beaten(record: BetterGenerator) -> str:
     """Name whom the best beats: with several generators all others and the next one, else the one it is compared with."""
-    if len(record.ranking) > 2 and record.second == record.ranking[1].generator:
-        return f"the {len(record.ranking) - 1} others, and {record.second}, the next,"
+    if _compared(record) > 2 and record.second == record.ranking[1].generator:
+        return f"the {_compared(record) - 1} others, and {record.second}, the next,"
     return record.second
 
 
 def _level(record: BetterGenerator) -> str:
     """Say who cannot be told apart: the two, and with more generators whether these are all."""
     two = f"{record.first} and {record.second}"
-    if len(record.ranking) > 2 and len(_tiers(record)) < 2:
+    if _compared(record) > 2 and len(_tiers(record)) < 2:
         return f"No generator is shown to be better than the others: {two}, the first two, {_LEVEL}"
     return f"{two} {_LEVEL}"
 
@@ -114,7 +118,7 @@ def _what_would_tell(record: BetterGenerator) -> str:
     """Say why the two cannot be told apart: scores that are missing, or too few prompts; empty where neither is known."""
     if record.reason:
         return f"{record.reason}, and what is left out may decide"
-    if record.needed is not None:
+    if record.needed is not None and record.needed.prompts > record.prompts:
         this = abs(record.difference or 0.0) >= record.needed.difference * 0.999
         size = "this size" if this else number(record.needed.difference, digits_of(record))
         return f"about {record.needed.prompts:,} prompts would show a difference of {size}"
@@ -146,6 +150,11 @@ def _place(column: str, value: str) -> str:
     if column == "prompt_length":
         return f"on prompts of {value}"
     return f"where {column.replace('_', ' ')} is {value}"
+
+
+def _compared(record: BetterGenerator) -> int:
+    """Count the generators that are compared."""
+    return sum(ranked.tier is not None for ranked in record.ranking)
 
 
 def _tiers(record: BetterGenerator) -> list[list[str]]:

@@ -1,0 +1,103 @@
+"""Which generators can be compared, and their scores as if each had every prompt.
+
+A generator with scores on other prompts than the rest has a mean that cannot stand beside their means: easy prompts raise it.
+Every order, "best" and position is taken from `adjusted_scores`; every difference from the prompts that the two share.
+On complete data these are the scores themselves.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from titjudge.stats.bootstrap import Floats, Ints
+
+FEWEST = 6  # prompts that two generators must share to be compared, and prompts of a category
+
+
+def shared_prompts(means: Floats) -> Ints:
+    """Count the prompts on which each two generators both have a score: shape (generators, generators)."""
+    scored = np.isfinite(means).astype(np.int64)
+    shared: Ints = scored.T @ scored
+    return shared
+
+
+def comparable(means: Floats, fewest: int = FEWEST) -> list[int]:
+    """Choose the generators to compare: the largest group in which every two share at least `fewest` prompts.
+
+    Of groups of one size, the one with more scores is chosen. The other generators are set aside: they enter no maximum, tier
+    or correction, so that they change no result of the others.
+
+    Args:
+        means: Shape (prompts, generators), NaN where there is no score.
+        fewest: Number of prompts.
+
+    Returns:
+        Columns in ascending order; empty if no two generators share so many prompts.
+    """
+    shared = shared_prompts(means)
+    counts = np.diag(shared)
+    by_count = np.lexsort((-shared.sum(axis=0), -counts)).tolist()
+    groups = []
+    for start in by_count:
+        group = [start]
+        for k in by_count:
+            if k != start and (shared[k, group] >= fewest).all():
+                group.append(k)
+        groups.append(group)
+    best = max(groups, key=lambda group: (len(group), shared[np.ix_(group, group)].sum()), default=[])
+    return sorted(best) if len(best) > 1 else []
+
+
+def adjusted_scores(means: Floats) -> Floats:
+    """Estimate the score of each generator on every prompt, so that the means of generators can be compared.
+
+    Least squares with an effect of the generator and an effect of the prompt. The mean of a column is the estimated mean over
+    all prompts, and its spread that of the estimate (the influence of each prompt), so that an interval of the mean
+    over prompts is valid. A generator that has every prompt keeps its scores; so do all if the data are complete.
+
+    Args:
+        means: Shape (prompts, generators), NaN where there is no score.
+
+    Returns:
+        Same shape. NaN for generators that no chain of shared prompts connects with the others, and on prompts without any
+        score of a connected generator.
+    """
+    scored = np.isfinite(means)
+    if scored[np.ix_(scored.any(axis=1), scored.any(axis=0))].all():
+        return means
+    connected = _connected(scored)
+    rows = np.asarray(scored[:, connected].any(axis=1, keepdims=True))
+    out = np.full(means.shape, np.nan)
+    cells = np.ix_(rows[:, 0], connected)
+    out[cells] = _influences(means[cells])
+    for k in np.flatnonzero(connected & (scored | ~rows).all(axis=0)):
+        out[:, k] = means[:, k]
+    return out
+
+
+def _connected(scored: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Mark the columns of the largest group that shared prompts connect."""
+    neighbours = shared_prompts(np.where(scored, 0.0, np.nan)) > 0
+    reach = np.logical_or(neighbours, np.eye(len(scored[0]), dtype=bool))
+    while not np.array_equal(further := np.asarray((reach.astype(np.int64) @ reach) > 0), reach):
+        reach = further
+    counts = scored.sum(axis=0)
+    largest = max(reach, key=lambda group: (int(group.sum()), int((counts * group).sum())))
+    connected: NDArray[np.bool_] = np.asarray(largest) & (counts > 0)
+    return connected
+
+
+def _influences(scores: Floats) -> Floats:
+    """Fit generator and prompt effects; return the estimated means plus the influence of each prompt on them."""
+    scored = np.isfinite(scores)
+    present = scored.sum(axis=1)
+    values = np.where(scored, scores, 0.0)
+    shares = scored / present[:, None]
+    inverse = np.linalg.pinv(np.diag(scored.sum(axis=0).astype(np.float64)) - shares.T @ scored)
+    effects = inverse @ (values - shares * values.sum(axis=1, keepdims=True)).sum(axis=0)
+    levels = (values - scored * effects).sum(axis=1) / present
+    residuals = np.where(scored, values - levels[:, None] - effects, 0.0)
+    moved = len(scores) * residuals @ inverse
+    out: Floats = effects + moved + (levels - moved @ shares.mean(axis=0))[:, None]
+    return out
