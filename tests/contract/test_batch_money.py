@@ -54,7 +54,7 @@ def test_a_404_that_passes_costs_nothing(service: BaseBatchService) -> None:
 
 @pytest.mark.parametrize("body", [b"", HTML, b'{"custom_id": "ask:1"', b"\x80\x81" * 500, b"[" * 50_000])
 def test_answers_that_cannot_be_read_are_billed_and_asked_for_once_more(service: BaseBatchService, body: bytes) -> None:
-    service.server.faults += [(CONTENT[service.kind], Scripted(body=body))] * 3
+    service.server.faults += [(CONTENT[service.kind], Scripted(body=body))] * 3 * 2  # three downloads of each job
     requests = service.requests(3)
 
     async def work(batch: BatchProvider) -> list[Any]:
@@ -73,10 +73,30 @@ def test_answers_that_cannot_be_read_are_billed_and_asked_for_once_more(service:
     assert len(service.server.jobs) == 2
 
 
+@pytest.mark.parametrize("body", [b" ", HTML, b'{"error": {"message": "later"}}', b"half", b"null\n[1]", "fewer lines"])
+@pytest.mark.parametrize("count", [1, 4])
+def test_a_file_that_is_not_a_result_is_downloaded_again_before_anything_is_sent(
+    service: BaseBatchService, body: bytes | str, count: int
+) -> None:
+    if isinstance(body, str):
+        finish = service.server._finish
+
+        def cut(job: Any) -> None:
+            finish(job)
+            whole = service.server.files[job.output].splitlines()
+            service.server.faults.append((CONTENT[service.kind], Scripted(body=b"\n".join(whole[1:]))))
+
+        service.server._finish = cut  # type: ignore[method-assign]
+    else:
+        service.server.faults += [(CONTENT[service.kind], Scripted(body=body))] * 2
+    assert service.kinds(service.ask(service.requests(count), gone=60.0)) == [Status.OK] * count
+    assert (service.server.paid(), len(service.server.jobs)) == (count, 1)
+
+
 def test_a_kill_between_both_tries_does_not_make_a_third(service: BaseBatchService) -> None:
     requests = service.requests(2)
     for jobs in (1, 2, 2):
-        service.server.faults += [(CONTENT[service.kind], Scripted(body=HTML))]
+        service.server.faults += [(CONTENT[service.kind], Scripted(body=HTML))] * 3
         assert not any(isinstance(each, Reply) for each in service.ask(requests))
         assert len(service.server.jobs) == jobs
         service.server.faults.clear()
@@ -85,12 +105,12 @@ def test_a_kill_between_both_tries_does_not_make_a_third(service: BaseBatchServi
 def test_retry_failed_asks_for_what_was_given_up(service: BaseBatchService) -> None:
     requests = service.requests(2)
     for _ in range(2):
-        service.server.faults += [(CONTENT[service.kind], Scripted(body=HTML))]
+        service.server.faults += [(CONTENT[service.kind], Scripted(body=HTML))] * 3
         service.ask(requests)
     place = service.folder.parent
     real = service.real()
     service.folder.rename(place / folder_name(real))
-    pace = BatchTiming(poll=0.01, idle=0.01, settle=0.0)
+    pace = BatchTiming(poll=0.01, idle=0.01, settle=0.0, gone=0.0)
 
     async def work(again: bool) -> list[Any]:
         provider = Batches(place, pace=pace, again=again).wrap(service.real())

@@ -40,7 +40,7 @@ class BaseBatchService:
         return Gemini(ProviderSettings("gemini-2.5-pro", base_url=self.server.url))
 
     def batch(self, **more: Any) -> BatchProvider:
-        timing = BatchTiming(**{"poll": 0.01, "idle": 0.02, "settle": 0.0, **more})
+        timing = BatchTiming(**{"poll": 0.01, "idle": 0.02, "settle": 0.0, "gone": 0.0, **more})
         real = self.real()
         return BatchProvider(real, BatchQueue(batch_service_for(real), self.folder, timing, self.said.append))
 
@@ -351,7 +351,7 @@ def test_a_job_the_provider_forgot_is_sent_again(service: BaseBatchService) -> N
         first = await asyncio.gather(*map(batch.complete, requests), return_exceptions=True)
         return [first, await asyncio.gather(*map(batch.complete, requests))]
 
-    first, second = service.session(work, gone=0.0)
+    first, second = service.session(work)
     assert service.kinds(first) == [FailureKind.RETRY] * 2
     assert [service.batch().classify(each).maybe_billed for each in first] == [True] * 2  # the job may have been billed
     assert service.kinds(second) == [Status.OK] * 2

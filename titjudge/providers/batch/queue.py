@@ -368,35 +368,36 @@ class BatchQueue:
                 return
             try:
                 status = await self.service.status(job.id)
-                if status.ended:
-                    await self._collect(job, status)
-                self._not_found.pop(job.tag, None)
+                if not status.ended or await self._collect(job, status):
+                    self._not_found.pop(job.tag, None)
             except JobNotFound:
-                self._note_not_found(job)
+                if self._waited_for(job, "is not known to the provider"):
+                    self.journal.void(job.tag, "not known to the provider", lost=job.keys)
+                    self._report(f"job {job.id} is gone; it may have been billed, and what it held is sent again")
+                    self._fail(job.keys, _lost(job))
             except Exception as error:
                 if not self._is_transient(error):
                     raise
 
-    def _note_not_found(self, job: BatchJob) -> None:
-        """Note that the provider does not know a job or its answers.
+    def _waited_for(self, job: BatchJob, what: str) -> bool:
+        """Note that a job or its answers cannot be had; returns whether that has lasted for `BatchTiming.gone`.
 
-        It may pass, and the job is billed all the same, so the job is given up only after a while (`BatchTiming.gone`).
+        It may pass, and the job is billed all the same.
         """
         times = self._not_found.setdefault(job.tag, [])
         times.append(time.monotonic())
-        if len(times) < _MIN_NOT_FOUND or times[-1] - times[0] < self.timing.gone:
-            if len(times) == 1:
-                self._report(f"job {job.id} is not known to the provider at the moment; looking again")
-            return
-        self.journal.void(job.tag, "not known to the provider", lost=job.keys)
-        self._report(f"job {job.id} is gone; it may have been billed, and what it held is sent again")
-        self._fail(job.keys, _lost(job))
+        if len(times) == 1:
+            self._report(f"job {job.id} {what} at the moment; looking again")
+        return len(times) >= _MIN_NOT_FOUND and times[-1] - times[0] >= self.timing.gone
 
-    async def _collect(self, job: BatchJob, status: JobStatus) -> None:
-        """Write down the answers of a job that has ended and hand them out."""
+    async def _collect(self, job: BatchJob, status: JobStatus) -> bool:
+        """Write down the answers of a job that has ended and hand them out; returns False if they must be downloaded again."""
         if status.queue_full:
-            return self._put_back(job)
-        lines = await self.service.answers(job, status)
+            self._put_back(job)
+            return True
+        lines, are_whole = await self.service.answers(job, status)
+        if not are_whole and not self._waited_for(job, "has incomplete answers"):
+            return False
         answered_keys = {line.key for line in lines}
         unanswered = {
             key: self._why_unanswered(job, status, number)
@@ -421,6 +422,7 @@ class BatchQueue:
                 pending.resolve(Answered(job, orjson.loads(errors[key].content)))
             else:
                 pending.fail(unanswered[key])
+        return True
 
     def _put_back(self, job: BatchJob) -> None:
         """Take back a job refused as the account has too much queued: send it after another, or in smaller ones."""

@@ -157,30 +157,38 @@ class BatchService(ABC, Generic[H]):
             self._sdk = self._connect(headers, timeout, self._http)
         return self._sdk
 
-    async def answers(self, job: BatchJob, status: JobStatus) -> list[ResultLine]:
+    async def answers(self, job: BatchJob, status: JobStatus) -> tuple[list[ResultLine], bool]:
         """Download the lines of answers of a job.
+
+        Returns:
+            The lines, and whether the files are whole: each request of a complete job has a line, and each file of another job has
+            lines of the job alone. A gateway may send a page, an error or nothing with a status of success: that may pass.
 
         Raises:
             JobNotFound: A file of answers is gone.
         """
         lines: list[ResultLine] = []
+        is_whole = True
         for file in status.files:
-            lines += self._result_lines(await self._call(self._download(file), of_job=True), job.keys)
-        return lines
+            content = await self._call(self._download(file), of_job=True)
+            read = list(self._result_lines(content, job.keys))
+            lines += filter(None, read)
+            is_whole = is_whole and bool(read) and None not in read
+        return lines, {line.key for line in lines} >= set(job.keys) if status.complete else is_whole
 
-    def _result_lines(self, content: bytes, keys: Sequence[str]) -> Iterator[ResultLine]:
-        """Read the lines of a file of answers that belong to `keys`; other lines are skipped."""
+    def _result_lines(self, content: bytes, keys: Sequence[str]) -> Iterator[ResultLine | None]:
+        """Read the lines of a file of answers; None for what is not a line of one of `keys`."""
         expected_keys = set(keys)
         for number, raw in enumerate(filter(bytes.strip, content.splitlines())):
             try:
                 line = parsed(raw)
                 key = line.get(self.key_field)
                 if key is None and self.in_order and number < len(keys):
-                    key = keys[number]
-                if key in expected_keys:
-                    yield ResultLine(key, self._holds_answer(line), json_bytes(line))
+                    key = keys[number] if self._holds_answer(line) or len(keys) > 1 else None
+                is_ours = key in expected_keys
             except (ValueError, TypeError, AttributeError, RecursionError):
-                continue
+                is_ours = False
+            yield ResultLine(key, self._holds_answer(line), json_bytes(line)) if is_ours else None
 
     async def _call(self, call: Awaitable[T], *, of_job: bool = False) -> T:
         """Await a call of the SDK and translate its exceptions.
