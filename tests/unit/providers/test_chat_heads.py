@@ -299,7 +299,7 @@ def test_a_backbone_without_its_head_or_layers_is_refused(tmp_path: Path) -> Non
     with pytest.raises(UserError, match="no head"):
         score("hpsv3", PAIRS[:1], weights=tmp_path / "plain.safetensors", base=base, dtype="float32")
     save_file({k: v for k, v in state.items() if "layers.1." not in k}, tmp_path / "half.safetensors")
-    with pytest.raises(UserError, match="do not fit"):
+    with pytest.raises(UserError, match="not in its files"):
         score("hpsv3", PAIRS[:1], weights=tmp_path / "half.safetensors", base=base, dtype="float32")
 
 

@@ -124,6 +124,9 @@ class Adapter:
         options: The user's own, by name (see `titjudge.providers.learned.provider.Scorer`).
     """
 
+    spare: tuple[str, ...] = ()
+    """Beginnings of parameters that may be missing in the files, as the score does not depend on them."""
+
     def __init__(self, row: LearnedMetric, checkpoint: ModelCheckpoint, options: Mapping[str, Any]) -> None:
         self.row, self.checkpoint = row, checkpoint
 

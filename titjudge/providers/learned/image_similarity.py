@@ -12,6 +12,8 @@ from titjudge.providers.learned.base import Adapter, Measured, ModelCheckpoint, 
 class ClassTokens(Adapter):
     """Cosine of the class tokens of two images, behind the last layer and its norm: DINO, DINOv2 and other vision transformers."""
 
+    spare = ("pooler.", "embeddings.mask_token")
+
     def __init__(self, row: LearnedMetric, checkpoint: ModelCheckpoint, options: Mapping[str, Any]) -> None:
         from transformers import AutoModel
 

@@ -23,6 +23,7 @@ from titjudge.providers.base import check_options
 from titjudge.providers.learned.base import LearnedMetricProvider, Measured, ModelCheckpoint
 from titjudge.providers.local import hub
 from titjudge.providers.local.images import decoded
+from titjudge.providers.local.loading import complete_weights
 from titjudge.providers.local.microbatch import halve_on_failure
 
 ADAPTERS = {
@@ -194,7 +195,8 @@ class Scorer(LearnedMetricProvider):
         try:
             hub.quiet_transformers()
             adapter = getattr(import_module(module), kind)
-            return adapter(self.row, self._checkpoint, self._options)
+            with complete_weights(self.row.key, getattr(adapter, "spare", ())):
+                return adapter(self.row, self._checkpoint, self._options)
         except Exception as error:  # loaders raise of every kind
             raise hub.loading_error(self.row.key, error) from error
 

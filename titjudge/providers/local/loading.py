@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 from titjudge.core.errors import UserError
 from titjudge.providers.local import hardware, hub
 
 _NAMES_BEFORE_4_52 = {r"^model\.(?=layers\.)": "model.language_model.", r"^visual\.": "model.visual."}
 """How transformers from 4.52 on names the parts of a vision-language model that adapters trained before it name otherwise."""
+_WRAPPERS = ("module.", "_orig_mod.", "base_model.model.")
+"""What training wrappers write before the names of parameters."""
 _BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "float8_e4m3fn": 1}
 
 
@@ -75,7 +79,8 @@ def load(name: str, folder: Path, commit: str, options: Mapping[str, Any]) -> Lo
             if images
             else transformers.AutoTokenizer.from_pretrained(source, **common)
         )
-        model = auto.from_pretrained(source, **hub.model_arguments(options), **common)
+        with complete_weights(name):
+            model = auto.from_pretrained(source, **hub.model_arguments(options), **common)
         if not options.get("device_map"):
             model.to(device)
         if options.get("adapter"):
@@ -84,6 +89,88 @@ def load(name: str, folder: Path, commit: str, options: Mapping[str, Any]) -> Lo
         raise hub.loading_error(name, error) from error
     model.eval()
     return _loaded(name, model, processor, images, options)
+
+
+class _Loading(NamedTuple):
+    """Whose weights are loaded, and the beginnings of parameters that may be missing, as nothing reads them."""
+
+    name: str
+    spare: tuple[str, ...]
+
+
+_loading: ContextVar[_Loading | None] = ContextVar("loading", default=None)
+
+
+@contextmanager
+def complete_weights(name: str, spare: tuple[str, ...] = ()) -> Iterator[None]:
+    """Refuse incomplete weights of every model that transformers loads in the block, also where a library calls it.
+
+    transformers gives parameters that are not in the files random values, and only logs it.
+
+    Raises:
+        UserError: Parameters of `name` are missing, or have the prefix of a training wrapper.
+    """
+    from transformers import PreTrainedModel
+
+    if PreTrainedModel.from_pretrained.__func__.__module__ != __name__:
+        PreTrainedModel.from_pretrained = classmethod(_checked(PreTrainedModel.from_pretrained.__func__))
+    token = _loading.set(_Loading(name, spare))
+    try:
+        yield
+    finally:
+        _loading.reset(token)
+
+
+def _checked(load: Any) -> Any:
+    """Wrap transformers' `from_pretrained`: in a `complete_weights` block it checks what it has loaded."""
+
+    def from_pretrained(cls: Any, *arguments: Any, output_loading_info: bool = False, **named: Any) -> Any:
+        loading = _loading.get()
+        if loading is None:
+            return load(cls, *arguments, output_loading_info=output_loading_info, **named)
+        model, report = load(cls, *arguments, output_loading_info=True, **named)
+        missing = [key for key in report["missing_keys"] if not key.startswith(loading.spare)]
+        refuse_incomplete(loading.name, missing, report["unexpected_keys"], model.state_dict().keys())
+        return (model, report) if output_loading_info else model
+
+    return from_pretrained
+
+
+def refuse_incomplete(name: str, missing: Collection[str], unexpected: Collection[str], known: Collection[str]) -> None:
+    """Refuse weights without some parameters of their model, or with the names of a training wrapper.
+
+    Args:
+        name: The model.
+        missing: Parameters of the model that are not in its files.
+        unexpected: Names in the files that are not parameters of the model.
+        known: All parameters of the model.
+
+    Raises:
+        UserError: Names the first parameter, and the likely cause.
+    """
+    wrapped = sorted(key for key in unexpected for wrapper in _WRAPPERS if key.removeprefix(wrapper) in known)
+    if not missing and not wrapped:
+        return
+    what = f"{len(missing)} of {len(known)} parameters are not in its files, first '{min(missing or wrapped)}'"
+    if prefix := _prefix_of(unexpected, known):
+        cause = f"The names in its files begin with '{prefix}': remove this prefix from them."
+    elif unexpected:
+        cause = (
+            f"Its files have '{min(unexpected)}', which does not belong to it: they may be of another model or version."
+        )
+    else:
+        cause = "A file or a layer may be missing: fetch the model again."
+    raise UserError(f"cannot load model '{name}': {what}. {cause}")
+
+
+def _prefix_of(unexpected: Collection[str], known: Collection[str]) -> str:
+    """Find what stands before the names of parameters in the files; empty if nothing does."""
+    for key in unexpected:
+        wrapper = "".join(wrapper for wrapper in _WRAPPERS if key.startswith(wrapper))
+        dots = [index + 1 for index, letter in enumerate(key) if letter == "."]
+        if prefix := wrapper or next((key[:dot] for dot in dots if key[dot:] in known), ""):
+            return prefix
+    return ""
 
 
 def _with_adapter(model: Any, adapter: str) -> Any:

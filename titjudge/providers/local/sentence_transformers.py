@@ -170,11 +170,14 @@ class SentenceTransformers(LocalModel[Any, str, Embedding], Embedder):
         hub.quiet_transformers()
         from sentence_transformers import SentenceTransformer
 
+        from titjudge.providers.local.loading import complete_weights
+
         try:
-            if (folder / "modules.json").is_file():
-                model = SentenceTransformer(self._source, **self._arguments())
-            else:
-                model = SentenceTransformer(modules=self._modules(), device=self._device())
+            with complete_weights(self._source, spare=("pooler.",)):
+                if (folder / "modules.json").is_file():
+                    model = SentenceTransformer(self._source, **self._arguments())
+                else:
+                    model = SentenceTransformer(modules=self._modules(), device=self._device())
         except Exception as error:  # loaders raise of every kind
             raise hub.loading_error(self._source, error) from error
         self._pin(model)

@@ -182,9 +182,10 @@ class ZeroShotDetection(LocalProvider[_Detector]):
             import transformers
 
             processor = loading.load_processor(source, **common)
-            model = transformers.AutoModelForZeroShotObjectDetection.from_pretrained(
-                source, dtype=self._dtype, **common
-            )
+            with loading.complete_weights(self.model):
+                model = transformers.AutoModelForZeroShotObjectDetection.from_pretrained(
+                    source, dtype=self._dtype, **common
+                )
             model.to(hub.default_device(self._options)).eval()
         except Exception as error:  # loaders raise of every kind
             raise hub.loading_error(self.model, error) from error
