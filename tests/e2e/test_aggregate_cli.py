@@ -55,7 +55,7 @@ def test_answers_of_others_become_scores_to_compare_with(tmp_path: Path) -> None
     folder.mkdir(parents=True)
     (folder / "3.json").write_text(json.dumps(answer("style", "short", 4, 1) | {"line_idx": 3}))
     cli(tmp_path, "aggregate", "tiif", "--answers", "answers", "--scores", "theirs.csv")
-    assert read_human_scores(tmp_path / "theirs.csv") == {"score": {"mine/style/short/3": 0.25}}
+    assert read_human_scores(tmp_path / "theirs.csv").means == {"score": {"mine/style/short/3": 0.25}}
 
 
 def test_the_shared_responses_of_qwen_image_bench(tmp_path: Path, shared: Path) -> None:

@@ -129,8 +129,8 @@ def test_what_people_cannot_be_asked_of(tmp_path: Path, capsys: pytest.CaptureFi
     strange.write_text('{"prompt_id": "p", "image_a": "x.png", "image_b": "y.png", "preference": "a"}\n')
     told = cli(capsys, "people", run.path, "--pairs", strange, code=2)
     assert "a pair names 'x.png', the run 'model_a/0.png'" in told
-    strange.write_text('{"prompt_id": "p", "image_a": "x.png", "image_b": "y.png", "preference": "left"}\n')
-    assert "strange.jsonl:1: the preference is a, b, tie or both_bad" in cli(
+    strange.write_text('{"prompt_id": "p", "image_a": "x.png", "image_b": "y.png", "preference": "up"}\n')
+    assert "strange.jsonl:1: the preference must be a, b, tie or both_bad" in cli(
         capsys, "people", run.path, "--pairs", strange, code=2
     )
     one = write_run(

@@ -499,6 +499,43 @@ def test_a_server_that_never_answers_ends_the_run_soon(tmp_path: Path) -> None:
     assert "no answer yet" in out
 
 
+def test_a_file_of_votes_says_the_same_to_every_command(judged: Path, example: Path) -> None:
+    """Three people, two of whom say what the example says: its accuracy stands, in every command and order."""
+    right = read_lines(example / "pairs.jsonl")
+    turned = {"a": "b", "b": "a"}
+    rows = [
+        ",".join((p["prompt_id"], p["image_a"], p["image_b"], who, choice(p["preference"])))
+        for p in right
+        for who, choice in (("ann", str), ("bob", lambda c: turned.get(c, c)), ("eve", str))
+    ]
+    (judged / "v.csv").write_text("\n".join(["prompt_id,image_a,image_b,annotator,preference", *rows[::-1]]))
+    battles = [
+        {"prompt_id": p["prompt_id"], "image_a": p["image_a"], "image_b": p["image_b"], "model_a": "m", "model_b": "n",
+         "winner": {"a": "model_a", "b": "model_b"}[p["preference"] if k else turned[p["preference"]]]}
+        for p in right for k in range(10)
+    ]  # fmt: skip
+    (judged / "b.jsonl").write_text("\n".join(map(json.dumps, battles)))
+    cli(judged, "compare", "votes", "v.csv", "--pairs-out", "p.jsonl")
+
+    def accuracy(pairs: str) -> tuple[float, int]:
+        cli(judged, "compare", "one", "--pairs", pairs, "--json", "out.json")
+        found = results(judged)["metrics"]["tit"]
+        return found["accuracy"], found["pairs"]
+
+    share, count = accuracy(str(example / "pairs.jsonl"))
+    assert accuracy("v.csv") == accuracy("p.jsonl") == (share, count)
+    assert accuracy("b.jsonl") == (pytest.approx(0.9 * share + 0.1 * (1 - share)), 10 * count)
+    arguments = ("judge", str(example), "--captioner", "recorded", "--metric", "tit")
+    cli(judged, *arguments, "--pairs", "b.jsonl", "--out", "battled", "--json", "out.json")
+    assert results(judged)["metrics"]["tit"]["pairs"] == 10 * count
+    cli(judged, "compare", "battled", "--json", "out.json")
+    assert results(judged)["metrics"]["tit"]["pairs"] == 10 * count
+    cli(judged, "verify", "battled")
+    (judged / "v.csv").write_text("prompt_id,image_a,image_b,preference\np,x.png,y.png,a\n")
+    cli(judged, "compare", "one", "--pairs", "v.csv", code=1)
+    assert "v.csv" in cli(judged, *arguments, "--pairs", "v.csv", "--out", "none", code=2)
+
+
 @pytest.mark.slow
 def test_compare_with_human_scores_and_strengths(judged: Path, example: Path) -> None:
     lines = read_lines(example / "images.jsonl")

@@ -28,6 +28,7 @@ from loading import loaded
 from titjudge.core.errors import TitjudgeError
 from titjudge.core.registry import load
 from titjudge.core.types import Item
+from titjudge.runs.study.human_files import read_human_scores
 from titjudge.testing import Scripted, Seen, Server, score_one
 
 Content = int | str | bytes | Sequence[Any]
@@ -122,6 +123,30 @@ class Command(Report):
         out = cli(folder, *self.arguments, code=self.code, OPENAI_API_KEY="sk-test-0123456789")
         assert [word for word in self.prints if word not in out] == [], out
         assert [word for word in self.silent if word in out] == [], out
+
+
+@dataclass(frozen=True)
+class Rated(Report):
+    """Ratings of images by people.
+
+    Attributes:
+        table: A CSV table of them.
+        means: The mean of each image.
+        raters: How many people rate each image.
+    """
+
+    table: str = ""
+    means: Mapping[str, float] = field(default_factory=dict)
+    raters: int = 1
+
+    def check(self, folder: Path) -> None:
+        """Read the table, also from its end to its start."""
+        head, *rows = self.table.strip().split("\n")
+        for order in (rows, rows[::-1]):
+            (folder / "ratings.csv").write_text("\n".join([head, *order]))
+            found = read_human_scores(folder / "ratings.csv")
+            assert found.means["score"] == self.means
+            assert {*found.raters["score"].values()} == {self.raters}
 
 
 @dataclass(frozen=True)

@@ -75,33 +75,45 @@ def runs(
       python cli.py compare runs/first --human ratings.csv --by type
     """
     from titjudge.runs.study.compared_runs import ComparedRuns
-    from titjudge.runs.study.human_files import read_votes
     from titjudge.stats.generators.paired_differences import differences_table
     from titjudge.stats.people.agreement_tables import agreement_tables
     from titjudge.stats.people.score_correlation import correlation_record, correlation_tables
     from titjudge.stats.people.votes import human_ceiling
+    from titjudge.suites.pair_files import read_votes
 
     if by is not None and human is None:
         raise ConfigError("--by goes with --human: it slices the correlation of generators with human scores")
     compared = ComparedRuns(runs, allow_drift=allow_drift)
     pairs = compared.pairs(pairs_file)
     agreed = compared.agreement(pairs, strengths=strengths)
-    tables, record, notes = agreement_tables(agreed), agreed.to_json(), []
+    tables, record = agreement_tables(agreed), agreed.to_json()
+    notes: list[str] = []
     if votes_file is not None:
-        record["human_ceiling"] = ceiling = human_ceiling(read_votes(votes_file))
+        said: dict[str, None] = {}
+        record["human_ceiling"] = ceiling = human_ceiling(read_votes(votes_file, notes=said))
+        notes += said
         notes.append(ceiling.line() or f"{votes_file}: no vote on a pair that others decide: no human ceiling")
     if human is not None:
-        correlations = compared.correlations(human, by)
-        tables += correlation_tables(correlations, by)
-        record["human_scores"] = correlation_record(correlations)
+        correlations, raters = compared.correlations(human, by)
+        tables += correlation_tables(correlations, by, raters)
+        record |= {"human_scores": correlation_record(correlations), "raters": raters}
     if differences := compared.differences(pairs):
         tables.append(differences_table(differences))
         record["differences"] = differences
     record |= compared.costs()
     if compared.mixed:
         record["mixed"] = compared.mixed
-    show_results(tables, record, json_file, [*notes, *agreed.warnings, *compared.drift, *compared.mixed])
-    return 0
+    show_results(
+        tables, record, json_file, [*notes, *compared.notes, *agreed.warnings, *compared.drift, *compared.mixed]
+    )
+    empty = []
+    if pairs_file is not None and not any(metric.pairs_scored for metric in agreed.metrics.values()):
+        empty.append(f"{pairs_file}: no pair with a preference has both its images scored")
+    if human is not None and all(row.images.srcc is None for row in correlations):
+        empty.append(f"{human}: nothing can be correlated: {correlations[0].images.reason}")
+    for line in empty:
+        say(line, colour="red")
+    return int(bool(empty))
 
 
 @compare.command()
@@ -128,38 +140,45 @@ def ranks(csv_file: Path, reference: str, json_file: Path | None) -> int:
 
     results, table = compare_ranks(csv_file, reference)
     show_results([table], results, json_file)
-    return 0
+    return int(all(entry["srcc"] is None for entry in results["columns"].values()))
 
 
 @compare.command(short_help="Turn votes into preferences, with Krippendorff's alpha.")
 @click.argument("votes_file", type=PATH, metavar="FILE")
 @option("--experts", "Votes of experts on the pairs that the annotators leave open.", "FILE")
-@option("--annotators", "How many annotators each pair should have.", "N", default=15)
+@option(
+    "--annotators", "How many votes each pair should have  [default: those that it has].", "N", type=click.IntRange(1)
+)
 @option("--pairs-out", "Write the decided pairs as JSON lines, for `judge --pairs`.", "FILE")
 @JSON
 def votes(
-    votes_file: Path, experts: Path | None, annotators: int, pairs_out: Path | None, json_file: Path | None
+    votes_file: Path, experts: Path | None, annotators: int | None, pairs_out: Path | None, json_file: Path | None
 ) -> int:
     """Turn votes into preferences by the three rules of the TIT-Score paper (A.11), with Krippendorff's alpha.
 
-    FILE (csv or jsonl) has the columns prompt_id, image_a, image_b, annotator, preference (a, b, tie or
-    both_bad).
+    Without --experts, the majority decides what the third rule leaves to experts (`majority` in the table).
+
+    FILE (csv or jsonl) has the columns prompt_id, image_a, image_b, preference (a, b, tie or both_bad) and, if people have names,
+    annotator. A column for each person (rater1, rater2) or a list in one cell also does. `judge --pairs FILE` reads the same
+    votes in the same way. If no pair is decided, the exit code is 1.
 
     \b
     Example:
       python cli.py compare votes votes.csv --pairs-out pairs.jsonl
     """
-    from titjudge.core.files import Appender
-    from titjudge.runs.study.human_files import pair_records, read_votes
+    from titjudge.core.files import write_jsonl
+    from titjudge.runs.study.human_files import pair_records
     from titjudge.stats.people.votes import aggregate_votes
+    from titjudge.suites.pair_files import read_votes
 
-    summary = aggregate_votes(read_votes(votes_file), read_votes(experts) if experts else (), annotators=annotators)
-    show_results([summary.table()], summary.to_json(), json_file)
+    notes: dict[str, None] = {}
+    cast, verdicts = (read_votes(file, notes=notes) if file else () for file in (votes_file, experts))
+    summary = aggregate_votes(cast, verdicts, annotators=annotators or 1, majority=not experts)
+    show_results([summary.table()], summary.to_json(), json_file, notes)
+    if not summary.pairs:
+        say(f"{votes_file}: no pair is decided; nothing was written", colour="red")
+        return 1
     if pairs_out is not None:
-        pairs_out.unlink(missing_ok=True)
-        out = Appender(pairs_out)
-        for record in pair_records(summary.pairs):
-            out.add(record)
-        out.close()
+        write_jsonl(pairs_out, pair_records(summary.pairs))
         say(f"pairs  {pairs_out}")
     return 0

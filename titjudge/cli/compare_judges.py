@@ -10,7 +10,7 @@ import click
 
 from titjudge.cli.compare_options import METRIC, SCORE_METRIC, OutputFiles, file_options, read_judged, table_options
 from titjudge.cli.options import JSON, PATH, option
-from titjudge.cli.output import show_results
+from titjudge.cli.output import show_notes, show_results
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.formats import p_value
@@ -95,7 +95,9 @@ def _study(run: Path, metric: str | None, pairs_file: Path | None) -> Study:
 
     folder = RunFolder(run)
     folder.check()
-    pairs = read_pairs(pairs_file, items=folder.judged) if pairs_file else folder.results().human_pairs
+    notes: dict[str, None] = {}
+    pairs = read_pairs(pairs_file, items=folder.judged, notes=notes) if pairs_file else folder.results().human_pairs
+    show_notes(notes)
     if not pairs:
         message = "no human pairs: give some with --pairs FILE, or collect them with `label`"
         raise DataError(message, pairs_file or run)
@@ -138,7 +140,8 @@ def cascade(
     from titjudge.suites.pair_files import read_pairs
 
     judges = swept_judges(sweep, dict(map(parse_price_flag, prices)), longest=longest)
-    pairs = read_pairs(pairs_file) if pairs_file else judges.pairs
+    read: dict[str, None] = {}
+    pairs = read_pairs(pairs_file, notes=read) if pairs_file else judges.pairs
     if not pairs:
         raise DataError("no human pairs to mark the judges on: give some with --pairs FILE", sweep)
     if not judges.values:
@@ -146,7 +149,7 @@ def cascade(
         raise DataError(f"no judge can be used: {missing}", sweep)
     guessing = guessing_judges(pairs, judges.values)
     judges = judges.without({name: f"no better than guessing (p {p_value(p)})" for name, p in guessing.items()})
-    notes = [f"left out: {name}: {reason}" for name, reason in judges.left_out.items()]
+    notes = [*read, *(f"left out: {name}: {reason}" for name, reason in judges.left_out.items())]
     if not judges.values:
         record = {"sweep": str(sweep), "rule": None, "recommended": None, "left_out": judges.left_out}
         show_results([], record, json_file, notes)

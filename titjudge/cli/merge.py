@@ -35,7 +35,9 @@ def merge(runs: tuple[Path, ...], out: Path, pairs: Path | None, report: bool, j
     from titjudge.runs.check.merge import merge as join
     from titjudge.suites.pair_files import read_pairs
 
-    outcome = join(runs, out, pairs=read_pairs(pairs) if pairs else None, report=report)
+    notes: dict[str, None] = {}
+    outcome = join(runs, out, pairs=read_pairs(pairs, notes=notes) if pairs else None, report=report)
+    show_notes(notes)
     show_tables(outcome.tables)
     show_notes(outcome.warnings, outcome.tables)
     if outcome.failures:

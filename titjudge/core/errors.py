@@ -37,10 +37,18 @@ class ConfigError(UserError):
     """A key, a value or a combination in a configuration is wrong."""
 
 
+_HEAD, _TAIL = 260, 130  # characters of a message that are kept
+
+
 class DataError(UserError):
-    """A data file is wrong; `str()` names the file and, where there is one, the line."""
+    """A data file is wrong; `str()` names the file and, where there is one, the line.
+
+    A message may quote a cell of any length: the middle of a long one is cut out.
+    """
 
     def __init__(self, message: str, path: Path | str | None = None, line: int | None = None) -> None:
+        if len(message) > _HEAD + _TAIL:
+            message = f"{message[:_HEAD]} … {message[-_TAIL:]}"
         self.message, self.path, self.line = message, path, line
         where = "" if path is None else f"{path}:{line}: " if line is not None else f"{path}: "
         super().__init__(where + message)

@@ -441,6 +441,20 @@ def _delimiter(header: str) -> str:
     return "," if "," in plain else max(",;\t", key=plain.count)
 
 
+def csv_separator(path: Path) -> str:
+    """Return what separates the cells of a CSV or TSV file; empty for files of other formats, and those that cannot be read."""
+    name = path.name.lower().removesuffix(".gz")
+    if not name.endswith((".csv", ".tsv")):
+        return ""
+    try:
+        with _opened(path) as file:
+            first = file.readline()
+    except (UnicodeDecodeError, DataError, OSError, EOFError, zlib.error):
+        return ""
+    named = _SEPARATOR.fullmatch(first)
+    return named[1] if named else "\t" if name.endswith(".tsv") else _delimiter(first)
+
+
 def _opened(path: Path) -> IO[str]:
     """Open a CSV file, which may be compressed, and be the UTF-16 that Excel calls "Unicode text"."""
     file: Any = gzip.GzipFile(path) if path.suffix.lower() == ".gz" else path.open("rb")

@@ -690,6 +690,14 @@ class Results(_File):
         ]
 
 
+def joined_pairs(runs: Iterable[Results]) -> list[Pair]:
+    """Return the human pairs of several runs, each as often as the run has it that has it most often."""
+    counts: Counter[Pair] = Counter()
+    for results in runs:
+        counts |= Counter(results.human_pairs)
+    return list(counts.elements())
+
+
 def record_schema(kind: type[Manifest | Results]) -> dict[str, Any]:
     """Make the JSON schema (draft 2020-12) of manifest.json or results.json."""
     from titjudge.core.config_schema import WithoutTitles

@@ -102,8 +102,14 @@ class Recorded(Provider):
                 self.file.parent,
             )
         if self.file.is_file() or not may_miss:
-            for _, record in read_jsonl(self.file, required=("image", "description")):
-                self._texts[(self.file.parent / str(record["image"])).resolve()] = str(record["description"])
+            lines: dict[Path, int] = {}
+            for number, record in read_jsonl(self.file, required=("image", "description")):
+                image, text = (self.file.parent / str(record["image"])).resolve(), str(record["description"])
+                if self._texts.setdefault(image, text) != text:
+                    raise DataError(
+                        f"'{record['image']}' has another description in line {lines[image]}", self.file, number
+                    )
+                lines.setdefault(image, number)
 
     async def complete(self, request: Request) -> Reply:
         """Find the recorded answer.

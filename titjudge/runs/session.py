@@ -11,9 +11,11 @@ from itertools import islice
 from statistics import fmean
 
 from titjudge.core.config import RunConfig
+from titjudge.core.errors import DataError
 from titjudge.core.run_records import Results
 from titjudge.core.signals import terminated_like_ctrl_c
 from titjudge.core.types import InvalidItem, Item, Pair
+from titjudge.core.words import truncated
 from titjudge.engine.budget import Spending
 from titjudge.engine.cache import open_cache
 from titjudge.engine.forecast import Forecast, Planner, forecast
@@ -98,10 +100,18 @@ class Session:
         if self.config.pairs is not None:
             images = known_images(self.config.data) if self.config.data else None
             valid = (item for item in self.items() if isinstance(item, Item))
-            return read_pairs(self.config.pairs, images, lambda: valid)
+            notes: dict[str, None] = {}
+            pairs = read_pairs(self.config.pairs, images, lambda: valid, notes)
+            self.warnings += (note for note in notes if note not in self.warnings)
+            listed = (item for item, _ in self.input.listed())
+            if not (self.config.limit or self.config.shard or pairs_among(pairs, listed)):
+                first = truncated(pairs[0].a, 80)
+                raise DataError(
+                    f"none of its pairs has both images in the data; the first names {first}", self.config.pairs
+                )
+            return pairs
         assert self.config.data is not None
-        pairs: list[Pair] = self.suite.pairs(self.config.data)
-        return pairs
+        return list(self.suite.pairs(self.config.data))
 
     def dry_run(self) -> Forecast:
         """Estimate the price of the run without sending anything."""

@@ -37,6 +37,7 @@ from titjudge.core.files import read_text, scan_jsonl
 from titjudge.core.names import plain
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import InvalidItem, Item, Pair
+from titjudge.core.words import truncated
 from titjudge.data.data_paths import files_below, inside, real_name
 from titjudge.data.embedded_prompts import embedded_prompt
 from titjudge.data.tables import read_table
@@ -119,8 +120,11 @@ class Folder(Suite):
             )
             tables = [folder] if folder.is_file() else find_tables(folder, self.image_roots)
             return [pair for table in tables for pair in reader.pairs(table)]
+        if not file.stat().st_size:
+            self._notes["pairs.jsonl is empty"] = None
+            return []
         items = lambda: (item for item in self.items(folder) if isinstance(item, Item))  # noqa: E731
-        return read_pairs(file, known_images(folder), items)
+        return read_pairs(file, known_images(folder), items, self._notes)
 
 
 def read_items(
@@ -163,7 +167,12 @@ def _with_facets(items: Iterator[Item | InvalidItem], file: Path) -> Iterator[It
     Raises:
         DataError: A line of the file is malformed; names file and line.
     """
-    facets = {record["prompt"]: record["facets"] for _, record in read_table(file, ("prompt", "facets"))}
+    facets: dict[str, Any] = {}
+    for line, record in read_table(file, ("prompt", "facets")):
+        if facets.setdefault(record["prompt"], record["facets"]) != record["facets"]:
+            raise DataError(
+                f"other facets of a prompt than in a row above: {truncated(str(record['prompt']), 80)}", file, line
+            )
     for item in items:
         if isinstance(item, Item) and item.prompt in facets and not item_meta.FACETS.is_in(item):
             item = replace(item, meta={**item.meta, item_meta.FACETS.name: facets[item.prompt]})

@@ -18,15 +18,16 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Any
+from statistics import fmean
 
 from titjudge.core import item_meta, registry
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_jsonl, scan_jsonl
-from titjudge.core.numbers import finite
+from titjudge.core.names import plain
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.data.data_paths import is_stray
 from titjudge.data.images import SUFFIXES
+from titjudge.data.opinions import RATERS, Opinions, column_of, number_reader, spread
 from titjudge.data.tables import read_table
 from titjudge.suites.base import Suite, SuiteInputs, judged
 from titjudge.suites.folder import read_items
@@ -39,6 +40,7 @@ from titjudge.suites.samples import split_sample
 PAPER = {"prompts": 200, "generators": 13, "images": 2600}  # with human ranks
 PUBLISHED = {"prompts": 1000, "generators": 13, "images": 13000}  # today
 _THEMES = 12  # columns of a table
+_NOBODY = "nobody"  # where no column names people
 _NOT_RANKS = {"prompt_id", "prompt", "source"}
 
 
@@ -139,14 +141,14 @@ class LpgBench(Suite):
         if not there:
             return []
         if there[0].stem == "pairs":
-            return read_pairs(there[0])
+            return read_pairs(there[0], notes=self._notes)
         from titjudge.stats.ranking.rank_agreement import ranks_to_pairs
 
         images: dict[tuple[str, str], str] = {}
         for item in self.items(folder):
             if isinstance(item, Item):  # people ranked one image of each generator: the first
                 images.setdefault((item.prompt_id, item.generator), item.id)
-        return ranks_to_pairs(_with_images(read_ranks(there[0], self._rank), images, there[0]))
+        return ranks_to_pairs(_with_images(read_ranks(there[0], self._rank, self._notes), images, there[0]))
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """Make a table of how much of the published set is here, and one by metric of first places and means by theme."""
@@ -237,41 +239,52 @@ def _tree(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
             yield InvalidItem(f"images/{place.name}/{prompt}", "there is no image for this prompt", place.name, prompt)
 
 
-def read_ranks(file: Path, column: str = "rank") -> dict[str, dict[str, float]]:
+def read_ranks(file: Path, column: str = "rank", notes: dict[str, None] | None = None) -> dict[str, dict[str, float]]:
     """Read ranks by prompt id and generator (1 is best, equal numbers are ties), from either shape of the file.
+
+    If a column such as `annotator` names people, the mean of their ranks counts.
 
     Args:
         file: The table.
         column: The column of the ranks, where another column names the generators.
+        notes: Gets a line on ranks that were averaged.
 
     Raises:
-        DataError: A rank is no number of at least 1, is given twice, or the file has none; names file and line.
+        DataError: A rank is no number of at least 1, one person gives it twice, or the file has none; names file and line.
     """
-    ranks: dict[str, dict[str, float]] = {}
+    said: Opinions[tuple[str, str], float] = Opinions(file)
+    read_number = number_reader(file)
     for number, record in read_table(file, ("prompt_id",)):
-        prompt = str(record["prompt_id"])
+        prompt = plain(str(record["prompt_id"]))
+        rater = column_of(record, RATERS)
+        who = _NOBODY if rater is None else plain(str(record[rater] or ""))
         if column in record and "generator" in record:
-            row_ranks = {str(record["generator"]): record[column]}
+            row_ranks = {plain(str(record["generator"])): record[column]}
         elif column != "rank":
             raise DataError(f"there is no column '{column}' beside generator", file, number)
         else:
-            row_ranks = {str(key): value for key, value in record.items() if key not in _NOT_RANKS}
+            row_ranks = {plain(str(key)): value for key, value in record.items() if key not in {*_NOT_RANKS, rater}}
         for generator, value in row_ranks.items():
             if value is None or value == "":
                 continue
-            if generator in ranks.setdefault(prompt, {}):
-                raise DataError(f"a second rank of {generator} for prompt {prompt}", file, number)
-            ranks[prompt][generator] = _rank(value, generator, file, number)
-    if not any(ranks.values()):
+            if (rank := read_number(value)) is None or rank < 1:
+                raise DataError(f"the rank of {generator} is {value!r}, not a number of at least 1", file, number)
+            if rater is None and (prompt, generator) in said.of:
+                first = said.lines[(prompt, generator), _NOBODY]
+                raise DataError(
+                    f"a second rank of {generator} for prompt {prompt} (the first is in row {first})", file, number
+                )
+            said.add((prompt, generator), who, rank, number, f"{generator} for prompt {prompt}")
+    if not said.of:
         raise DataError("no ranks: expected prompt_id, generator, rank, or one column for each generator", file)
+    ranks: dict[str, dict[str, float]] = {}
+    for (prompt, generator), by_person in said.of.items():
+        ranks.setdefault(prompt, {})[generator] = fmean(by_person.values())
+    if notes is not None:
+        people = spread([len(by_person) for by_person in said.of.values()])
+        averaged = [f"{file}: ranks by {people} people for each image: their mean counts"] if people != "1" else []
+        notes.update(dict.fromkeys([*said.notes("ranks"), *averaged]))
     return ranks
-
-
-def _rank(value: Any, generator: str, file: Path, line: int) -> float:
-    rank = finite(value)
-    if rank is None or rank < 1:
-        raise DataError(f"the rank of {generator} is {value!r}, not a number of at least 1", file, line)
-    return rank
 
 
 def _with_images(

@@ -115,7 +115,7 @@ class ManifestReader:
                     else _below(folder, str(record[column]))
                     for column in TWO_IMAGES
                 )
-                yield Pair(prompt_id, a, b, choice, LABEL)
+                yield Pair(plain(prompt_id), plain(a), plain(b), choice, LABEL)
 
     def _row(self, record: Mapping[str, Any], where: str, folder: str) -> Iterator[Item | InvalidItem]:
         """Yield an item for each image of a row, or one for its description; what cannot be judged is an InvalidItem."""

@@ -1,58 +1,164 @@
-"""Read the preferences of people: tables of pairs of images, and votes of an arena.
+"""Read the preferences of people: tables of pairs of images, single votes on them, and battles of an arena.
 
-A vote of an arena has `model_a`, `model_b` and `winner` (model_a, model_b, tie, "tie (bothbad)") on a prompt:
+A table of pairs or votes has `prompt_id`, `image_a`, `image_b` and `preference`: a, b, tie or both_bad, in the spellings that
+`read_choice` knows. It may say who votes (`annotator`). Several people may have a row each, a column each (`rater1`, `rater2`) or a list in
+one cell. If a pair has several votes, the rules of A.11 decide it, by the votes that it has, and the majority what these leave to experts.
+
+A battle of an arena has `model_a`, `model_b` and `winner` (model_a, model_b, tie, "tie (bothbad)") on a prompt:
 `prompt_id`, `question_id` or the text `prompt`. Its images are `image_a` and `image_b`, or those that the two models made of the
-prompt. A vote on an image that is not there is still a pair, which counts as one without a score.
+prompt. Each battle counts. A battle with an image that is not there is still a pair, which counts as one without a score.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from titjudge.core.errors import DataError
+from titjudge.core.names import plain
 from titjudge.core.types import Item, Pair
 from titjudge.core.words import truncated
-from titjudge.data.tables import first_row, read_table
-from titjudge.stats.people.votes import pair_of, read_choice
+from titjudge.data.opinions import RATERS, Opinions, column_of, opinion_columns, opinions_in
+from titjudge.data.tables import first_row, read_table, table_columns
+from titjudge.stats.people.votes import BOTH_BAD, Key, Vote, aggregate_votes, pair_of, read_choice
 
+VOTE_COLUMNS = ("prompt_id", "image_a", "image_b", "annotator", "preference")
 COLUMNS = ("model_a", "model_b", "winner")
+Images = Mapping[str, Mapping[str, str]]
+"""Image -> prompt id -> item id."""
+_PREFERENCE = ("preference", "vote", "choice", "winner", "better")
 _PROMPTS = ("prompt_id", "question_id", "prompt")
 
 
 def read_pairs(
     file: Path,
-    images: Mapping[str, Mapping[str, str]] | None = None,
+    images: Images | None = None,
     items: Callable[[], Iterable[Item]] | None = None,
+    notes: dict[str, None] | None = None,
 ) -> list[Pair]:
-    """Read pairs from a table with prompt_id, image_a, image_b, preference, or from votes of an arena (see `read_battles`).
+    """Read human pairs from a table of pairs, votes or battles; see above.
 
     Args:
-        file: The file of pairs.
-        images: Image -> prompt id -> item id, where they are known: a pair must name a prompt of its images.
+        file: The table.
+        images: Images, where they are known: a pair must name a prompt of its images.
         items: Reads the images of battles that name models and no images.
+        notes: Gets a line on votes that were joined, and on repetitions.
 
     Raises:
-        DataError: A line is malformed, or its images belong to another prompt; names file and line.
+        DataError: A row is malformed, its images belong to another prompt, one person says two things of a pair, or no pair is
+            decided; names file and row.
     """
+    lines = {} if notes is None else notes
     if is_battles(file):
-        return read_battles(file, items)
-    pairs = []
-    for number, record in read_table(file, ("prompt_id", "image_a", "image_b", "preference")):
-        choice = read_choice(record["preference"])
-        if choice is None:
-            raise DataError(f"the preference is a, b, tie or both_bad, not '{record['preference']}'", file, number)
-        if record["image_a"] == record["image_b"]:
-            raise DataError(f"'{record['image_a']}' is paired with itself", file, number)
-        named, both = str(record["prompt_id"]), []
-        for image in (str(record["image_a"]), str(record["image_b"])):
-            ids = (images or {}).get(image, {})
-            if ids and named and named not in ids:
-                raise DataError(f"'{image}' is an image of the prompt '{next(iter(ids))}', not '{named}'", file, number)
-            both.append(ids.get(named, image))
-        a, b = both
-        pairs.append(pair_of(named, a, b, choice, str(record.get("source", ""))))
+        pairs = _once(read_battles(file, items), file, lines)
+    else:
+        votes = read_votes(file, images, lines)
+        pairs = _decided(votes, file, lines)
+    if not pairs:
+        raise DataError("no pairs in it", file)
     return pairs
+
+
+def read_votes(path: Path | str, images: Images | None = None, notes: dict[str, None] | None = None) -> list[Vote]:
+    """Read single votes; who is not named is another person in each row.
+
+    Raises:
+        DataError: As `read_pairs`, or the table holds battles.
+    """
+    path = Path(path)
+    if is_battles(path):
+        raise DataError("battles (model_a, model_b, winner) are no votes on pairs: give them to --pairs", path)
+    names = table_columns(path)
+    required: tuple[str, ...] = VOTE_COLUMNS[:3]
+    if names is not None:
+        columns = opinion_columns(names, _PREFERENCE) or [VOTE_COLUMNS[-1]]
+        required = (*required, *columns, *filter(None, [column_of(names, RATERS)]))
+    votes: list[Vote] = []
+    said: Opinions[Key, str] = Opinions(path)
+    for line, record in read_table(path, required):
+        prompt, a, b = (_text(record, name, path, line) for name in VOTE_COLUMNS[:3])
+        if a == b:
+            raise DataError(f"'{a}' is paired with itself", path, line)
+        a, b = (_item(image, prompt, images, path, line) for image in (a, b))
+        rater = column_of(record, RATERS)
+        annotator = "" if rater is None else _text(record, rater, path, line)
+        source = str(record.get("source") or "")
+        key = (prompt, min(a, b), max(a, b))
+        for name, choice in _choices(record, (a, b), path, line):
+            winner = {"a": a, "b": b}.get(choice, choice)
+            who = said.add(key, " ".join(filter(None, (annotator, name))), winner, line, f"{a} / {b}")
+            if who is not None:
+                votes.append(Vote(prompt, a, b, who, choice, source))
+    if notes is not None:
+        notes.update(dict.fromkeys(said.notes("votes")))
+    return votes
+
+
+def _text(record: Mapping[str, Any], name: str, path: Path, line: int) -> str:
+    value = record.get(name)
+    if isinstance(value, bool) or not isinstance(value, (str, int)) or not (str(value).strip() or name == "prompt_id"):
+        raise DataError(f"'{name}' is missing or no text", path, line)
+    return plain(str(value))
+
+
+def _item(image: str, prompt: str, images: Images | None, path: Path, line: int) -> str:
+    """Return the item id of an image under a prompt."""
+    ids = (images or {}).get(image, {})
+    if ids and prompt and prompt not in ids:
+        raise DataError(f"'{image}' is an image of the prompt '{next(iter(ids))}', not '{prompt}'", path, line)
+    return ids.get(prompt, image)
+
+
+def _choices(record: Mapping[str, Any], sides: tuple[str, str], path: Path, line: int) -> list[tuple[str, str]]:
+    """Read the choices of a row, with the names of who made them where a column is theirs."""
+    columns = opinion_columns(record, _PREFERENCE)
+    if not columns:
+        raise DataError(f"the key '{VOTE_COLUMNS[-1]}' is missing", path, line)
+    found = []
+    for column in columns:
+        choices = opinions_in(record[column], lambda cell: read_choice(cell, *sides))
+        if choices is None or not (choices or len(columns) > 1):
+            raise DataError(f"the {column} must be a, b, tie or {BOTH_BAD}, not '{record[column]}'", path, line)
+        own = "" if len(columns) == 1 else column
+        found += [(" ".join(filter(None, (own, name))), choice) for name, choice in choices]
+    return found
+
+
+def _decided(votes: list[Vote], file: Path, notes: dict[str, None]) -> list[Pair]:
+    """Make one pair of all votes on a pair of images."""
+    sources: dict[Key, set[str]] = {}
+    for vote in votes:
+        sources.setdefault((vote.prompt_id, min(vote.a, vote.b), max(vote.a, vote.b)), set()).add(vote.source)
+    if len(sources) == len(votes):
+        return [pair_of(vote.prompt_id, vote.a, vote.b, vote.choice, vote.source) for vote in votes]
+    summary = aggregate_votes(votes, annotators=1, resamples=0, majority=True)
+    pairs = []
+    for pair in summary.pairs:
+        given = sources[pair.prompt_id, min(pair.a, pair.b), max(pair.a, pair.b)]
+        pairs.append(replace(pair, source=given.pop()) if len(given) == 1 and given != {""} else pair)
+    open_pairs = len(sources) - len(pairs)
+    undecided = f"; {open_pairs:,} without a majority are not counted" if open_pairs else ""
+    line = f"{file}: {len(votes):,} votes on {len(sources):,} pairs: the majority of each pair counts once{undecided}"
+    if not pairs:
+        raise DataError(f"none of {len(sources):,} pairs is decided by its votes: `compare votes` counts them", file)
+    notes[line] = None
+    return pairs
+
+
+def _once(battles: list[Pair], file: Path, notes: dict[str, None]) -> list[Pair]:
+    """Drop battles that repeat one of the same judge, unless several people have that name: their winners differ."""
+    by_judge: dict[tuple[Any, ...], dict[str, list[Pair]]] = {}
+    for number, battle in enumerate(battles):
+        judge = battle.source or number
+        winner = {"a": battle.a, "b": battle.b}.get(battle.preference, battle.choice)
+        by_winner = by_judge.setdefault((battle.prompt_id, frozenset((battle.a, battle.b)), judge), {})
+        by_winner.setdefault(winner, []).append(battle)
+    repeated = {id(battle) for said in by_judge.values() if len(said) == 1 for battle in next(iter(said.values()))[1:]}
+    if repeated:
+        notes[f"{file}: {len(repeated):,} battles repeat one of the same judge and count once"] = None
+    return [battle for battle in battles if id(battle) not in repeated]
 
 
 def is_battles(file: Path) -> bool:
@@ -75,19 +181,19 @@ def read_battles(file: Path, items: Callable[[], Iterable[Item]] | None = None) 
     pairs, lacking, complete = [], "", False
     images: _Images | None = None
     for number, record in read_table(file, COLUMNS):
-        choice = read_choice(record["winner"], "model_a", "model_b")
+        models = plain(str(record["model_a"])), plain(str(record["model_b"]))
+        choice = read_choice(record["winner"], *models)
         if choice is None:
             names = "model_a, model_b, tie or 'tie (bothbad)'"
             raise DataError(f"the winner is {names}, not '{record['winner']}'", file, number)
-        models = str(record["model_a"]), str(record["model_b"])
         if models[0] == models[1]:
             continue
-        prompt = next((str(record[name]) for name in _PROMPTS if record.get(name) not in (None, "")), None)
+        prompt = next((plain(str(record[name])) for name in _PROMPTS if record.get(name) not in (None, "")), None)
         if prompt is None:
             raise DataError(f"a battle needs one of {', '.join(_PROMPTS)}", file, number)
-        judge = str(record.get("judge") or record.get("source") or "")
+        judge = plain(str(record.get("judge") or record.get("source") or ""))
         if record.get("image_a") and record.get("image_b"):
-            prompt_id, a, b = prompt, str(record["image_a"]), str(record["image_b"])
+            prompt_id, a, b = prompt, *(plain(str(record[name])) for name in ("image_a", "image_b"))
         elif items is None:
             raise DataError("here battles need the columns image_a and image_b", file, number)
         else:
@@ -117,7 +223,7 @@ class _Images:
     def __init__(self, items: Iterable[Item]) -> None:
         self._by_prompt: dict[tuple[str, str], list[Item]] = {}
         for item in items:
-            for prompt in {item.prompt_id, item.prompt}:
+            for prompt in {item.prompt_id, plain(item.prompt)}:
                 self._by_prompt.setdefault((prompt, item.generator), []).append(item)
 
     def find(self, prompt: str, model: str) -> Item | None:

@@ -22,9 +22,8 @@ from titjudge.apps.label.rankings import leaderboard, ranks
 from titjudge.apps.label.store import Store
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Pair
-from titjudge.runs.study.human_files import read_votes
 from titjudge.stats.people.votes import VoteOutcome
-from titjudge.suites.pair_files import read_pairs
+from titjudge.suites.pair_files import read_pairs, read_votes
 
 IMAGES = [f"i{number}" for number in range(5)]
 
@@ -72,8 +71,7 @@ def test_agreeing_annotators_decide_every_pair(tmp_path: Path) -> None:
     for name in ("pairs.jsonl", "pairs.csv"):
         pairs = read_pairs(tmp_path / "out" / name)
         assert {(p.a, p.b): p.preference for p in pairs} == dict.fromkeys(itertools.combinations(IMAGES, 2), "a")
-    assert result["alpha"] is None
-    assert "every vote is the same" in result["alpha_reason"]
+    assert result["alpha"] == pytest.approx(1.0)  # all say that the first is better: chance has it in either order
     ranks = (tmp_path / "out" / "ranks.csv").read_text().splitlines()[1:]
     assert [line.split(",")[1:4] for line in ranks] == [[i, f"gen-{i}", str(n)] for n, i in enumerate(IMAGES, 1)]
     assert [table.title for table in tables] == ["Votes", "Generators by the votes of people", "Annotators"]
@@ -296,11 +294,14 @@ def test_the_command_names_the_files_and_what_takes_them(tmp_path: Path) -> None
     sort(store, "n0", IMAGES)
     store.close()
     out = tmp_path / "my labels"
-    said = CliRunner().invoke(label, ["export", str(tmp_path / "v.db"), str(out)], standalone_mode=False)
+    arguments = ["export", str(tmp_path / "v.db"), str(out)]
+    said = CliRunner().invoke(label, [*arguments, "--annotators", "1"], standalone_mode=False)
     written = re.search(r"^written into .*: (.*)$", said.output, re.MULTILINE)
     assert written
     assert sorted(written[1].split(", ")) == sorted(file.name for file in out.iterdir())
     assert f"next: python cli.py judge --data DATA --pairs '{out}/pairs.jsonl'" in said.output
+    said = CliRunner().invoke(label, arguments, standalone_mode=False)  # of three annotators one has voted
+    assert ("next:" in said.output, said.return_value) == (False, 1)
 
 
 def test_a_store_given_in_place_of_its_export_is_refused_with_what_to_do(tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""Stores of version 1, which kept pairs and marks apart, made and exported by the program of then: all goes on as before."""
+"""Stores of version 1, which kept pairs and marks apart, made and exported by the program of then: all goes on as before.
+
+Only alpha of pairs is the number of today, with chance agreement over both orders of a pair.
+"""
 
 from __future__ import annotations
 

@@ -70,3 +70,12 @@ def test_a_packed_file_that_is_cut_off_or_no_gzip_is_named(tmp_path: Path) -> No
         (tmp_path / "lines.jsonl.gz").write_bytes(content)
         with pytest.raises(DataError, match="cannot be unpacked"):
             list(locate_jsonl(tmp_path / "lines.jsonl"))
+
+
+@pytest.mark.parametrize("cell", ["x" * 6000, "long words " * 600])
+def test_no_message_quotes_more_than_400_characters_of_a_cell(tmp_path: Path, cell: str) -> None:
+    error = DataError(f"the score is a number, not '{cell}'; write one", tmp_path / "t.csv", 7)
+    assert error.message.startswith("the score is a number, not '")
+    assert error.message.endswith("; write one")
+    assert len(error.message) <= 400
+    assert f"{tmp_path}/t.csv:7: " in str(error)

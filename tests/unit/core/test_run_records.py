@@ -13,7 +13,15 @@ import pytest
 from pydantic import BaseModel
 
 from titjudge.core.errors import DataError
-from titjudge.core.run_records import Manifest, MetricResult, Results, RoleRecord, TableRecord, record_schema
+from titjudge.core.run_records import (
+    Manifest,
+    MetricResult,
+    Results,
+    RoleRecord,
+    TableRecord,
+    joined_pairs,
+    record_schema,
+)
 from titjudge.core.tables import Table
 
 FIXTURES = sorted((Path(__file__).resolve().parents[2] / "fixtures" / "before_the_move").glob("*/manifest.json"))
@@ -96,3 +104,12 @@ def test_records_of_one_metric_are_joined_with_all_their_reasons() -> None:
 def test_a_table_whose_values_are_no_json_is_written_all_the_same() -> None:
     table = Table("T", ("a", "b"), ((np.int64(5), Path("x")), (None, 0.5)))
     assert TableRecord.of_table(table).to_json()["rows"] == [["5", "x"], [None, 0.5]]
+
+
+def test_pairs_of_several_runs_are_as_often_as_in_one_of_them() -> None:
+    pair, other = ({"prompt_id": "p", "a": "x", "b": "y", "preference": preference} for preference in "ab")
+    one = Results.model_validate({"pairs": [pair, pair, other]})
+    two = Results.model_validate({"pairs": [pair, {**pair, "prompt_id": "q"}]})
+    assert [(p.prompt_id, p.preference) for p in joined_pairs([one, two])] == [
+        ("p", "a"), ("p", "a"), ("p", "b"), ("q", "a"),
+    ]  # fmt: skip

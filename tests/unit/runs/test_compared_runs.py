@@ -45,8 +45,9 @@ def test_human_scores_are_of_images_of_the_runs_and_a_slice_of_a_column(tmp_path
     compared = ComparedRuns([run(tmp_path / "one")])
     human = tmp_path / "human.csv"
     human.write_text("image,score\na0.png,1\na1.png,2\nb0.png,3\n")
-    (found,) = compared.correlations(human, "theme")
+    (found,), raters = compared.correlations(human, "theme")
     assert (found.images.n, found.images.srcc, sorted(found.generators)) == (3, 1.0, ["", "sea"])
+    assert raters == {"score": "1"}
     with pytest.raises(ConfigError, match=r"no such column\. Did you mean 'theme'"):
         compared.correlations(human, "them")
     human.write_text("image,score\nelsewhere.png,1\n")

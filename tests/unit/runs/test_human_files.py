@@ -1,4 +1,4 @@
-"""Votes from files, good and bad."""
+"""Votes and ratings from files, good and bad."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from titjudge.core.errors import DataError
-from titjudge.runs.study.human_files import COLUMNS, pair_records, read_votes
+from titjudge.core.types import Item
+from titjudge.runs.study.human_files import HumanRatings, pair_records, read_human_scores
 from titjudge.stats.people.votes import Vote, aggregate_votes
+from titjudge.suites.pair_files import VOTE_COLUMNS as COLUMNS
+from titjudge.suites.pair_files import read_votes
 
 HEADER = ",".join(COLUMNS)
 
@@ -46,7 +49,11 @@ def test_decided_pairs_become_records() -> None:
         ("v.csv", b"prompt_id,image_a,image_b,annotator\n", "the column 'preference' is missing"),
         ("v.csv", HEADER.encode() + b"\np,x,y,ann\n", "v.csv:2: 4 cells where the first line has 5 columns"),
         ("v.csv", HEADER.encode() + b"\np,x,y,,a\n", "v.csv:2: 'annotator' is missing"),
-        ("v.csv", HEADER.encode() + b"\np,x,y,ann,a\np,x,y,bob,better\n", "v.csv:3: preference 'better'"),
+        (
+            "v.csv",
+            HEADER.encode() + b"\np,x,y,ann,a\np,x,y,bob,better\n",
+            "v.csv:3: the preference must be a, b, tie or both_bad, not 'better'",
+        ),
         ("v.csv", HEADER.encode() + b"\np,x,y,\xff,a\n", "not UTF-8"),
         ("v.jsonl", b"\xff", "not a JSON object in UTF-8"),
         ("v.jsonl", b"\n[1]\n", "v.jsonl:2: every line is a JSON object"),
@@ -66,3 +73,92 @@ def test_a_missing_file_is_a_user_error(tmp_path: Path) -> None:
     for name in ("none.csv", "none.jsonl"):
         with pytest.raises(DataError, match=rf"{name}: .*No such file"):
             read_votes(tmp_path / name)
+
+
+ITEMS = {
+    f"{g}/{p}_{s}.png": Item(f"{g}/{p}_{s}.png", f"a {p}", None, g, p, {}, s)
+    for g in ("old", "new")
+    for p in "pq"
+    for s in (0, 1)
+}
+WANTED = {"old/p_0.png": 4.0, "new/p_1.png": 2.5}
+
+
+def rated(folder: Path, text: str, name: str = "r.csv", parts: tuple[str, ...] = ()) -> HumanRatings:
+    (folder / name).write_text(text, "utf-8")
+    return read_human_scores(folder / name, parts, ITEMS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "image,score\nold/p_0.png,4\nnew/p_1.png,2.5\n",
+        "image,rater,score\nold/p_0.png,a,5\nnew/p_1.png,a,2\nold/p_0.png,b,3\nnew/p_1.png,b,3\n",
+        "image,score\nold/p_0.png,5\nnew/p_1.png,2\nold/p_0.png,3\nnew/p_1.png,3\n",
+        "Image_ID,Worker ID,Rating\nold/p_0.png,a,5\nnew/p_1.png,a,2\nold/p_0.png,b,3\nnew/p_1.png,b,3\n",
+        "file_name,rater1,rater2,rater3\nold/p_0.png,5,3,4\nnew/p_1.png,2,,3\n",
+        "image,score_1,score_2\nold/p_0.png,5,3\nnew/p_1.png,2,3\n",
+        'image,score\nold/p_0.png,"[5, 3, 4]"\nnew/p_1.png,2;3\n',
+        "image;score\nold/p_0.png;4,00\nnew/p_1.png;2,5\n",
+        'image;rater;mos\nold/p_0.png;a;4,5\nold/p_0.png;b;3,5\nnew/p_1.png;a;"2,500"\n',
+        "prompt_id,generator,sample,score\np,old,0,4\np,new,1,2.5\n",
+        "prompt,Model,seed,rating\na p,old,0,4\na p,new,1,2.5\n",
+        "prompt_id;generator;seed;annotator;score\np;old;0;x;4,5\np;old;0;y;3,5\np;new;1;x;2,5\n",
+    ],
+)
+def test_every_shape_of_a_table_of_ratings_is_the_same_mean(tmp_path: Path, text: str) -> None:
+    assert rated(tmp_path, text).means == {"score": WANTED}
+    head, *rows = text.strip().split("\n")
+    assert rated(tmp_path, "\n".join([head, *rows[::-1]])).means == {"score": WANTED}
+
+
+def test_a_tab_separates_numbers_with_a_decimal_comma(tmp_path: Path) -> None:
+    assert rated(tmp_path, "image\tscore\nx\t4,5\n", "r.tsv").means["score"] == {"x": 4.5}
+
+
+def test_lines_of_json_hold_a_list_or_names(tmp_path: Path) -> None:
+    found = rated(
+        tmp_path, '{"image": "x", "score": {"a": 5, "b": 4}}\n{"image": "y", "rating": [1, null, 2]}', "r.jsonl"
+    )
+    assert (found.means, found.raters) == ({"score": {"x": 4.5, "y": 1.5}}, {"score": {"x": 2, "y": 2}})
+    assert len(found.notes) == 1
+
+
+def test_parts_are_averaged_as_scores_are(tmp_path: Path) -> None:
+    text = "image,annotator,quality\nx,a,1\nx,b,3\ny,a,\n"
+    assert rated(tmp_path, text, parts=("Quality",)).means == {"Quality": {"x": 2.0}}
+
+
+def test_the_same_rating_of_one_person_counts_once(tmp_path: Path) -> None:
+    found = rated(tmp_path, "image,rater,score\nx,a,5\nx,a,5\nx,b,2\n")
+    assert (found.means["score"], found.raters["score"]) == ({"x": 3.5}, {"x": 2})
+    assert "1 rating" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("image,rater,score\nx,a,5\nx,a,4\n", r"r\.csv:3: 'a' .* row 2"),
+        ('image,score\nx,"4,5"\n', "not '4,5'"),  # 4.5, or 4 and 5
+        ("image,score\nx,4/5\n", "not '4/5'"),
+        ("image,score\nx,\n", "not ''"),
+        ("image,score\n,3\n", "'image'"),
+        ("thing,score\nx,3\n", "'image'.*there are: thing, score"),
+        ("image,anna,ben\nx,3,4\n", "'score' is missing.*anna, ben"),
+        ("prompt_id,generator,score\np,old,3\n", "2 images"),
+        ("image,one,rater1,rater2\n" + "".join(f"{k},1,{k},{20 * k}\n" for k in range(1, 6)), "one scale"),
+        (
+            "image,rater,score\n"
+            + "".join(f"{k},{r},{k * f}\n" for k in range(1, 6) for r, f in (("a", 0.2), ("b", 1))),
+            "scale",
+        ),
+    ],
+)
+def test_ratings_that_cannot_be_read_are_named(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(DataError, match=told):
+        rated(tmp_path, text)
+
+
+def test_a_strict_person_is_no_other_scale(tmp_path: Path) -> None:
+    rows = "".join(f"{k},{1 + k // 4},{k}\n" for k in range(1, 6))
+    assert len(rated(tmp_path, "image,rater1,rater2\n" + rows).means["score"]) == 5

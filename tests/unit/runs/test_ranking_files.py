@@ -51,6 +51,8 @@ def test_too_few_rows_are_undefined_with_a_reason(tmp_path: Path) -> None:
         ("people,tit\nfirst,1\n2,2\n", "people", ":2: column 'people': 'first'"),
         ("people,tit\n1,1\n2\n", "people", ":3: 1 cells where the first line has 2 columns"),
         ("people,people\n1,1\n", "people", "two columns are called 'people'"),
+        ("people,Model,tit\n1,A,1\n2,B,2\n3,A,3\n", "people", ":4: Model 'A' has a row already (2)"),
+        ("who,people,tit\nA,1,1\nB,2,2\nA,3,3\n", "people", ":4: who 'A' has a row already (2)"),
         ("people\n1\n2\n", "people", "no ranking beside 'people'"),
         ("", "people", "the file is empty"),
         ("people,tit\n", "people", "holds no numbers"),
@@ -62,6 +64,12 @@ def test_bad_files_are_named_with_the_line(tmp_path: Path, text: str | bytes, re
         compare_ranks(write(tmp_path / "r.csv", text), reference)
     assert message in str(caught.value)
     assert "r.csv" in str(caught.value)
+
+
+def test_a_decimal_comma_and_a_kind_that_several_generators_share(tmp_path: Path) -> None:
+    text = "kind;model;people;tit\nopen;A;1;4,5\nopen;B;2;3,25\nclosed;C;3;1,5\n"
+    found, _ = compare_ranks(write(tmp_path / "r.csv", text), "people")
+    assert found["columns"]["tit"]["srcc"] == pytest.approx(-1.0)
 
 
 def test_a_missing_file_and_a_folder_are_user_errors(tmp_path: Path) -> None:

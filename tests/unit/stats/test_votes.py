@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
+from dataclasses import replace
+from random import Random
 
 import evalica
 import numpy as np
@@ -182,6 +184,27 @@ def test_alpha_of_krippendorffs_own_example() -> None:
     found = krippendorff_alpha(counts, resamples=0)
     assert found.alpha == pytest.approx(0.743, abs=5e-4)
     assert found.pairs == 11  # the last unit has one value
+
+
+@given(
+    st.lists(st.sampled_from(["a", "b", "tie", "both_bad"]), min_size=8, max_size=40), st.randoms(use_true_random=False)
+)
+@settings(max_examples=40, deadline=None)
+def test_alpha_does_not_depend_on_which_image_a_file_writes_first(choices: list[str], random: Random) -> None:
+    votes = [Vote(f"p{k // 8}", f"{k // 4}x", f"{k // 4}y", f"n{k % 4}", choice) for k, choice in enumerate(choices)]
+    turned = {pair for pair in {(vote.a, vote.b) for vote in votes} if random.random() < 0.5}
+    mirror = {"a": "b", "b": "a"}
+    other = [
+        replace(v, a=v.b, b=v.a, choice=mirror.get(v.choice, v.choice)) if (v.a, v.b) in turned else v for v in votes
+    ]
+    one, two = (aggregate_votes(each, resamples=50).agreement for each in (votes, other))
+    assert two == one
+
+
+def test_people_who_agree_that_the_first_image_is_better_agree() -> None:
+    """Each prefers x in four of five pairs: with x always first, most of that would be chance agreement."""
+    found = aggregate_votes([Vote(f"p{k}", "x", "y", who, "a") for k in range(9) for who in "mn"], resamples=0)
+    assert found.agreement.alpha == pytest.approx(1.0)
 
 
 def test_alpha_where_it_is_undefined() -> None:

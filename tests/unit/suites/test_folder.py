@@ -125,8 +125,8 @@ def test_nothing_to_judge_is_said(tmp_path: Path) -> None:
 def test_pairs_name_the_line_that_is_wrong(tmp_path: Path) -> None:
     good = {"prompt_id": "p", "image_a": "a", "image_b": "b", "preference": "Tie"}
     assert read_pairs(write_lines(tmp_path / "p.jsonl", good))[0].preference == "tie"
-    with pytest.raises(DataError, match=r"p\.jsonl:2: the preference is a, b, tie or both_bad, not 'left'"):
-        read_pairs(write_lines(tmp_path / "p.jsonl", good, {**good, "preference": "left"}))
+    with pytest.raises(DataError, match=r"p\.jsonl:2: the preference must be a, b, tie or both_bad, not 'up'"):
+        read_pairs(write_lines(tmp_path / "p.jsonl", good, {**good, "preference": "up"}))
 
 
 def test_a_prompt_that_is_no_text_is_not_judged(tmp_path: Path) -> None:
@@ -178,6 +178,17 @@ def test_the_same_name_with_another_prompt_is_another_group(tmp_path: Path) -> N
         (tmp_path / generator / "1.png").write_bytes(b"x")
         (tmp_path / generator / "1.txt").write_text(prompt)
     assert [item.prompt_id for item in loaded(tmp_path)[0]] == ["1", "1", "c/1"]
+
+
+def test_other_facets_of_the_same_prompt_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"x")
+    (tmp_path / "a.txt").write_text("a cat")
+    facets = {"prompt": "a cat", "facets": {"Quality": []}}
+    write_lines(tmp_path / "facets.jsonl", facets, facets)
+    assert len(loaded(tmp_path)[0]) == 1
+    write_lines(tmp_path / "facets.jsonl", facets, {**facets, "facets": {"Style": []}})
+    with pytest.raises(DataError, match=r"facets\.jsonl:2"):
+        loaded(tmp_path)
 
 
 def test_an_image_paired_with_itself_is_named_with_its_line(tmp_path: Path) -> None:

@@ -153,7 +153,10 @@ def test_ranked_images_that_are_not_there_stay_in_the_pairs(tmp_path: Path) -> N
         ([{"prompt_id": 0, "g0": "best"}], "'best'"),
         ([{"prompt_id": 0, "g0": True}], "True"),
         ([{"prompt_id": 0, "g0": [1]}], "at least 1"),
-        ([{"prompt_id": 0, "g0": 1}, {"prompt_id": 0, "g0": 1}], "ranks.jsonl:2: a second rank"),
+        (
+            [{"prompt_id": 0, "g0": 1}, {"prompt_id": 0, "g0": 1}],
+            "ranks.jsonl:2: a second rank of g0 for prompt 0 (the first is in row 1)",
+        ),
         ([{"prompt_id": 0}], "no ranks"),
         ([{"g0": 1}], "prompt_id"),
         ([{"prompt_id": "zero", "g0": 1}], "no rank belongs to an image"),
@@ -171,6 +174,24 @@ def test_ranks_that_cannot_be(tmp_path: Path, rows: list[Any], message: str) -> 
 def test_tables_that_cannot_be_read(tmp_path: Path, raw: bytes) -> None:
     (tmp_path / "ranks.csv").write_bytes(raw)
     with pytest.raises(DataError, match=r"ranks\.csv"):
+        read_ranks(tmp_path / "ranks.csv")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "prompt_id,annotator,generator,rank\n0,a,g0,1\n0,a,g1,3\n0,a,g2,2\n0,b,g0,2\n0,b,g1,3\n0,b,g2,1\n",
+        "prompt_id,annotator,g0,g1,g2\n0,a,1,3,2\n0,b,2,3,1\n",
+        "prompt_id;rater;g0;g1;g2\n0;a;1,0;3;2\n0;b;2;3,0;1\n",
+    ],
+)
+def test_the_mean_of_the_ranks_of_several_people_counts(tmp_path: Path, text: str) -> None:
+    (tmp_path / "ranks.csv").write_text(text)
+    notes: dict[str, None] = {}
+    assert read_ranks(tmp_path / "ranks.csv", notes=notes) == {"0": {"g0": 1.5, "g1": 3.0, "g2": 1.5}}
+    assert len(notes) == 1
+    (tmp_path / "ranks.csv").write_text("prompt_id,annotator,g0\n0,a,1\n0,a,2\n")
+    with pytest.raises(DataError, match=r"'a' says .* row 2"):
         read_ranks(tmp_path / "ranks.csv")
 
 

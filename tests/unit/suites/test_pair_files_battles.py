@@ -18,10 +18,10 @@ from titjudge.apps.label.store import Store
 from titjudge.core.errors import DataError
 from titjudge.core.types import Item, Pair
 from titjudge.runs import RunFolder
-from titjudge.runs.study.human_files import pair_records, read_votes
+from titjudge.runs.study.human_files import pair_records
 from titjudge.stats.people.votes import Rule, Vote, aggregate_votes, decide
 from titjudge.suites.folder import Folder
-from titjudge.suites.pair_files import read_pairs
+from titjudge.suites.pair_files import read_pairs, read_votes
 
 WINNERS = ("model_a", "model_b", "tie", "tie (bothbad)")
 
@@ -78,7 +78,7 @@ def test_a_csv_with_its_own_images_needs_no_data(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "told"),
     [
-        (battle("left"), "b.jsonl:1: the winner is model_a, model_b, tie or 'tie (bothbad)', not 'left'"),
+        (battle("up"), "b.jsonl:1: the winner is model_a, model_b, tie or 'tie (bothbad)', not 'up'"),
         (
             battle("tie", model_a="nobody"),
             "b.jsonl:1: there is no image of 'p1' by 'nobody', nor both images of any other battle",
@@ -118,7 +118,7 @@ def test_both_bad_is_decided_as_any_other_choice_and_turns_with_nothing() -> Non
 
 def test_votes_and_pairs_of_a_file_may_say_both_bad(tmp_path: Path) -> None:
     rows = [
-        {"prompt_id": "p", "image_a": "x", "image_b": "y", "annotator": "n", "preference": word}
+        {"prompt_id": "p", "image_a": "x", "image_b": "y", "annotator": word, "preference": word}
         for word in ("Both_Bad", "bothbad", "right")
     ]
     assert [vote.choice for vote in read_votes(table(tmp_path / "v.jsonl", *rows))] == ["both_bad", "both_bad", "b"]

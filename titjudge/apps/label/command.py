@@ -186,6 +186,9 @@ def export(store: Path, out: Path, json_file: Path | None, **rules: Any) -> int:
     exported = export_labels(store, out, **rules)
     show_results(exported.tables, exported.result, json_file)
     say(f"\nwritten into {out}: {', '.join(exported.files)}")
+    if not exported.decided:
+        say(f"{exported.main} is empty: nothing is decided yet; open.csv says why", colour="red")
+        return 1
     say(f"next: python cli.py {exported.command} {shlex.quote(str(out / exported.main))}")
     return 0
 

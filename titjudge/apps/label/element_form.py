@@ -169,10 +169,12 @@ class Elements(Form):
         result["alpha"] = agreement
         tables = [self._agreement_table(agreement, labelling), people_table]
         files = {"marks.jsonl": jsonl_text(map(asdict, counted)), "marks.csv": _csv(Mark, counted)}
+        decided = len(votes)
         if self.is_rating:
             files["ratings.csv"] = csv_text(*mean_ratings(votes))
         else:
             outcomes = decide_elements(labelling, rules.annotators)
+            decided = sum(outcome.decided for outcome in outcomes)
             files["elements.csv"] = _csv(ElementOutcome, (outcome for outcome in outcomes if outcome.decided))
             files["open.csv"] = _csv(ElementOutcome, (outcome for outcome in outcomes if not outcome.decided))
             files["experts.csv"] = _csv(Mark, (mark for mark in marks if is_expert(mark.annotator)))
@@ -181,8 +183,8 @@ class Elements(Form):
             tables.insert(0, Table("Elements", ("what", "number"), numbers, (f"majority of at least {expected}",)))
         result |= {"annotator_details": people, "left_out": labelling.left_out}
         if self.is_rating:
-            return Export(result, tables, files, "ratings.csv", "compare RUN --human")
-        return Export(result, tables, files, "elements.csv", "compare elements RUN --human")
+            return Export(result, tables, files, "ratings.csv", "compare RUN --human", decided)
+        return Export(result, tables, files, "elements.csv", "compare elements RUN --human", decided)
 
     def _check_export(self, labelling: Labelling, rules: ExportRules) -> None:
         """Check what is asked of an export, and read known elements if it names a file."""

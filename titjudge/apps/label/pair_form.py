@@ -39,8 +39,8 @@ from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import csv_text, jsonl_text, read_jsonl
 from titjudge.core.numbers import mean
 from titjudge.core.types import Table
-from titjudge.runs.study.human_files import COLUMNS
 from titjudge.stats.people.votes import BOTH_BAD, CHOICES, PANEL, Rule, Vote, VoteOutcome
+from titjudge.suites.pair_files import VOTE_COLUMNS
 
 PAIRS = "pairs"
 _DECIDED = (
@@ -177,7 +177,7 @@ class Pairs(Form):
         notes = (*votes.notes, *labelling.early_note("pair"), *_implied_note(summary.rules))
         order = leaderboard(ranked)
         tables = [replace(votes, notes=notes), *([order] if order else []), table]
-        return Export(result, tables, files, "pairs.jsonl", "judge --data DATA --pairs")
+        return Export(result, tables, files, "pairs.jsonl", "judge --data DATA --pairs", len(decided))
 
     def _annotators(self, labelling: Labelling) -> tuple[list[dict[str, Any]], Table]:
         """Sum up each annotator: votes, undos, ties, preferred side, seconds, and right attention checks."""
@@ -225,7 +225,7 @@ def _votes_csv(answers: Iterable[LabelAnswer]) -> str:
     rows = (
         (a.question.prompt_id, *a.question.images, a.annotator, _CHOICES.get(a.text, a.text), a.note) for a in answers
     )
-    return csv_text((*COLUMNS, "note"), rows)
+    return csv_text((*VOTE_COLUMNS, "note"), rows)
 
 
 def _vote_record(number: int, answer: LabelAnswer) -> dict[str, Any]:

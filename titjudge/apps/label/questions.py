@@ -134,6 +134,7 @@ class Export:
         tables: What is printed.
         files: The content of each file by its name.
         main: The file that is used next, and `command` what takes it as its last argument.
+        decided: Number of pairs or elements in that file.
     """
 
     result: dict[str, Any]
@@ -141,6 +142,7 @@ class Export:
     files: dict[str, str]
     main: str
     command: str
+    decided: int
 
 
 class Form(ABC):

@@ -18,7 +18,7 @@ from titjudge.core.config import RunConfig
 from titjudge.core.errors import UserError
 from titjudge.core.keys import short_digest
 from titjudge.core.numbers import known_sum
-from titjudge.core.run_records import Manifest, RoleRecord
+from titjudge.core.run_records import Manifest, RoleRecord, joined_pairs
 from titjudge.core.types import Pair, Status
 from titjudge.engine.budget import Spending
 from titjudge.metrics import Metric
@@ -246,7 +246,7 @@ def _pairs(parts: Sequence[ShardRun], suite: Suite, config: RunConfig) -> list[P
     """Collect the human pairs of the runs; where no run has stored results, read them from the data."""
     stored = [results for part in parts if (results := part.folder.results()).pairs is not None]
     if stored:
-        return list(dict.fromkeys(pair for results in stored for pair in results.human_pairs))
+        return joined_pairs(stored)
     return suite.pairs(config.data) if config.data is not None and config.data.exists() else []
 
 

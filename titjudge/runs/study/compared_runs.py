@@ -11,6 +11,8 @@ from titjudge.core.errors import ConfigError, DataError, nearest
 from titjudge.core.numbers import known_sum
 from titjudge.core.run_records import Results
 from titjudge.core.types import Item, Pair, Score
+from titjudge.core.words import truncated
+from titjudge.data.opinions import spread
 from titjudge.probes.canary import refuse_drift
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.results import not_applicable
@@ -41,6 +43,7 @@ class ComparedRuns:
         items: Every image by its id.
         scores: The scores of all runs.
         drift: Notes about models that have changed.
+        notes: How the votes and ratings of people were read.
         mixed: Notes about runs that several servers or versions have answered.
 
     Raises:
@@ -53,6 +56,7 @@ class ComparedRuns:
         manifests = {str(path): folder.manifest() for path, folder in zip(paths, self._folders, strict=True)}
         self.drift = refuse_drift(manifests, allow=allow_drift)
         self.mixed = [f"{path}: {line}" for path, manifest in manifests.items() for line in manifest.mixed]
+        self.notes: list[str] = []
         self._items: dict[str, dict[str, Item]] = {}
         self._scores: dict[str, list[Score]] = {}
         for label, folder in zip(_labels(paths), self._folders, strict=True):
@@ -69,7 +73,12 @@ class ComparedRuns:
 
     def pairs(self, file: Path | None) -> Sequence[Pair]:
         """Return the human pairs of a file, or those of the first run."""
-        return read_pairs(file, items=self._folders[0].judged) if file else self._results[0].human_pairs
+        if file is None:
+            return self._results[0].human_pairs
+        notes: dict[str, None] = {}
+        pairs = read_pairs(file, items=self._folders[0].judged, notes=notes)
+        self.notes += notes
+        return pairs
 
     def agreement(self, pairs: Sequence[Pair], *, strengths: bool = False) -> Results:
         """Compute the agreement of all metrics with human pairs; see `stats.people.agreement`."""
@@ -85,8 +94,10 @@ class ComparedRuns:
             strengths=strengths,
         )
 
-    def correlations(self, file: Path, by: str | None) -> list[ScoreCorrelation]:
+    def correlations(self, file: Path, by: str | None) -> tuple[list[ScoreCorrelation], dict[str, str]]:
         """Correlate each metric with the human scores of a file, and its pillars and claims if people have scored these.
+
+        Also return how many people have rated each image, by part.
 
         Args:
             file: Human scores.
@@ -97,10 +108,22 @@ class ComparedRuns:
             ConfigError: The data have no such column.
         """
         judged = judged_parts(self.items, self.scores)
-        people = read_human_scores(file, sorted({part for parts in judged.values() for part in parts} - {SCORE}))
-        if not any(image in self.items for scores in people.values() for image in scores):
+        parts = sorted({part for parts in judged.values() for part in parts} - {SCORE})
+        people = read_human_scores(file, parts, self.items)
+        rated = {image: None for scores in people.means.values() for image in scores}
+        if not rated.keys() & self.items.keys():
             raise DataError("none of its images is in the runs: images are named as in scores.jsonl", file)
-        return score_correlations(self.items, judged, people, _slices(self.items, by))
+        self.notes += people.notes
+        if strangers := [image for image in rated if image not in self.items]:
+            first = truncated(strangers[0], 80)
+            self.notes.append(
+                f"{file}: {len(strangers):,} of {len(rated):,} images are not in the runs, the first: {first}"
+            )
+        raters = {
+            part: spread([count for image, count in counts.items() if image in self.items])
+            for part, counts in people.raters.items()
+        }
+        return score_correlations(self.items, judged, people.means, _slices(self.items, by)), raters
 
     def differences(self, pairs: Sequence[Pair]) -> list[Difference]:
         """Compare the metrics by their accuracy on human pairs.

@@ -73,15 +73,19 @@ def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[st
 def _people(file: Path) -> dict[tuple[str, str], str]:
     """Read people's marks by image and element."""
     marks: dict[tuple[str, str], str] = {}
+    lines: dict[tuple[str, str], int] = {}
     for number, record in read_table(file, ("image", "element", "value")):
         text = str(record["value"]).strip().casefold()
         value = _MEANING.get(text, text)
         if value not in ("yes", "no", "0", "1", "2", "n/a"):
             raise DataError(f"the value is yes, no, 0, 1, 2 or n/a, not '{record['value']}'", file, number)
         key = (str(record["image"]), str(record["element"]).strip().casefold())
+        before = lines.setdefault(key, number)
         if marks.setdefault(key, value) != value:
-            what = f"'{record['element']}' of '{record['image']}' is there twice, with two values"
-            raise DataError(what, file, number)
+            what = f"'{record['element']}' of '{record['image']}' is there twice, with another value in row {before}"
+            raise DataError(
+                f"{what}: give one value, such as the majority in elements.csv of `label export`", file, number
+            )
     return marks
 
 

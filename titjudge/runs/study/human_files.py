@@ -1,31 +1,62 @@
-"""Readers of human data, CSV or JSON lines: votes and scores."""
+"""Ratings of images by people, CSV or JSON lines; pairs as the lines of a file."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from titjudge.core.errors import DataError
-from titjudge.core.numbers import finite
-from titjudge.core.types import Pair
+from titjudge.core.names import plain
+from titjudge.core.numbers import as_sample
+from titjudge.core.types import Item, Pair
+from titjudge.data.opinions import RATERS, Opinions, column_of, number_reader, opinion_columns, opinions_in
 from titjudge.data.tables import read_table
 from titjudge.stats.people.score_correlation import SCORE
-from titjudge.stats.people.votes import Vote, read_choice
 
-COLUMNS = ("prompt_id", "image_a", "image_b", "annotator", "preference")
+_SCORES = (
+    SCORE,
+    "rating",
+    "human_score",
+    "human_rating",
+    "mean_rating",
+    "mean_score",
+    "mos",
+    "mean_opinion_score",
+    "stars",
+)
+_IMAGES = (
+    "image",
+    "image_id",
+    "image_name",
+    "image_path",
+    "img",
+    "item",
+    "item_id",
+    "file_name",
+    "filename",
+    "file",
+    "path",
+)
+_PROMPTS, _GENERATORS, _SAMPLES = ("prompt_id", "prompt"), ("generator", "model", "system"), ("sample", "seed")
+_FEWEST, _SCALES = 5, 4  # ratings of one person; times that one scale is longer than another
 
 
-def read_votes(path: Path | str) -> list[Vote]:
-    """Read votes from a `.csv` with a header or from JSON lines, with the columns of `COLUMNS`; others are ignored.
+@dataclass(frozen=True, slots=True)
+class HumanRatings:
+    """What people say of images.
 
-    `preference` is a, b, tie or both_bad (left and right mean a and b; case does not matter).
-
-    Raises:
-        DataError: A missing column or value, another preference, or a line that is no object; names file and line.
+    Attributes:
+        means: Part -> image -> mean over the people who rate it.
+        raters: Part -> image -> how many they are.
+        notes: How ratings were joined, and what is odd about them.
     """
-    path = Path(path)
-    return [_vote(record, path, line) for line, record in read_table(path, COLUMNS)]
+
+    means: dict[str, dict[str, float]] = field(default_factory=dict)
+    raters: dict[str, dict[str, int]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
 
 def pair_records(pairs: Sequence[Pair]) -> list[dict[str, str]]:
@@ -36,50 +67,107 @@ def pair_records(pairs: Sequence[Pair]) -> list[dict[str, str]]:
     ]
 
 
-def _vote(record: Mapping[str, Any], path: Path, line: int) -> Vote:
-    cells = []
-    for name in COLUMNS:
-        value = record.get(name)
-        if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
-            raise DataError(f"'{name}' is missing or no text", path, line)
-        cells.append(str(value).strip())
-    group, a, b, annotator, choice = cells
-    chosen = read_choice(choice) or read_choice(choice, "left", "right")
-    if chosen is None:
-        raise DataError(f"preference '{choice}' is not a, b, tie or both_bad", path, line)
-    return Vote(group, a, b, annotator, chosen)
+def read_human_scores(
+    path: Path | str, parts: Collection[str] = (), items: Mapping[str, Item] | None = None
+) -> HumanRatings:
+    """Read human scores of images from JSON lines or CSV: `image` and `score`, or columns of parts.
 
-
-def read_human_scores(path: Path | str, parts: Collection[str] = ()) -> dict[str, dict[str, float]]:
-    """Read human scores by column and image id from JSON lines or CSV with `image` and `score`, or columns of parts.
+    Several people may have a row each (with or without `annotator`), a column each (`rater1`, `rater2`) or a list in one cell; the mean
+    of an image counts. `prompt_id` and `generator` may stand in place of `image`.
 
     Args:
         path: The table.
         parts: Further columns, such as pillars, by the names that the judge gives them; case does not matter. Their cells
             may be empty.
+        items: The judged images, which `prompt_id` and `generator` name.
 
     Raises:
-        DataError: A column is missing, or a score is no finite number; names file and line.
+        DataError: A column is missing, a score is no finite number, one person gives an image two scores, or people use different
+            scales; names file and line.
     """
     path = Path(path)
     part_names = {part.casefold(): part for part in parts}
-    scores: dict[str, dict[str, float]] = {}
-    for line, record in read_table(path, ("image",)):
-        cells = {
-            part_names.get(str(column).casefold(), column): value
-            for column, value in record.items()
-            if column == SCORE or str(column).casefold() in part_names
+    read_number = number_reader(path)
+    made: dict[tuple[str, str], list[Item]] = {}
+    for item in (items or {}).values():
+        for prompt in {item.prompt_id, plain(item.prompt)}:
+            made.setdefault((prompt, item.generator), []).append(item)
+    said: Opinions[tuple[str, str], float] = Opinions(path)
+    for line, record in read_table(path):
+        image = _image(record, made, path, line)
+        named = {
+            column: part_names[str(column).casefold()] for column in record if str(column).casefold() in part_names
         }
-        if not cells:
+        scores = opinion_columns([column for column in record if column not in named], _SCORES)
+        if not named and not scores:
             others = f"; or a column for {', '.join(parts)}" if parts else ""
-            raise DataError(f"the column '{SCORE}' is missing{others}", path, line)
-        for column, value in cells.items():
-            if column == SCORE or value not in (None, ""):
-                scores.setdefault(column, {})[str(record["image"])] = _number(column, value, path, line)
-    return scores
+            raise DataError(f"the column '{SCORE}' is missing{others} (there are: {', '.join(record)})", path, line)
+        rater = column_of(record, RATERS)
+        who = plain(str(record[rater] or "")) if rater is not None else ""
+        for column in (*scores, *named):
+            numbers = opinions_in(record[column], read_number)
+            if numbers is None or (not numbers and scores == [column]):
+                raise DataError(f"the {column} is a number, not '{record[column]}'", path, line)
+            for name, number in numbers:
+                person = " ".join(filter(None, (who, column if column in scores[1:] or len(scores) > 1 else "", name)))
+                said.add((named.get(column, SCORE), image), person, number, line, f"'{image}'")
+    _check_scales(said, path)
+    return _joined(said)
 
 
-def _number(column: str, value: Any, path: Path, line: int) -> float:
-    if (number := finite(value)) is None:
-        raise DataError(f"the {column} is a number, not '{value}'", path, line)
-    return number
+def _image(record: Mapping[str, Any], made: Mapping[tuple[str, str], Sequence[Item]], path: Path, line: int) -> str:
+    """Name the image of a row.
+
+    Raises:
+        DataError: The row names none, or `prompt_id` and `generator` have several.
+    """
+    column = column_of(record, _IMAGES)
+    if column is not None and record[column] not in (None, ""):
+        return plain(str(record[column]))
+    prompt, generator = column_of(record, _PROMPTS), column_of(record, _GENERATORS)
+    if column is not None or prompt is None or generator is None:
+        there = f" (there are: {', '.join(record)})"
+        raise DataError(
+            f"the column 'image' is missing or empty; prompt_id and generator may stand in its place{there}", path, line
+        )
+    key = (plain(str(record[prompt])), plain(str(record[generator])))
+    sample = column_of(record, _SAMPLES)
+    images = [item for item in made.get(key, ()) if sample is None or item.sample == as_sample(record[sample])]
+    if len(images) > 1:
+        what = f"there are {len(images)} images of '{key[0]}' by '{key[1]}'"
+        raise DataError(f"{what}: name them in a column 'image', or tell them apart by 'sample'", path, line)
+    return images[0].id if images else f"{key[1]}: {key[0]}"
+
+
+def _check_scales(said: Opinions[tuple[str, str], float], path: Path) -> None:
+    """Refuse to average a rating on 1 to 5 with one on 0 to 100.
+
+    Raises:
+        DataError: The highest rating of one person is many times that of another, who uses several.
+    """
+    given: dict[tuple[str, str], list[float]] = {}
+    for (part, _), by_person in said.of.items():
+        for person, number in by_person.items():
+            given.setdefault((part, person), []).append(number)
+    scales: dict[str, list[tuple[float, str]]] = {}
+    for (part, person), numbers in given.items():
+        if len(numbers) >= _FEWEST and len({*numbers}) > 2 and max(numbers) > 0:
+            scales.setdefault(part, []).append((max(numbers), person))
+    for part, highest in scales.items():
+        (low, low_name), (high, high_name) = min(highest), max(highest)
+        if high >= _SCALES * low:
+            what = f"{part}: '{low_name}' rates up to {low:g} and '{high_name}' up to {high:g}"
+            raise DataError(f"{what}: bring their ratings to one scale first", path)
+
+
+def _joined(said: Opinions[tuple[str, str], float]) -> HumanRatings:
+    """Average over people."""
+    ratings = HumanRatings(notes=said.notes("ratings"))
+    for (part, image), by_person in said.of.items():
+        ratings.means.setdefault(part, {})[image] = fmean(by_person.values())
+        ratings.raters.setdefault(part, {})[image] = len(by_person)
+    total, images = sum(map(len, said.of.values())), len({image for _, image in said.of})
+    if total > len(said.of):
+        line = f"{said.path}: {total:,} ratings of {images:,} images by several people: the mean of each image counts"
+        ratings.notes.append(line)
+    return ratings

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError, nearest
 from titjudge.core.files import csv_rows
-from titjudge.core.numbers import finite
+from titjudge.core.names import plain
 from titjudge.core.types import Table
+from titjudge.core.words import truncated
+from titjudge.data.opinions import column_of, number_reader
 from titjudge.stats.ranking.correlation import correlation
+
+_GENERATORS = ("generator", "model", "system", "method", "name")
 
 
 def compare_ranks(csv_path: Path | str, reference: str) -> tuple[dict[str, Any], Table]:
@@ -25,7 +29,8 @@ def compare_ranks(csv_path: Path | str, reference: str) -> tuple[dict[str, Any],
         rows, or without variation, is None with a "reason".
 
     Raises:
-        DataError: No such file or column (the nearest name is suggested), uneven rows, or a cell that is not a number.
+        DataError: No such file or column (the nearest name is suggested), uneven rows, a generator with two rows, or a cell that is
+            not a number.
     """
     path = Path(csv_path)
     names, columns = _ranking_columns(path, reference)
@@ -40,10 +45,14 @@ def compare_ranks(csv_path: Path | str, reference: str) -> tuple[dict[str, Any],
     table = Table(
         f"Rank correlation with {reference}",
         ("column", "SRCC", "KRCC", "n"),
-        tuple((name, entry["srcc"], entry["krcc"], entry["n"]) for name, entry in result.items()),
+        tuple((truncated(name, 80), entry["srcc"], entry["krcc"], entry["n"]) for name, entry in result.items()),
         (
-            *(f"{name}: {entry['reason']}" for name, entry in result.items() if "reason" in entry),
-            *(f"{name}: not a ranking, left out" for name in names if name != reference and name not in columns),
+            *(f"{truncated(name, 80)}: {entry['reason']}" for name, entry in result.items() if "reason" in entry),
+            *(
+                f"{truncated(name, 80)}: not a ranking, left out"
+                for name in names
+                if name != reference and name not in columns
+            ),
         ),
     )
     return {"reference": reference, "columns": result}, table
@@ -70,19 +79,28 @@ def _ranking_columns(path: Path, reference: str) -> tuple[list[str], dict[str, l
         if len(cells) != len(names):
             raise DataError(f"{len(cells)} cells where the first line has {len(names)} columns", path, line)
     columns: dict[str, list[float | None]] = {}
+    read_number = number_reader(path)
     for k, name in enumerate(names):
         column = [(line, row[k].strip()) for line, row in rows[1:]]
         filled = [text for _, text in column if text]
-        numbers = sum(finite(text) is not None for text in filled)
+        numbers = sum(read_number(text) is not None for text in filled)
         if 2 * numbers > len(filled) or (name == reference and numbers):
-            columns[name] = [_cell(text, name, path, line) for line, text in column]
+            columns[name] = [_cell(text, read_number, name, path, line) for line, text in column]
+    names_rows = column_of(names, _GENERATORS) or next((name for name in names if name not in columns), None)
+    if names_rows is not None:
+        lines: dict[str, int] = {}
+        for line, row in rows[1:]:
+            generator = plain(row[names.index(names_rows)])
+            if generator and lines.setdefault(generator, line) != line:
+                what = f"{names_rows} '{generator}' has a row already ({lines[generator]})"
+                raise DataError(f"{what}: keep one of them, or average them", path, line)
     return names, columns
 
 
-def _cell(text: str, name: str, path: Path, line: int) -> float | None:
+def _cell(text: str, read_number: Callable[[Any], float | None], name: str, path: Path, line: int) -> float | None:
     if not text:
         return None
-    value = finite(text)
+    value = read_number(text)
     if value is None:
         raise DataError(
             f"column '{name}': '{text}' is not a finite number; leave the cell empty if it is missing", path, line

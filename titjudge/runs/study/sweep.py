@@ -26,7 +26,7 @@ from titjudge.core.config import RoleConfig, RunConfig, load_config
 from titjudge.core.errors import ConfigError, FatalProviderError, UserError
 from titjudge.core.files import read_yaml, write_atomic
 from titjudge.core.numbers import known_sum, sum_words
-from titjudge.core.run_records import MetricResult
+from titjudge.core.run_records import MetricResult, joined_pairs
 from titjudge.core.tables import Cell, CellFormat, Table, dollars, p_value, percent, plain
 from titjudge.core.types import Pair, Score, Status
 from titjudge.engine.forecast import Forecast
@@ -275,15 +275,14 @@ class Sweep:
         self, outcomes: dict[str, Outcome], runs: Mapping[str, ResolvedRun], failed: dict[str, str], status: str
     ) -> Swept:
         rows: dict[tuple[Any, ...], Row] = {}
-        pairs: dict[Pair, None] = {}
         for folder, outcome in outcomes.items():
-            pairs |= dict.fromkeys(RunFolder(outcome.folder).results().human_pairs)
             for row in _rows_of(folder, runs[folder], outcome):
                 rows.setdefault((row.metric, *row.models.values()), row)  # one row for the same models
-        ranked = _ranked(list(rows.values()), list(pairs))
+        pairs = joined_pairs(RunFolder(outcome.folder).results() for outcome in outcomes.values())
+        ranked = _ranked(list(rows.values()), pairs)
         sums = [RunFolder(self.folder / combination.folder).money() for combination in self.combinations]
         spent, unpriced = sum(money.spent for money in sums), sum(money.unpriced for money in sums)
-        pool = best_pool(list(pairs), {row.name: row.values for row in ranked})
+        pool = best_pool(pairs, {row.name: row.values for row in ranked})
         swept = Swept(self.folder, ranked, outcomes, failed, spent, status, pool, unpriced)
         if outcomes:
             text = orjson.dumps(swept.to_json(), option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY)

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from titjudge.core.errors import DataError
+from titjudge.core.run_records import joined_pairs
 from titjudge.core.types import Pair
 from titjudge.engine.prices import UserPrices
 from titjudge.runs.folder.run_folder import RunFolder
@@ -90,8 +91,8 @@ def swept_judges(folder: Path, prices: UserPrices | None = None, *, longest: int
         return IMAGES * sum(answers[key][0] or 0.0 for key in keys) / max(images[name] for name in judges)
 
     together = {frozenset(judges): price(judges) for n in range(2, longest + 1) for judges in combinations(values, n)}
-    pairs = {pair: None for run in runs.values() for pair in run.results().human_pairs}
-    return SweptJudges(values, {name: price([name]) for name in values}, together, list(pairs), left_out)
+    pairs = joined_pairs(run.results() for run in runs.values())
+    return SweptJudges(values, {name: price([name]) for name in values}, together, pairs, left_out)
 
 
 def _rows(folder: Path) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ import numpy as np
 from titjudge.core.registry import base_metric, first_metric
 from titjudge.core.run_records import BradleyTerryRecord, MetricResult, PlaceRecord, Results, StandingRecord
 from titjudge.core.types import CONSTRUCTION, PEOPLE, InvalidItem, Item, Pair, Score
+from titjudge.core.words import truncated
 from titjudge.stats.bootstrap import codes
 from titjudge.stats.intervals import WAY
 from titjudge.stats.pairwise_accuracy import (
@@ -57,7 +58,6 @@ EXPLANATION = (  # of the columns, as it stands in the notes of every result wit
 )
 
 Image = tuple[str, str, str]  # id, generator, prompt
-_SWAPPED = {"a": "b", "b": "a"}
 
 
 def agreement(
@@ -99,7 +99,7 @@ def agreement(
     images, warnings = _images(items, scores)
     unsigned, repeated = _values(images, scores)
     values = {name: negated(by_image) if name in negate else by_image for name, by_image in unsigned.items()}
-    kept, doubles = distinct(_with_prompts(pairs, images))
+    kept = _with_prompts(pairs, images)
     index = PairIndex.from_pairs(kept)
     human = human_scores(index)
     applicable = {name: _without(images, (not_applicable or {}).get(base_metric(name), ())) for name in values}
@@ -128,7 +128,7 @@ def agreement(
         means = _means(unsigned[name], applicable[name])
         metrics[name] = statistics.joined(means, MetricResult(higher_is_better=name not in negate))
     boards = [*standings.values(), *([people] if people else [])]
-    warnings += [*repeated, *doubles, *_pair_warnings(index, kept, images)]
+    warnings += [*repeated, *_pair_warnings(index, kept, images)]
     warnings += [warning for board in boards for warning in board.warnings]
     named = any(generator for _, generator, _ in images)
     agreed = Results(
@@ -221,37 +221,23 @@ def _with_prompts(pairs: Sequence[Pair], images: Sequence[Image]) -> Sequence[Pa
     return [pair if pair.prompt_id else replace(pair, prompt_id=prompt.get(pair.a, "")) for pair in pairs]
 
 
-def distinct(pairs: Sequence[Pair]) -> tuple[list[Pair], list[str]]:
-    """Drop exact duplicates (the same images, preference and source, in either order); returns the pairs and notes.
-
-    Pairs of images with several, different preferences are all kept, since people may differ, and counted in a note.
-    """
-    kept: dict[tuple[str, str, str, str, str], Pair] = {}
-    preferences: dict[tuple[str, str, str], set[str]] = {}
-    for pair in pairs:
-        a, b, preference = pair.a, pair.b, pair.preference
-        if b < a:
-            a, b, preference = b, a, _SWAPPED.get(preference, preference)
-        kept.setdefault((pair.prompt_id, a, b, preference, pair.source), pair)
-        preferences.setdefault((pair.prompt_id, a, b), set()).add(preference)
-    notes = []
-    if doubles := len(pairs) - len(kept):
-        notes.append(f"{doubles} human pairs are exact doubles of others and count once")
-    opposed = [couple for couple, choices in preferences.items() if len(choices) > 1]
-    if opposed:
-        _, a, b = opposed[0]
-        notes.append(f"{len(opposed)} couples of images have several, different preferences; all count: {a} / {b}")
-    return list(kept.values()), notes
-
-
 def _pair_warnings(index: PairIndex, pairs: Sequence[Pair], images: Sequence[Image]) -> list[str]:
-    """Warn of pairs whose images are not in the data, and of pairs in which people find both images bad."""
+    """Warn of pairs whose images are not in the data, that are both bad, or on which preferences differ."""
     ids = {image[0] for image in images}
     warnings = []
     if strangers := [id for id in index.ids if id not in ids]:
-        warnings.append(f"{len(strangers)} images of the human pairs are not in the data, the first: {strangers[0]}")
+        warnings.append(
+            f"{len(strangers)} images of the human pairs are not in the data, the first: {truncated(strangers[0], 80)}"
+        )
     if bad := sum(pair.both_bad for pair in pairs):
         warnings.append(f"people find both images bad in {bad} of {len(pairs)} pairs: they count as ties")
+    winners: dict[tuple[str, frozenset[str]], set[str]] = {}
+    for pair in pairs:
+        winner = {"a": pair.a, "b": pair.b}.get(pair.preference, "")
+        winners.setdefault((pair.prompt_id, frozenset((pair.a, pair.b))), set()).add(winner)
+    if opposed := [pair for pair, chosen in winners.items() if len(chosen) > 1]:
+        example = " / ".join(truncated(image, 80) for image in sorted(opposed[0][1]))
+        warnings.append(f"{len(opposed)} couples of images have several, different preferences; all count: {example}")
     return warnings
 
 

@@ -112,17 +112,22 @@ def correlation_record(correlations: Sequence[ScoreCorrelation]) -> dict[str, An
     return record
 
 
-def correlation_tables(correlations: Sequence[ScoreCorrelation], by: str | None = None) -> list[Table]:
+def correlation_tables(
+    correlations: Sequence[ScoreCorrelation], by: str | None = None, raters: Mapping[str, str] | None = None
+) -> list[Table]:
     """Tabulate correlations over images, and over generators where two or more are scored.
 
     Args:
         correlations: Of metrics and parts.
         by: What the slices are by: a column of the data.
+        raters: How many people rate each image, by part.
     """
     rows = tuple(
-        (row.metric, row.part, c.srcc, c.plcc, c.krcc, c.n, c.missing) for row in correlations for c in (row.images,)
+        (row.metric, row.part, c.srcc, c.plcc, c.krcc, c.n, c.missing, (raters or {}).get(row.part))
+        for row in correlations
+        for c in (row.images,)
     )
-    columns = ("metric", "of", "SRCC", "PLCC", "KRCC", "images", "without both")
+    columns = ("metric", "of", "SRCC", "PLCC", "KRCC", "images", "without both", "raters")
     over_images = Table("Correlation with human scores", columns, rows, ("over all images; intervals in --json",))
     return [over_images, *_generator_table(correlations, by)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +24,14 @@ BOTH_BAD = "both_bad"
 CHOICES = ("a", "b", "tie", BOTH_BAD)
 _STRICTEST_FIRST = ("a", "b", BOTH_BAD, "tie")  # votes for both_bad support a tie as well
 _MIRROR = {"a": "b", "b": "a", "tie": "tie", BOTH_BAD: BOTH_BAD}
-_BAD_WORDS = frozenset({BOTH_BAD, "both bad", "bothbad", "tie (bothbad)", "tie (both bad)"})
+_BAD_WORDS = frozenset({"both bad", "bothbad", "tie bothbad", "tie both bad"})
+_TIE_WORDS = frozenset({"tie", "tied", "same", "equal", "equally good", "draw", "both good", "no preference"})
+_SIDES = tuple(
+    frozenset(
+        {letter, side, place, *(f"{noun} {name}" for noun in ("image", "model", "option") for name in (letter, n))}
+    )
+    for letter, side, place, n in (("a", "left", "first", "1"), ("b", "right", "second", "2"))
+)
 Key = tuple[str, str, str]
 
 
@@ -36,12 +44,20 @@ class Vote:
     b: str
     annotator: str
     choice: str
+    source: str = ""
 
 
-def read_choice(text: Any, first: str = "a", second: str = "b") -> str | None:
-    """Parse a choice of a file that calls the two images `first` and `second`; None for anything else."""
-    word = str(text).strip().lower()
-    return BOTH_BAD if word in _BAD_WORDS else {first: "a", second: "b", "tie": "tie"}.get(word)
+def read_choice(text: Any, first: str, second: str) -> str | None:
+    """Parse a choice: a, left, image_a, "model 1", ..., or the name of that side; a tie; both bad; None for anything else.
+
+    Args:
+        text: The text; case, `_` and brackets do not matter.
+        first: Name of the first side, such as its image.
+        second: Name of the second side.
+    """
+    word = " ".join(re.sub(r"[_()-]", " ", str(text).casefold()).split())
+    words = zip(CHOICES, (*_SIDES, _TIE_WORDS, _BAD_WORDS), strict=True)
+    return next((choice for choice, known in words if word in known), {first: "a", second: "b"}.get(str(text).strip()))
 
 
 def pair_of(prompt_id: str, a: str, b: str, choice: str, source: str = "") -> Pair:
@@ -58,6 +74,7 @@ class Rule(StrEnum):
     IMPLIED = "implied"  # consensus or advantage only with votes that nobody cast: those that a person's sort implies
     EXPERTS = "experts"  # the majority of the expert panel
     EXPERT_TIE = "expert tie"  # the panel voted and has no majority
+    MAJORITY = "majority"  # more votes than for any other answer, where the paper asks experts and there are none
     NEEDS_EXPERTS = "needs experts"  # open: the panel has not (all) voted
     INCOMPLETE = "incomplete"  # open: annotators are still missing
 
@@ -135,8 +152,8 @@ class VoteSummary:
 
     @property
     def needs_experts(self) -> list[VoteOutcome]:
-        """The pairs that wait for experts."""
-        return [outcome for outcome in self.outcomes if outcome.rule is Rule.NEEDS_EXPERTS]
+        """The pairs that wait for experts, those that the majority has decided meanwhile included."""
+        return [outcome for outcome in self.outcomes if outcome.rule in (Rule.NEEDS_EXPERTS, Rule.MAJORITY)]
 
     def to_json(self) -> dict[str, Any]:
         """Return the counts, the pairs that wait for experts, and the agreement."""
@@ -199,6 +216,16 @@ def decide(
     return (Rule.EXPERT_TIE, "tie") if experts.total() >= panel else (Rule.NEEDS_EXPERTS, None)
 
 
+def _most(votes: Counter[str]) -> str | None:
+    """Return the answer with more votes than each other; votes for both_bad are votes for a tie."""
+    ties = _support(votes, "tie")
+    if votes["a"] > max(votes["b"], ties) or votes["b"] > max(votes["a"], ties):
+        return "a" if votes["a"] > votes["b"] else "b"
+    if ties > max(votes["a"], votes["b"]):
+        return BOTH_BAD if votes[BOTH_BAD] > votes["tie"] else "tie"
+    return None
+
+
 def _support(votes: Counter[str], choice: str) -> int:
     """Count the votes for a choice; those for both_bad support a tie as well."""
     return votes[choice] + (votes[BOTH_BAD] if choice == "tie" else 0)
@@ -212,6 +239,7 @@ def aggregate_votes(
     annotators: int = ANNOTATORS,
     panel: int = PANEL,
     resamples: int = 2000,
+    majority: bool = False,
 ) -> VoteSummary:
     """Decide each pair and compute the agreement of the annotators, experts not included.
 
@@ -225,6 +253,7 @@ def aggregate_votes(
         annotators: How many votes a pair should have.
         panel: How many experts there are.
         resamples: Bootstrap draws for the interval of the agreement.
+        majority: Whether the majority decides what the paper leaves to experts, if no expert has voted on it.
 
     Raises:
         DataError: A choice that is not a / b / tie / both_bad, two votes of one annotator on a pair, an image paired with itself.
@@ -239,6 +268,8 @@ def aggregate_votes(
         if rule is Rule.INCOMPLETE and following:
             rule, preference = decide(counts + following, verdicts, annotators, panel)
             rule = Rule.IMPLIED if rule in (Rule.CONSENSUS, Rule.ADVANTAGE) else rule
+        if majority and rule is Rule.NEEDS_EXPERTS and not verdicts and (most := _most(counts)):
+            rule, preference = Rule.MAJORITY, most
         for_a, for_b, ties, bad = (counts[choice] for choice in CHOICES)
         pair = orientation[key]
         outcomes.append(VoteOutcome(*pair, for_a, for_b, ties, bad, rule, preference, following.total()))
@@ -248,8 +279,14 @@ def aggregate_votes(
         groups=[o.prompt_id for o in outcomes],
         annotators=len({vote.annotator for vote in votes}),
         resamples=resamples,
+        mirrored=tuple(CHOICES.index(_MIRROR[choice]) for choice in CHOICES),
     )
-    return VoteSummary(tuple(outcomes), agreement, {rule.value: used[rule] for rule in Rule}, human_ceiling(votes))
+    return VoteSummary(
+        tuple(outcomes),
+        agreement,
+        {rule.value: used[rule] for rule in Rule if used[rule] or rule is not Rule.MAJORITY},
+        human_ceiling(votes),
+    )
 
 
 def human_ceiling(votes: Iterable[Vote]) -> Ceiling:
@@ -306,6 +343,7 @@ def krippendorff_alpha(
     resamples: int = 2000,
     seed: int = 0,
     interval_scale: bool = False,
+    mirrored: Sequence[int] = (),
 ) -> Alpha:
     """Compute Krippendorff's alpha from votes per pair and choice; its interval resamples prompts, each with all its pairs.
 
@@ -319,6 +357,8 @@ def krippendorff_alpha(
         resamples: Bootstrap draws of prompts; 0 for no interval.
         seed: Of the draws.
         interval_scale: Choices are equally spaced numbers, with the squared distance as disagreement; else nominal.
+        mirrored: The choice that each becomes if the two images of a pair change places: chance agreement is then over both orders, so
+            that it does not depend on which image a file writes first.
     """
     table = np.array(counts, dtype=np.float64).reshape(len(counts), -1) if counts else np.zeros((0, len(CHOICES)))
     kept = table.sum(axis=1) >= 2
@@ -326,33 +366,41 @@ def krippendorff_alpha(
     table, group = table[kept], group[kept]
     if len(table) < 1:
         return Alpha(None, None, 0, annotators, "no pair has two votes")
-    if np.count_nonzero(table.sum(axis=0)) < 2:
+    if np.count_nonzero(_both_orders(table.sum(axis=0), mirrored)) < 2:
         return Alpha(None, None, len(table), annotators, "every vote is the same: chance agreement cannot be estimated")
     choice = np.arange(table.shape[1], dtype=np.float64)
     distance = np.subtract.outer(choice, choice) ** 2 if interval_scale else 1 - np.eye(len(choice))
-    alpha = float(_alphas(table, np.ones((1, len(table))), distance)[0])
+    alpha = float(_alphas(table, np.ones((1, len(table))), distance, mirrored)[0])
     prompts, prompt = np.unique(group, return_inverse=True)
     if len(prompts) < 2 or not resamples:
         unit = "pairs" if groups is None else "prompts"
         return Alpha(alpha, None, len(table), annotators, f"fewer than two {unit}: no interval" if resamples else "")
-    draws = [_alphas(table, block[:, prompt], distance) for block in multiplicities(len(prompts), resamples, seed)]
+    draws = [
+        _alphas(table, block[:, prompt], distance, mirrored) for block in multiplicities(len(prompts), resamples, seed)
+    ]
     return Alpha(alpha, percentile_interval(np.concatenate(draws), len(prompts)), len(table), annotators)
 
 
-def _alphas(table: Floats, weights: Floats, distance: Floats) -> Floats:
+def _both_orders(totals: Floats, mirrored: Sequence[int]) -> Floats:
+    """Average the votes for each choice over both orders of the images."""
+    return (totals + totals[..., list(mirrored)]) / 2 if mirrored else totals
+
+
+def _alphas(table: Floats, weights: Floats, distance: Floats, mirrored: Sequence[int] = ()) -> Floats:
     """Compute alpha, 1 - observed / expected disagreement, for each row of weights of the pairs; shape (rows,).
 
     Args:
         table: Votes, shape (pairs, choices).
         weights: Shape (rows, pairs).
         distance: Disagreement of two choices, shape (choices, choices).
+        mirrored: See `krippendorff_alpha`.
     """
     votes = table.sum(axis=1)
     disagreements = (table @ distance * table).sum(axis=1)
     observed = np.zeros(len(weights))
     for count in np.unique(votes):  # sums of whole numbers are the same on every processor
         observed += weights[:, votes == count] @ disagreements[votes == count] / (count - 1)
-    totals = weights @ table
+    totals = _both_orders(weights @ table, mirrored)
     expected = (totals @ distance * totals).sum(axis=1) / (weights @ votes - 1)
     alphas: Floats = 1 - np.divide(observed, expected, out=np.full(len(totals), np.nan), where=expected > 0)
     return alphas

@@ -1,0 +1,156 @@
+"""What several people say in a table: a row for each of them, a column for each, or a list in a cell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from titjudge.core.errors import DataError
+from titjudge.core.files import csv_separator
+from titjudge.core.names import is_nothing
+from titjudge.core.numbers import finite
+
+Key = TypeVar("Key")
+T = TypeVar("T")
+_PERSON = "annotator|rater|user|worker|judge|evaluator|participant|labell?er|reviewer|expert|person|human"
+_OPINION = "score|rating|vote|preference|choice|answer|rank"
+RATERS = tuple(
+    f"{name}{ending}"
+    for ending in ("", "_id", "_name")
+    for name in (
+        "annotator",
+        "rater",
+        "user",
+        "worker",
+        "judge",
+        "evaluator",
+        "participant",
+        "labeler",
+        "labeller",
+        "reviewer",
+    )
+)
+"""Names of the column that says who speaks, in lower case."""
+_OF_ONE = re.compile(
+    rf"(?:(?:{_OPINION})[ _.-]*(?:(?:of|by)[ _.-]+)?)?(?:{_PERSON})(?:[ _.-]*\d+|[ _.-]+[a-z])(?:[ _.-]*(?:{_OPINION}))?"
+    rf"|(?:{_OPINION}|r)[ _.-]*\d+"
+)
+_TWO_NUMBERS = re.compile(r"[+-]?\d+,\d+")
+_THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+")
+
+
+def column_of(names: Iterable[Any], wanted: Sequence[str]) -> str | None:
+    """Find the first column that has one of the wanted names (lower case, `_` for blanks); None without one."""
+    known = {_plain(name): name for name in names}
+    return next((known[name] for name in wanted if name in known), None)
+
+
+def opinion_columns(names: Iterable[Any], wanted: Sequence[str]) -> list[str]:
+    """List the columns in which people speak: the first of the wanted names, else `rater1`, `annotator_2`, `vote 3`, ..."""
+    names = list(names)
+    column = column_of(names, wanted)
+    return [name for name in names if _OF_ONE.fullmatch(_plain(name))] if column is None else [column]
+
+
+def _plain(name: Any) -> str:
+    return str(name).strip().casefold().replace(" ", "_")
+
+
+def opinions_in(cell: Any, parse: Callable[[Any], T | None]) -> list[tuple[str, T]] | None:
+    """Read a cell with one opinion, a list (`[4, 5, 3]`, `4;5;3`, `a|b|a`) or names with opinions (a JSON object).
+
+    Returns:
+        Names (empty without) and opinions; an empty list for an empty cell, None for what cannot be read.
+    """
+    if cell is None or cell != cell or (isinstance(cell, str) and is_nothing(cell)):
+        return []
+    if isinstance(cell, Mapping):
+        given = [(str(name), value) for name, value in cell.items()]
+    elif isinstance(cell, list | tuple):
+        given = [("", value) for value in cell]
+    elif (whole := parse(cell)) is not None:
+        return [("", whole)]
+    else:
+        text = str(cell).strip()
+        inside = text[1:-1] if text[0] + text[-1] in ("[]", "()") else text
+        if inside is text and _TWO_NUMBERS.fullmatch(text):  # 4.5, or 4 and 5
+            return None
+        mark = next((mark for mark in (";", "|", ",") if mark in inside), None)
+        given = [("", piece.strip(" \t\"'")) for piece in inside.split(mark)]
+        if len(given) < 2 and inside is text:
+            return None
+    found = []
+    for name, value in given:
+        if value is not None and not (isinstance(value, str) and is_nothing(value)):
+            if (opinion := parse(value)) is None:
+                return None
+            found.append((name, opinion))
+    return found
+
+
+def number_reader(path: Path) -> Callable[[Any], float | None]:
+    """Return what reads the numbers of a table: if semicolons or tabs separate its cells, `4,33` is 4.33."""
+    separator = csv_separator(path)
+
+    def read(cell: Any) -> float | None:
+        if (
+            isinstance(cell, str)
+            and "," in cell
+            and (separator == ";" or (separator and not _THOUSANDS.fullmatch(cell)))
+        ):
+            return finite(cell.strip().replace(",", ".", 1))
+        return finite(cell)
+
+    return read if separator in (";", "\t") else finite
+
+
+class Opinions(Generic[Key, T]):
+    """What people say of each key, each of them once.
+
+    Attributes:
+        of: Key -> name -> opinion. Who is not named is counted as another person in each row.
+        lines: Row of each opinion, by key and name.
+        doubles: Number of opinions that repeat one of the same person.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.of: dict[Key, dict[str, T]] = {}
+        self.doubles = 0
+        self.lines: dict[tuple[Key, str], int] = {}
+
+    def add(self, key: Key, who: str, opinion: T, line: int, what: str) -> str | None:
+        """Add an opinion on `what`; return who said it, or None for a repetition, which is counted.
+
+        Raises:
+            DataError: The same person has said another thing of the same key; names both rows.
+        """
+        said = self.of.setdefault(key, {})
+        who = who or f"#{len(said) + 1}"
+        if who not in said:
+            said[who], self.lines[key, who] = opinion, line
+            return who
+        if said[who] != opinion:
+            before = f"'{said[who]}' in row {self.lines[key, who]}"
+            raise DataError(
+                f"'{who}' says '{opinion}' of {what} here and {before}: keep one of the rows", self.path, line
+            )
+        self.doubles += 1
+        return None
+
+    @property
+    def people(self) -> set[str]:
+        return {who for said in self.of.values() for who in said}
+
+    def notes(self, noun: str) -> list[str]:
+        """Report repetitions."""
+        what = f"{self.doubles:,} {noun} repeat one of the same person and count once"
+        return [f"{self.path}: {what}"] if self.doubles else []
+
+
+def spread(counts: Sequence[int]) -> str:
+    """Write the smallest and the largest of several counts: `3`, or `2 to 3`."""
+    low, high = min(counts, default=0), max(counts, default=0)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
