@@ -273,7 +273,8 @@ def _of_stems(names: Sequence[str], in_folders: bool) -> Iterator[str]:
     for word in _words(stems, _NUMBERED):
         if word.strip("_-").lower() not in ("", *_OF_SAMPLES):
             yield f"{word}{{prompt_id}}"
-        yield f"{word}{_sample(word)}"
+        if not is_generator(word.strip("_-")):
+            yield f"{word}{_sample(word)}"
     for between in _words(stems, _SUFFIXED, 2):
         before = {match[1] for stem in stems if (match := _SUFFIXED.fullmatch(stem)) and match[2] == between}
         for word in {"", *(word for word in _words(before, _NUMBERED) if word.strip("_-").lower() not in _OF_SAMPLES)}:
@@ -287,13 +288,14 @@ def _of_stems(names: Sequence[str], in_folders: bool) -> Iterator[str]:
     for between in _words(stems, _AFTER_WORD, 2):
         for end in _words(stems, _AFTER_WORD, 4):
             makers = {match[1] for stem in stems if (match := _AFTER_WORD.fullmatch(stem))}
-            if 2 * len(makers) <= len(stems):
+            if 1 < len(makers) <= len(stems) / 2:
                 yield f"{{generator}}{between}{{prompt_id}}{end}"
-    numbered = list(_of_last_number(stems))
-    yield from numbered
     if in_folders and all(map(is_generator, stems)):
         yield "{generator}"
-    elif in_folders and not numbered:
+        return
+    numbered = list(_of_last_number(stems))
+    yield from numbered
+    if in_folders and not numbered:
         yield from ["{generator}"] if 2 * len(stems) <= len(names) else []
         yield "{name}"
 
