@@ -40,7 +40,6 @@ class Prober:
         scores: Scores by the id of the item.
         prompts: Number of prompts.
         stopped: Why no more questions were sent; empty where nothing stopped it.
-        seconds: Wall time of all calls of `score`.
     """
 
     engine: Engine
@@ -51,7 +50,6 @@ class Prober:
     scores: dict[str, Score] = field(default_factory=dict)
     prompts: int = 0
     stopped: str = ""
-    seconds: float = 0.0
 
     async def score(self, items: Iterable[Item], sample: Sample = ONCE) -> None:
         """Score the items that have no score yet; after the cap is reached, without a value."""
@@ -79,7 +77,8 @@ class Prober:
                     tasks.create_task(score_one(item))
         except BaseExceptionGroup as several:
             raise several.exceptions[0] from None
-        self.seconds += time.perf_counter() - started
+        if "embedder" in self.metric.roles:  # it embeds many items at once, so its time is the wall time
+            self.engine.roles.embedded.seconds += time.perf_counter() - started
 
     def value(self, item: Item | str) -> float | None:
         """Return the value of an item, negated where lower is better; None without one."""

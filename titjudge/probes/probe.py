@@ -322,7 +322,7 @@ def _failures(scores: Iterable[Score]) -> list[Line]:
 def _costs(run: Prober) -> tuple[float | None, float | None]:
     """Return USD and seconds of model time for 1,000 scores; None for what is unknown, or when all came from the cache.
 
-    Embedding runs in batches of many items, so its time is the wall time of the scoring.
+    They are those of this session; where a run has a folder, it has those of all sessions.
     """
     price: float | None = 0.0
     seconds = 0.0
@@ -335,7 +335,7 @@ def _costs(run: Prober) -> tuple[float | None, float | None]:
             if (role.price is not None or role.provider.direct) and price is not None
             else None
         )
-        seconds += (run.seconds if role.name == "embedder" else role.tally.seconds) * share
+        seconds += role.tally.seconds * share
     return price, seconds
 
 

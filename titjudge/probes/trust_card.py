@@ -214,7 +214,7 @@ class Card:
         models: Models by role.
         versions: Versions of the models that answered, by role.
         span: The unit of the effects on scores, in that of the metric; None where all effects are shares.
-        price: USD for 1,000 scores; None where unknown, or where all answers came from the cache.
+        price: USD for 1,000 scores; None where unknown.
         seconds: Model time for 1,000 scores; None as for `price`.
         skipped: Tests that this judge cannot take, with the reason.
     """

@@ -168,7 +168,8 @@ class OpenRun:
         models: The configuration of its models, where it asks more than those of the run (the rivals of a probe).
         items: What will be judged, each with its position among all shards; None where that comes bit by bit.
         spent: What counts against the caps already, without a folder.
-        say: Called with lines on the run's batch jobs; None sends no jobs.
+        sends_jobs: Whether it may send batch jobs, if its limits ask for them.
+        say: Called with lines on the run's batch jobs.
 
     Attributes:
         engine: Asks the models.
@@ -192,11 +193,12 @@ class OpenRun:
         models: RunConfig | None = None,
         items: Iterable[tuple[Item | InvalidItem, int | None]] | None = None,
         spent: Spending = UNSPENT,
-        say: Callable[[str], None] | None = None,
+        sends_jobs: bool = False,
+        say: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.run, self.kind, self._folder = run, kind, folder
         self.config = models or run.config
-        if say is None and self.config.limits.batch:  # what is not sent in jobs is not sold at their price
+        if not sends_jobs and self.config.limits.batch:  # what is not sent in jobs is not sold at their price
             limits = self.config.limits.model_copy(update={"batch": False})
             self.config = self.config.model_copy(update={"limits": limits})
         self.before = folder.manifest() if folder else Manifest()
@@ -209,14 +211,13 @@ class OpenRun:
         with contextlib.ExitStack() as stack:
             self.cache = stack.enter_context(open_cache(self.config.cache))
             self.library = PromptLibrary(self.config.prompts)
-            roles = self._roles(say)
+            roles = self._roles(self._batches(say) if folder and sends_jobs else None)
             self.engine = self._engine(roles, items, spent)
             self._stack = stack.pop_all()
 
-    def _roles(self, say: Callable[[str], None] | None) -> Roles:
+    def _roles(self, batches: Batches | None) -> Roles:
         """Make the models, and check that they and the templates are those that the run began with."""
         folder = self._folder
-        batches = self._batches(say) if folder and say else None
         roles = Roles(self.config, batches=batches)
         roles.check_recordings(self.run.roles)
         pins = Pins(roles, self.run.models)

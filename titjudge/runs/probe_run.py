@@ -6,6 +6,8 @@ import asyncio
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from math import fsum
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from titjudge.core.errors import ConfigError
 from titjudge.core.files import write_json
 from titjudge.core.numbers import sum_words
 from titjudge.core.paths import example_folder
+from titjudge.core.run_records import RoleRecord
 from titjudge.core.types import Item, Score
 from titjudge.engine.cache import open_cache
 from titjudge.engine.forecast import Forecast, ForecastSum
@@ -131,10 +134,12 @@ async def _run(
 ) -> Card:
     async with OpenRun(resolved, folder, kind="probe", models=_with_rivals(resolved, rivals)) as run:
         said_at = time.monotonic()
+        scores: list[Score] = []
 
         def on_score(score: Score) -> None:
             nonlocal said_at
             folder.add_score(score)
+            scores.append(score)
             run.progress.count(score)
             if say is not None and time.monotonic() - said_at >= EVERY:
                 said_at = time.monotonic()
@@ -146,9 +151,32 @@ async def _run(
         images = folder.path / "images"
         card = await _probe(resolved, run.config, run.engine, images, on_score=on_score, on_items=on_items, **options)
         run.status = card.notes[0] if card.notes else COMPLETE
-        folder.check_in_place()
-        write_json(folder.path / CARD, card.to_json(), sync=True)
-        return card
+    folder.check_in_place()
+    card = _of_all_sessions(card, folder, scores)
+    write_json(folder.path / CARD, card.to_json(), sync=True)
+    return card
+
+
+def _of_all_sessions(card: Card, folder: RunFolder, scores: Iterable[Score]) -> Card:
+    """Set price, time and versions of a card by the stored answers behind its scores, whichever session asked for them."""
+    scored = [score for score in scores if score.value is not None]
+    keys = {key for score in scored for key in score.replies}
+    answers = {reply["key"]: reply for reply in folder.replies() if reply["key"] in keys and not reply["attempt"]}
+    embedder = folder.manifest().roles.get("embedder", RoleRecord())
+    vectors = len(keys - answers.keys()) / embedder.asked if embedder.asked else 0.0
+    unknown = embedder.unpriced or any(reply["list_cost"] is None for reply in answers.values())
+    price = fsum(reply["list_cost"] or 0.0 for reply in answers.values()) + vectors * embedder.spent
+    seconds = fsum(reply["seconds"] for reply in answers.values()) + vectors * embedder.seconds
+    versions: dict[str, set[str]] = {role: set() for role in card.versions}
+    for reply in answers.values():
+        versions.setdefault(reply["role"], set()).add(reply["model_version"])
+    share = 1000 / len(scored) if scored else None
+    return replace(
+        card,
+        price=None if share is None or unknown else price * share,
+        seconds=None if share is None else seconds * share,
+        versions={role: sorted(filter(None, names)) for role, names in versions.items()},
+    )
 
 
 def _progress_line(run: OpenRun) -> str:

@@ -176,7 +176,7 @@ class Session:
 
     async def _run(self, folder: RunFolder, watcher: Watcher) -> RunEnd:
         notes: list[str] = []
-        async with OpenRun(self.resolved, folder, items=self.listed(), say=watcher.say) as run:
+        async with OpenRun(self.resolved, folder, items=self.listed(), sends_jobs=True, say=watcher.say) as run:
             if self.input.summary:
                 watcher.say(self.input.summary)
             loop = self._loop(run)

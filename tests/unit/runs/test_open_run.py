@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import errno
 import json
 import os
@@ -24,7 +25,9 @@ from titjudge.core.retirements import OTHER_MODEL
 from titjudge.core.serialization import with_checksum
 from titjudge.probes.trust_card import Card
 from titjudge.runs import Judge, RunFolder, Session
+from titjudge.runs.open_run import OpenRun
 from titjudge.runs.probe_run import run_probe
+from titjudge.runs.resolve import resolve
 from titjudge.testing import Scripted, Seen, Server
 
 PACKAGE = Path(titjudge.__file__).parent
@@ -83,10 +86,15 @@ def config(tmp_path: Path, **more: Any) -> RunConfig:
     return load_config(None, {**given, "cache": tmp_path / "cache", "report": False, **more})
 
 
-def probed(tmp_path: Path, **more: Any) -> Card:
+def first_prompt_in(tmp_path: Path) -> Path:
     data = tmp_path / "data"
     if not data.is_dir():
         first_prompt(data)
+    return data
+
+
+def probed(tmp_path: Path, **more: Any) -> Card:
+    data = first_prompt_in(tmp_path)
     return run_probe(config(tmp_path, data=data, **more), repeats=2, edits=2)[0]
 
 
@@ -241,6 +249,29 @@ def test_what_is_sent_at_once_has_its_price_and_not_that_of_batch_jobs(
     with Judge.from_config(config(tmp_path, limits={"batch": True})) as judge:
         price = judge.open().roles["captioner"].price
         assert (price.input, price.output) == tuple(PRICE["gpt-4o"].values())
+
+
+def test_a_card_of_several_sessions_is_that_of_one(tmp_path: Path, server: Server) -> None:
+    """A probe that its cap stopped and that goes on, one that is over, and one whose answers another run has paid."""
+    whole = probed(tmp_path, out=tmp_path / "whole", cache=tmp_path / "other")
+    assert whole.price is not None
+    first = probed(tmp_path, limits={"max_cost": 20.5 * COST, "concurrency": 1})
+    assert first.price == pytest.approx(whole.price, rel=0.5)
+    cards = [probed(tmp_path), probed(tmp_path), probed(tmp_path, out=tmp_path / "cached")]
+    spent = RunFolder(tmp_path / "run").money().spent
+    for card in cards:
+        assert card.price == pytest.approx(whole.price) == pytest.approx(spent / card.scores * 1000)
+        assert (card.seconds or 0) > 0
+        assert card.versions == whole.versions
+        assert card.versions["captioner"]
+
+
+def test_whether_jobs_are_sent_does_not_hang_on_who_prints(tmp_path: Path) -> None:
+    run = resolve(config(tmp_path, data=first_prompt_in(tmp_path), limits={"batch": True}))
+    for sends_jobs in (True, False):
+        opened = OpenRun(run, sends_jobs=sends_jobs, say=print)
+        asyncio.run(opened.aclose())
+        assert opened.config.limits.batch is sends_jobs
 
 
 def test_prompts_are_not_embedded_under_a_cap_at_a_price_that_nobody_knows(tmp_path: Path, server: Server) -> None:
