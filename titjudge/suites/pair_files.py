@@ -191,7 +191,7 @@ def read_battles(file: Path, items: Callable[[], Iterable[Item]] | None = None) 
         prompt = next((plain(str(record[name])) for name in _PROMPTS if record.get(name) not in (None, "")), None)
         if prompt is None:
             raise DataError(f"a battle needs one of {', '.join(_PROMPTS)}", file, number)
-        judge = plain(str(record.get("judge") or record.get("source") or ""))
+        judge = plain(str(record.get(column_of(record, RATERS) or "source") or record.get("source") or ""))
         if record.get("image_a") and record.get("image_b"):
             prompt_id, a, b = prompt, *(plain(str(record[name])) for name in ("image_a", "image_b"))
         elif items is None:

@@ -130,16 +130,17 @@ def test_what_cannot_be_read_is_said(tmp_path: Path, text: str, told: str) -> No
 def test_battles_count_each_and_only_a_repetition_of_one_judge_counts_once(tmp_path: Path) -> None:
     head = f"{HEAD},model_a,model_b,winner"
 
-    def counted(winners: list[str], judges: list[str]) -> tuple[int, int]:
+    def counted(winners: list[str], judges: list[str], column: str = "judge") -> tuple[int, int]:
         rows = [f"p,x,y,m,n,{winner},{judge}" for winner, judge in zip(winners, judges, strict=True)]
         notes: dict[str, None] = {}
-        return len(read_pairs(table(tmp_path, "\n".join([f"{head},judge", *rows])), notes=notes)), len(notes)
+        return len(read_pairs(table(tmp_path, "\n".join([f"{head},{column}", *rows])), notes=notes)), len(notes)
 
     nine = [*["model_a"] * 9, "model_b"]
     assert counted(nine, [""] * 10) == (10, 0)  # nobody is named: ten people
     assert counted(nine, [f"j{k}" for k in range(10)]) == (10, 0)
     assert counted(nine, ["crowd"] * 10) == (10, 0)  # one name of several people, as they differ
     assert counted(["model_a", "A", "left", "m"], ["ann"] * 3 + ["bob"]) == (2, 1)
+    assert counted(["tie", "tie"], ["ann"] * 2, "User ID") == (1, 1)
     with pytest.raises(DataError, match="--pairs"):
         read_votes(tmp_path / "v.csv")
 
