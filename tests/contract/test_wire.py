@@ -225,6 +225,40 @@ def test_an_answer_that_stops_is_answered(client: Callable[[str], Any]) -> None:
     assert (found.kind, found.answered, found.maybe_billed) == (FailureKind.RETRY, True, True)
 
 
+# ---------------------------------------------------------------------- secrets
+
+
+@pytest.mark.parametrize("place", ["model", "finish", "text", "escaped"])
+def test_a_key_that_an_answer_repeats_is_not_kept(
+    client: Callable[[str], Any], place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = "word/of-nobody-0123456789"
+    for name in ("OPENAI_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.setenv(name, key)
+
+    def answer(number: str, gemini: bool) -> Pieces:
+        data = json.loads(body(f"it is {key}" if place == "text" else "fine", gemini))
+        first = data["candidates" if gemini else "choices"][0]
+        if place == "finish":
+            first["finishReason" if gemini else "finish_reason"] = f"stop {key}"
+        elif place != "text":
+            data["modelVersion" if gemini else "model"] = f"m-{key} Bearer of-somebody-else-99"
+        raw = json.dumps(data)
+        return [response((raw.replace("/", "\\/") if place == "escaped" else raw).encode())]
+
+    async def work(provider: Any) -> Any:
+        try:
+            return await provider.complete(question(provider.model, 0))
+        finally:
+            await provider.aclose()
+
+    with RawServer(answer) as server:
+        reply = asyncio.run(work(client(server.url)))
+    assert key not in repr(reply)
+    assert "of-somebody-else-99" not in repr(reply)
+    assert "[key]" in repr(reply)
+
+
 # ---------------------------------------------------------------------- proxies and certificates
 
 
@@ -281,6 +315,16 @@ def test_a_proxy_without_a_host_is_refused(proxies: Callable[..., None], value: 
     proxies(HTTPS_PROXY=value)
     with pytest.raises(ConfigError, match="HTTPS_PROXY"):
         http.proxy_of("https", "api.example.com")
+
+
+@pytest.mark.parametrize(
+    "url", ["http://u:pw@[::1/v1?key=q", "http://h:port/v1", "http://h:99999999/v1", "http:///v1", "h"]
+)
+def test_a_base_url_that_is_not_an_address_is_one_line(url: str) -> None:
+    with pytest.raises(ConfigError, match="base_url") as caught:
+        http.Endpoint(url)
+    assert "pw" not in str(caught.value)
+    assert "key=q" not in str(caught.value)
 
 
 FAR = "https://api.example.com"

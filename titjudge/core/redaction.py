@@ -42,6 +42,14 @@ def redact(text: str, secrets: Iterable[str] = ()) -> str:
     return text
 
 
+def without_secrets(raw: bytes) -> bytes:
+    """Replace the registered secrets in what a server sent, which may repeat the headers of its request, by `[key]`."""
+    for secret in sorted(_registered, key=len, reverse=True):
+        for spelling in {secret, secret.replace("/", "\\/")}:  # as JSON may write it
+            raw = raw.replace(spelling.encode(errors="surrogateescape"), b"[key]")
+    return raw
+
+
 def one_line(text: str, secrets: Iterable[str] = ()) -> str:
     """Make a message printable: redacted, on one line, without markup, truncated."""
     plain = re.sub(r"(?is)<(script|style).*?</\1>|<[a-z/!][^>]*>", " ", without_surrogates(text))

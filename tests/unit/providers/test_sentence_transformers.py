@@ -253,6 +253,13 @@ def test_identity_says_what_changes_a_vector(qwen: Path, tmp_path: Path) -> None
     assert base._loaded.model is None
 
 
+def test_the_packaged_model_is_known_by_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    embedder = default("", ProviderSettings(""))
+    assert embedder.content == hub.content_hash(Path(embedder._source))
+    monkeypatch.setattr(hub, "content_hash", lambda folder: pytest.fail("the weights are read"))
+    assert embedder.identity["content"] == embedder.content
+
+
 def test_a_bfloat16_checkpoint_is_read_in_float32(tmp_path: Path) -> None:
     folder = tiny_models.qwen3_embedding(tmp_path, dtype="bfloat16")
     assert np.abs(matrix(embed(make(folder), TEXTS)) - by_hand(folder, TEXTS)).max() < 1e-6

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from titjudge.core.errors import ConfigError
+from titjudge.core.redaction import redact
 from titjudge.core.types import FailureKind, Message, ProviderSettings, Reply, Request, Status, Usage
 from titjudge.providers import finish_reasons
 from titjudge.providers.finish_reasons import UNFINISHED, Ending
@@ -199,8 +200,8 @@ class Gemini(Hosted):
                 status,
                 reason,
                 usage or Usage(),
-                finish or blocked,
-                model_version="".join(filter(None, [data.get("modelVersion")])),
+                redact(finish or blocked),
+                model_version=redact("".join(filter(None, [data.get("modelVersion")]))),
                 endpoint=endpoint,
                 flags=tuple(filter(None, (flag, NO_USAGE if unread(usage) else "", unfinished))),
                 tool_calls=called,

@@ -27,7 +27,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 from weakref import WeakKeyDictionary, WeakSet
 
 from titjudge.core.errors import ConfigError
-from titjudge.core.redaction import register_secret
+from titjudge.core.redaction import register_secret, without_secrets
 from titjudge.providers.base import note_sending
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ async def _note_connected(*_: object) -> None:
 async def whole(
     status: int, headers: Mapping[str, str], chunks: AsyncIterator[bytes], most: int = LONGEST_ANSWER
 ) -> bytes:
-    """Read the body of an answer, decompressed. If an error breaks off, what came of it is enough.
+    """Read the body of an answer, decompressed and without secrets. If an error breaks off, what came of it is enough.
 
     Raises:
         Dropped: An answer with a status of success broke off, cannot be decompressed or has more than `most` bytes.
@@ -265,7 +265,7 @@ async def whole(
     except Exception as error:  # each HTTP library has its own
         if 200 <= status < 300:
             raise Dropped(f"the answer cannot be read to its end: {_reason(error)}", answered=True) from error
-    return b"".join(pieces)
+    return without_secrets(b"".join(pieces))
 
 
 def _unpacker(encoding: str) -> Callable[[bytes, int], bytes]:
@@ -384,13 +384,17 @@ class Endpoint:
     """One address of a server: where requests go, and its identity without credentials."""
 
     def __init__(self, url: str) -> None:
-        parts = urlsplit(url.strip())
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        try:
+            parts = urlsplit(url.strip())
+            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:  # of brackets, and of a port that is not a number
+            usable = False
+        if not usable:
             raise ConfigError(
                 f"base_url '{_bare(url)}' is not a web address: expected http://HOST/... or https://HOST/..."
             )
         place = parts.netloc.rpartition("@")[2]
-        self.host = parts.hostname
+        self.host = parts.hostname or ""
         self.identity = urlunsplit((parts.scheme, place, parts.path.rstrip("/"), "", ""))
         self.query = f"?{parts.query}" if parts.query else ""
         self.credentials = _basic(parts.username, parts.password)

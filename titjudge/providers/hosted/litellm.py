@@ -206,6 +206,8 @@ class LiteLLM(Remote):
 
     async def _load(self) -> Any:
         self._litellm = await asyncio.to_thread(litellm_client.load)
+        for secret in self._secrets():  # litellm takes its keys from the environment itself
+            register_secret(secret)
         return self._litellm
 
     async def _arguments(self, request: Request, in_prompt: bool) -> dict[str, Any]:

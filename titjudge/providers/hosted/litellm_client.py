@@ -149,9 +149,12 @@ def _once(send_anew: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[A
 
 def _unsent(error: Exception, url: Any) -> Exception:
     """Make the error of a request whose connection was never made."""
-    for cause in causes(error):
+    chain = list(causes(error))
+    for cause in chain:
         if type(cause).__name__ == "ClientHttpProxyError":
             return http.refused_by_proxy(getattr(cause, "status", 0), str(url))
+    if not any(isinstance(cause, OSError) or type(cause).__module__.startswith("aiohttp") for cause in chain):
+        return error  # not of the network
     return connection_error(error, url.host) or http.Unreachable(f"cannot connect to {url.host}: {error}")
 
 
@@ -192,6 +195,8 @@ def _guarded(send: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any],
             trace.error, trace.answered = error, unreadable_head(causes(error))
             if not progress.connected:
                 trace.error = _unsent(error, request.url)
+            if trace.error is error:
+                raise
             raise trace.error from error
         try:
             if 300 <= answer.status_code < 400:

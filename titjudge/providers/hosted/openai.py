@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from titjudge.core.redaction import redact
 from titjudge.core.types import FailureKind, ImageFile, Message, Reply, Request, Status, ToolCall, Usage
 from titjudge.providers import finish_reasons
 from titjudge.providers.finish_reasons import UNFINISHED, Ending
@@ -208,8 +209,8 @@ def chat_reply(
         status,
         reason,
         usage or Usage(),
-        str(finish or ""),
-        model_version="@".join(filter(None, (data.get("model"), data.get("system_fingerprint")))),
+        redact(str(finish or "")),
+        model_version=redact("@".join(filter(None, (data.get("model"), data.get("system_fingerprint"))))),
         endpoint=endpoint,
         flags=tuple(filter(None, (flag, NO_USAGE if unread(usage) else "", unfinished))),
         tool_calls=called,

