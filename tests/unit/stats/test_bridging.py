@@ -137,3 +137,28 @@ def test_where_all_prompts_are_there_the_interval_is_that_of_the_line() -> None:
     old, new = judged(names, 1, 0, 1), judged(names[2:], 0.7, 0.2, 2)
     (found,) = [each for each in bridge(old, new).standings if each.generator == "g00"]
     assert found.interval == bridge(old, new).line.predict(float(old.means[:, old.column("g00")].mean()))[1]
+
+
+def test_a_generator_with_easy_prompts_only_is_not_carried_to_the_top() -> None:
+    rng = np.random.default_rng(4)
+    level, hard = 50 + rng.normal(0, 3, 60), np.arange(60) >= 30
+    quality = {f"g{k}": 3.0 * k for k in range(6)} | {"X": 7.0}
+    rows = {name: level + q - 20 * hard + rng.normal(0, 2, 60) for name, q in quality.items()}
+    old, new = (
+        score_table(
+            [
+                Entry(f"p{n}", name, "", float(scores[n]) * slope)
+                for name, scores in rows.items()
+                for n in range(60)
+                if (name != "X") or (slope == 1 and n < 32)
+            ],
+            metric="score",
+            source="judge",
+        )
+        for slope in (1.0, 0.8)
+    )
+    found = bridge(old, new)
+    (carried,) = [each for each in found.standings if each.carried]
+    assert carried.score == pytest.approx(0.8 * rows["X"].mean(), abs=2)
+    assert [each.generator for each in found.standings].index("X") == 3
+    assert (carried.prompts, found.lacking) == (32, {"X": 28})

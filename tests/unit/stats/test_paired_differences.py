@@ -13,11 +13,13 @@ from titjudge.core.serialization import fields_of
 from titjudge.core.types import Item, Pair, Score
 from titjudge.stats.generators.paired_differences import (
     below_the_best,
+    common_accuracy,
     differences_table,
     mean_differences,
     paired_differences,
     run_differences,
 )
+from titjudge.stats.pairwise_accuracy import PairIndex
 
 Values = dict[str, float | None]
 
@@ -148,3 +150,15 @@ def test_below_the_best_allows_for_the_best_being_chosen() -> None:
     ]
     assert below_the_best(pairs, worse) == [pytest.approx(1e-5)]
     assert below_the_best(pairs, [*worse, worse[-1]]) == [pytest.approx(1 / 2000)] * 2
+
+
+def test_a_judge_of_easy_pairs_is_not_the_first() -> None:
+    rng = np.random.default_rng(8)
+    pairs = [Pair(f"p{n}", f"{n}a", f"{n}b", "a") for n in range(240)]
+    right = rng.random(240) < np.where(np.arange(240) < 120, 0.97, 0.55)
+    good = {f"{n}{side}": float((side == "a") == right[n]) for n in range(240) for side in "ab"}
+    easy = {id: value if rng.random() < 0.9 else 0.5 for id, value in good.items() if int(id[:-1]) < 120}
+    few = {id: float(id[-1] == "a") for id in good if int(id[:-1]) < 8}
+    ranked = common_accuracy(PairIndex.from_pairs(pairs), [few, easy, good])
+    assert (ranked.order, ranked.aside, ranked.pairs, ranked.complete) == ([2, 1], [0], 120, False)
+    assert ranked.right[0] > ranked.right[1]

@@ -177,3 +177,16 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     assert "--pairs" in cli(
         tmp_path, "compare", "people", "cheap.csv", "--gold", "dear.csv", "--pairs", "x.csv", code=2
     )
+
+
+def test_hard_prompts_without_a_dear_score_promote_no_generator() -> None:
+    rng = np.random.default_rng(5)
+    names, hard = [f"p{k}" for k in range(100)], np.arange(100) % 2 == 1
+    level = np.where(hard, 30.0, 70.0) + rng.normal(0, 2, 100)
+    dear = {name: level + shift + rng.normal(0, 2, 100) for name, shift in (("a", 0.0), ("b", 5.0), ("c", -5.0))}
+    cheap = {name: values + rng.normal(0, 8, 100) for name, values in dear.items()}
+    part = {name: np.where(hard & (name == "a"), np.nan, values)[:40] for name, values in dear.items()}
+    found = two_tier(table(cheap, names, "cheap"), table(part, names[:40], "dear"))
+    assert [tier.names[0] for tier in found.generators] == ["b", "a", "c"]
+    assert found.generators[1].estimate.value == pytest.approx(dear["a"].mean(), abs=3)
+    assert any("a 20" in note for note in found.notes)

@@ -294,15 +294,14 @@ def with_judge(run: JudgedRun, metric: str, right: Sequence[bool | None]) -> Jud
     return JudgedRun(run.name, run.manifest, run.results.joined(agreed), run.items, scores)
 
 
-def test_metrics_are_compared_on_the_pairs_that_both_scored() -> None:
+def test_a_metric_with_scores_on_few_pairs_is_not_compared() -> None:
     values, pairs = compared(40)
     run = with_judge(judged(values, pairs=pairs), "good", [prompt % 8 != 0 for prompt in range(40)])
     run = with_judge(run, "lucky", [True if prompt < 5 else None for prompt in range(40)])
     record = verdict([with_judge(run, "tit-llm", [prompt % 3 != 0 for prompt in range(40)])]).judges
     assert record is not None
-    assert record.ranking[0].metric == "lucky"
-    assert record.pairs == 5
-    assert not record.better
+    assert [ranked.metric for ranked in record.ranking] == ["good", "tit-llm", "lucky"]
+    assert (record.first, record.second, record.pairs) == ("good", "tit-llm", 40)
 
 
 @pytest.mark.parametrize(("other", "told"), [(2, True), (7, False)])

@@ -95,7 +95,8 @@ class Row:
         seconds: Time in seconds that the models took for 1,000 scores.
         refusals: Number of scores that were refused.
         values: The scores by item id; more is better.
-        below: The best row's accuracy minus this one's, over the same pairs.
+        common: Accuracy on the pairs that all compared rows scored, and their number; None if all scored the same pairs.
+        below: The best row's accuracy minus this row's, on these common pairs; None for rows that are not compared.
         p_adjusted: The p-value of that difference (`stats.generators.paired_differences.below_the_best`).
     """
 
@@ -107,6 +108,7 @@ class Row:
     seconds: float | None
     refusals: int
     values: Values = field(repr=False, default_factory=dict)
+    common: tuple[float, int] | None = None
     below: float | None = None
     p_adjusted: float | None = None
 
@@ -124,6 +126,7 @@ class Row:
             "list_cost_per_1000": self.price,
             "seconds_per_1000": self.seconds,
             "refusals": self.refusals,
+            **({"common_accuracy": self.common[0], "common_pairs": self.common[1]} if self.common else {}),
             "below_best": self.below,
             "p_adjusted": self.p_adjusted,
         }
@@ -156,6 +159,15 @@ class Swept:
     def table(self) -> Table:
         notes = [self.pool.line()] if self.pool is not None else []
         rows = [_cells(row) for row in self.rows]
+        if (common := next((row.common for row in self.rows if row.common), None)) is None:
+            rows = [{name: cell for name, cell in cells.items() if name != "common pairs"} for cells in rows]
+        else:
+            notes.append(
+                f"rows are sorted by accuracy on the {common[1]:,} pairs that all compared rows scored (common pairs); below best is "
+                "on these, accuracy on each row's own pairs"
+            )
+            if aside := sum(row.common is None for row in self.rows):
+                notes.append(f"not compared, with scores on fewer than half of the pairs: the last {aside}")
         for role in ("captioner", "embedder", "judge", "prompts"):
             rows, shared = _without_shared_model(rows, role)
             notes += [f"every {role}: {shared}"] if shared else []
@@ -376,20 +388,26 @@ def _per_thousand(
 
 
 def _ranked(rows: list[Row], pairs: Sequence[Pair]) -> list[Row]:
-    """Sort rows by accuracy, best first, and set the paired difference of each from the best."""
-    from titjudge.stats.generators.paired_differences import below_the_best, paired_differences
+    """Sort rows by accuracy on the pairs that all of them scored, best first, and set the difference of each from the best.
 
-    rows.sort(key=lambda row: -1.0 if row.numbers.accuracy is None else row.numbers.accuracy, reverse=True)
-    if len(rows) < 2 or not pairs or rows[0].numbers.accuracy is None:
+    Rows that scored fewer than half of the pairs are not compared and come last.
+    """
+    from titjudge.stats.generators.paired_differences import below_the_best, common_accuracy
+    from titjudge.stats.pairwise_accuracy import PairIndex
+
+    if len(rows) < 2 or not pairs or all(row.numbers.accuracy is None for row in rows):
         return rows
-    values = {row.name: row.values for row in rows}
-    differences = {d.first: d.difference for d in paired_differences(pairs, values, baseline=rows[0].name)}
-    p_values = below_the_best(pairs, [row.values for row in rows])
-    for row, adjusted in zip(rows[1:], p_values, strict=True):
-        difference = differences[row.name]
-        row.below = None if difference is None else 0.0 - difference  # never -0.0
-        row.p_adjusted = adjusted
-    return rows
+    index = PairIndex.from_pairs(pairs)
+    ranked = common_accuracy(index, [row.values for row in rows])
+    compared = [rows[k] for k in ranked.order]
+    p_values = below_the_best(index, [row.values for row in compared])
+    for row, right, p in zip(compared, ranked.right, [None, *p_values], strict=True):
+        if ranked.pairs and not ranked.complete:
+            row.common = right / ranked.pairs, ranked.pairs
+        if ranked.pairs and row is not compared[0]:
+            row.below = (ranked.right[0] - right) / ranked.pairs
+        row.p_adjusted = p
+    return [*compared, *(rows[k] for k in ranked.aside)]
 
 
 def _without_shared(labels: Sequence[str | None]) -> tuple[list[str | None], str]:
@@ -406,6 +424,7 @@ def _cells(row: Row) -> dict[str, Any]:
     numbers = row.numbers
     return {
         "metric": row.metric, **{role: model or None for role, model in row.models.items()},
+        "common pairs": percent(row.common[0]) if row.common else None,
         "accuracy": percent(numbers.accuracy, numbers.accuracy_interval, bar=True), "chance level": chance_level(numbers),
         "below best": _below(row),
         "USD per 1,000": dollars(row.price), "s per 1,000": plain(row.seconds, digits=1), "refusals": row.refusals,

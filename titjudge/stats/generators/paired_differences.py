@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +16,10 @@ from titjudge.core.tables import Cell, CellFormat, Table, p_value, percent, plai
 from titjudge.core.types import InvalidItem, Item, Pair, Score
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, group_sums
 from titjudge.stats.equality import score_differences
+from titjudge.stats.generators.slices import averages
 from titjudge.stats.intervals import mean_intervals, why_no_interval
 from titjudge.stats.pairwise_accuracy import PairIndex, Values, pair_index, values_by_metric
+from titjudge.stats.scores.population import comparable
 from titjudge.stats.significance import adjusted, benjamini_hochberg, mcnemar_p, range_p, sign_flip_p, stepped_down
 
 
@@ -78,6 +81,49 @@ def paired_differences(
     )
 
 
+class CommonAccuracy(NamedTuple):
+    """Metrics by accuracy on the pairs that all compared metrics have scored.
+
+    Attributes:
+        order: Places of the compared metrics, the most accurate first.
+        aside: Places of the metrics with scores on fewer than half as many pairs as the fullest one; by their own accuracy.
+        right: Number of common pairs that each compared metric in `order` has right.
+        pairs: Number of common pairs.
+        complete: Whether every metric has scored the same pairs.
+    """
+
+    order: list[int]
+    aside: list[int]
+    right: list[int]
+    pairs: int
+    complete: bool
+
+
+def common_accuracy(index: PairIndex, values: Sequence[Values]) -> CommonAccuracy:
+    """Order metrics by accuracy on common pairs, so that no metric gains by scoring easy pairs only.
+
+    Args:
+        index: Human pairs.
+        values: Of each metric, score by image id, higher is better.
+    """
+    right = np.array([_right(index, by_image) for by_image in values]).T[index.preference != 0]
+    scored = np.isfinite(right)
+    compared = comparable(right, max(1, -(-int(scored.sum(axis=0).max(initial=0)) // 2))) or list(range(len(values)))
+    common = right[scored[:, compared].all(axis=1)]
+    own = np.nan_to_num(averages(right), nan=-1.0)
+    shared = np.nansum(common, axis=0).astype(np.int64).tolist()
+    order = sorted(compared, key=lambda k: (-shared[k], -own[k]))
+    aside = sorted(set(range(len(values))) - set(compared), key=lambda k: -own[k])
+    complete = bool((scored == scored[:, :1]).all())
+    return CommonAccuracy(order, aside, [shared[k] for k in order], len(common), complete)
+
+
+def _right(index: PairIndex, by_image: Values) -> Floats:
+    """Say for each pair whether a metric orders it as people do (1.0 or 0.0); NaN without a score."""
+    predicted = index.predictions(by_image)
+    return np.where(np.isnan(predicted), np.nan, predicted == index.preference)
+
+
 def below_the_best(pairs: Sequence[Pair] | PairIndex, values: Sequence[Values]) -> list[float | None]:
     """Test whether each row is less accurate than the best one, which was chosen on the same pairs.
 
@@ -88,13 +134,19 @@ def below_the_best(pairs: Sequence[Pair] | PairIndex, values: Sequence[Values]) 
         values: Of each row, score by image id, higher is better; the most accurate row first, then in order.
 
     Returns:
-        One p for each row but the first; None for a row that shares no scored pair with all rows above it.
+        One p for each row but the first; None for a row that is not compared (`common_accuracy`), and for all rows if the first
+        is not.
     """
     index = pair_index(pairs)
     predicted = np.array([index.predictions(by_image) for by_image in values])
+    compared = sorted(common_accuracy(index, values).order)
+    compared = compared if 0 in compared else [0]
     ps: list[float | None] = []
     for k in range(1, len(predicted)):
-        rows = predicted[: k + 1]
+        if k not in compared:
+            ps.append(None)
+            continue
+        rows = predicted[[place for place in compared if place <= k]]
         both = (index.preference != 0) & ~np.isnan(rows).any(axis=0)
         right = (rows == index.preference) & both
         sums = group_sums(index.group, len(index.groups), *right.astype(np.float64), both.astype(np.float64))

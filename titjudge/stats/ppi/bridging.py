@@ -18,6 +18,7 @@ from titjudge.core.types import Table
 from titjudge.stats.bootstrap import Floats, Interval
 from titjudge.stats.equality import with_ties
 from titjudge.stats.intervals import TAIL, mean_interval
+from titjudge.stats.scores.population import adjusted_scores
 from titjudge.stats.scores.scores_table import ScoreTable
 
 FEWEST = 4  # anchors
@@ -117,7 +118,8 @@ class Bridge:
 def bridge(old: ScoreTable, new: ScoreTable) -> Bridge:
     """Predict the new judge's scores of the generators that only the old judge has judged.
 
-    Means are over the prompts that both judges have; a generator with fewer than half of them is left out.
+    Means are over the prompts that both judges have (`population.adjusted_scores`, if scores are missing); a generator with
+    fewer than half of them is left out.
 
     Raises:
         DataError: Prompts with the same id and another text, fewer than two common prompts or four common generators, anchors that all but one have the same old score
@@ -129,7 +131,9 @@ def bridge(old: ScoreTable, new: ScoreTable) -> Bridge:
     if len(anchors) < FEWEST:
         named = ", ".join(anchors) or "none"
         raise DataError(f"{len(anchors)} generators are judged by both ({named}): a bridge needs {FEWEST}", new.source)
-    pairs = np.array([_paired(old, new, name, prompts) for name in anchors])
+    pairs = _paired(old, new, anchors, prompts)
+    if not np.isfinite(pairs).all():
+        raise DataError("some anchors share no prompt with the others: a bridge needs common prompts", new.source)
     pairs[:, 0] = with_ties(pairs[:, 0])
     held_out = [np.delete(pairs, k, axis=0) for k in range(len(anchors))]
     line = _rising_line(pairs, held_out, old.source, new.source)
@@ -167,9 +171,10 @@ def _common_prompts(old: ScoreTable, new: ScoreTable) -> list[str]:
 
 def _carried(line: BridgeLine, old: ScoreTable, name: str, prompts: Sequence[str]) -> BridgedGenerator:
     """Predict the new score of a generator that only the old judge has judged."""
-    scores = _rows(old, prompts)[:, old.column(name)]
+    rows = _rows(old, prompts)
+    scores = rows[:, old.column(name)]
     scored = scores[np.isfinite(scores)]
-    mean = float(scored.mean())
+    mean = _mean(adjusted_scores(rows)[:, old.column(name)])
     score, interval = line.predict(mean, _uncertain(scored, len(scores)))
     outside = not line.x.min() <= mean <= line.x.max()
     return BridgedGenerator(name, True, score, interval, len(scored), outside)
@@ -224,11 +229,12 @@ def _rows(table: ScoreTable, prompts: Sequence[str]) -> Floats:
 def _means(table: ScoreTable, prompts: Sequence[str]) -> dict[str, tuple[float, Interval | None, int]]:
     """Return mean, interval and number of prompts of each generator with at least half of these prompts."""
     means = _rows(table, prompts)
+    adjusted, counts = adjusted_scores(means), np.isfinite(means).sum(axis=0).tolist()
     boards = {}
     for k, name in enumerate(table.generators):
-        scored = means[np.isfinite(means[:, k]), k]
-        if len(scored) >= max(2, _SHARE * len(prompts)):
-            boards[name] = float(scored.mean()), mean_interval(scored, table.bounds), len(scored)
+        scores = adjusted[np.isfinite(adjusted[:, k]), k]
+        if counts[k] >= max(2, _SHARE * len(prompts)) and len(scores):
+            boards[name] = _mean(scores), mean_interval(scores, table.bounds), counts[k]
     return boards
 
 
@@ -240,13 +246,20 @@ def _uncertain(scored: Floats, prompts: int) -> float:
     return float(-stdtrit(len(scored) - 1, TAIL) * scored.std(ddof=1) * lacking**0.5)
 
 
-def _paired(old: ScoreTable, new: ScoreTable, name: str, prompts: Sequence[str]) -> tuple[float, float]:
-    """Average an anchor's scores by each judge, over the prompts on which it has both."""
-    x, y = _rows(old, prompts)[:, old.column(name)], _rows(new, prompts)[:, new.column(name)]
+def _paired(old: ScoreTable, new: ScoreTable, names: Sequence[str], prompts: Sequence[str]) -> Floats:
+    """Average each anchor's scores by each judge, over one set of prompts, from the images that both have scored: shape (anchors, 2)."""
+    x, y = (_rows(table, prompts)[:, [table.column(name) for name in names]] for table in (old, new))
     both = np.isfinite(x) & np.isfinite(y)
-    if both.sum() < 2:
-        raise DataError(f"'{name}' has no two prompts that both judges have scored", new.source)
-    return float(x[both].mean()), float(y[both].mean())
+    if few := [name for name, count in zip(names, both.sum(axis=0), strict=True) if count < 2]:
+        raise DataError(f"'{few[0]}' has fewer than two prompts that both judges have scored", new.source)
+    adjusted = [adjusted_scores(np.where(both, scores, np.nan)) for scores in (x, y)]
+    return np.array([[_mean(scores[:, k]) for scores in adjusted] for k in range(len(names))])
+
+
+def _mean(scores: Floats) -> float:
+    """Average the scores that there are; NaN without any."""
+    scored = scores[np.isfinite(scores)]
+    return float(scored.mean()) if len(scored) else np.nan
 
 
 def bridge_table(bridged: Bridge) -> Table:
@@ -265,7 +278,7 @@ def bridge_table(bridged: Bridge) -> Table:
     if bridged.lacking:
         named = ", ".join(f"{name} ({count:,})" for name, count in bridged.lacking.items())
         notes.append(
-            f"prompts without a score, refused ones too, are left out for the generator that lacks it: {named}"
+            f"prompts without a score (refused ones too): {named}; their means are estimated for all {bridged.prompts:,} prompts"
         )
     if outside := [standing.generator for standing in bridged.standings if standing.outside]:
         notes.append(f"beyond the anchors, where the line is a guess: {', '.join(outside)}")

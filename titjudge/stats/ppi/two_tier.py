@@ -22,6 +22,7 @@ from titjudge.core.types import Table
 from titjudge.stats.bootstrap import LEVEL, Floats, Interval
 from titjudge.stats.equality import with_ties
 from titjudge.stats.ppi.inference import Estimate, ppi_mean
+from titjudge.stats.scores.population import adjusted_scores
 from titjudge.stats.scores.scores_table import ScoreTable
 
 FEWEST = 2  # prompts that the dear judge has judged
@@ -104,7 +105,8 @@ def two_tier(cheap: ScoreTable, dear: ScoreTable, *, level: float = LEVEL) -> Tw
         raise DataError(
             f"no generator has more than {most} with a score in common with {cheap.source}: it takes two", dear.source
         )
-    tiers = [Tier((name,), _joined(high[:, k], low[:, k], level, ends)) for k, name in enumerate(names)]
+    dearer, cheaper = adjusted_scores(high), adjusted_scores(low)
+    tiers = [Tier((name,), _joined(dearer[:, k], cheaper[:, k], level, ends)) for k, name in enumerate(names)]
     tiers.sort(key=lambda tier: (tier.estimate.value is None, -(tier.estimate.value or 0.0), tier.names))
     column = {name: k for k, name in enumerate(names)}
     span = (ends[0] - ends[1], ends[1] - ends[0]) if ends else None
@@ -112,8 +114,26 @@ def two_tier(cheap: ScoreTable, dear: ScoreTable, *, level: float = LEVEL) -> Tw
     for a, b in combinations([tier.names[0] for tier in tiers], 2):
         x, y = column[a], column[b]
         differences.append(Tier((a, b), _joined(high[:, x] - high[:, y], low[:, x] - low[:, y], level, span)))
-    notes = [*_notes(cheap, dear, low, high, len(common)), *_doubts([*tiers, *differences])]
+    notes = [
+        *_notes(cheap, dear, low, high, len(common)),
+        *_estimated(names, low, high),
+        *_doubts([*tiers, *differences]),
+    ]
     return TwoTier(tuple(tiers), tuple(differences), tuple(notes), level)
+
+
+def _estimated(names: Sequence[str], low: Floats, high: Floats) -> list[str]:
+    """Note which generators have no score by the dear judge inside its part, or none by the cheap one."""
+    notes = []
+    for what, scores in (("dear", high), ("cheap", low)):
+        inside = np.isfinite(scores).any(axis=1, keepdims=True)
+        counts = (inside & ~np.isfinite(scores)).sum(axis=0).tolist()
+        if missing := ", ".join(f"{name} {count:,}" for name, count in zip(names, counts, strict=True) if count):
+            notes.append(
+                f"prompts without a score of the {what} judge that other generators have: {missing}; means are estimated for the "
+                "same prompts"
+            )
+    return notes
 
 
 def _joined(dear: Floats, cheap: Floats, level: float, bounds: Interval | None) -> Estimate:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from titjudge.core.run_records import BestJudge, MetricResult, RankedJudge
-from titjudge.stats.generators.paired_differences import Difference, below_the_best, paired_differences
+from titjudge.stats.generators.paired_differences import (
+    Difference,
+    below_the_best,
+    common_accuracy,
+    paired_differences,
+)
 from titjudge.stats.pairwise_accuracy import PairIndex, Values, values_by_metric
 from titjudge.stats.significance import ALPHA
 from titjudge.stats.verdict.judged_runs import JudgedRun
@@ -28,14 +31,17 @@ def best_judge(runs: Sequence[JudgedRun]) -> BestJudge | None:
     index = PairIndex.from_pairs(pairs)
     order = _order(index, judges)
     record = BestJudge(
-        reference=runs[0].results.reference, first=order[0], ranking=[_ranked(name, judges[name][0]) for name in order]
+        reference=runs[0].results.reference,
+        first=order[0],
+        ranking=[_ranked(name, judges[name][0]) for name in order],
     )
     if len(order) < 2 or not pairs:
         return record
     values = {name: judges[name][1] for name in order}
     ps = below_the_best(index, list(values.values()))
     (two,) = paired_differences(index, {name: values[name] for name in order[:2]})
-    level = [name for name, p in zip(order[1:], ps, strict=True) if p is None or p >= ALPHA]
+    level = [name for name, p in zip(order[1:], ps, strict=True) if p is not None and p >= ALPHA]
+    level = level or (order[1:2] if ps[0] is None else [])
     return record.joined(_difference(two, ps[0], level))
 
 
@@ -53,12 +59,10 @@ def _judges(runs: Sequence[JudgedRun]) -> dict[str, Judge]:
 
 
 def _order(index: PairIndex, judges: Mapping[str, Judge]) -> list[str]:
-    """Sort the metrics by accuracy on the pairs that all have scored, the best first; by their own where there are none."""
-    predicted = np.array([index.predictions(values) for _, values in judges.values()])
-    common = (index.preference != 0) & ~np.isnan(predicted).any(axis=0)
-    right = ((predicted == index.preference) & common).sum(axis=1)
-    shared = dict(zip(judges, right.tolist(), strict=True))
-    return sorted(judges, key=lambda name: (-shared[name], -(judges[name][0].accuracy or 0.0)))
+    """Sort the metrics by accuracy on the pairs that all compared ones have scored; those that are not compared come last."""
+    names = list(judges)
+    ranked = common_accuracy(index, [values for _, values in judges.values()])
+    return [names[k] for k in (*ranked.order, *ranked.aside)]
 
 
 def _ranked(name: str, result: MetricResult) -> RankedJudge:
