@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from titjudge.core.errors import DataError
 from titjudge.core.types import CONSTRUCTION, Pair
+from titjudge.stats.people.votes import read_choice
 from titjudge.suites.pair_files import read_pairs, read_votes
 
 HEAD = "prompt_id,image_a,image_b"
@@ -86,6 +87,26 @@ def test_neither_order_nor_sides_nor_repetitions_matter(tmp_path: Path, votes, r
     assert told(mixed) == once
     if named:
         assert told([*votes, *random.sample(votes, k=len(votes) // 2)]) == once
+
+
+@pytest.mark.parametrize(
+    ("text", "choice"),
+    [
+        *(
+            (text, "a")
+            for text in ("a", "A", " Left ", "first", "image_a", "Image 1", "model-a", "A is better", "a wins", "x.png")
+        ),
+        *((text, "b") for text in ("B", "RIGHT", "second", "option_b", "the right", "y.png")),
+        *((text, "tie") for text in ("Tie", "same", "draw", "equal", "both_good", "Tie (both good)", "no preference")),
+        *((text, "both_bad") for text in ("both_bad", "Both bad", "tie (bothbad)", "both are bad", "equally bad")),
+        *(
+            (text, None)
+            for text in ("", "1", "0", "both", "neither", "good", "better", "ab", "z.png", "skip", None, 1, True, ["a"])
+        ),
+    ],
+)
+def test_the_words_for_a_choice(text: object, choice: str | None) -> None:
+    assert read_choice(text, "x.png", "y.png") == choice
 
 
 def test_a_pair_of_one_vote_keeps_its_source_and_so_do_equal_ones(tmp_path: Path) -> None:

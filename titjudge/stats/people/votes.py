@@ -24,8 +24,11 @@ BOTH_BAD = "both_bad"
 CHOICES = ("a", "b", "tie", BOTH_BAD)
 _STRICTEST_FIRST = ("a", "b", BOTH_BAD, "tie")  # votes for both_bad support a tie as well
 _MIRROR = {"a": "b", "b": "a", "tie": "tie", BOTH_BAD: BOTH_BAD}
-_BAD_WORDS = frozenset({"both bad", "bothbad", "tie bothbad", "tie both bad"})
-_TIE_WORDS = frozenset({"tie", "tied", "same", "equal", "equally good", "draw", "both good", "no preference"})
+_FILLERS = frozenset({"is", "are", "better", "best", "wins", "prefer", "preferred", "the"})
+_BAD_WORDS = frozenset({"both bad", "bothbad", "tie bothbad", "tie both bad", "equally bad"})
+_TIE_WORDS = frozenset(
+    {"tie", "tied", "same", "equal", "equally good", "draw", "both good", "bothgood", "tie both good", "no preference"}
+)
 _SIDES = tuple(
     frozenset(
         {letter, side, place, *(f"{noun} {name}" for noun in ("image", "model", "option") for name in (letter, n))}
@@ -55,7 +58,8 @@ def read_choice(text: Any, first: str, second: str) -> str | None:
         first: Name of the first side, such as its image.
         second: Name of the second side.
     """
-    word = " ".join(re.sub(r"[_()-]", " ", str(text).casefold()).split())
+    spaced = re.sub(r"[_()-]", " ", str(text).casefold()).split()
+    word = " ".join(piece for piece in spaced if piece not in _FILLERS)
     words = zip(CHOICES, (*_SIDES, _TIE_WORDS, _BAD_WORDS), strict=True)
     return next((choice for choice, known in words if word in known), {first: "a", second: "b"}.get(str(text).strip()))
 
