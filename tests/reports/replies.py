@@ -23,4 +23,21 @@ REPORTS = [
         "found beside garrytan/gbrain#4820", "a phrase of several words that is read exactly scores near the worst",
         "text-rendering-vlm", ["Hello, World!"], value=0, meta={"text_words": ["Hello, World!"]},
     ),
+    Said(
+        "ollama/ollama#9664", "a model that got no picture says so in words, and the words are judged as a description",
+        "tit-llm", ["I don't see any image in your message. Could you please share it?"], status="refused",
+    ),
+    Said(
+        "stavsap/comfyui-ollama#57", "a refusal is judged as a description",
+        "self-eval", ["I'm sorry, I can't assist with that request."], status="refused",
+    ),
+    Said(
+        "found beside stavsap/comfyui-ollama#57", "a description that says what cannot be seen is a description all the same",
+        "tit-llm", ["I cannot see the lower part of the dog, but the red cube beside it is whole.",
+                    '{"missing": [], "contradicted": [], "reason": "", "score": 70}'], value=70,
+    ),
+    Said(
+        "joshuaswarren/remnic#673", "a judge's negative sentence is read otherwise than its positive one",
+        "questions", ["No dog is visible."], value=0, meta={"asked": {"questions": [{"question": "Is there a dog?"}]}},
+    ),
 ]

@@ -16,8 +16,8 @@ TitjudgeError
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,11 +85,19 @@ class Unanswered(TitjudgeError):
     """A question got no usable answer; the engine turns it into a Score without a value.
 
     Attributes: `status` (refused, truncated, unparsed, failed, ...), `reason` (one line), `reply` (what came, if
-    anything), `empty` (whether the model ended its answer without a word).
+    anything), `empty` (whether the model ended its answer without a word), `parts` (of the score).
     """
 
-    def __init__(self, status: Status, reason: str, reply: Reply | None = None, *, empty: bool = False) -> None:
-        self.status, self.reason, self.reply, self.empty = status, reason, reply, empty
+    def __init__(
+        self,
+        status: Status,
+        reason: str,
+        reply: Reply | None = None,
+        *,
+        empty: bool = False,
+        parts: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.status, self.reason, self.reply, self.empty, self.parts = status, reason, reply, empty, parts or {}
         super().__init__(f"{status}: {reason}")
 
 

@@ -116,6 +116,11 @@ def contradicted(parts: Parts) -> Sequence[Any]:
     return sequence(parts.get("contradicted"))
 
 
+def unread_as(parts: Parts) -> list[str]:
+    """Return what each unreadable reply to a yes/no question begins like: `denial`, `affirmation` or empty."""
+    return [str(kind) for kind in parts.get("unread_as") or ()]
+
+
 def description(parts: Parts) -> str:
     """Return the description of the image that the metric read; empty where it read none."""
     return str(parts.get("description") or "").strip()

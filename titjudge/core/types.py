@@ -435,6 +435,7 @@ class Ask(Protocol):
         schema: type[Any] | None = None,
         accept_truncated: bool = False,
         accept_empty: bool = False,
+        describes: bool = False,
         sample: int = 0,
         params: Mapping[str, Any] | None = None,
         tools: Sequence[Tool] = (),
@@ -452,6 +453,7 @@ class Ask(Protocol):
             schema: A pydantic model; the reply's `data` is an instance of it.
             accept_truncated: Whether to return an answer that hit its token limit (the official TIT protocol does).
             accept_empty: Whether to return an answer that ended without a word, instead of asking again.
+            describes: Whether the answer must describe an image; if it refuses or says that there is no image, it is refused.
             sample: Number of this answer among repeated ones, from 0 (`titjudge.core.samples` says of which).
             params: Sampling parameters of the protocol; those in the configuration of the role go before them.
             tools: Tools that the model may call; only where `has_tools` says that it can.

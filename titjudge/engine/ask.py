@@ -59,6 +59,7 @@ class BoundAsk:
         schema: type[Any] | None = None,
         accept_truncated: bool = False,
         accept_empty: bool = False,
+        describes: bool = False,
         sample: int = 0,
         params: Mapping[str, Any] | None = None,
         tools: Sequence[Tool] = (),
@@ -100,7 +101,7 @@ class BoundAsk:
         try:
             reply = await engine.answer(
                 provider_role, request, schema=schema, accept_truncated=accept_truncated, accept_empty=accept_empty,
-                reservation=self._reservation,
+                describes=describes, reservation=self._reservation,
             )  # fmt: skip
         except Unanswered as failure:
             if failure.reply is not None:

@@ -22,9 +22,10 @@ from titjudge.core import structured_output
 from titjudge.core.errors import BudgetExhausted, CacheWriteError, FatalProviderError, TitjudgeError, Unanswered
 from titjudge.core.keys import content_key, request_key
 from titjudge.core.prompts import PromptLibrary
+from titjudge.core.refusals import refusal
 from titjudge.core.retirements import OTHER_MODEL
 from titjudge.core.serialization import embedding_from, embedding_record, reply_from, reply_record, request_record
-from titjudge.core.structured_output import ends_in_thinking, schema_of
+from titjudge.core.structured_output import after_thinking, ends_in_thinking, schema_of
 from titjudge.core.types import EMPTY, Embedding, Message, Planned, Reply, Request, Status, Usage
 from titjudge.data.images import ImageFiles
 from titjudge.engine import retry
@@ -181,6 +182,7 @@ class Engine:
         schema: type[Any] | None = None,
         accept_truncated: bool = False,
         accept_empty: bool = False,
+        describes: bool = False,
         reservation: Reservation | None = None,
     ) -> Reply:
         """Get the answer to a request: from the cache, from the same question in flight, or from the model.
@@ -191,8 +193,10 @@ class Engine:
         key = request_key(request)
         try:
             reply: Reply = await self._once(
-                f"{key}{'+' if accept_truncated else ''}{'-' if accept_empty else ''}",
-                lambda: self._answer(key, role, request, schema, accept_truncated, accept_empty, reservation),
+                f"{key}{'+' if accept_truncated else ''}{'-' if accept_empty else ''}{'d' if describes else ''}",
+                lambda: self._answer(
+                    key, role, request, schema, accept_truncated, accept_empty, describes, reservation
+                ),
             )
         finally:
             self.on_answer(request.item_id, key)
@@ -237,6 +241,7 @@ class Engine:
         schema: type[Any] | None,
         accept_truncated: bool,
         accept_empty: bool,
+        describes: bool,
         reservation: Reservation | None,
     ) -> Reply:
         """Get an answer from the cache or the model, read it, and keep it; called once for all callers of a key.
@@ -254,6 +259,8 @@ class Engine:
         kept = self._recall(key, role)
         if kept is not None and kept.status is Status.FAILED and not accept_empty:
             kept = None  # an empty answer, kept for a metric that accepts one; for any other there is none yet
+        if kept is not None and describes:
+            kept = _declined(kept)
         read = self._read(kept, schema, request) if kept is not None and is_taken(kept) else None
         if kept is not None and (read is not None or self._stands(key)):
             reply, new = kept, False
@@ -268,6 +275,8 @@ class Engine:
             self.on_answer(request.item_id, key)  # now, as a repair turn would be a question of its own
             if request.choices:
                 reply = _weighed(reply)
+            if describes:
+                reply = _declined(reply)
             read = self._read(reply, schema, request) if is_taken(reply) else None
         if not is_taken(reply):
             logger.info(
@@ -474,6 +483,14 @@ def _thought_out(reply: Reply) -> Reply:
         reason="the answer ends inside its thinking (<think> without </think>)",
         flags=(*reply.flags, UNFINISHED),
     )
+
+
+def _declined(reply: Reply) -> Reply:
+    """Mark a reply that should be a description, and describes nothing, as refused."""
+    if reply.status not in (Status.OK, Status.TRUNCATED):
+        return reply
+    reason = refusal(after_thinking(reply.text))
+    return replace(reply, status=Status.REFUSED, reason=reason) if reason else reply
 
 
 def _weighed(reply: Reply) -> Reply:

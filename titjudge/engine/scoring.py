@@ -52,7 +52,7 @@ async def score_item(
     try:
         score = Score.none(Status.BAD_INPUT, problem) if problem else await metric(item, ask)
     except Unanswered as failure:
-        score = Score.none(failure.status, failure.reason)
+        score = Score.none(failure.status, failure.reason, **failure.parts)
     except DataError as error:
         score = Score.none(Status.BAD_INPUT, str(error))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # odd data of one item

@@ -6,18 +6,18 @@ score.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from titjudge.core.item_meta import MetaKey
-from titjudge.core.types import Ask, Item
+from titjudge.core.types import Ask, Item, Reply
 from titjudge.core.words import count_words
-from titjudge.metrics._shared import all_answers, checked_meta, image_of, unreadable
+from titjudge.metrics._shared import all_answers, checked_meta, image_of
 
 MOST_QUESTIONS = 100  # of one prompt
-_ANSWER_TOKENS = 20  # as DSG allows
+ANSWER_PARAMS = {"max_tokens": 20}  # as DSG allows
 _WORDS_A_QUESTION = 4  # words of a prompt for each expected question, for price estimates
 
 M = TypeVar("M", bound=BaseModel)
@@ -65,9 +65,8 @@ async def captioner_answers(
     ask: Ask,
     template: str,
     questions: Sequence[Q],
-    read: Callable[[str, Q], A | None],
+    read: Callable[[Reply, Q], Awaitable[A]],
     *,
-    unreadable_as: str,
     planned: Callable[[Q], str],
 ) -> list[A]:
     """Ask the captioner each question about the image.
@@ -77,8 +76,7 @@ async def captioner_answers(
         ask: Asks the captioner.
         template: The prompt; its variables are fields of a question.
         questions: The questions.
-        read: Reads the answer in a reply to a question; None where it cannot be read.
-        unreadable_as: What such a reply is, in words.
+        read: Reads the answer in a reply to a question, or raises Unanswered.
         planned: The reply to a question that a dry run plans.
 
     Raises:
@@ -87,12 +85,9 @@ async def captioner_answers(
 
     async def answer(question: Q) -> A:
         reply = await ask(
-            template, role="captioner", images=[image_of(item)], params={"max_tokens": _ANSWER_TOKENS},
+            template, role="captioner", images=[image_of(item)], params=ANSWER_PARAMS,
             accept_truncated=True, planned=planned(question), **question.model_dump(include={"question", "choices"}),
         )  # fmt: skip
-        read_answer = read(reply.text, question)
-        if read_answer is None:
-            raise unreadable(reply, unreadable_as)
-        return read_answer
+        return await read(reply, question)
 
     return await all_answers(*map(answer, questions))

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from titjudge.core.errors import Unanswered
 from titjudge.core.score_parts import PromptRead
-from titjudge.core.structured_output import Number, first_problem
-from titjudge.core.types import Item, Reply, Score, Status
+from titjudge.core.structured_output import Number, after_thinking, first_problem
+from titjudge.core.types import Ask, Item, Reply, Score, Status
+from titjudge.core.words import truncated
+from titjudge.metrics.answer_rules import begins_like, read_yes_no
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 UNREADABLE = (Status.REFUSED, Status.UNPARSED)
 """The statuses of a question that was answered, but with nothing that can be used; our limit may have cut any other reply."""
 
+_LONGEST_QUOTED = 1_000  # characters of a reply that cannot be read, in the request to answer again
 _LEAST_MASS = 0.5  # of the probability of the first token, for the possible answers together
 
 
@@ -89,7 +92,7 @@ async def all_answers(*questions: Awaitable[T]) -> list[T]:
     if missing:
         number, first = missing[0]
         reason = f"{len(missing)} of {len(answers)} questions without an answer; {number}: {first.reason}"
-        raise Unanswered(first.status, reason)
+        raise Unanswered(first.status, reason, parts=unread_kinds(answer for _, answer in missing))
     return [answer for answer in answers if not isinstance(answer, Unanswered)]
 
 
@@ -115,6 +118,34 @@ def score_without(names: Iterable[str], answers: Iterable[object]) -> Score | No
         if isinstance(answer, Unanswered):
             return Score.none(answer.status, f"{name}: {answer.reason}")
     return None
+
+
+async def yes_or_no(item: Item, ask: Ask, role: str, reply: Reply, question: str, params: Mapping[str, Any]) -> bool:
+    """Return whether a reply to a question about the image is yes or no; ask once more if it cannot be read.
+
+    Raises:
+        Unanswered: The second reply cannot be read either.
+    """
+    answer = read_yes_no(reply.text, question)
+    if answer is None:
+        said = truncated(after_thinking(reply.text).strip(), _LONGEST_QUOTED)
+        again = await ask(
+            "repair/yes_no", role=role, images=[image_of(item)], params=params, planned="yes", question=question, answer=said
+        )  # fmt: skip
+        answer = read_yes_no(again.text, question)
+    if answer is None:
+        raise unreadable(reply, "neither yes nor no")
+    return answer
+
+
+def unread_kinds(failures: Iterable[Unanswered]) -> dict[str, list[str]]:
+    """Return as parts of a score what its unreadable replies begin like."""
+    kinds = [
+        begins_like(failure.reply.text)
+        for failure in failures
+        if failure.status is Status.UNPARSED and failure.reply is not None
+    ]
+    return {"unread_as": kinds} if kinds else {}
 
 
 def unreadable(reply: Reply, why: str) -> Unanswered:

@@ -16,14 +16,26 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from titjudge.core.structured_output import after_thinking, json_object
+from titjudge.core.structured_output import after_thinking, json_object, without_chat_tokens
 
-_LABEL = r"\W*(?:(?:answer|答案|回答)\W*:)?\W*"
-_YES = r"yes\b|是的?(?!\w)"
+_LABEL = r"\W*(?:\d+[.)]\s*)?(?:(?:answer|答案|回答)\W*:)?\W*"
+_ENDS = r"(?=\W*$|\s*[^\w\s])"
+_YES = (
+    rf"yes\b|是的?(?!\w)|(?:yep|yeah|yup|affirmative|correct|true|indeed|absolutely|definitely|certainly|of course|oui|ja|sí|sim|да|tak|evet|はい|네|예|نعم"
+    rf"|对的?|對|有的?|正确|正確|没错|存在){_ENDS}"
+)
 _NO = (  # as an answer: `No dog can be seen` and `No idea` say nothing about a question that one does not know
     r"no\b(?=\W*$|\s*[^\w\s]|\s+(?:it|its|there|this|that|these|those|the|they|he|she)\b)|(?:否|不是)(?!\w)"
+    rf"|(?:nope|nah|negative|incorrect|false|not at all|(?:absolutely|definitely|certainly|of course) not|non|nein|nee|nie|não|нет|hayır|いいえ|아니요|아니오|لا"
+    rf"|不|不是的|不对|不對|没有|沒有|没|不正确|错误|不存在){_ENDS}"
 )
 _ANSWER = re.compile(rf"{_LABEL}(?:(?P<yes>{_YES})|(?P<no>{_NO}))", re.IGNORECASE)
+_CONCLUSION = re.compile(
+    r"(?:\b(?:answer|verdict|conclusion|response)(?: to (?:the|this|your) question)?\s*(?:is|would be|=|:)|(?:答案|回答|结论)\s*(?:是|为|:)?|\bi(?:'d| would|'ll| will)? (?:say|answer)"
+    r"|\b(?:it|that)(?:'s| is) a|\\boxed)[\s:*\"'“{(<\[]*(?:(?P<yes>yes|是的?|对|有)|(?P<no>no|否|不是|不对|没有))(?!\w)"
+    r"(?=\W*$|\s*[.,;:!?)\]}*\"'”。，！<]|\s+(?:because|as|since)\b)",
+    re.IGNORECASE | re.MULTILINE,
+)
 _WORDS = {True: re.compile(r"\byes\b", re.IGNORECASE), False: re.compile(r"\bno\b", re.IGNORECASE)}
 _ALONE = {yes: re.compile(rf"(?m)^\W*{words.pattern}\W*$", re.IGNORECASE) for yes, words in _WORDS.items()}
 _OTHER = r"(?!\1\b)(?:yes|no)\b"
@@ -32,6 +44,35 @@ _UNDECIDED = re.compile(  # `yes/no`, `no or yes`; `no, wait: yes`; `no idea`
     re.IGNORECASE,
 )
 _FENCED = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
+_ANSWER_KEYS = frozenset({"answer", "final_answer", "final answer", "答案", "回答"})
+_CONDITION = re.compile(r"\b(?:if|unless|whether|would be|depends|either|or)\b|如果|除非|是否", re.IGNORECASE)
+_SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s*|\n+")
+_TURNS = re.compile(r"\b(?:actually|wait|but|however|correction|though|although|yes|no)\b|但|不过|是的", re.IGNORECASE)
+_BLOCKED = re.compile(  # in a question: no sentence answers it for certain
+    r"n't\b|n’t\b|\b(?:no|not|never|none|nothing|nobody|without|absent|absence|lack\w*|missing|free|empty|fewer|less|few|only|alone|except|exclud\w*|"
+    r"instead|rather|or|either|neither|nor|if|unless|avoid\w*|hidden|invisible|zero|devoid|at most|cannot)\b|[不没無无未]|还是|或|只有|仅",
+    re.IGNORECASE,
+)
+_DENIALS = frozenset(
+    {"no", "not", "none", "never", "nothing", "nobody", "without", "neither", "nor", "zero", "nowhere"}
+)
+_STOPS = frozenset(
+    re.findall(
+        r"\w+",
+        "a an the any some this that these those is are was were be been being do does did has have had can could there it its they he she here show shows "
+        "shown showing depict depicts depicted contain contains include includes feature features visible present seen see appear appears exist exists i we "
+        "single at all clearly image picture photo photograph scene",
+    )
+)
+_PLACE = re.compile(
+    r"\b(?:in|within|on|of|by) (?:the|this|that) (?:given |provided )?(?:image|picture|photo|photograph|scene|frame)\b|\bat all\b"
+)
+_PLURAL = re.compile(r"(\w{2,}?(?:ch|sh|x|ss)(?=es$)|\w{3,}(?<!s)(?=s$))\w*$")
+_HAN = re.compile("[\u4e00-\u9fff]")
+_HAN_NO = re.compile("并?没有|并?不存在|看不到|[没沒不无無未否]")
+_HAN_STOPS = re.compile(
+    "请问|请判断|这[张幅]|(?:图片|图像|图|照片|画面)[中里内上]?|[中里内上]?是否|[中里内](?=有|存在|没|出现|$)|[吗呢？?。.！!，, \\s]|可以看到|能看到|看到|我|任何|出现|存在|一[只个条张位名辆把座朵本棵头匹件]|[有了着的是]"
+)
 _LONGEST = 100_000  # characters of a list that is parsed
 
 
@@ -75,22 +116,74 @@ class AnswerRule:
     write: Callable[[Sequence[VisualQuestion]], str]
 
 
-def read_yes_no(text: str) -> bool | None:
+def read_yes_no(text: str, question: str = "") -> bool | None:
     """Return whether an answer is yes or no; None where it is neither, or both.
 
-    The first line has to begin with the word (in any case, also 是 or 否), after punctuation or `Answer:`, and must not hold
-    the other one; no later line may be the other one alone. A JSON object is read by its key `answer`.
+    It is read from its first line, which has to begin with the word in any case and must not hold the other one; from a
+    conclusion such as "The answer is yes."; or from a sentence that affirms or denies what the `question` asks, such as "No
+    dog is visible." No later line may be the other word alone. A JSON object is read by its key `answer`, or its only key.
     """
-    text = unicodedata.normalize("NFKC", after_thinking(text)).strip()
+    text = unicodedata.normalize("NFKC", without_chat_tokens(after_thinking(text)))
     fenced = _FENCED.fullmatch(text)
     if (data := json_object(fenced[1] if fenced else text)) is not None:
-        text = str(data.get("answer", "")).strip()
+        named = [value for key, value in data.items() if len(data) == 1 or key.strip().casefold() in _ANSWER_KEYS]
+        value = named[0] if len(named) == 1 else None
+        text = ("no", "yes")[value] if isinstance(value, bool) else value if isinstance(value, str) else ""
+    text = re.sub(r"</?\w{1,20}>", " ", text).replace("’", "'").strip()
     first, _, others = text.partition("\n")
-    match = _ANSWER.match(first)
-    if match is None:
+    verdicts = {conclusion["yes"] is not None for conclusion in _CONCLUSION.finditer(text)}
+    if match := _ANSWER.match(first):
+        yes = match["yes"] is not None
+        if _WORDS[not yes].search(first) or _ALONE[not yes].search(others):
+            return None
+        verdicts.add(yes)
+    elif verdicts and _CONDITION.search(text):
         return None
-    yes = match["yes"] is not None
-    return None if _WORDS[not yes].search(first) or _ALONE[not yes].search(others) else yes
+    elif not verdicts and question:
+        return read_sentence(re.sub(rf"^{_LABEL}", "", text, flags=re.IGNORECASE), question)
+    return verdicts.pop() if len(verdicts) == 1 else None
+
+
+def read_sentence(text: str, question: str) -> bool | None:
+    """Return whether the first sentence affirms or denies what a question asks, in its own words and their order.
+
+    "There is no dog." denies "Is there a dog on the sofa?", and "There is a dog." says nothing about it. A question that
+    holds a negation or a choice itself is answered by no sentence.
+    """
+    first, *others = _SENTENCE_END.split(text.strip(), maxsplit=1)
+    if any(_TURNS.search(other) for other in others) or _BLOCKED.search(question):
+        return None
+    if _HAN.search(question):
+        asked, said = _HAN_STOPS.sub("", question), _HAN_STOPS.sub("", _HAN_NO.sub("", first))
+        denials = len(_HAN_NO.findall(first))
+        denied, affirmed = bool(said) and said in asked, bool(said) and said == asked
+    else:
+        asked_words, words = _content(question), _content(first)
+        denials = sum(word in _DENIALS for word in words)
+        kept = [word for word in words if word not in _DENIALS]
+        rest = iter(asked_words)
+        denied = bool(kept) and all(word in rest for word in kept)  # in this order
+        affirmed = bool(kept) and kept == asked_words
+    if denials == 1:
+        return False if denied else None
+    return True if affirmed and not denials else None
+
+
+def _content(text: str) -> list[str]:
+    """List the words of a sentence that say something, without the endings of plurals."""
+    text = _PLACE.sub(" ", text.casefold().replace("’", "'").replace("can't", "can not").replace("cannot", "can not"))
+    words = re.findall(r"\w+", text.replace("n't", " not").replace("'s", " "))
+    return [_PLURAL.sub(r"\1", word) for word in words if word not in _STOPS]
+
+
+def begins_like(text: str) -> str:
+    """Return `denial` or `affirmation` if a reply that cannot be read begins like one, else an empty text."""
+    first = _SENTENCE_END.split(after_thinking(text).strip(), maxsplit=1)[0].casefold()
+    if _HAN_NO.search(first) or _DENIALS & set(
+        re.findall(r"\w+", first.replace("n't", " not").replace("cannot", "not"))
+    ):
+        return "denial"
+    return "affirmation" if re.match(r"\W*(?:yes\b|yeah|there (?:is|are)\b|是|有)", first) else ""
 
 
 def is_undecided(line: str) -> bool:
@@ -99,7 +192,7 @@ def is_undecided(line: str) -> bool:
 
 
 def _first_word(text: str, questions: Sequence[VisualQuestion]) -> Answers:
-    answer = read_yes_no(text)
+    answer = read_yes_no(text, questions[0].question if len(questions) == 1 else "")
     return None if answer is None else [float(answer)]
 
 

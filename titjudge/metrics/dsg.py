@@ -16,14 +16,14 @@ from titjudge.core.structured_output import Whole
 from titjudge.core.types import Ask, Item, Score
 from titjudge.metrics import metric
 from titjudge.metrics._question_generation import (
+    ANSWER_PARAMS,
     MOST_QUESTIONS,
     QuestionModel,
     captioner_answers,
     ready_questions,
     write_questions,
 )
-from titjudge.metrics._shared import image_of
-from titjudge.metrics.answer_rules import read_yes_no
+from titjudge.metrics._shared import image_of, yes_or_no
 
 
 class SceneQuestion(QuestionModel):
@@ -86,7 +86,7 @@ def dsg_score(yes: Mapping[int, bool], parents: Mapping[int, Sequence[int]]) -> 
     "dsg",
     roles=("judge", "captioner"),
     range=(0, 1),
-    version="2",  # 1 took `yes/no` and `No idea` for answers
+    version="3",  # 2 did not read sentences such as "No dog is visible.", and asked nothing again
     source="DSG, github.com/j-min/DSG @2fdce11; dsg/questions ours, dsg/answer theirs",
 )
 async def dsg(item: Item, ask: Ask) -> Score:
@@ -99,8 +99,8 @@ async def dsg(item: Item, ask: Ask) -> Score:
     if graph is None:
         graph = await write_questions(item, ask, "dsg/questions", SceneGraph)
     answers = await captioner_answers(
-        item, ask, "dsg/answer", graph.questions, lambda text, question: read_yes_no(text),
-        unreadable_as="neither yes nor no", planned=lambda question: "yes",
+        item, ask, "dsg/answer", graph.questions, planned=lambda question: "yes",
+        read=lambda reply, asked: yes_or_no(item, ask, "captioner", reply, asked.question, ANSWER_PARAMS),
     )  # fmt: skip
     yes = {question.id: said_yes for question, said_yes in zip(graph.questions, answers, strict=True)}
     parents = {question.id: question.parents for question in graph.questions}

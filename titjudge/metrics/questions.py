@@ -11,7 +11,15 @@ from titjudge.core import item_meta
 from titjudge.core.errors import Unanswered
 from titjudge.core.types import Ask, Item, Reply, Score, Status
 from titjudge.metrics import metric
-from titjudge.metrics._shared import UNREADABLE, checked_meta, gather_answers, image_of, unreadable
+from titjudge.metrics._shared import (
+    UNREADABLE,
+    checked_meta,
+    gather_answers,
+    image_of,
+    unread_kinds,
+    unreadable,
+    yes_or_no,
+)
 from titjudge.metrics.answer_rules import RULES, VisualQuestion
 
 
@@ -94,7 +102,7 @@ def answer_rows(
     "questions",
     roles=("judge",),
     range=(0, 1),
-    version="2",  # 1 left cut replies out of the mean, and took `yes/no` and `No idea` for answers
+    version="3",  # 2 did not read sentences such as "No dog is visible.", and asked nothing again
     source="the suite's own (its YAML file)",
     needs=("asked",),
     applies=has_questions,
@@ -129,7 +137,7 @@ def _check_missing(asked: Asked, replies: Sequence[list[float] | Unanswered]) ->
     if fatal or len(missing) == len(replies):
         worst = (fatal or missing)[0]
         share = "" if len(replies) == 1 else f"{len(missing)} of {len(replies)} questions without an answer; "
-        raise Unanswered(worst.status, f"{share}{worst.reason}", worst.reply)
+        raise Unanswered(worst.status, f"{share}{worst.reason}", worst.reply, parts=unread_kinds(missing))
 
 
 async def _answers(
@@ -148,6 +156,8 @@ async def _answers(
             return answers
         if answers is not None:  # [] is a reply that the published script does not ask for again
             break
+    if asked.answer == "yes-no" and asked.each == "question":
+        return [float(await yes_or_no(item, ask, "judge", reply, batch[0].question, {"max_tokens": asked.max_tokens}))]
     raise unreadable(reply, f"not what the rule '{asked.answer}' reads")
 
 

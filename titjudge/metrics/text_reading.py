@@ -12,6 +12,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from titjudge.core import item_meta
+from titjudge.core.errors import Unanswered
+from titjudge.core.refusals import declines, refusal
 from titjudge.core.structured_output import after_thinking
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.core.words import is_texts, normalised, truncated
@@ -177,6 +179,8 @@ async def text_reading(item: Item, ask: Ask) -> Score:
     warning = f"the published rule drops letters of the text asked for: {truncated(lost, 20)}" if lost else ""
     if counts is None:
         return Score.none(Status.BAD_INPUT, warning or "the text asked for has no letter and no digit")
+    if not official and not counts["matched"] and declines(read):
+        raise Unanswered(Status.REFUSED, refusal(read), reply)
     parts: dict[str, Any] = {"read": read, **counts}
     return Score.of(counts["matched"] / counts["wanted"], reason=warning, **parts)
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from titjudge.core import item_meta
+from titjudge.core.refusals import declines, refusal
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric, ocr
 from titjudge.metrics._shared import image_of
@@ -90,4 +91,6 @@ async def _measured(item: Item, ask: Ask, reader: Callable[[Path], Awaitable[tup
     except ValueError as error:
         return Score.none(Status.BAD_INPUT, str(error))
     errors = ocr.text_errors(gold, read, strict=ask.protocol != "official")
+    if errors.recall == 0 and declines(text := " ".join(read)):
+        return Score.none(Status.REFUSED, refusal(text), read=read, engine=engine)
     return Score.of(errors.gned, recall=errors.recall, pned=errors.pned, gold=gold, read=read, engine=engine)

@@ -17,7 +17,7 @@ from titjudge.core import item_meta
 from titjudge.core.errors import Unanswered
 from titjudge.core.grouping import group_means
 from titjudge.core.structured_output import after_thinking
-from titjudge.core.types import Ask, Item, Score, Status
+from titjudge.core.types import Ask, Item, Reply, Score, Status
 from titjudge.metrics import metric
 from titjudge.metrics._question_generation import (
     MOST_QUESTIONS,
@@ -26,7 +26,7 @@ from titjudge.metrics._question_generation import (
     ready_questions,
     write_questions,
 )
-from titjudge.metrics._shared import image_of
+from titjudge.metrics._shared import image_of, unreadable
 
 _LETTER = re.compile(r"\W*(?:[Aa]nswer\s*:)?\W*([A-J])(?:[).:,]|\W*$|\s+(.*)$)")
 _KIND = Literal[
@@ -112,10 +112,15 @@ async def tifa(item: Item, ask: Ask) -> Score:
     image_of(item)
     questions, dropped = await _quiz(item, ask)
 
+    async def read(reply: Reply, question: ChoiceQuestion) -> int:
+        place = read_choice(reply.text, question.choices)
+        if place is None:
+            raise unreadable(reply, "none of the choices")
+        return place
+
     chosen = await captioner_answers(
-        item, ask, "tifa/answer", questions, lambda text, question: read_choice(text, question.choices),
-        unreadable_as="none of the choices", planned=lambda question: question.answer,
-    )  # fmt: skip
+        item, ask, "tifa/answer", questions, read, planned=lambda question: question.answer
+    )
     answers = [question.choices[place] for question, place in zip(questions, chosen, strict=True)]
     right = [plain(answer) == plain(question.answer) for question, answer in zip(questions, answers, strict=True)]
     rows = [

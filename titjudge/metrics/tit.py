@@ -13,9 +13,11 @@ from pathlib import Path
 from pydantic import ConfigDict
 
 from titjudge.core import item_meta
+from titjudge.core.errors import Unanswered
+from titjudge.core.refusals import refusal
 from titjudge.core.score_parts import Compared, TokensRead
-from titjudge.core.structured_output import after_thinking
-from titjudge.core.types import Ask, Embedding, Item, Reply, Score
+from titjudge.core.structured_output import after_thinking, without_chat_tokens
+from titjudge.core.types import Ask, Embedding, Item, Reply, Score, Status
 from titjudge.metrics import metric
 from titjudge.metrics._shared import FaultsAndScore, unreadable
 
@@ -35,7 +37,10 @@ async def describe(item: Item, ask: Ask) -> Reply:
         Unanswered: There is no description, or nothing but a thought.
     """
     if item.image is None:
-        return Reply(item_meta.DESCRIPTION.required(item), flags=("given",))
+        given = Reply(item_meta.DESCRIPTION.required(item), flags=("given",))
+        if reason := refusal(given.text):
+            raise Unanswered(Status.REFUSED, reason, given)
+        return given
     return await describe_image(item.image, ask)
 
 
@@ -43,10 +48,11 @@ async def describe_image(image: Path, ask: Ask) -> Reply:
     """Have the captioner describe an image, with the paper's instruction (A.4.1).
 
     A description that hit the token limit is accepted only under the official protocol: the published code does not check
-    for it. What a reasoning model thinks before it answers (`<think>...</think>`) is no part of the description.
+    for it. What a reasoning model thinks before it answers (`<think>...</think>`) is no part of the description, nor are
+    control tokens at its ends.
 
     Raises:
-        Unanswered: There is no description, or nothing but a thought.
+        Unanswered: There is no description, nothing but a thought, or a refusal in words.
     """
     reply = await ask(
         "tit/describe",
@@ -54,8 +60,11 @@ async def describe_image(image: Path, ask: Ask) -> Reply:
         images=[image],
         params={"max_tokens": MAX_DESCRIPTION_TOKENS},
         accept_truncated=ask.protocol == "official",
+        describes=True,
     )
     description = after_thinking(reply.text)
+    if (plain := without_chat_tokens(description)) != description.strip():
+        description = plain
     if not description.strip():
         raise unreadable(reply, "a thought without a description")
     return replace(reply, text=description)

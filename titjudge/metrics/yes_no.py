@@ -14,7 +14,7 @@ from titjudge.core.structured_output import after_thinking
 from titjudge.core.types import Ask, Item, Reply, Score, Status
 from titjudge.metrics import metric
 from titjudge.metrics._shared import image_of
-from titjudge.metrics.answer_rules import is_undecided
+from titjudge.metrics.answer_rules import is_undecided, read_yes_no
 
 TEMPLATES = ("tiif/questions_1", "tiif/questions_2", "tiif/questions_3")
 PAPER_TEMPLATE = "tiif/questions_3"  # the one that the paper shows
@@ -22,11 +22,11 @@ TRIES = 3  # the official code has no limit
 _ANSWER = re.compile(r"(yes|no)\b", re.IGNORECASE)
 
 
-def parse(text: str, count: int, *, strict: bool = False) -> list[str] | None:
+def parse(text: str, count: int, *, strict: bool = False, questions: Sequence[str] = ()) -> list[str] | None:
     """Read the answers in a model's reply by the official rule; None when there are not exactly `count`.
 
     The lines that start with the word yes or no (any case) are the answers; every other line is ignored. With
-    `strict` the thoughts of a reasoning model are cut off first, and a reply with a line such as `yes/no` or `no idea` is
+    `strict` a reply with a line for each of the `questions` is read by `read_yes_no`, too; the thoughts of a reasoning model are cut off first, and a reply with a line such as `yes/no` or `no idea` is
     not read.
     """
     if strict:
@@ -36,6 +36,11 @@ def parse(text: str, count: int, *, strict: bool = False) -> list[str] | None:
         return None
     matches = (_ANSWER.match(line.strip()) for line in lines)
     answers = [match[1].lower() for match in matches if match]
+    if len(answers) != count and strict:  # sentences: one line for each question
+        lines = [line for line in lines if line.strip()]
+        read = [read_yes_no(*pair) for pair in zip(lines, questions, strict=False)]
+        if len(lines) == count == len(read) and None not in read:
+            return ["yes" if answer else "no" for answer in read]
     return answers if len(answers) == count else None
 
 
@@ -83,7 +88,7 @@ def _checked(item: Item) -> tuple[list[str], list[str]] | Score:
     "yes-no",
     roles=("judge",),
     range=(0, 1),
-    version="2",  # 1 read lines such as `yes/no` and `no idea` under the strict protocol
+    version="3",  # 2 did not read sentences such as "There is no dog." under the strict protocol
     source="TIIF-Bench paper, 3.3 and A3.2; eval_with_vlm.py",
     needs=("questions", "gold_answers"),
 )
@@ -111,7 +116,7 @@ async def yes_no(item: Item, ask: Ask) -> Score:
                 raise
             return Score.none(Status.BAD_INPUT, f"the item's template cannot be used: {error}")
         answers.update({"output": reply.text, "template": template, "tries": attempt + 1})
-        preds = parse(reply.text, len(questions), strict=strict)
+        preds = parse(reply.text, len(questions), strict=strict, questions=questions)
         if preds is not None:
             hits = sum(pred == answer for pred, answer in zip(preds, gold, strict=True))
             return Score.of(hits / len(gold), status=reply.status, preds=preds, **answers)

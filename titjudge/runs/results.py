@@ -21,6 +21,7 @@ from titjudge.core.score_parts import question_counts, steadiness, texts_cut
 from titjudge.core.types import CONSTRUCTION, InvalidItem, Item, Pair, Score, Table
 from titjudge.engine.budget import Spending
 from titjudge.metrics import Metric, everywhere
+from titjudge.runs.withheld import withheld
 from titjudge.stats.intervals import WAY
 from titjudge.stats.people.agreement_tables import agreement_tables
 from titjudge.stats.people.undecided import Undecided, undecided
@@ -46,7 +47,7 @@ def summarize(
     """Compute results.json, and its tables. Scores of other items or metrics are left out."""
     items = [item for item in listed if isinstance(item, Item)]
     invalid = [item for item in listed if isinstance(item, InvalidItem)]
-    judged = _in_order(scores, items, metrics)
+    judged, doubts = withheld(_in_order(scores, items, metrics), items)
     images = [item for item in listed if isinstance(item, Item) or item.is_image]
     excluded = not_applicable(images, judged, metrics)
     agreed = _agreement(images, judged, pairs, suite, metrics, excluded, per_prompt)
@@ -54,7 +55,7 @@ def summarize(
     tables = [*agreement_tables(agreed), *_steadiness(judged), *duel_tables(items, judged)]
     tables += suite.aggregate(items, judged)
     cut, questions = _cut(judged), _question_counts(judged)
-    warnings = [*agreed.warnings, *extra_warnings, *_cut_warnings(cut), *_question_warnings(questions)]
+    warnings = [*agreed.warnings, *extra_warnings, *doubts, *_cut_warnings(cut), *_question_warnings(questions)]
     warnings += _undecided_warnings(undecided_pairs)
     warnings += [
         f"{name} applies to no image: none has {' and '.join(metrics[name].needs)}"

@@ -87,7 +87,7 @@ def test_a_graph_that_cannot_be_is_refused(wrong: dict[str, Any], said: str) -> 
         ("yes, the door is", True),
         ("nothing", None),
         ("yesterday", None),
-        ("The answer is yes", None),
+        ("The answer is yes", True),
         ("Answer: yes", True),
         ("**Answer:** No.", False),
         ('{"answer": "yes"}', True),
@@ -184,6 +184,8 @@ DOOR = graph((1, []), (2, [1]), (3, [0]))
 def dsg_answers(request: Request) -> str:
     if request.template == "dsg/questions":
         return json.dumps(DOOR)
+    if request.template == "repair/yes_no":
+        return "I cannot tell."
     return {"q1?": "No.", "q2?": "yes", "q3?": "Yes"}[request.messages[-1].text.rpartition("Question: ")[2]]
 
 

@@ -156,3 +156,29 @@ def test_a_description_that_the_data_brings_is_not_asked_for(tmp_path: Path, met
     score, asked = scored(tmp_path, metric, answer, described={"description": " A door. "})
     assert (score.status, score.parts["description"]) == (Status.OK, " A door. ")
     assert [request.template for request in asked] == ([] if metric is tit else ["tit/compare"])
+
+
+@pytest.mark.parametrize("metric", [tit, tit_llm, self_eval])
+@pytest.mark.parametrize("protocol", ["strict", "official"])
+@pytest.mark.parametrize(
+    "text", ["I'm sorry, I can't assist with that request.", "抱歉，我无法查看图片。", "```\n```", "<|im_end|>"]
+)
+def test_a_refusal_is_no_description(tmp_path: Path, metric: Any, protocol: str, text: str) -> None:
+    """The words are kept, and it is asked again only with `--retry-failed`."""
+    found = scored(tmp_path, metric, lambda request: text, protocol=protocol)
+    assert (found.score.value, found.score.status) == (None, Status.REFUSED)
+    assert text.split()[0][:8] in found.score.reason
+    assert len(found.requests) == 1
+    again = scored(tmp_path, metric, lambda request: "A door.", protocol=protocol)
+    assert (again.score.status, len(again.requests)) == (Status.REFUSED, 0)
+
+
+@pytest.mark.parametrize("metric", [tit, tit_llm])
+def test_a_refusal_in_the_data_is_no_description(tmp_path: Path, metric: Any) -> None:
+    found = scored(tmp_path, metric, described={"description": "I don't see any image in your message."})
+    assert (found.score.value, found.score.status, len(found.requests)) == (None, Status.REFUSED, 0)
+
+
+def test_control_tokens_are_no_part_of_a_description(tmp_path: Path) -> None:
+    found = scored(tmp_path, tit, lambda request: "A door, painted red.<|im_end|>")
+    assert found.score.parts["description"] == "A door, painted red."

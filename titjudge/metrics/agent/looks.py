@@ -15,6 +15,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, WithJsonSchema
 
 from titjudge.core.errors import ConfigError, DataError, MissingExtra, Unanswered
+from titjudge.core.refusals import declines, refusal
 from titjudge.core.structured_output import Number, after_thinking
 from titjudge.core.types import Ask, Item, Reply, Status
 from titjudge.metrics import ocr
@@ -293,7 +294,7 @@ class ImageInspector:
         boxes = await self.parts()
         reply = await self._ask(
             "agent/inventory", role="captioner", images=[self.image, *await self.pictures(boxes)], accept_truncated=True,
-            params={**DECODING, "max_tokens": INVENTORY_TOKENS}, places=[place_of(box) for box in boxes],
+            params={**DECODING, "max_tokens": INVENTORY_TOKENS}, describes=True, places=[place_of(box) for box in boxes],
         )  # fmt: skip
         items = read_items(after_thinking(reply.text))
         if not items:
@@ -334,7 +335,7 @@ class ImageInspector:
 
 def reports_of(text: str, parts: int) -> list[str]:
     """Split an answer about several pictures into the report on each; all of it for each where it cannot be split."""
-    pieces = re.split(r"[*#\s]*\bpicture (\d+)[*\s]*:[*\s]*", text, flags=re.IGNORECASE)
+    pieces = re.split(r"[*#\s]*\bpicture (\d{1,4})[*\s]*:[*\s]*", text, flags=re.IGNORECASE)
     by_number = dict(zip(map(int, pieces[1::2]), pieces[2::2], strict=True))
     if (
         not pieces[0].strip()
@@ -349,4 +350,6 @@ def _observation_of(reply: Reply, longest: int) -> Observation:
     text = " ".join(after_thinking(reply.text).split())
     if not text:
         raise Unanswered(Status.UNPARSED, "the answer is empty", reply)
+    if declines(text, answers=True):
+        raise Unanswered(Status.REFUSED, refusal(text), reply)
     return Observation(shortened(text, longest), reply.status is Status.TRUNCATED or len(text) > longest)

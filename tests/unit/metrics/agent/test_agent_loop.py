@@ -92,6 +92,7 @@ class StandIn:
         images: Sequence[Path] = (),
         schema: Any = None,
         accept_truncated: bool = False,
+        describes: bool = False,
         sample: int = 0,
         params: Mapping[str, Any] | None = None,
         planned: Any = None,
