@@ -29,6 +29,11 @@ REPORTS = [
         refused=["line 2", "line 4"], place="images.csv",
     ),
     Files(
+        "modelscope/evalscope#754", "a list with caption and text, the words to render: text is taken for the prompt",
+        {"0.png": 1, "1.png": 2, "prompts.jsonl": [{"id": n, "caption": f"a sign {n}", "text": "OPEN"} for n in range(2)]},
+        refused=["prompts.jsonl:id,caption", "prompts.jsonl:id,text"],
+    ),
+    Files(
         "found beside modelscope/evalscope#747", "nan, None and blanks in a CSV file are judged as prompts",
         {"0.png": 1, "1.png": 2, "2.png": 3, "images.csv": "image,prompt\n0.png,a cup\n1.png,nan\n2.png,None\n"},
         reads={"0.png": "a cup"}, refused=["the prompt is empty"], place="images.csv",

@@ -77,6 +77,14 @@ def check_columns(names: Sequence[str], required: Sequence[str], path: Path, lin
     Raises:
         DataError: One is missing; names those that there are.
     """
-    for name in required:
-        if name not in names:
-            raise DataError(f"the column '{name}' is missing (there are: {', '.join(names) or 'none'})", path, line)
+    if absent := missing_columns(names, required):
+        raise DataError(absent, path, line)
+
+
+def missing_columns(names: Sequence[str], required: Sequence[str]) -> str:
+    """Report all required columns that a table does not have; an empty text if it has them."""
+    absent = [f"'{name}'" for name in dict.fromkeys(required) if name not in names]
+    if not absent:
+        return ""
+    what = f"columns {', '.join(absent)} are" if len(absent) > 1 else f"column {absent[0]} is"
+    return f"the {what} missing (there are: {', '.join(names) or 'none'})"

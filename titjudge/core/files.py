@@ -267,8 +267,13 @@ def _object(line: bytes, path: Path, number: int, required: tuple[str, ...]) -> 
 
 
 def missing_key(record: Mapping[str, Any], required: Iterable[str]) -> str:
-    """Say which of the required keys a record lacks first; empty where it has all."""
-    return next((f"the key '{key}' is missing" for key in required if key not in record), "")
+    """Report the required keys that a record does not have; an empty text if it has all."""
+    absent = [f"'{key}'" for key in required if key not in record]
+    return (
+        f"the key{'s' * (len(absent) > 1)} {', '.join(absent)} {'are' if len(absent) > 1 else 'is'} missing"
+        if absent
+        else ""
+    )
 
 
 def read_jsonl(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -141,13 +141,14 @@ def read_items(
         roots: Further folders in which images may lie.
         columns: Columns of a table that the user has named.
         taken: Gets a line for each column that is read as something other than its name says.
-        notes: Gets a line on prompts that were found elsewhere.
+        notes: Gets a line on prompts that were found elsewhere, and on columns that are not used.
 
     Raises:
         DataError: There is nothing to judge at that place.
     """
     manifest = folder.is_file()
-    reader = ManifestReader(folder.parent if manifest else folder, roots, columns or {}, {} if taken is None else taken)
+    taken, notes = {} if taken is None else taken, {} if notes is None else notes
+    reader = ManifestReader(folder.parent if manifest else folder, roots, columns or {}, taken, notes)
     if manifest:
         check_manifest(folder)
         yield from _unique(reader.items(folder))
@@ -156,7 +157,7 @@ def read_items(
     elif tables := find_tables(folder, roots):
         yield from _unique(item for table in tables for item in reader.items(table))
     elif folder.is_dir():
-        yield from _loose(folder, roots, {} if notes is None else notes)
+        yield from _loose(folder, roots, notes)
     else:
         raise DataError("no such data folder or manifest", folder)
 

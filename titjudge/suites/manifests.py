@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from titjudge.core import item_meta
-from titjudge.core.cells import ImageCell, without_images
-from titjudge.core.errors import DataError
+from titjudge.core.cells import ImageCell, missing_columns, version, without_images
+from titjudge.core.errors import DataError, UnclearData
 from titjudge.core.names import is_nothing, plain
 from titjudge.core.numbers import as_sample, finite
 from titjudge.core.types import InvalidItem, Item, Pair
@@ -20,6 +22,7 @@ from titjudge.data.data_paths import files_below, inside
 from titjudge.data.images import SUFFIXES
 from titjudge.data.tables import READERS, first_row, is_table, scan_table, table_columns
 from titjudge.suites.base import Columns, image_files
+from titjudge.suites.columns import TableUse, prompt_columns
 from titjudge.suites.samples import COLUMNS
 from titjudge.suites.sources import beside, content_name, edit_columns, is_edit, names_of
 
@@ -39,6 +42,8 @@ NAMES: Mapping[str, tuple[str, ...]] = {
 }
 """Usual names of columns by what they hold; the first that is there counts. For those of edits see `sources.edit_columns`."""
 TWO_IMAGES = ("jpg_0", "jpg_1")
+KNOWN = frozenset({*item_meta.KEYS, "id", "image_id", "label_0", "label_1", "has_label"})
+"""Further columns that something reads, or that only number the rows."""
 LABEL = "label_0"
 """Columns of Pick-a-Pic: two images a row, and whether people prefer the first; their generators are `model_0`, `model_1`."""
 _CHOICES: Mapping[float | None, str] = {1.0: "a", 0.0: "b", 0.5: "tie"}
@@ -55,12 +60,14 @@ class ManifestReader:
         roots: Further folders in which images may lie.
         columns: Columns that the user has named.
         taken: Gets a line for each column that is read as something other than its name says.
+        notes: Gets a line on columns that are not used.
     """
 
     root: Path
     roots: Sequence[Path] = ()
     columns: Columns = field(default_factory=dict)
     taken: dict[str, None] = field(default_factory=dict)
+    notes: dict[str, None] = field(default_factory=dict)
     _known: dict[tuple[str, ...], dict[str, list[str]]] = field(default_factory=dict, init=False)
     _paired: set[tuple[str, str]] = field(default_factory=set, init=False)
 
@@ -72,12 +79,19 @@ class ManifestReader:
         """
         names = table_columns(file)
         chosen = {} if names is None else self._chosen(names)
-        for role in ("prompt", "image"):
-            if names is not None and not chosen[role] and (role == "prompt" or "description" not in names):
-                listed = ", ".join(names) or "none"
-                hint = f"name the column with --columns {role}=COLUMN"
-                raise DataError(f"the column '{role}' is missing (there are: {listed}): {hint}", file, 1)
         required = [column for columns in self.columns.values() for column in columns]
+        use = _table_use(file, version(file), tuple((role, tuple(named)) for role, named in self.columns.items()))
+        if names is not None:
+            wanted = ("prompt",) if "description" in names else ("image", "prompt")
+            lacking = [role for role in wanted if not chosen[role]]
+            if absent := missing_columns(names, [*required, *lacking]):
+                if [*required, *lacking] == ["prompt"]:
+                    use.check_prompts(file, lambda name: self._options(prompt=name))
+                raise DataError(f"{absent}{_naming(lacking)}", file, 1)
+        use.check_prompts(file, lambda name: self._options(prompt=name))
+        self._check_factors(file, use)
+        if line := use.line():
+            self.notes[line] = None
         required += chosen.get("prompt", [])
         folder = file.parent.relative_to(self.root).as_posix()
         superseded = _superseded(file)
@@ -116,6 +130,39 @@ class ManifestReader:
                     for column in TWO_IMAGES
                 )
                 yield Pair(plain(prompt_id), plain(a), plain(b), choice, LABEL)
+
+    def _check_factors(self, file: Path, use: TableUse) -> None:
+        """Check that no column which is not used tells the images of each prompt apart.
+
+        Raises:
+            UnclearData: One does, and would be averaged over.
+        """
+        factors = use.factors()
+        several_images = len(self._chosen(tuple(use.names))["image"]) > 1
+        roles = [role for role in ("sample", "generator") if role not in self.columns]
+        roles = [role for role in roles if not (role == "generator" and several_images)]
+        if not factors or not roles:
+            return
+        if len(factors) == len(roles) == 2:
+            ways = [dict(zip(("generator", "sample"), pair, strict=True)) for pair in (factors, factors[::-1])]
+        else:
+            ways = [{role: name} for name in factors for role in reversed(roles)]
+        means = {"generator": "are generators", "sample": "are samples, which are averaged"}
+        readings = [
+            (self._options(**way), "; ".join(f"the values of {name} {means[role]}" for role, name in way.items()))
+            for way in ways
+        ]
+        what = ", ".join(map(use.described, factors))
+        raise UnclearData(
+            f"images of one prompt differ in columns that are not used: {what}. Choose a meaning:", file, readings
+        )
+
+    def _options(self, **chosen: str) -> str:
+        """Write the option that names the columns of the user and these."""
+        columns = {**self.columns, **{role: [name] for role, name in chosen.items()}}
+        return "--columns " + shlex.quote(
+            ",".join(f"{role}={name}" for role, names in columns.items() for name in names)
+        )
 
     def _row(self, record: Mapping[str, Any], where: str, folder: str) -> Iterator[Item | InvalidItem]:
         """Yield an item for each image of a row, or one for its description; what cannot be judged is an InvalidItem."""
@@ -224,6 +271,34 @@ class ManifestReader:
         return chosen
 
 
+@lru_cache(64)
+def _table_use(file: Path, _version: tuple[int, int], named: tuple[tuple[str, tuple[str, ...]], ...]) -> TableUse:
+    """Read a table to find what its columns hold, given those that the user has named; nothing of one that `generate` wrote."""
+    reader = ManifestReader(file.parent, columns=dict(named))
+    by_names: dict[tuple[str, ...], tuple[dict[str, list[str]], list[str], list[str]]] = {}
+    use = TableUse()
+    for _, record in scan_table(file):
+        if isinstance(record, DataError):
+            continue
+        if MADE in record:
+            return TableUse()
+        there = tuple(record)
+        if there not in by_names:
+            chosen = reader._chosen(there)
+            used = {*chain.from_iterable(chosen.values()), *KNOWN}
+            used |= {f"model_{name.rpartition('_')[2]}" for name in chosen["image"]}
+            likely = [] if "prompt" in reader.columns else prompt_columns(there, chosen["prompt"])
+            by_names[there] = chosen, likely, [name for name in there if name not in used]
+        chosen, likely, unused = by_names[there]
+        use.add_prompts(record, likely)
+        prompt = first_filled(record, chosen["prompt_id"]) or [
+            record.get(name) for name in chosen["prompt"] + chosen["source"]
+        ]
+        key = hash((plain(str(prompt)), plain(str(first_filled(record, chosen["generator"])))))
+        use.add(without_images(record), unused, key, hash(str(first_filled(record, chosen["sample"]))))
+    return use
+
+
 def _superseded(file: Path) -> set[int]:
     """List the rows of images that `generate` has made anew, in a later row."""
     last: dict[str, int] = {}
@@ -236,6 +311,11 @@ def _superseded(file: Path) -> set[int]:
             superseded.add(last[name])
         last[name] = number
     return superseded
+
+
+def _naming(roles: Sequence[str]) -> str:
+    options = ",".join(f"{role}=COLUMN" for role in roles)
+    return f": name {'it' if len(roles) == 1 else 'them'} with --columns {options}" if roles else ""
 
 
 def _below(folder: str, name: str) -> str:

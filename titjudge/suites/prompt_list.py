@@ -7,6 +7,7 @@ of rows or of prompts, or an object {id: prompt}.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +17,9 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import read_json, read_text
 from titjudge.core.names import is_nothing, plain
 from titjudge.core.types import InvalidItem
+from titjudge.core.words import is_texts
 from titjudge.data.tables import first_row, scan_table, table_columns
+from titjudge.suites.columns import TableUse, prompt_columns
 from titjudge.suites.manifests import NAMES
 from titjudge.suites.prompt_names import PromptNames
 from titjudge.suites.sources import INSTRUCTIONS, named_sources
@@ -162,6 +165,7 @@ def _keys(path: Path) -> Sequence[str] | None:
     """Read the columns of a table, or where each row has its own, those of the first; None of an object {id: prompt}."""
     if isinstance(_json_content(path), dict):
         return None
+    _check_one_prompt(path)
     first = first_row(path)
     return table_columns(path) or tuple(first)
 
@@ -198,6 +202,8 @@ def _json_content(path: Path) -> list[Any] | dict[str, str] | None:
         content = read_json(path)
     except DataError:
         return None  # JSON lines, or an error that their reader reports
+    if isinstance(content, dict) and len(content) == 1 and is_texts(only := next(iter(content.values()))):
+        content = only  # {"prompts": [...]}
     if isinstance(content, list):
         return content if content and isinstance(content[0], str) else None
     of_texts = isinstance(content, dict) and all(isinstance(text, str) for text in content.values())
@@ -213,6 +219,7 @@ def _columns(path: Path, named: str, prompt_file: str) -> tuple[str, str]:
             there = f" (there are: {', '.join(columns)})" if columns else ""
             raise ConfigError(f"--prompt-file '{prompt_file}': expected FILE:ID,PROMPT with two columns{there}")
         return key.strip(), text.strip()
+    _check_one_prompt(path)
     if columns is None:
         return "", ""
     if not any(columns):
@@ -224,6 +231,21 @@ def _columns(path: Path, named: str, prompt_file: str) -> tuple[str, str]:
             f"no column with the {'prompt' if key else 'id'} (there are: {there}): {path.name}:ID,PROMPT", path
         )
     return key, text
+
+
+def _check_one_prompt(path: Path) -> None:
+    """Check that one column only of a table may be the prompt.
+
+    Raises:
+        UnclearData: Several may be, and differ.
+    """
+    use, key = TableUse(), ""
+    for _, row in scan_table(path):
+        if not isinstance(row, DataError):
+            usual, text = _usual(row)
+            key = key or usual
+            use.add_prompts(row, prompt_columns(row, filter(None, [text])))
+    use.check_prompts(path, lambda name: "--prompt-file " + shlex.quote(f"{path}:{key or '#'},{name}"))
 
 
 def _usual(names: Iterable[str]) -> tuple[str, str]:

@@ -45,7 +45,7 @@ def test_decided_pairs_become_records() -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("v.csv", b"", "v.csv:1: the column 'prompt_id' is missing (there are: none)"),
+        ("v.csv", b"", "v.csv:1: the columns 'prompt_id', 'image_a', 'image_b', 'preference' are missing"),
         ("v.csv", b"prompt_id,image_a,image_b,annotator\n", "the column 'preference' is missing"),
         ("v.csv", HEADER.encode() + b"\np,x,y,ann\n", "v.csv:2: 4 cells where the first line has 5 columns"),
         ("v.csv", HEADER.encode() + b"\np,x,y,,a\n", "v.csv:2: 'annotator' is missing"),
@@ -58,7 +58,11 @@ def test_decided_pairs_become_records() -> None:
         ("v.jsonl", b"\xff", "not a JSON object in UTF-8"),
         ("v.jsonl", b"\n[1]\n", "v.jsonl:2: every line is a JSON object"),
         ("v.jsonl", b"{", "v.jsonl:1: not a JSON object"),
-        ("v.jsonl", b'{"prompt_id": "p", "image_a": true}', "the key 'image_b' is missing"),
+        (
+            "v.jsonl",
+            b'{"prompt_id": "p", "image_a": true}',
+            "the key 'image_b' is missing",
+        ),
         ("v.jsonl", b"[" * 100_000, "not a JSON object"),
     ],
 )

@@ -108,7 +108,7 @@ def test_not_geneval_reads_genevals_tree(data: Path) -> None:
     found = list(suite.load(data))
     bad = [each.reason for each in found if isinstance(each, InvalidItem)]
     assert bad[0] == "evaluation_metadata.jsonl:2: not as GenEval writes it: the key 'class' is missing"
-    assert bad[1] == "evaluation_metadata.jsonl:4: the key 'tag' is missing"
+    assert bad[1] == "evaluation_metadata.jsonl:4: the keys 'tag', 'include' are missing"
     items = [each for each in found if isinstance(each, Item)]
     assert [(each.prompt_id, each.sample, each.generator) for each in items] == [
         ("0", 0, "gen"),

@@ -140,7 +140,7 @@ def test_longtext_bench_names_bad_lines(tmp_path: Path) -> None:
         "text_prompts.jsonl:2: the prompt '0' stands twice",
         "text_prompts.jsonl:3: 'text' is no list of texts",
         "text_prompts.jsonl:4: 'text' has no words",
-        "text_prompts.jsonl:5: the key 'prompt' is missing",
+        "text_prompts.jsonl:5: the keys 'prompt', 'text' are missing",
     ]
     items = [each for each in found if isinstance(each, Item)]
     assert [(each.id, each.sample) for each in items] == [("gen/0000_1.png", 1), ("gen/0000_2.png", 2)]

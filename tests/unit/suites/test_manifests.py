@@ -75,7 +75,8 @@ def test_columns_are_named_by_the_user(tmp_path: Path) -> None:
         tmp_path / "m.jsonl", {"bild": "1.png", "prompt": "no", "satz": "a cat", "von": "x", "n": 7, "image": ""}
     )
     (item,), _, notes = loaded_with_notes(file, image=["bild"], prompt=["satz"], generator=["von"], prompt_id=["n"])
-    assert (item.id, item.prompt, item.generator, item.prompt_id, notes) == ("1.png", "a cat", "x", "7", [])
+    assert (item.id, item.prompt, item.generator, item.prompt_id) == ("1.png", "a cat", "x", "7")
+    assert notes == ["not used: prompt (1 value), image"]
     (tmp_path / "m.csv").write_text("image,prompt\n1.png,a cat\n")
     with pytest.raises(DataError, match=r"m\.csv:1: the column 'bild' is missing \(there are: image, prompt\)"):
         loaded_with_notes(tmp_path / "m.csv", image=["bild"])
