@@ -32,7 +32,7 @@ FIXTURE = Path(__file__).resolve().parent.parent / "fixtures" / "before_the_move
 MADE_AT = "/srv/before"
 LATER_COLUMNS = ("nDCG chance", "paper fit", "paper fit chance")
 GROUP = ('"group":', '"prompt_id":')  # its name since
-CHANCE = ('"to beat guessing"', '"chance level"')
+CHANCE = ('"to beat guessing"', '"chance threshold"')
 CHANCE_LEVEL = (
     "To beat guessing: the share that the metric's own scores, exchanged within prompts, reach one time in twenty; p "
     "likewise, one-sided.",

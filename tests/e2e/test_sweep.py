@@ -106,7 +106,7 @@ def test_the_table_ranks_the_rows_and_says_what_the_difference_is_worth(
     cells = [dict(zip(table.columns, map(str, row), strict=True)) for row in table.rows]
     assert [row["accuracy"].partition(" ")[0] for row in cells] == ["100.0%", "0.0%"]
     assert [row["below best"] for row in cells] == ["None", f"+100.0 pts, p {p_value(worst.p_adjusted)}"]
-    assert cells[0]["chance level"].endswith(f"p {p_value(best.numbers.p_value)}")
+    assert cells[0]["chance threshold"].endswith(f"p {p_value(best.numbers.p_value)}")
     assert cells[0]["ties"] == "0.0%"
     assert "captioner" not in table.columns  # it is the same in all rows, and stands below
     assert "every captioner: openai/gpt-4o" in table.notes

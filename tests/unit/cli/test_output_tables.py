@@ -13,7 +13,7 @@ from titjudge.core.types import Table
 
 WIDE = Table(
     "Agreement",
-    ("metric", "accuracy", "chance level", "SRCC", "coverage"),
+    ("metric", "accuracy", "chance threshold", "SRCC", "coverage"),
     (("tit-llm", "88.9% [72.2, 100.0]", "24 of 36 (66.7%)", 0.833, None),),
     ("a note on how to read this that is longer than the terminal is wide",),
 )
@@ -118,7 +118,7 @@ def test_lists_fit_a_terminal_of_eighty_columns(name: str, monkeypatch: pytest.M
 
 STATISTICS = Table(
     "Agreement",
-    ("metric", "accuracy", "chance level", "coverage", "SRCC", "nDCG"),
+    ("metric", "accuracy", "chance threshold", "coverage", "SRCC", "nDCG"),
     (("tit-llm", percent(0.889, (0.7, 0.95)), "66.7%, p 0.02", percent(1.0), plain(0.8333), plain(0.96)),),
     ("one pair is left out",),
     explanation=("SRCC: rank correlation.",),

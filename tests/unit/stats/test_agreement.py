@@ -285,3 +285,18 @@ def test_tables_of_constructed_preferences_say_so_in_their_heads() -> None:
         "construction: mean rank", "construction: first", "SRCC with construction",
     }  # fmt: skip
     assert not [head for head in heads if "people" in head]
+
+
+@pytest.mark.parametrize(("values", "named"), [([70.0] * 8, True), ([70.0] * 7 + [71.0], False), ([70.0] * 5, False)])
+def test_a_judge_that_gives_every_image_the_same_score_is_named(values: list[float], named: bool) -> None:
+    items = [Item(f"{n}", "a prompt", None, "g", f"p{n}") for n in range(len(values))]
+    found = agreement(items, [Score(item.id, "m", value) for item, value in zip(items, values, strict=True)])
+    assert any("same score (70)" in warning for warning in found.warnings) == named
+
+
+@pytest.mark.parametrize("copied", [3, 2])
+def test_generators_with_the_same_files_are_named(copied: int) -> None:
+    items = [Item(f"{g}/{n}", "a prompt", None, g, f"p{n}") for g in "xy" for n in range(3)]
+    keys = {item.id: f"{item.prompt_id}" + ("" if int(item.id[2:]) < copied else item.generator) for item in items}
+    found = agreement(items, [Score(item.id, "m", 0.5, replies=(keys[item.id],)) for item in items])
+    assert any("x and y" in warning for warning in found.warnings) == (copied == 3)

@@ -10,7 +10,7 @@ from typing import Any
 TOLERANCE = 1e-9
 _BRACKETS = re.compile(r"\[[^]]*\]")
 _SECTIONS = ("metrics", "leaderboard", "leaderboard_srcc", "items", "bad_items", "failures", "cut", "spent", "list_cost", "verdict")  # fmt: skip
-_RENAMED = {"to beat guessing": "chance level"}  # columns of tables that runs of older versions have
+_RENAMED = {"to beat guessing": "chance threshold"}  # columns of tables that runs of older versions have
 LATER = ("ndcg_chance", "ndcg_paper_fit", "ndcg_paper_fit_interval", "ndcg_paper_fit_chance", "ndcg_paper_fit_gain")
 """Statistics of a metric that runs of older versions lack: nothing is compared where none is stored."""
 

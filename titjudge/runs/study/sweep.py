@@ -43,7 +43,7 @@ from titjudge.stats.ppi.judge_pool import Pool, best_pool
 from titjudge.stats.ranking.rank_agreement import GAIN, PAPER_FIT_GAIN
 
 _EXPLANATION = (
-    "Accuracy: with its 95% interval. Chance level: the accuracy that scores without skill reach one time in twenty; p: how often "
+    "Accuracy: with its 95% interval. Chance threshold: the accuracy that scores without skill reach one time in twenty; p: how often "
     "they reach this one.",
     "Below best: the paired difference in accuracy over the same pairs; its p is for the largest difference of as many rows that are "
     "exchanged within prompts (the best was chosen on these pairs).",
@@ -425,7 +425,7 @@ def _cells(row: Row) -> dict[str, Any]:
     return {
         "metric": row.metric, **{role: model or None for role, model in row.models.items()},
         "common pairs": percent(row.common[0]) if row.common else None,
-        "accuracy": percent(numbers.accuracy, numbers.accuracy_interval, bar=True), "chance level": chance_level(numbers),
+        "accuracy": percent(numbers.accuracy, numbers.accuracy_interval, bar=True), "chance threshold": chance_level(numbers),
         "below best": _below(row),
         "USD per 1,000": dollars(row.price), "s per 1,000": plain(row.seconds, digits=1), "refusals": row.refusals,
         "coverage": percent(numbers.coverage), "ties": percent(numbers.tie_rate),

@@ -14,6 +14,7 @@ from titjudge.core.run_records import BradleyTerryRecord, MetricResult, PlaceRec
 from titjudge.core.types import CONSTRUCTION, PEOPLE, InvalidItem, Item, Pair, Score
 from titjudge.core.words import truncated
 from titjudge.stats.bootstrap import codes
+from titjudge.stats.equality import with_ties
 from titjudge.stats.intervals import WAY
 from titjudge.stats.pairwise_accuracy import (
     PairIndex,
@@ -45,11 +46,12 @@ from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 
 NO_PAIRS = "there are no human pairs of these images"
 GUESSING = 0.05
+_SUSPICIOUS = 6  # images with one score
 MARKS_JUDGE = "the score marks the judge and not the image"
 EXPLANATION = (  # of the columns, as it stands in the notes of every result with human pairs
     "Accuracy: share of the human pairs with a preference that the metric orders the same way; a predicted tie is "
     "wrong, a pair without both scores is left out and counted.",
-    f"Intervals: 95%, the prompt being the unit ({WAY}). Chance level: the accuracy that scores without skill (the metric's "
+    f"Intervals: 95%, the prompt being the unit ({WAY}). Chance threshold: the accuracy that scores without skill (the metric's "
     "own, exchanged within prompts) reach one time in twenty, below 50% where many of them are equal; p: how often they reach "
     "the metric's accuracy, one-sided.",
     "SRCC, KRCC (tau-b) and nDCG: within each prompt, then averaged over the prompts that define them.",
@@ -130,6 +132,8 @@ def agreement(
     boards = [*standings.values(), *([people] if people else [])]
     warnings += [*repeated, *_pair_warnings(index, kept, images)]
     warnings += [warning for board in boards for warning in board.warnings]
+    warnings += [warning for name in standings for warning in _constant(name, unsigned[name])]
+    warnings += _same_files(images, scores)
     named = any(generator for _, generator, _ in images)
     agreed = Results(
         metrics=metrics,
@@ -143,6 +147,34 @@ def agreement(
         return agreed
     fits = _strengths(kept, {name: values[name] for name in standings}, images, resamples, seed)
     return agreed.joined(Results(bradley_terry=fits))
+
+
+def _constant(name: str, values: Values) -> list[str]:
+    """Warn of a metric that gives every image the same score: it, or what reaches it, tells nothing."""
+    scored = np.array([value for value in values.values() if value is not None], dtype=np.float64)
+    if len(scored) < _SUSPICIOUS or np.ptp(with_ties(scored)):
+        return []
+    return [
+        f"{name}: all {len(scored)} images have the same score ({scored[0]:g}). Check that the images reach the judge, and try "
+        "another judge: this one distinguishes nothing."
+    ]
+
+
+def _same_files(images: Sequence[Image], scores: Sequence[Score]) -> list[str]:
+    """Warn of two generators whose images led to the same answers on every prompt: their files are the same."""
+    answers: dict[str, dict[str, set[str]]] = {}
+    cell_of = {id: (generator, prompt) for id, generator, prompt in images}
+    for score in scores:
+        if score.replies and score.item_id in cell_of:
+            generator, prompt = cell_of[score.item_id]
+            answers.setdefault(generator, {}).setdefault(prompt, set()).update(score.replies)
+    seen: dict[frozenset[tuple[str, frozenset[str]]], str] = {}
+    warnings = []
+    for generator, by_prompt in answers.items():
+        same = seen.setdefault(frozenset((p, frozenset(keys)) for p, keys in by_prompt.items()), generator)
+        if same != generator and len(by_prompt) > 1:
+            warnings.append(f"{same} and {generator} have identical image files on all {len(by_prompt)} prompts.")
+    return warnings
 
 
 def _reference(pairs: Sequence[Pair]) -> str:

@@ -17,7 +17,7 @@ UNNAMED = "(unnamed)"  # a generator without a name
 SRCC_WITH = "SRCC with"  # whose order: the last row of a leaderboard
 AGREEMENT_WITH = "Agreement with"
 _COLUMNS = (
-    "metric", "accuracy", "ties", "pairs", "chance level", "SRCC", "KRCC", "nDCG", "nDCG chance", "paper fit",
+    "metric", "accuracy", "ties", "pairs", "chance threshold", "SRCC", "KRCC", "nDCG", "nDCG chance", "paper fit",
     "paper fit chance", "coverage",
 )  # fmt: skip
 _SECONDARY = ("paper fit chance", "paper fit", "nDCG chance", "nDCG", "KRCC", "ties", "SRCC", "coverage")
