@@ -66,6 +66,10 @@ _PERSON = re.compile(
     r"você|io|mi|ti|я|мне|вы|вас|вам|ik|u|mij|nie mogę|proszę|tôi|bạn|saya|anda|أنا|मैं|आप)\b|[我您你请請]|私|ください|申し訳|저는|제가|주세요|죄송"
 )
 
+_CHAT = re.compile(
+    r"\b(?:message|upload\w*|provided?|chat|conversation|directly|request|you|your|language|text-(?:based|only)|share)\b"
+)
+
 # Of other languages: apologies; what a speaker cannot do or see; what that is about, or a request for an image.
 _OTHERS = [
     ("(?:我)?(?:很|非常|实在|十分|真的|深感)?(?:抱歉|对不起|不好意思|遗憾|對不起|遺憾)|作[为為][^，。]{0,16}(?:模型|助手|人工智能|ai)",
@@ -119,7 +123,7 @@ def declines(text: str, *, answers: bool = False) -> bool:
     """Whether a text refuses, or says that there is no image, and describes nothing.
 
     What stands in quotation marks does not count, as it may be written in the image. With `answers`, the text is the answer
-    to a question, which may be about a picture in the image: only a refusal counts.
+    to a question, which may be about a picture in the image: only what is about the conversation counts.
     """
     text = unicodedata.normalize("NFKC", without_chat_tokens(text)).replace("’", "'").casefold().strip("*_ \n")
     if text[:1] in _MARKS and text[-1:] in _MARKS and not set(text[1:-1]) & set('"“”'):
@@ -131,10 +135,10 @@ def declines(text: str, *, answers: bool = False) -> bool:
     if not sentences:
         return False
     opening = " ".join(sentences[:2])
-    if not answers and _ASKS_OTHERS.search(text):
+    if _ASKS_OTHERS.search(text):
         return len(text) <= _LONGEST_OTHERS
     absent = _ABSENT.search(opening) or (_TALK.search(sentences[0]) and _ASKS.search(text))
-    if absent and not answers:
+    if absent and (not answers or _CHAT.search(opening)):
         return not _described(sentences)
     sorry = _SORRY.match(text) is not None
     if _DECLINES.search(opening) or (sorry and _UNWILLING.search(opening)):

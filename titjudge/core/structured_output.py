@@ -24,22 +24,23 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 # The tags in which open models write what they think: <think>, [THINK], <seed:think>, <reasoning>, <|begin_of_thought|>,
 # <|START_THINKING|>, <unused94>thought, and the channels of gpt-oss (harmony) and Gemma.
-_THOUGHT = r"[\w:.-]{0,16}(?:think|thought|reasoning|reflection|scratch_?pad|monologue)[\w:.-]{0,12}"
+_THOUGHT = r"[\w:.▁-]{0,16}(?:think|thought|reasoning|reflection|scratch_?pad|monologue)[\w:.-]{0,12}"
 _THOUGHT_ENDS = re.compile(
-    rf"</\s*{_THOUGHT}\s*>|\[/{_THOUGHT}\]|◁/{_THOUGHT}▷|<\|(?:/|end_(?:of_)?){_THOUGHT}\|>|<\|{_THOUGHT}_end\|>|<unused95>"
+    rf"</\s*{_THOUGHT}\s*>|\[/{_THOUGHT}\]|◁/{_THOUGHT}▷|<[|｜](?:/|end[_▁](?:of[_▁])?){_THOUGHT}[|｜]>|<\|{_THOUGHT}_end\|>|<unused95>"
     r"|<\|inner_suffix\|>|<channel\|>|<\|channel\|>\s*final\b[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>"
     r"|<\|start\|>assistant<\|message\|>",
     re.IGNORECASE,
 )
 _THOUGHT_BEGINS = re.compile(
-    rf"<{_THOUGHT}(?:\s[^<>]*)?>|\[{_THOUGHT}\]|◁{_THOUGHT}▷|<\|(?!/|end){_THOUGHT}\|>|<unused94>|<\|inner_prefix\|>"
+    rf"<{_THOUGHT}(?:\s[^<>]*)?>|\[{_THOUGHT}\]|◁{_THOUGHT}▷|<[|｜](?!/|end){_THOUGHT}[|｜]>|<unused94>|<\|inner_prefix\|>"
     r"|<\|channel\|?>\s*(?:analysis|commentary|thought)\b",
     re.IGNORECASE,
 )
 _THOUGHT_LINE = re.compile(rf"(?m)^\s*(?:<\|start\|>assistant)?(?:{_THOUGHT_BEGINS.pattern})", re.IGNORECASE)
-_SPOKEN = re.compile(  # harmony without its control tokens, and Granite
+_SPOKEN = re.compile(  # harmony without its control tokens, Granite, and Ollama
     r"\s*(?:analysis(?=[A-Z])(?:.*(?P<final>assistantfinal))?"
-    r"|(?i:here(?:'s| is) my thought process:)(?:.*(?P<response>(?i:here(?:'s| is) my response:)))?)",
+    r"|(?i:here(?:'s| is) my thought process:)(?:.*(?P<response>(?i:here(?:'s| is) my response:)))?"
+    r"|[Tt]hinking\.\.\.\n(?:.*(?P<done>\.\.\.done thinking\.))?)",
     re.DOTALL,
 )
 _TAG = re.compile(r"[<\[](?P<end>/?)(?P<name>[A-Za-z][\w:.-]{0,40})(?:\s[^<>\[\]]{0,80})?[>\]]")
@@ -65,7 +66,7 @@ def ends_in_thinking(text: str) -> bool:
 def _after_thoughts(text: str) -> tuple[str, bool]:
     start, thinks = 0, False
     if spoken := _SPOKEN.match(text):
-        start, thinks = spoken.end(), not (spoken["final"] or spoken["response"])
+        start, thinks = spoken.end(), not any(spoken.groups())
     for end in _THOUGHT_ENDS.finditer(text):
         start, thinks = max(start, end.end()), False
     rest = text[start:]

@@ -270,6 +270,7 @@ def test_markup_alone_is_no_description(text: str) -> None:
 def test_an_answer_about_a_picture_in_the_image_is_an_answer(text: str) -> None:
     assert not declines(text, answers=True)
     assert declines("I'm sorry, I can't assist with that request.", answers=True)
+    assert declines("I don't see any image in your message.", answers=True)
 
 
 @given(st.text(max_size=200))

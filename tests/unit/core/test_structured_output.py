@@ -137,6 +137,8 @@ THOUGHTS = [
     ("<unused94>thought\n", "<unused95>"), ("<|inner_prefix|>", "<|inner_suffix|>"), ("<|channel>thought\n", "<channel|>"),
     ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
     ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final <|constrain|>json<|message|>"),
+    ("<\uff5cbegin\u2581of\u2581thinking\uff5c>", "<\uff5cend\u2581of\u2581thinking\uff5c>"),
+    ("Thinking...\n", "\n...done thinking.\n\n"),
     ("analysisWe need a score. ", "assistantfinal"), ("Here is my thought process:\n", "\nHere is my response:\n"),
 ]  # fmt: skip
 

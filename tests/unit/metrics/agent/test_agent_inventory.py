@@ -211,3 +211,8 @@ def test_any_text_is_read_as_lines(text: str) -> None:
 )
 def test_an_answer_about_several_parts_is_split_or_stands_for_all(text: str, reports: list[str] | None) -> None:
     assert reports_of(text, 2) == (reports or [text, text])
+
+
+def test_a_number_of_thousands_of_digits_is_no_picture() -> None:
+    text = f"Picture {'1' * 5_000}: a cat. Picture 2: a dog."
+    assert reports_of(text, 2) == [text, text]
