@@ -374,9 +374,9 @@ def _reading(model: Any, body: bytes) -> Iterator[_Found]:
     except ProviderFailure:
         raise
     except (UserError, http.TransportError) as error:
-        raise model.unusable(f"no image came: {error}", found.usage) from None
+        raise model.unusable(f"no image came: {error}", found.usage, FailureKind.RETRY) from None
     except Exception:
-        raise model.unusable(unreadable(body), found.usage) from None
+        raise model.unusable(unreadable(body), found.usage, FailureKind.RETRY) from None
 
 
 async def _made(
