@@ -52,8 +52,12 @@ class PromptPlace:
 
 
 def filled(pattern: str, values: Mapping[str, Any]) -> str:
-    """Fill the fields of a path in one pass, so that braces in a value are no field."""
-    return re.sub(r"\{(\w+)\}", lambda match: str(values.get(match[1], match[0])), pattern)
+    """Fill the fields of a path in one pass, so that braces in a value are no field; `{{` is a brace."""
+    return re.sub(
+        r"\{\{|\}\}|\{(\w+)\}",
+        lambda match: str(values.get(match[1], match[0])) if match[1] else match[0][0],
+        pattern,
+    )
 
 
 def source_field(sources: Sequence[Path]) -> dict[str, Any]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from builders import png
+from commands import cli
 
 from titjudge.core.errors import ConfigError
 from titjudge.suites.patterns import checked_pattern, compiled, split_pattern
+from titjudge.suites.prompt_places import filled
 
 
 def test_a_pattern_is_split_where_its_fields_begin() -> None:
@@ -45,3 +48,21 @@ def test_a_field_twice_is_the_same_text_twice() -> None:
     regex = compiled("{prompt_id}/{prompt_id}_{sample}.png")
     assert regex.fullmatch("cat/cat_1.png")
     assert not regex.fullmatch("cat/dog_1.png")
+
+
+def test_doubled_braces_are_braces_of_a_name() -> None:
+    assert split_pattern("out/sd{{3}}/{{x/{prompt_id}.png") == (Path("out/sd{3}/{x"), "{prompt_id}.png")
+    pattern = checked_pattern("{model}/{{model}}/{{{prompt_id}}}_{sample}.png")
+    assert pattern == "{generator}/{{model}}/{{{prompt_id}}}_{sample}.png"
+    match = compiled(pattern).fullmatch("a/{model}/{7}_2.png")
+    assert match
+    assert match.groupdict() == {"generator": "a", "prompt_id": "7", "sample": "2"}
+    assert filled(pattern, match.groupdict()) == "a/{model}/{7}_2.png"
+
+
+def test_images_in_a_folder_with_braces_are_read(tmp_path: Path) -> None:
+    png(tmp_path / "out" / "sd{3}" / "a" / "x{1}.png")
+    (tmp_path / "p.csv").write_text("id,prompt\n1,a cat\n")
+    for images in ("out/sd{{3}}/{generator}/x{{{prompt_id}}}.png", "out/{generator}/a/x{{{prompt_id}}}.png"):
+        asked = ("judge", "--images", images, "--prompt-file", "p.csv")
+        assert '<- "a cat"' in cli(tmp_path, *asked, "--captioner", "fake/any", "--metric", "tit", "--dry-run")

@@ -10,6 +10,10 @@ from builders import png, write_lines
 from commands import cli
 from loading import loaded, loaded_with_notes
 
+from titjudge.core.types import Item
+from titjudge.suites.folder import Folder
+from titjudge.suites.pair_files import read_pairs
+
 NAMES = ["café", "고양이", "ガラス"]
 
 
@@ -115,3 +119,20 @@ def test_the_command_reports_what_it_skips_and_merges(tmp_path: Path) -> None:
     assert "1 generator x 1 prompt x 2 images" in out
     assert "2 spellings count as one generator, 'x'" in out
     assert "skipped 1 hidden or system file, such as x/._0.png" in out
+
+
+def test_pairs_name_images_in_any_unicode_form(tmp_path: Path) -> None:
+    for generator in "ab":
+        png(tmp_path / generator / f"{nfd('é')}.png")
+    write_lines(tmp_path / "prompts.jsonl", {"prompt_id": nfd("é"), "prompt": "a cat"})
+    listed = [{"image": f"{g}/{nfd('é')}.png", "prompt_id": nfc("é"), "generator": g} for g in "ab"]
+    write_lines(tmp_path / "images.jsonl", *listed)
+    pair = {"prompt_id": "é ", "image_a": f"a/{nfd('é')}.png", "image_b": f"b/{nfc('é')}.png", "preference": "a"}
+    write_lines(tmp_path / "pairs.jsonl", pair)
+    battle = {"prompt_id": nfd("é"), "model_a": "a ", "model_b": "b", "winner": "model_a"}
+    ids = [item.id for item in Folder().items(tmp_path) if isinstance(item, Item)]
+    for found in (
+        Folder().pairs(tmp_path),
+        read_pairs(write_lines(tmp_path / "battles.jsonl", battle), items=lambda: loaded(tmp_path)[0]),
+    ):
+        assert [(found[0].a, found[0].b, found[0].prompt_id)] == [(*ids, "é")]

@@ -10,6 +10,7 @@ from titjudge.apps.label.dataset import Element, LabelingData, is_utf8
 from titjudge.apps.label.marks import CANNOT_TELL
 from titjudge.core import item_meta
 from titjudge.core.errors import DataError, Unanswered
+from titjudge.core.names import plain
 from titjudge.core.score_parts import element_name, facet_name
 from titjudge.core.types import Item
 from titjudge.data.tables import read_table
@@ -146,7 +147,7 @@ def read_known(file: Path, elements: Mapping[str, Sequence[Element]] | None = No
     by_image: dict[str, dict[str, str]] = defaultdict(dict)
     for number, record in read_table(file, ("image", "element", "value")):
         image, name, value = (str(record[key]) for key in ("image", "element", "value"))
-        key, value = name.strip().casefold(), value.strip().casefold()
+        image, key, value = plain(image), name.strip().casefold(), value.strip().casefold()
         if key in by_image[image]:
             raise DataError(f"'{name}' of '{image}' is there twice", file, number)
         if elements is not None:

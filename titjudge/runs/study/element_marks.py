@@ -7,6 +7,7 @@ from pathlib import Path
 
 from titjudge.core import item_meta
 from titjudge.core.errors import DataError
+from titjudge.core.names import plain
 from titjudge.core.score_parts import (
     alignment,
     element_name,
@@ -79,7 +80,7 @@ def _people(file: Path) -> dict[tuple[str, str], str]:
         value = _MEANING.get(text, text)
         if value not in ("yes", "no", "0", "1", "2", "n/a"):
             raise DataError(f"the value is yes, no, 0, 1, 2 or n/a, not '{record['value']}'", file, number)
-        key = (str(record["image"]), str(record["element"]).strip().casefold())
+        key = (plain(str(record["image"])), str(record["element"]).strip().casefold())
         before = lines.setdefault(key, number)
         if marks.setdefault(key, value) != value:
             what = f"'{record['element']}' of '{record['image']}' is there twice, with another value in row {before}"
