@@ -17,22 +17,24 @@ _QUOTED = re.compile(r"[\"“”«»「『][^\"“”«»「」『』]{0,300}[\"
 _SENTENCE = re.compile(r"(?<=[.!?…。！？।؟])\s*|\n+")
 
 _IMAGE = r"(?:images?|pictures?|photos?|photographs?|pics?|attachments?|visuals?|visual (?:content|inputs?)|files?|screenshots?)"
-_NOT = r"(?:can't|cannot|can not|couldn't|could not|won't|don't|do not|didn't|did not|haven't|unable to|not (?:\w+ )?able to|incapable of|lack)"
+_NOT = r"(?:can't|cannot|can not|couldn't|could not|won't|don't|do not|didn't|did not|haven't|(?:have|has) not|hasn't|unable to|(?:\w+n't|not) (?:\w+ )?able to|incapable of|lack)"
 _HERE = (  # what follows the word image if it is the whole image that is missing, and not one in the image
     r"(?=\W*$|[,.;:!)]|,? (?:(?:was |were |has been |is |are )?(?:\w+ )?(?:attached|provided|uploaded|included|received|shared|sent|loaded|available|supplied)"
     r"|in (?:your|this|our|the (?:message|chat|conversation|prompt|request|input))|here|to (?:describe|view|analy)|for me|directly|you|that|at|right now|yet|currently|from|so|because|with (?:your|this))\b)"
 )
 _ABSENT = re.compile(  # there is no image for the model: what follows is made up
-    rf"\b(?:i|we|am|i'm|assistant|model)\b[^.!?]{{0,60}}?\b{_NOT} (?:\w+ ){{0,2}}?(?:see(?:ing)?|view(?:ing)?|find|receive|access(?:ing)?|open|detect|load|display|perceive|"
+    rf"\b(?:i|we|am|i'm|assistant|model)\b[^.!?]{{0,60}}?\b{_NOT} (?:\w+ ){{0,2}}?(?:see(?:ing)?|view(?:ing)?|find|received?|access(?:ing)?|open|detect|load|display|perceive|"
     rf"process(?:ing)?|interpret(?:ing)?|analy[sz](?:e|ing)|look at|inspect|have|the ability to (?:see|view)|get)(?: (?:or|and) \w+)? "
-    rf"(?:(?:an?|any|the|this|your|actual|external|uploaded|attached|provided|visual|access to|to|ability)\s)*{_IMAGE}(?: (?:or|and) \w+)?{_HERE}"
+    rf"(?:(?:an?|any|the|this|your|actual|external|uploaded|attached|provided|visual|contents? of|access to|to|ability)\s)*{_IMAGE}(?: (?:or|and) \w+)?{_HERE}"
     rf"|\b(?:i|we)\b[^.!?]{{0,20}}?\b{_NOT} (?:\w+ ){{0,3}}?(?:vision|visual|image|multimodal) (?:\w+ ){{0,2}}?(?:capabilit|abilit|support|access|perception)"
     rf"|\b(?:there (?:is|was|are|appears to be|seems to be)|there's|i see|i have|i received|contains?|had|with)(?: \w+)? no {_IMAGE}{_HERE}"
     rf"|(?:^|\b(?:that|note:|error:|appears|seems|like|but|and) )no {_IMAGE}{_HERE}|\b(?:without (?:the|an|any|seeing the) )(?:actual )?{_IMAGE}, i\b"
     rf"|\byour? (?:\w+ ){{0,3}}?(?:\w*n't|not|forgot to|no)\b[^.!?]{{0,30}}?\b(?:upload|attach|provid|includ|shar|send|sent|contain)\w*[^.!?]{{0,30}}?\b{_IMAGE}"
     rf"|\b{_IMAGE}(?: you (?:\w+ )?\w+)?(?: to)? (?:\w+ ){{0,2}}?(?:\w*n't|not|cannot|failed to|unable to)(?: be)? (?:\w+ )?(?:visible to me|load(?!-)|attach|provided|upload|available|accessible|"
-    r"received|come through|came through|show up|opened|displayed|retrieved|processed)|\b(?:image|picture|photo|file)(?: link| file| url)? (?:is|seems|appears)(?: to be)? (?:broken|corrupted)(?=[,.;]|$)"
-    rf"|\bas an? (?:ai|artificial|text|large|language|llm)\b[^.!?]{{0,80}}?\b{_NOT}|\b(?:can|i) only (?:\w+ )?(?:process|read|handle|work with|support|see|accept) (?:\w+ )?text\b"
+    rf"received|come through|came through|show up|opened|displayed|retrieved|processed)|^(?:the )?{_IMAGE}(?: is)? (?:missing|unavailable|not found)(?=[.,!]|$)|\b(?:i|model|assistant|version|interface)\b[^.!?]{{0,20}}?\bdo(?:es)?(?:n't| not) support (?:\w+ )?(?:image|vision|visual)"
+    rf"|\b(?:language|text-based|text-only) (?:ai )?model\b[^.!?]{{0,60}}?\b{_NOT}"
+    r"|\b(?:image|picture|photo|file)(?: link| file| url)? (?:is|seems|appears)(?: to be)? (?:broken|corrupted)(?=[,.;]|$)"
+    rf"|\bas an? (?:ai|artificial|text|large|language|llm)\b[^.!?]{{0,80}}?\b{_NOT}|\b(?:can|i|i'm|am) only (?:able to )?(?:\w+ )?(?:process|read|handle|work with|support|see|accept) (?:\w+ )?text\b"
 )
 _SEND = r"(?:upload|share|provide|attach|send|paste|supply|include)(?:ing)?"
 _ASKS = re.compile(
@@ -44,7 +46,8 @@ _DECLINES = re.compile(
     r"|(?:provide|give|offer|create|generate|produce|write) (?:\w+ ){0,3}?(?:description|information|details|analysis|assistance|content)"
     r"|(?:describe|discuss|analy[sz]e|process|comment on|respond to|answer|support|complete|identify) (?:this|that|the|your|such|these|those|it|explicit|sensitive|sexual|graphic)\b)"
     r"|\b(?:request|content|image|prompt|message)\b[^.!?]{0,60}?(?:\bviolat\w+ [^.!?]{0,40}?(?:polic|guideline|terms|rules)|\b(?:was|has been|is) (?:blocked|rejected|flagged|filtered)"
-    r"|\bagainst (?:our|the|my|usage|content)\b[^.!?]{0,20}?(?:polic|guideline))|^(?:content|request|response) (?:blocked|filtered|rejected)"
+    r"|\bagainst (?:our|the|my|usage|content)\b[^.!?]{0,20}?(?:polic|guideline))|\bi(?:'m| am) not comfortable \w+|\bi(?:'d| would) rather not\b|\bi(?:'m| am) programmed (?:to avoid|not to)\b|\bviolate (?:my|our|the) \w*\s?(?:polic|guideline)"
+    r"|^(?:content|request|response) (?:blocked|filtered|rejected)"
 )
 _SORRY = re.compile(
     r"(?:i am |i'm |we're )?(?:(?:so|very|really|truly) )?(?:sorry|afraid|unfortunately|apologies|my apologies|i apologi[sz]e|i regret)\b"
@@ -73,14 +76,14 @@ _CHAT = re.compile(
 # Of other languages: apologies; what a speaker cannot do or see; what that is about, or a request for an image.
 _OTHERS = [
     ("(?:我)?(?:很|非常|实在|十分|真的|深感)?(?:抱歉|对不起|不好意思|遗憾|對不起|遺憾)|作[为為][^，。]{0,16}(?:模型|助手|人工智能|ai)",
-     "无法|不能|没办法|没法|未能|不支持|無法|沒辦法|不便|看不到|看不见|看不見|没有(?:看到|收到|提供|上传|检测到|附)|未(?:检测|能)|沒有(?:看到|收到|提供|上傳)|未(?:上传|提供|收到)|没(?:看到|收到)",
+     "无法|不能|没办法|没法|未能|不支持|無法|沒辦法|不便|看不到|看不见|看不見|没有(?:看到|收到|提供|上传|检测到|附|找到)|未(?:检测|能)|沒有(?:看到|收到|提供|上傳)|未(?:上传|提供|收到)|没(?:看到|收到)",
      "[图圖](?![片像]?[中里上下左右内底背裡內])|照片(?![中里上下])|请求|請求|协助|帮助|幫助|描述|回答"),
-    ("(?:大変|誠に)?(?:申し訳|すみません|恐れ入り|ごめん|残念)", "できません|できない|ません|かねます", "(?:画像|写真)(?:を|[がは](?:添付|見え|表示|確認|あり|提供))|リクエスト|ご要望|手伝|お答え"),
+    ("(?:大変|誠に)?(?:申し訳|すみません|恐れ入り|ごめん|残念)", "できません|できない|ません|かねます", "(?:画像|写真)(?:を|については|[がは](?:添付|見え|表示|確認|あり|提供))|リクエスト|ご要望|手伝|お答え"),
     ("(?:정말 )?(?:죄송|미안|유감|안타깝)", "수 없|없습니다|않|못", "이미지(?!에|의)|사진(?!에|의)|요청|도움|도와"),
     ("(?:es )?tut mir (?:sehr )?leid|entschuldig|leider|ich bedaure", "ich .{0,50}?(?:nicht|kein)|(?:kann|sehe|habe|darf) ich .{0,50}?(?:nicht|kein)|kein \\w+ (?:ange|hoch|über)",
      "\\b(?:kein bild|keine? (?:bilder|fotos?)|anfrage|helfen|weiterhelfen|anhang|bilder|(?:das|dieses|ihr|dein) bild (?:nicht|leider|beschr|anz))"),
     ("(?:je suis )?(?:vraiment |sincèrement )?(?:désol|navré)|excusez|pardon|malheureusement|je regrette", "je (?:ne|n').{0,50}?(?:pas|aucune?|rien|voir|aider|fournir)|aucune image",
-     "\\b(?:d'images?|aucune (?:image|photo)|les images|l'image (?:jointe|fournie)|demande|aider|assister|cette image\\W*$|décrire (?:cette|l'|votre|les))"),
+     "\\b(?:(?:voir|visualiser|ouvrir) (?:l'|cette |votre )image|d'images?|aucune (?:image|photo)|les images|l'image (?:jointe|fournie)|demande|aider|assister|cette image\\W*$|décrire (?:cette|l'|votre|les))"),
     ("lo (?:siento|lamento)|lamento|disculp|perdón|lamentablemente|desafortunadamente", "\\bno (?:puedo|veo|tengo|hay|he|recibí|se|es|encuentro|podemos|me)\\b",
      "\\b(?:ninguna (?:imagen|foto)|imágenes|solicitud|ayudar|petición|describir (?:esta|la|est|im)|la imagen (?:adjunta|que)|ver la imagen\\W*$)"),
     ("sinto muito|lamento|desculp|peço desculp|infelizmente|perdão", "\\bnão (?:posso|consigo|vejo|tenho|há|recebi|é|podemos|encontrei)\\b",
@@ -96,10 +99,11 @@ _OTHERS = [
     ("(?:मुझे )?(?:क्षमा|खेद|माफ)", "नहीं|असमर्थ", "छवि|चित्र|तस्वीर|इमेज|अनुरोध|मदद|सहायता"),
 ]  # fmt: skip
 _ASKS_OTHERS = re.compile(
-    "请(?:您|你)?重新上传|请(?:您|你)?(?:重新|先|再次)?(?:上传|提供|发送|分享|附上)[^。]{0,8}(?:图|照片)|請[^。]{0,4}(?:上傳|提供|發送)[^。]{0,8}(?:圖|照片)|[您你](?:似乎|好像|可能|还|還)*(?:没有|未|并未|尚未|忘记|沒有|没)(?:上传|提供|附|发送|上傳)"
+    "请(?:您|你)?重新上传|^图[片像](?:加载|上传|显示|读取)失败|请(?:您|你)?(?:重新|先|再次)?(?:上传|提供|发送|分享|附上)[^。]{0,8}(?:图|照片)|請[^。]{0,4}(?:上傳|提供|發送)[^。]{0,8}(?:圖|照片)|[您你](?:似乎|好像|可能|还|還)*(?:没有|未|并未|尚未|忘记|沒有|没)(?:上传|提供|附|发送|上傳)"
     "|(?:画像|写真)を[^。]{0,12}(?:アップロード|添付|送信|提供|共有|送って)|(?:이미지|사진)[를을]? ?(?:다시 )?(?:업로드|첨부|공유|제공|보내)[^.]{0,12}(?:주세요|주시)"
     "|(?:laden|senden|schicken|teilen) sie[^.!?]{0,20}(?:bild|foto)|(?:téléchargez|envoyez|partagez|pourriez-vous|veuillez)[^.!?]{0,30}(?:image|photo)|(?:suba|sube|adjunt|compart|env[ií]|proporcion)\\w*[^.!?]{0,20}(?:imagen|foto)"
-    "|(?:envie|carregue|anexe|compartilhe|forneça)[^.!?]{0,20}(?:imagem|foto)|(?:carica|invia|allega|condividi)[^.!?]{0,20}(?:immagine|foto)|(?:загрузите|пришлите|прикрепите|отправьте)[^.!?]{0,25}(?:изображ|картин|фото)"
+    "|(?:envie|carregue|anexe|compartilhe|forneça)[^.!?]{0,20}(?:imagem|foto)|(?:carica|invia|allega|condividi)[^.!?]{0,20}(?:immagine|foto)|(?:nenhuma imagem|aucune image|ninguna imagen|nessuna immagine|kein bild|изображение не)[^.!?]{0,12}(?:foi|fornec|enviad|anexad|fourni|joint|proporcion|adjunt|fornit|allegat|hochgeladen|vorhanden|загружен|прикрепл|предоставл)"
+    "|(?:загрузите|пришлите|прикрепите|отправьте)[^.!?]{0,25}(?:изображ|картин|фото)"
 )
 _OTHER = [tuple(re.compile(each) for each in language) for language in _OTHERS]
 

@@ -53,6 +53,9 @@ _BLOCKED = re.compile(  # in a question: no sentence answers it for certain
     r"instead|rather|or|either|neither|nor|if|unless|avoid\w*|hidden|invisible|zero|devoid|at most|cannot)\b|[不没無无未]|还是|或|只有|仅",
     re.IGNORECASE,
 )
+_SHORT = re.compile(
+    r"(?:it|they|he|she|there|this|that) (?:is|are|does|do|has|have|was|were)(?P<not>n't| not| none)?\W*", re.IGNORECASE
+)
 _DENIALS = frozenset(
     {"no", "not", "none", "never", "nothing", "nobody", "without", "neither", "nor", "zero", "nowhere"}
 )
@@ -153,6 +156,8 @@ def read_sentence(text: str, question: str) -> bool | None:
     first, *others = _SENTENCE_END.split(text.strip(), maxsplit=1)
     if any(_TURNS.search(other) for other in others) or _BLOCKED.search(question):
         return None
+    if short := _SHORT.fullmatch(first.replace("’", "'")):
+        return short["not"] is None
     if _HAN.search(question):
         asked, said = _HAN_STOPS.sub("", question), _HAN_STOPS.sub("", _HAN_NO.sub("", first))
         denials = len(_HAN_NO.findall(first))

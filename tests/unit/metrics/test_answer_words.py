@@ -18,6 +18,8 @@ from titjudge.testing import score_one
 
 DOG = "Is there a dog in the image?"
 SAID = [
+    ("It does.", True), ("It doesn't.", False), ("There is none.", False), ("There isn't.", False), ("It is not.", False), ("There is.", True),
+    ("There is. Actually, no.", None), ("It is not clear.", None),
     ('Yes', True),
     ('yes.', True),
     ('No', False),
