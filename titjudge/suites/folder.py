@@ -40,7 +40,7 @@ from titjudge.core.types import InvalidItem, Item, Pair
 from titjudge.core.words import truncated
 from titjudge.data.data_paths import files_below, inside, real_name
 from titjudge.data.embedded_prompts import embedded_prompt
-from titjudge.data.tables import read_table
+from titjudge.data.tables import is_table, read_table
 from titjudge.suites.base import Columns, Suite, SuiteInputs, image_files, printable
 from titjudge.suites.edit_folders import edit_folder
 from titjudge.suites.image_tree import ImageTree
@@ -50,6 +50,9 @@ from titjudge.suites.pair_files import read_pairs
 from titjudge.suites.prompt_places import PromptPlace, distinct
 from titjudge.suites.samples import sample_of, split_sample
 from titjudge.suites.sources import named_sources, without_named_sources
+
+_BESIDE = ("pairs.jsonl", "facets.jsonl")
+"""Tables beside images that have no prompts of images."""
 
 
 class Folder(Suite):
@@ -267,14 +270,20 @@ def _numbered(image: str, before: int) -> str:
 def _loose(folder: Path, roots: Sequence[Path], notes: dict[str, None]) -> Iterator[Item | InvalidItem]:
     """Yield images whose prompts are in text files of the same name, or in the images themselves."""
     images = image_files(folder)
+    tables = [path for path in files_below(folder) if is_table(path) and path.name not in _BESIDE]
+    unread = (
+        f"{tables[0]} is not read: judge that file in place of its folder, or name it with --prompt-file"
+        if tables
+        else ""
+    )
     if not images:
-        raise DataError(
-            "nothing to judge here: no images.jsonl and no images (see `judge --help` for the layouts)", folder
-        )
+        hint = unread or "see `judge --help` for the layouts"
+        raise DataError(f"nothing to judge here: no images.jsonl and no images ({hint})", folder)
     used: set[Path] = set()
     embedded: Counter[str] = Counter()
     texts = {path for path in files_below(folder) if path.suffix == ".txt"}
     hint = "" if texts else "; or put the prompts of all images into prompts.txt, or --prompt-file FILE"
+    hint = f"; {unread}" if unread else hint
     prompts: dict[str, str] = {}
     for path in images:
         place = path.relative_to(folder)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -222,11 +222,12 @@ def _patterns(names: Sequence[str], prompts: PromptNames) -> Iterator[str]:
     endings = {PurePosixPath(file).suffix for file in files}
     ending = endings.pop() if len(endings) == 1 else ".{suffix}"
     texts = [list(prompts.templates(level)) for level in (*folders, {PurePosixPath(file).stem for file in files})]
+    are_prompts = [bool(text) and prompts.are_sure(level) for text, level in zip(texts, folders, strict=False)]
     levels = [
-        [*text, *_of_folders(level, index, bool(text) and prompts.are_sure(level))]
+        [*text, *_of_folders(level, index, are_prompts[index])]
         for index, (text, level) in enumerate(zip(texts, folders, strict=False))
     ]
-    stems = [*texts[-1], *_of_stems([PurePosixPath(row[-1]).stem for row in rows], bool(depth))]
+    stems = [*texts[-1], *_of_stems([PurePosixPath(row[-1]).stem for row in rows], bool(depth), any(are_prompts))]
     for parts in itertools.product(*levels, stems) if depth <= _DEEPEST else ():
         pattern = "/".join(parts) + ending
         count = Counter(fields_of(pattern))
@@ -266,25 +267,30 @@ def _of_folders(names: set[str], depth: int, are_prompts: bool) -> Iterator[str]
         yield next(iter(names))
 
 
-def _of_stems(names: Sequence[str], in_folders: bool) -> Iterator[str]:
-    """Yield what the names of images may be: a prompt, a sample, or both; in folders of prompts a generator or any name, too."""
+def _of_stems(names: Sequence[str], in_folders: bool, in_prompts: bool) -> Iterator[str]:
+    """Yield what the names of images may be: a prompt, a sample, or both; in folders a generator.
+
+    Args:
+        names: The names.
+        in_folders: Whether the images are in folders.
+        in_prompts: Whether a folder has the text of a prompt: its images may have any names.
+    """
     stems = set(names)
     yield "{prompt_id}"
     for word in _words(stems, _NUMBERED):
         if word.strip("_-").lower() not in ("", *_OF_SAMPLES):
             yield f"{word}{{prompt_id}}"
-        if not is_generator(word.strip("_-")):
-            yield f"{word}{_sample(word)}"
+        yield from (field if field == "{generator}" else f"{word}{field}" for field in _numbers(word))
     for between in _words(stems, _SUFFIXED, 2):
         before = {match[1] for stem in stems if (match := _SUFFIXED.fullmatch(stem)) and match[2] == between}
         for word in {"", *(word for word in _words(before, _NUMBERED) if word.strip("_-").lower() not in _OF_SAMPLES)}:
-            yield f"{word}{{prompt_id}}{between}{_sample(between)}"
+            yield from (f"{word}{{prompt_id}}{between}{field}" for field in _numbers(between))
     for word in _words(stems, _PREFIXED):
         for between in _words(stems, _PREFIXED, 3):
             if word.strip("_-").lower() not in ("", *_OF_SAMPLES):
                 yield f"{{generator}}{between}{{prompt_id}}"
-            if not is_generator(word.strip("_-")):
-                yield f"{word}{_sample(word)}{between}{{prompt_id}}"
+            if "{generator}" not in _numbers(word):
+                yield f"{word}{_numbers(word)[0]}{between}{{prompt_id}}"
     for between in _words(stems, _AFTER_WORD, 2):
         for end in _words(stems, _AFTER_WORD, 4):
             makers = {match[1] for stem in stems if (match := _AFTER_WORD.fullmatch(stem))}
@@ -295,7 +301,7 @@ def _of_stems(names: Sequence[str], in_folders: bool) -> Iterator[str]:
         return
     numbered = list(_of_last_number(stems))
     yield from numbered
-    if in_folders and not numbered:
+    if in_prompts and not numbered:
         yield from ["{generator}"] if 2 * len(stems) <= len(names) else []
         yield "{name}"
 
@@ -305,21 +311,37 @@ def _of_last_number(stems: set[str]) -> Iterator[str]:
     forms = Counter(re.sub(r"\d+", "{}", stem) for stem in stems if not {"{", "}"} & set(stem))
     form, count = forms.most_common(1)[0] if forms else ("", 0)
     numbers = [re.findall(r"\d+", stem) for stem in stems if re.sub(r"\d+", "{}", stem) == form]
-    if 2 * count <= len(stems) or not numbers[0]:
+    if not _are_most(count, stems, lambda stem: re.sub(r"\d+", "{}", stem) == form) or not numbers[0]:
         return
     *before, _ = (column[0] if len(set(column)) == 1 else "" for column in zip(*numbers, strict=True))
     if before.count("") <= 1:
         fields = [number or "{seed}" for number in before]
-        for field in ("{prompt_id}", "{sample}")[before.count("") :]:
+        word = re.split(r"[\d{}]", form.rpartition("{}")[0])[-1]
+        for field in (*(["{prompt_id}"] if "" not in before else []), *_numbers(word)):
             yield form.format(*fields, field)
 
 
-def _sample(word: str) -> str:
-    return "{seed}" if "seed" in word.lower() else "{sample}"
+def _numbers(word: str) -> list[str]:
+    """List what a number after a word may be, if it is not that of a prompt."""
+    kind = word.strip("_-( ").lower()
+    if is_generator(kind):
+        return ["{generator}"]
+    also = ["{generator}"] if kind and kind in _MAYBE_SAMPLES else []
+    return ["{seed}" if "seed" in kind else "{sample}", *also]
 
 
 def _words(names: Iterable[str], form: re.Pattern[str], group: int = 1) -> list[str]:
-    """Return what stands at that place of all names; nothing where most have another form or it is not the same."""
-    matches = [form.fullmatch(name) for name in names]
-    common = Counter(match[group] for match in matches if match).most_common(1)
-    return [common[0][0]] if common and 2 * common[0][1] > len(matches) else []
+    """Return what stands at that place of the names; nothing if it differs in more names than strays."""
+    matches = {name: form.fullmatch(name) for name in names}
+    common = Counter(match[group] for match in matches.values() if match).most_common(1)
+    word, count = common[0] if common else ("", 0)
+    has_word = {name for name, match in matches.items() if match and match[group] == word}
+    return [word] if _are_most(count, matches, has_word.__contains__) else []
+
+
+def _are_most(count: int, names: Collection[str], fits: Callable[[str], bool]) -> bool:
+    """Return True if so many of the names fit that the others are strays, such as `grid`: few, or without a number."""
+    few = 10 * count >= 9 * len(names)
+    return count > 0 and (
+        few or (2 * count > len(names) and not any(re.search(r"\d", n) for n in names if not fits(n)))
+    )

@@ -67,15 +67,21 @@ class PromptNames:
     def _sorted(self) -> list[str]:
         return sorted(self._plain)
 
-    def find(self, names: Iterable[str]) -> dict[str, str]:
+    def find(self, names: Iterable[str], *, whole: bool = False) -> dict[str, str]:
         """Map the names that are the text of exactly one prompt, or the beginning of exactly one, to its id.
 
         A whole text that could also be the beginning of another prompt is not mapped if other names are cut at its length or before.
+
+        Args:
+            names: The names.
+            whole: Whether only whole texts count.
         """
         hits = {name: hit for name in names if (hit := self._hit(name)) is not None}
         shortest = min((len(plain_text(name)) for name, (_, whole) in hits.items() if not whole), default=None)
         return {
-            name: key for name, (key, _) in hits.items() if shortest is None or not self._may_be_cut(name, shortest)
+            name: key
+            for name, (key, is_whole) in hits.items()
+            if shortest is None or ((is_whole or not whole) and not self._may_be_cut(name, shortest))
         }
 
     def are_sure(self, names: Iterable[str]) -> bool:

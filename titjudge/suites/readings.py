@@ -111,7 +111,8 @@ def ids_of(written: Iterable[str], prompts: Mapping[str, str]) -> dict[str, str]
     names = set(written)
     found = {name: key for name in names if (key := prompt_id_of(name, prompts)) in prompts}
     rest = names - found.keys()
-    return found | PromptNames(prompts).find(rest) if rest else found
+    texts = PromptNames(prompts).find(rest, whole=bool(found)) if rest else {}
+    return found | texts
 
 
 def is_generator(name: str) -> bool:

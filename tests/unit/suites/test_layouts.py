@@ -264,3 +264,61 @@ def test_judge_prints_what_it_understood_first_and_each_command_where_it_must_as
 def test_the_folder_is_an_argument_or_the_value_of_data(tmp_path: Path) -> None:
     said = cli(tmp_path, "judge", "one", "--data", "two", code=2)
     assert "judge one or --data two: one run judges one of them" in said
+
+
+@pytest.mark.parametrize("names", [["pics/1.png", "pics/2.png"], []])
+@pytest.mark.parametrize("table", ["auswertung.csv", "sub/results.tsv", "list.xlsx"])
+def test_a_table_that_is_not_read_is_named(tmp_path: Path, names: list[str], table: str) -> None:
+    laid(tmp_path / "d", names, {table: "Bild;Text\n1.png;a cat\n"})
+    said = cli(tmp_path, "judge", "d", "--captioner", "fake/c", "--metric", "tit", "--dry-run", code=1 if names else 2)
+    assert f"d/{table} is not read" in said
+    assert "--prompt-file" in said
+
+
+SHORT = ["a red cube", "boat at night", "two boats", "a cup"]
+
+
+@pytest.mark.parametrize(
+    ("names", "options"),
+    [
+        # a word of a prompt is no beginning of it, and numbers after two words belong to two series
+        (["0_cup.png", "0_boat.png", "1_cup.png"], None),
+        (["cup (0).png", "cup (1).png", "boat (1).png"], None),
+        # folders by number with any names: the names may be the prompts
+        (["0/cube.png", "0/boat.png", "1/cube.png", "1/boat.png"], None),
+        # categories that count their images, and shards of one list
+        (["animals/0.png", "animals/1.png", "cars/0.png", "cars/1.png"], ["{generator}/{prompt_id}.png"]),
+        (["rank0/0.png", "rank0/1.png", "rank1/2.png", "rank1/3.png"], ["{category}/{prompt_id}.png"]),
+        (["animals/a red cube.png", "boats/two boats.png"], ["{generator}/{prompt_id}.png", "{category}/{prompt_id}.png"]),
+        # samples or generators
+        ([f"run_{run}/{text}.png" for run in (1, 2) for text in SHORT], ["{generator}/{prompt_id}.png", "run_{sample}/"]),
+        ([f"{run}/{number}.png" for run in (0, 1) for number in range(4)], ["{generator}/{prompt_id}.png", "{sample}/"]),
+        # prompts or generators
+        ([f"{name}/{number}.png" for name in ["3f2a9c", "77b01d", "a91e04", "c0ffee"] for number in range(4)],
+         ["{generator}/{prompt_id}.png", "{prompt_id}/{sample}.png"]),
+        ([f"{name}/{number}.png" for name in ("cube", "boat", "boats", "cup") for number in range(4)],
+         ["{generator}/{prompt_id}.png", "{prompt_id}/{sample}.png"]),
+        ([f"{name}_{number}.png" for name in ("cube", "boat") for number in range(4)],
+         ["{generator}_{prompt_id}.png", "{prompt_id}_{sample}.png"]),
+    ],
+)  # fmt: skip
+def test_names_that_could_mean_something_else_are_refused_with_each_reading(
+    tmp_path: Path, names: list[str], options: list[str] | None
+) -> None:
+    said = options_of(laid(tmp_path, names, {"prompts.txt": "\n".join(SHORT)}))
+    assert [option for option in options or () if not any(option in line for line in said)] == []
+
+
+def test_checkpoints_in_names_are_generators(tmp_path: Path) -> None:
+    names = [f"step_{step}_{number}.png" for step in (1000, 2000) for number in range(12)]
+    assert loaded(laid(tmp_path, names))["step_2000_3.png"] == ("a thing 3", "step_2000", 0)
+
+
+def test_a_cut_name_that_two_prompts_begin_with_has_none_of_them(tmp_path: Path) -> None:
+    texts = ["a cat on a mat", "a cat on a roof", "a cat", "two dogs in the snow"]
+    folder = laid(
+        tmp_path, [f"{text[:10]}/{n}.png" for text in texts for n in range(2)], {"prompts.txt": "\n".join(texts)}
+    )
+    assert {name.split("/")[0]: prompt for name, (prompt, _, _) in loaded(folder).items()} == {
+        "a cat": "a cat", "two dogs i": "two dogs in the snow",
+    }  # fmt: skip
