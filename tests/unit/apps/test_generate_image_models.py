@@ -327,7 +327,7 @@ def test_what_titjudge_writes_is_no_option() -> None:
         "n", "num_images", "numImages", "sampleCount", "samples", "batch_size", "num_outputs", "numberOfImages", "n_samples",
         "num_images_per_prompt", "candidateCount", "max_images", "num_results", "image_count", "imageCount", "quantity", "n_iter",
         "outputs", "number_results", "num_samples", "batch", "batch_count", "best_of", "num_generations", "variations",
-        "sequential_image_generation", "num_imgs", "copies",
+        "sequential_image_generation", "num_imgs", "copies", "num", "amount", "nb_images", "nrOfImages", "num_predictions", "repeat",
     ],
 )  # fmt: skip
 def test_what_makes_several_images_is_refused(name: str) -> None:

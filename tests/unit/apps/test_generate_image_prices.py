@@ -166,6 +166,7 @@ def test_a_vendor_that_bills_by_area_is_paid_for_it(options: dict[str, Any], tim
         ("recraft/recraftv3", {"style": "vector_illustration"}),
         ("runwayml/gen4_image", {"ratio": "1920:1080"}),
         ("xai/grok-imagine-image-quality", {"resolution": "2k"}),
+        ("xai/grok-imagine-image-2.0", {"resolution": "2k"}),
         ("openai/gpt-image-2", {"service_tier": "priority"}),
     ],
 )

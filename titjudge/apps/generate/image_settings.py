@@ -15,9 +15,11 @@ from titjudge.core.errors import ConfigError
 from titjudge.core.numbers import finite
 
 MEGAPIXEL = 1024 * 1024
-_THINGS = "(image|img|pic|picture|output|sample|result|generation|candidate|variation|variant|copie|copy|repeat)s?"
+_THINGS = (
+    "(image|img|pic|picture|output|sample|result|generation|candidate|variation|variant|prediction|copie|copy|repeat)s?"
+)
 _COUNTS = re.compile(
-    rf"n|niter|count|quantity|bestof|copies|.*batch.*|sequentialimage.*|(n|num|number|of|max|total|sample|generated)+({_THINGS}|count)+(per.*)?"
+    rf"n|num|number|niter|iterations|count|quantity|amount|bestof|copies|repeat|.*batch.*|sequentialimage.*|(n|nb|nr|num|number|of|max|total|sample|generated)+({_THINGS}|count)+(per.*)?"
     rf"|{_THINGS[:-2]}(s|s?(count|num|number|per.*))"
 )
 """Names of settings that say how many images are made, in lower case without `_` and `-`. One image is asked for at a time."""
@@ -106,10 +108,10 @@ def times(vendor: str, options: Mapping[str, Any], *, sized: bool = False) -> in
     for name, value in named.items():
         if name not in free | _SIZES and not _COUNTS.fullmatch(name) and str(value).lower() not in _USUAL:
             return None
-    if sized or vendor in _FLAT or not any(str(named.get(name) or "").lower() not in _USUAL for name in _SIZES):
+    if vendor in _FLAT or not any(str(named.get(name) or "").lower() not in _USUAL for name in _SIZES):
         return 1
     size = pixels(options)
-    return None if size is None else max(1, math.ceil(size[0] * size[1] / MEGAPIXEL))
+    return None if size is None else 1 if sized else max(1, math.ceil(size[0] * size[1] / MEGAPIXEL))
 
 
 def _flattened(options: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
