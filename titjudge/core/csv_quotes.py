@@ -44,7 +44,7 @@ def checked_quotes(row: list[str], lines: list[str], mark: str, width: int, path
         return row if padded or len(bare[0]) != (width or len(row)) else bare[0]
     last = first + len(lines) - 1
     raise DataError(
-        f"a quote opens a cell in line {first} and closes it in line {last}, over text that looks like other rows. Double each "
+        f"a quote opens a cell in line {first} that goes on to line {last}, over text that looks like other rows. Double each "
         'quote that belongs to a text and put the cell in quotes, as in "a 5"" nail"',
         path,
         first,

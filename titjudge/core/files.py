@@ -25,6 +25,7 @@ from titjudge.core.cells import check_columns
 from titjudge.core.csv_quotes import checked_quotes
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.gzip_files import GzipReader
+from titjudge.core.names import plain
 from titjudge.core.serialization import json_bytes
 
 _NO_FILE = "a pipe or a device, not a file"
@@ -520,7 +521,7 @@ def scan_csv(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, 
     """
     rows = csv_rows(path)
     line, header = next(rows, (1, []))
-    names = [name.strip() for name in header]
+    names = [plain(name) for name in header]
     check_columns(names, required, path, line)
     for line, cells in rows:
         record = dict(zip_longest(names, map(_unguarded, cells[: len(names)])))
@@ -538,4 +539,4 @@ def csv_columns(path: Path) -> tuple[str, ...]:
     Raises:
         DataError: The file cannot be read.
     """
-    return tuple(name.strip() for name in next(csv_rows(path), (1, []))[1])
+    return tuple(plain(name) for name in next(csv_rows(path), (1, []))[1])

@@ -17,6 +17,7 @@ from typing import Any
 from titjudge.core.cells import check_columns
 from titjudge.core.errors import DataError, MissingExtra
 from titjudge.core.files import open_regular
+from titjudge.core.names import plain
 
 SUFFIX = ".xlsx"
 _UNPACKED = 2**26  # bytes of XML in a file
@@ -69,7 +70,7 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
 
 
 def _names(header: list[Any]) -> list[str]:
-    return ["" if cell is None else str(cell).strip() for cell in header]
+    return ["" if cell is None else plain(str(cell)) for cell in header]
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[Any]]]:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from titjudge.core.errors import DataError
-from titjudge.core.files import csv_rows
+from titjudge.core.files import csv_columns, csv_rows, scan_csv
 
 FUNCTION_FIXTURE = [HealthCheck.function_scoped_fixture]
 
@@ -128,3 +128,9 @@ def test_what_csv_writes_is_read(tmp_path: Path, pairs: list[tuple[str, str]]) -
     out = io.StringIO(newline="")
     csv.writer(out).writerows([["image", "prompt"], *pairs])
     assert read(tmp_path, out.getvalue())[1:] == [list(pair) for pair in pairs]
+
+
+def test_names_of_columns_are_plain(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("\ufeffBild\u00a0,U\u0308berschrift\u200b\n1.png,x\n", encoding="utf-8")
+    assert csv_columns(tmp_path / "t.csv") == ("Bild", "Überschrift")
+    assert list(scan_csv(tmp_path / "t.csv")) == [(2, {"Bild": "1.png", "Überschrift": "x"})]
