@@ -523,6 +523,7 @@ def _prepare(providers: Sequence[str]) -> None:
     """Import what commands import, once, and let repetitions follow quickly: forks inherit both."""
     os.environ.update(KEYS, NO_COLOR="1", HF_HUB_OFFLINE="1", LITELLM_LOCAL_MODEL_COST_MAP="True")
     from titjudge.engine import retry
+    from titjudge.providers.batch.queue import BatchTiming
 
     import_all = (
         "cli.dispatch",
@@ -552,6 +553,8 @@ def _prepare(providers: Sequence[str]) -> None:
         litellm_client.load()
     defaults = retry.Policy.__init__.__defaults__ or ()
     retry.Policy.__init__.__defaults__ = tuple(0.01 if value == 0.5 else value for value in defaults)
+    defaults = BatchTiming.__init__.__defaults__ or ()  # a job whose answers have lines missing is given up at once
+    BatchTiming.__init__.__defaults__ = tuple(0.0 if value == 300.0 else value for value in defaults)
     gc.freeze()
 
 

@@ -85,6 +85,7 @@ def test_a_file_that_is_not_a_result_is_downloaded_again_before_anything_is_sent
             finish(job)
             whole = service.server.files[job.output].splitlines()
             service.server.faults.append((CONTENT[service.kind], Scripted(body=b"\n".join(whole[1:]))))
+            service.server.files[job.output] = b"\xef\xbb\xbf" + b"\r\n".join(whole)
 
         service.server._finish = cut  # type: ignore[method-assign]
     else:

@@ -365,6 +365,14 @@ def test_a_socks_proxy_never_gets_the_key(client: Callable[[str], Any], proxies:
     assert "ALL_PROXY" in found.message
 
 
+def test_a_private_host_is_reached_whatever_the_proxy(
+    client: Callable[[str], Any], proxies: Callable[..., None]
+) -> None:
+    proxies(ALL_PROXY="socks5://127.0.0.1:9", HTTP_PROXY="nonsense://x")
+    with RawServer(lambda number, gemini: [response(body("fine", gemini))]) as server:
+        assert asked(client(server.url)) == ["fine"]
+
+
 def test_a_proxy_without_a_scheme_is_http(client: Callable[[str], Any], proxies: Callable[..., None]) -> None:
     with RawServer(lambda number, gemini: [response(body("fine", gemini))]) as proxy:
         proxies(HTTP_PROXY=proxy.url.removeprefix("http://"))

@@ -66,7 +66,9 @@ class Session:
 
     def run(self, until: Callable[[Engine, list[Score]], bool] | None = None, **pace: float) -> list[Score]:
         """Judge everything; or stop, as one Ctrl-C does, when `until` holds."""
-        return asyncio.run(self._run(until, BatchTiming(**{"poll": 0.02, "idle": 0.05, "settle": 0.0, **pace})))  # type: ignore[arg-type]
+        return asyncio.run(
+            self._run(until, BatchTiming(**{"poll": 0.02, "idle": 0.05, "settle": 0.0, "gone": 0.0, **pace}))
+        )  # type: ignore[arg-type]
 
     async def _run(self, until: Callable[[Engine, list[Score]], bool] | None, pace: BatchTiming) -> list[Score]:
         address = self.server.openai if self.model.startswith("openai") else self.server.url

@@ -75,11 +75,20 @@ class Downloads:
 
     Args:
         token: A bearer token, which is sent to the hosts that are asked and never to those that they redirect to.
+
+    Raises:
+        UserError: A proxy in the environment cannot be used.
     """
 
     def __init__(self, token: str = "") -> None:
         headers = {"Accept-Encoding": "identity", **({"Authorization": f"Bearer {token}"} if token else {})}
-        self._client = httpx.Client(headers=headers, timeout=_TIMEOUT, follow_redirects=True)
+        try:
+            self._client = httpx.Client(headers=headers, timeout=_TIMEOUT, follow_redirects=True)
+        except (ImportError, ValueError, httpx.InvalidURL) as error:  # for example a SOCKS proxy
+            names = ", ".join(sorted(name for name in os.environ if name.lower().endswith("_proxy")))
+            raise UserError(
+                f"{names}: files are downloaded through HTTP proxies only: {one_line(str(error))}"
+            ) from None
         self._stop = threading.Event()
         self._bytes = 0
 

@@ -109,6 +109,19 @@ def test_whole_weights_load(kind: str, models: Callable[[str], Path]) -> None:
     LOADERS[kind][1](models(kind))._load()
 
 
+@pytest.mark.parametrize("damage", ["module.", "a part is gone", "one tensor is gone"])
+@pytest.mark.parametrize("part", ["weights", "base"])
+def test_both_parts_of_vqascore_are_whole(damage: str, part: str, tmp_path: Path) -> None:
+    weights, base = tiny_models.clip_flant5(tmp_path)
+    options = {"weights": weights, "base": base, "dtype": "float32"}
+    Scorer(settings("vqascore-clip-flant5-xl", **options))._load()
+    changed, said = DAMAGES[damage]
+    change(options[part], changed)  # type: ignore[arg-type]
+    with pytest.raises(UserError) as caught:
+        Scorer(settings("vqascore-clip-flant5-xl", **options))._load()
+    assert said in str(caught.value)
+
+
 @pytest.mark.parametrize("kind", ["embedder bert", "similarity"])
 def test_a_pooler_that_nothing_reads_may_be_missing(kind: str, models: Callable[[str], Path], tmp_path: Path) -> None:
     folder = Path(shutil.copytree(models(kind), tmp_path / "copy"))

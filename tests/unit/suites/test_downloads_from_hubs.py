@@ -317,3 +317,13 @@ def test_the_command(tmp_path: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch) 
     ran = CliRunner().invoke(fetch, ["datasets/O/N", "--include", "*.bin"], standalone_mode=False)
     assert (ran.return_value, "1 files downloaded into N" in ran.output) == (0, True)
     assert content_of(tmp_path / "N") == {"images/a b.bin": b"0123456789"}
+
+
+@pytest.mark.parametrize(
+    "address", ["socks5://user:secret-word@127.0.0.1:1", "socks4://127.0.0.1:1", "http://host:port"]
+)
+def test_a_proxy_that_cannot_be_used_is_named(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", address)
+    with pytest.raises(UserError, match="ALL_PROXY") as caught:
+        downloads.Downloads()
+    assert "secret-word" not in str(caught.value)

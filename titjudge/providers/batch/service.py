@@ -9,6 +9,7 @@ the reading of replies are those of the hosted provider.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from codecs import BOM_UTF8
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -179,7 +180,7 @@ class BatchService(ABC, Generic[H]):
     def _result_lines(self, content: bytes, keys: Sequence[str]) -> Iterator[ResultLine | None]:
         """Read the lines of a file of answers; None for what is not a line of one of `keys`."""
         expected_keys = set(keys)
-        for number, raw in enumerate(filter(bytes.strip, content.splitlines())):
+        for number, raw in enumerate(filter(bytes.strip, content.removeprefix(BOM_UTF8).splitlines())):
             try:
                 line = parsed(raw)
                 key = line.get(self.key_field)

@@ -348,8 +348,11 @@ def gemini_client(address: str, headers: Mapping[str, str], timeout: float, web:
 
 
 def _google_options(timeout: float, web: httpx.AsyncClient) -> dict[str, Any]:
-    """Make the HTTP options of Google's SDK; `verify` and `ssl` save it from reading certificates that it does not need."""
-    tls = {"verify": _tls(), "ssl": _tls()}
+    """Make the HTTP options of Google's SDK; `verify` and `ssl` save it from reading certificates that it does not need.
+
+    Its further clients, which send nothing, would refuse a proxy that `web` does not use.
+    """
+    tls = {"verify": _tls(), "ssl": _tls(), "trust_env": False}
     return {"timeout": int(timeout * 1000), "httpx_async_client": web, "client_args": tls, "async_client_args": tls}
 
 
