@@ -314,7 +314,9 @@ class Engine:
             reply = replace(reply, status=Status.OK)
         if schema is None:
             return reply
-        sent_text = "\n".join(message.text for message in request.messages if message.role != "assistant")
+        sent_text = ""
+        if not getattr(schema, "repeats_question", False):
+            sent_text = "\n".join(message.text for message in request.messages if message.role != "assistant")
         data, flags = structured_output.validated(reply.text, schema, lenient=self.lenient, question=sent_text)
         return None if data is None else replace(reply, data=data, flags=(*reply.flags, *flags))
 

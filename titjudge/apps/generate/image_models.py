@@ -355,20 +355,20 @@ async def _form(fields: Mapping[str, Any], sources: Sequence[Path]) -> tuple[byt
 
 
 @dataclass(slots=True)
-class _Found:
+class _FoundUsage:
     """What was read of an answer before something in it could not be read."""
 
     usage: Usage | None = None
 
 
 @contextmanager
-def _reading(model: Any, body: bytes) -> Iterator[_Found]:
+def _reading(model: Any, body: bytes) -> Iterator[_FoundUsage]:
     """Guard everything that is read from an answer with a status of success: it may be billed, whatever it holds.
 
     Raises:
         ProviderFailure: There is no image, or a server wrote something odd.
     """
-    found = _Found()
+    found = _FoundUsage()
     try:
         yield found
     except ProviderFailure:
@@ -380,7 +380,7 @@ def _reading(model: Any, body: bytes) -> Iterator[_Found]:
 
 
 async def _made(
-    model: Any, request: ImageRequest, found: _Found, entries: Sequence[Any], version: Any = "", host: str = ""
+    model: Any, request: ImageRequest, found: _FoundUsage, entries: Sequence[Any], version: Any = "", host: str = ""
 ) -> MadeImage:
     """Read the first image of an answer: the image itself, or an address that holds it for some minutes.
 

@@ -214,7 +214,7 @@ def _new_session() -> aiohttp.ClientSession:
 
 
 @dataclass(slots=True)
-class Progress:
+class SendingProgress:
     """How far a request came.
 
     Attributes:
@@ -224,13 +224,13 @@ class Progress:
     connected: bool = False
 
 
-_progress: ContextVar[Progress | None] = ContextVar("http_progress", default=None)
+_progress: ContextVar[SendingProgress | None] = ContextVar("http_progress", default=None)
 
 
 @contextmanager
-def watched() -> Iterator[Progress]:
+def watched() -> Iterator[SendingProgress]:
     """Note the progress of the request that is sent in the block."""
-    progress = Progress()
+    progress = SendingProgress()
     token = _progress.set(progress)
     try:
         yield progress

@@ -87,7 +87,7 @@ def careful_client(
                 trace.sent = True
             note_sending()
             register_secret(request.headers.get("authorization", "").removeprefix("Bearer "))
-            progress = http.Progress()
+            progress = http.SendingProgress()
 
             async def note(event: str, info: Mapping[str, Any]) -> None:
                 if event.endswith("send_request_headers.started") and info["request"].method != b"CONNECT":

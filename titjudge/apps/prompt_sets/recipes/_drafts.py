@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -23,7 +23,9 @@ Check = Callable[[Any], Sequence[str] | Awaitable[Sequence[str]]]
 
 
 class Draft(BaseModel):
-    """Base of the structured answers of a recipe."""
+    """Base of the structured answers of a recipe; an answer may repeat an object of the question, such as the draft itself."""
+
+    repeats_question: ClassVar[bool] = True
 
     model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
 
