@@ -125,17 +125,17 @@ def _prompt_folders(folder: Path, names: Sequence[str]) -> ImageTree | None:
     if len(depths) != 1 or len(set(prompts.values())) == 1 < len(records):
         return None
     depth = depths.pop()
-    patterns = [
-        pattern
-        for pattern in _patterns(names, PromptNames({}))
-        if pattern.split("/")[depth] == "{prompt_id}" and (not depth or pattern.startswith("{generator}/"))
-    ]
-    counts = {
-        pattern: sum(written in prompts for ids in groups_of(names, pattern).values() for written in ids.values())
-        for pattern in patterns
-    }
+    counts: dict[str, tuple[int, int]] = {}  # images with a prompt, and generators
+    for pattern in _patterns(names, PromptNames({})):
+        parts = pattern.split("/")
+        if parts[depth] == "{prompt_id}" and "{generator}" not in "/".join(parts[depth:]):
+            groups = groups_of(names, pattern)
+            counts[pattern] = (
+                sum(written in prompts for ids in groups.values() for written in ids.values()),
+                len(groups),
+            )
     pattern = max(counts, key=lambda pattern: counts[pattern], default="")
-    if not pattern or 2 * counts[pattern] < len(names):
+    if not pattern or 2 * counts[pattern][0] < len(names):
         return None
     meta = {
         name: {key: value for key, value in record.items() if key not in NAMES["prompt"]}

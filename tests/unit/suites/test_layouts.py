@@ -322,3 +322,18 @@ def test_a_cut_name_that_two_prompts_begin_with_has_none_of_them(tmp_path: Path)
     assert {name.split("/")[0]: prompt for name, (prompt, _, _) in loaded(folder).items()} == {
         "a cat": "a cat", "two dogs i": "two dogs in the snow",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("top", ["", "outputs/"])
+@pytest.mark.parametrize("samples", [1, 3])
+def test_the_grids_of_geneval_and_a_folder_above_the_models_do_not_matter(
+    tmp_path: Path, top: str, samples: int
+) -> None:
+    prompts = [f"{top}{model}/{number:05}" for model in ("flux", "sdxl") for number in range(3)]
+    records = {f"{place}/metadata.jsonl": f'{{"tag": "x", "prompt": "thing {place[-1]}"}}\n' for place in prompts}
+    names = [f"{place}/samples/{sample:04}.png" for place in prompts for sample in range(samples)]
+    found = loaded(laid(tmp_path, [*names, *(f"{place}/grid.png" for place in prompts)], records))
+    assert found == {
+        name: (f"thing {name.split('/samples')[0][-1]}", name.removeprefix(top).split("/")[0], int(name[-5]))
+        for name in names
+    }
