@@ -16,7 +16,9 @@ from commands import cli, hosted
 from image_service import PRICE, ImageService, todo
 
 from titjudge.core.errors import CacheWriteError, UserError
+from titjudge.runs import outcome
 from titjudge.runs.folder.run_folder import FolderLock, RunFolder
+from titjudge.runs.results import summarize
 from titjudge.testing import Scripted, Seen, Server
 
 
@@ -137,3 +139,17 @@ def test_a_folder_that_is_back_in_time_is_written_on(tmp_path: Path) -> None:
     with Server(service) as server:
         cli(tmp_path, *words, **hosted(server))
     assert service.count == 12
+
+
+def test_tables_of_a_folder_that_is_moved_meanwhile_are_written_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(*arguments: Any, **more: Any) -> Any:
+        move(tmp_path / "out")
+        return summarize(*arguments, **more)
+
+    monkeypatch.setattr(outcome, "summarize", slow)
+    words = arguments("judge", tmp_path)
+    with Server(Mover(tmp_path / "out", move, at=0)) as server:
+        assert "moved, replaced or removed" in cli(tmp_path, *words, code=2, **hosted(server))
+    assert not (tmp_path / "out").exists()

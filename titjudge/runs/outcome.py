@@ -108,6 +108,7 @@ def finish(
         suite, pairs, metrics, status=status, money=money or folder.money(), per_prompt=PerPrompt.parse(per_prompt),
         extra_warnings=[*extra_warnings, *damage_lines(folder.damage)],  # known once items and scores are read
     )  # fmt: skip
+    folder.check_in_place()  # the tables may have taken a while
     if findings is not None:
         results = results.joined(findings(results))
     results = results.joined(Results(verdict=verdict_on(folder, results)))
@@ -135,4 +136,5 @@ def _report(folder: RunFolder, outcome: Outcome, images: int, same: bool) -> Non
     if images > LISTED:
         outcome.lists = f"it lists {LISTED:,} of {images:,} images: {command} lists more"
     if not (same and outcome.report.is_file()):  # a resumed run without new scores keeps its page
+        folder.check_in_place()
         write_report([folder], outcome.report)
