@@ -167,8 +167,8 @@ def test_half_a_description_has_no_score(data: Path, model: str, protocol: str) 
         paid = server.count()
         again = scores(data, server, model, protocol=protocol)
         assert server.count() == paid == 2  # kept: not paid again, and not scored
-    assert [(each.value, each.status) for each in first] == [(None, "truncated")] * 2
-    assert [(each.value, each.status) for each in again] == [(None, "truncated")] * 2
+    assert [(each.value, each.status) for each in first] == [(None, "unparsed")] * 2
+    assert [(each.value, each.status) for each in again] == [(None, "unparsed")] * 2
     assert [reply["finish_reason"] for reply in RunFolder(data.parent / "run-tit-llm").replies()] == [
         "a vendor's own"
     ] * 2
@@ -182,17 +182,19 @@ def test_what_may_pass_is_asked_again(data: Path) -> None:
         assert server.count() == 6
 
 
-def test_what_does_not_pass_is_given_up_as_any_answer_that_cannot_be_used(data: Path) -> None:
+def test_what_does_not_pass_is_kept_after_three_requests(data: Path) -> None:
     with Server(half("abort")) as server:
         found = scores(data, server)
+        scores(data, server)
         assert server.count() == 2 * retry.DEFAULT.unusable
-    assert {(each.value, str(each.status)) for each in found} == {(None, "failed")}
+    assert {(each.value, str(each.status)) for each in found} == {(None, "unparsed")}
     assert all("abort" in each.reason for each in found)
+    assert [reply["text"] for reply in RunFolder(data.parent / "run-tit-llm").replies()] == [HALF] * 2
 
 
 @pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
 @pytest.mark.parametrize(
-    ("finish", "status"), [("a vendor's own", "truncated"), (None, "truncated"), ("abort", "failed")]
+    ("finish", "status"), [("a vendor's own", "unparsed"), (None, "unparsed"), ("abort", "unparsed")]
 )
 def test_batch_jobs_take_the_same_words(data: Path, finish: Any, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
     timing = batch.BatchTiming(poll=0.01, idle=0.02, settle=0.0)

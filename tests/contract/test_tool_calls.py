@@ -106,7 +106,7 @@ def test_calls_that_nobody_offered_are_no_answer(case: ProviderCase, server: Ser
     provider = case.provider(server)
     with pytest.raises(Exception) as caught:
         answered(provider, replace(offer(case.model), tools=()))
-    assert provider.classify(caught.value).kind is FailureKind.RETRY
+    assert provider.classify(caught.value).kind is FailureKind.UNUSABLE
 
 
 def test_a_truncated_call_is_truncated(case: ProviderCase, server: Server) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from titjudge.cli.dispatch import run_command
 from titjudge.core import registry
-from titjudge.testing import Server
+from titjudge.testing import Scripted, Server
 
 
 def test_each_of_several_addresses_is_asked(
@@ -146,3 +146,29 @@ def test_what_a_package_announces_under_a_name_of_titjudge_is_said(
     ]
     assert "titjudge.metrics (other.metrics:tit) is not used" in rows[1]["facts"]
     capsys.readouterr()
+
+
+RED = {"prompt_tokens": 400, "completion_tokens": 1, "total_tokens": 401}
+
+
+@pytest.mark.parametrize(
+    ("said", "usage", "state"),
+    [
+        ("Red.", RED, "ok"),
+        ("I see no image", RED, "warning"),
+        ("Red", {**RED, "prompt_tokens": 14, "total_tokens": 15}, "warning"),
+    ],
+)
+def test_a_captioner_is_shown_an_image(
+    said: str, usage: dict[str, int], state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("titjudge.cli.doctor._embedder", lambda config: ("embedder", "ok", ""))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
+    with Server(lambda seen: Scripted(said, usage=usage)) as server:
+        model = ["--captioner", "openai/a", "--base-url", server.openai]
+        flags = [*model, "--cache", str(tmp_path / "c"), "--json", str(tmp_path / "d.json")]
+        assert run_command("titjudge", ["doctor", "--ask", *flags]) == 0
+        assert [len(seen.images) for seen in server.requests] == [1]
+    (row,) = [row for row in json.loads((tmp_path / "d.json").read_text()) if row["what"] == "captioner openai/a"]
+    assert row["state"] == state
+    assert ("image" in row["facts"]) is (state == "warning")

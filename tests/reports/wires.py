@@ -1,8 +1,43 @@
 """Reports about servers: what they answer, what is paid, what is asked again."""
 
+import json
+from typing import Any
+
 from kinds import Served
 
-from titjudge.testing import Scripted
+from titjudge.testing import Scripted, Seen
+
+RATING = '{"score": 70, "reason": "ok"}'
+USAGE = {"prompt_tokens": 900, "completion_tokens": 40, "total_tokens": 940}
+
+
+def message(finish: str = "stop", **parts: Any) -> Scripted:
+    """An OpenAI answer with a message of these parts."""
+    choice = {"index": 0, "message": {"role": "assistant", "content": None, **parts}, "finish_reason": finish}
+    return Scripted(body={"id": "x", "object": "chat.completion", "model": "m", "choices": [choice], "usage": USAGE})
+
+
+def refusing(name: str, status: int, error: dict[str, Any]) -> Any:
+    """A server that refuses requests with a key, and answers others."""
+    return lambda seen: Scripted(status=status, body=error) if name in seen.body else message(content=RATING)
+
+
+def first(number: int, answer: Scripted) -> Any:
+    """A server that gives this answer so many times, and then good ones."""
+    left = [answer] * number
+    return lambda seen: left.pop() if left else message(content=RATING)
+
+
+def wrapped(**error: Any) -> dict[str, Any]:
+    """An error in OpenRouter's wrapper."""
+    raw = json.dumps({"error": error})
+    return {"error": {"message": "Provider returned error", "code": 400, "metadata": {"raw": raw, "provider_name": "P"}}}
+
+
+def text_only(seen: Seen) -> Scripted:
+    """llama.cpp without a projector."""
+    return Scripted(status=500, body={"error": {"code": 500, "message": "image input is not supported"}})
+
 
 SCORE = '{"score": 70, "reason": "ok"}'
 
@@ -23,4 +58,45 @@ REPORTS = [
         "ggml-org/llama.cpp#19051", "the schema is ignored: free text with HTTP 200",
         lambda seen: Scripted("The picture is rather good."), paid=8, statuses=["unparsed"], code=1,
     ),
-]
+    Served(
+        "lmstudio-ai/lmstudio-bug-tracker#1602", "content is null, the answer is in reasoning_content",
+        lambda seen: message(reasoning_content=RATING), statuses=["unparsed"], code=1, prints=["reasoning_content"],
+    ),
+    Served(
+        "AtomicBot-ai/atomic-agent#51", "the answer holds tool calls only",
+        lambda seen: message("tool_calls", tool_calls=[{"id": "1", "function": {"name": "Rating", "arguments": RATING}}]),
+        statuses=["unparsed"], code=1, prints=["tool_calls"],
+    ),
+    Served(
+        "EQ-bench/eqbench3#6", "every answer is in another field, for hundreds of images",
+        lambda seen: message(reasoning=RATING), images=60, paid=40, statuses=["unparsed"], code=2, prints=["--retry-failed"],
+    ),
+    Served(
+        "open-webui/computer#293", "the cause is inside the wrapper of a gateway",
+        refusing("temperature", 400, wrapped(message="temperature is not supported with this model", code="unsupported_value", param="temperature")),
+        paid=8,
+    ),
+    Served(
+        "juspay/neurolink#1691", "a keyword of the schema is refused",
+        refusing("response_format", 400, {"error": {"message": "Invalid schema for response_format 'Rating': 'maximum' is not permitted."}}),
+        paid=8,
+    ),
+    Served(
+        "thepersonalaicompany/amurex-backend#38", "Groq: the model's JSON did not match the schema, this time",
+        first(3, Scripted(status=400, body={"error": {"message": "Failed to validate JSON", "code": "json_validate_failed"}})),
+        paid=8,
+    ),
+    Served(
+        "ggml-org/llama.cpp#13566", "each image is refused, each eight times",
+        text_only, images=40, paid=40, again=40, statuses=["failed"], code=2, prints=["--mmproj"],
+    ),
+    Served(
+        "docker/docker-agent#2051", "thinking cannot be turned off, and each image is refused",
+        lambda seen: Scripted(status=400, body={"error": {"message": "Budget 0 is invalid. This model only works in thinking mode."}}),
+        images=60, paid=40, again=40, statuses=["failed"], code=2, prints=["thinking_budget"],
+    ),
+    Served(
+        "earendil-works/pi#3429", "the server drops the image and answers from the text",
+        lambda seen: Scripted(RATING, usage={"prompt_tokens": 60}), prints=["image", "tokens"],
+    ),
+]  # fmt: skip

@@ -19,13 +19,15 @@ if TYPE_CHECKING:
 
 Row = tuple[str, str, str]
 _COLUMNS = ("what", "state", "facts")
+_WHICH_COLOUR = "Which colour fills this image? Answer with one word."
+_UNSEEN = "the image may not reach the model"
 
 
 @click.command(cls=Command, section=LOOK_UP)
 @option(
     "--ask",
-    "Send a tiny question to the captioner and judge, at each of their addresses, and show which endpoint and model version "
-    "answered.",
+    "Send a tiny question to the captioner (with an image) and the judge, at each of their addresses, and show which endpoint "
+    "and model version answered.",
     is_flag=True,
 )
 @option(
@@ -174,11 +176,15 @@ def _without_retries(config: RunConfig) -> RunConfig:
 
 
 def _ask(config: RunConfig) -> list[Row]:
-    """Ask each captioner and judge, at each of its addresses, one question."""
+    """Ask each captioner and judge, at each of its addresses, one question; a captioner about an image."""
     import asyncio
+    import tempfile
+
+    from PIL import Image
 
     from titjudge.core.config import TOOL_ROLES
-    from titjudge.core.types import Message
+    from titjudge.core.types import Message, Status
+    from titjudge.core.words import truncated
     from titjudge.runs.open_run import open_engine
 
     models = [
@@ -187,13 +193,15 @@ def _ask(config: RunConfig) -> list[Row]:
     if not models:
         raise UserError("--ask needs a model: add --captioner or --judge PROVIDER/MODEL")
 
-    async def ask(name: str, judge: Any, address: str) -> Row:
+    async def ask(name: str, judge: Any, address: str, image: Path) -> Row:
         say(f"asking {name} {judge.model}{f' at {address}' if address else ''} ...", err=True)
         async with open_engine(_without_retries(config.model_copy(update={"judge": judge}))) as engine:
             role = engine.roles["judge"]
+            shown = name == "captioner" and role.provider.capabilities.images
+            parts = (await engine.images.open(image), _WHICH_COLOUR) if shown else ("Answer with the word ok.",)
             request = engine.request(
                 role,
-                (Message("user", ("Answer with the word ok.",)),),
+                (Message("user", parts),),
                 template="doctor",
                 item_id="doctor",
                 schema=None,
@@ -204,13 +212,22 @@ def _ask(config: RunConfig) -> list[Row]:
             except TitjudgeError as error:
                 return (f"{name} {role.label}", "failed", f"{address}: {error}" if address else str(error))
         version = reply.model_version or "an unnamed version"
-        return (f"{name} {role.label}", "ok", f"{reply.endpoint} answered as {version} in {reply.seconds:.2f} s")
+        facts = f"{reply.endpoint} answered as {version} in {reply.seconds:.2f} s"
+        if shown and role.tally.blind:
+            return (f"{name} {role.label}", "warning", f"{facts}, with too few input tokens for an image: {_UNSEEN}")
+        if shown and reply.status is Status.OK and "red" not in reply.text.lower():
+            said = truncated(" ".join(reply.text.split()), 40)
+            return (f"{name} {role.label}", "warning", f"{facts}, and said '{said}' of a red image: {_UNSEEN}")
+        return (f"{name} {role.label}", "ok", facts)
 
-    async def ask_all() -> list[Row]:
+    async def ask_all(image: Path) -> list[Row]:
         return [
-            await ask(name, role.model_copy(update={"base_url": address or None}), address)
+            await ask(name, role.model_copy(update={"base_url": address or None}), address, image)
             for name, role in models
             for address in map(str.strip, (role.base_url or "").split(","))
         ]
 
-    return asyncio.run(ask_all())
+    with tempfile.TemporaryDirectory() as folder:
+        image = Path(folder) / "red.png"
+        Image.new("RGB", (256, 256), (220, 20, 20)).save(image)
+        return asyncio.run(ask_all(image))

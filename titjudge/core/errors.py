@@ -85,19 +85,13 @@ class Unanswered(TitjudgeError):
     """A question got no usable answer; the engine turns it into a Score without a value.
 
     Attributes: `status` (refused, truncated, unparsed, failed, ...), `reason` (one line), `reply` (what came, if
-    anything), `empty` (whether the model ended its answer without a word), `parts` (of the score).
+    anything), `parts` (of the score).
     """
 
     def __init__(
-        self,
-        status: Status,
-        reason: str,
-        reply: Reply | None = None,
-        *,
-        empty: bool = False,
-        parts: Mapping[str, Any] | None = None,
+        self, status: Status, reason: str, reply: Reply | None = None, *, parts: Mapping[str, Any] | None = None
     ) -> None:
-        self.status, self.reason, self.reply, self.empty, self.parts = status, reason, reply, empty, parts or {}
+        self.status, self.reason, self.reply, self.parts = status, reason, reply, parts or {}
         super().__init__(f"{status}: {reason}")
 
 

@@ -280,6 +280,7 @@ class Usage:
 
 
 EMPTY = "empty"  # flag of a reply that ended without a word
+NO_ANSWER = "no-answer"  # flag of an UNPARSED reply whose text is kept to be looked at, and never read as an answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,9 +346,10 @@ class Embedding:
 class FailureKind(StrEnum):
     """A provider's classification of an exception; `engine/retry.py` decides what follows."""
 
-    RETRY = "retry"  # 408, 409, 500, 502, 504, connection, timeout, an answer that is not JSON
+    RETRY = "retry"  # 408, 409, 500, 502, 504, connection, timeout, an answer that the server broke off
     RATE_LIMIT = "rate_limit"  # 429: retried, with a lower concurrency
     LATER = "later"  # 503, 529: the server is overloaded or away; retried, with the patience and the pace of a 429
+    UNUSABLE = "unusable"  # an answer with a status of success that holds no reply: kept, and not paid again
     REFUSED = "refused"  # a content filter answered with an error
     REJECTED = "rejected"  # 400, 413, 422: this request will never succeed
     BARRED = "barred"  # 403, 404, 405: no request will succeed, or, where others do, this one will not
@@ -369,7 +371,7 @@ class Failure:
         maybe_billed: The request was sent and its cost is unknown: it may have been billed.
         not_sent: There was no connection.
         answered: The server answered with a status of success, but unusably: a retry is likely to be billed again.
-        empty: The model ended its answer without a word.
+        reply: What came, to be kept if no attempt brings more.
     """
 
     kind: FailureKind
@@ -379,7 +381,7 @@ class Failure:
     maybe_billed: bool = False
     not_sent: bool = False
     answered: bool = False
-    empty: bool = False
+    reply: Reply | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -452,7 +454,7 @@ class Ask(Protocol):
             images: Image files, in the order in which they are shown.
             schema: A pydantic model; the reply's `data` is an instance of it.
             accept_truncated: Whether to return an answer that hit its token limit (the official TIT protocol does).
-            accept_empty: Whether to return an answer that ended without a word, instead of asking again.
+            accept_empty: Whether to return an answer that ended without a word, whose text is then empty; else it is kept as `unparsed`.
             describes: Whether the answer must describe an image; if it refuses or says that there is no image, it is refused.
             sample: Number of this answer among repeated ones, from 0 (`titjudge.core.samples` says of which).
             params: Sampling parameters of the protocol; those in the configuration of the role go before them.

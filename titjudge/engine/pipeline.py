@@ -26,7 +26,7 @@ from titjudge.core.refusals import refusal
 from titjudge.core.retirements import OTHER_MODEL
 from titjudge.core.serialization import embedding_from, embedding_record, reply_from, reply_record, request_record
 from titjudge.core.structured_output import after_thinking, ends_in_thinking, schema_of
-from titjudge.core.types import EMPTY, Embedding, Message, Planned, Reply, Request, Status, Usage
+from titjudge.core.types import EMPTY, NO_ANSWER, Embedding, Message, Planned, Reply, Request, Status, Usage
 from titjudge.data.images import ImageFiles
 from titjudge.engine import retry
 from titjudge.engine.budget import Budget, Reservation
@@ -257,20 +257,22 @@ class Engine:
             return _usable(reply, taken) or (accept_empty and EMPTY in reply.flags)
 
         kept = self._recall(key, role)
-        if kept is not None and kept.status is Status.FAILED and not accept_empty:
-            kept = None  # an empty answer, kept for a metric that accepts one; for any other there is none yet
+        if kept is not None:
+            kept = _empty(kept, accept_empty)
         if kept is not None and describes:
             kept = _declined(kept)
         read = self._read(kept, schema, request) if kept is not None and is_taken(kept) else None
         if kept is not None and (read is not None or self._stands(key)):
             reply, new = kept, False
+            self.sender.note_kept(role, request.item_id, kept)
             if logger.isEnabledFor(logging.DEBUG):
                 logger.debug("%(role)s %(template)s of %(item)s: in the cache", _names(request))
             if _short(key) not in self._used:
                 role.tally.cached += 1
                 self.budget.note_cached(kept.list_cost or 0.0)
         else:
-            reply = _thought_out(replace(await self._send(role, request, reservation, accept_empty), key=key))
+            reply = replace(await self._send(role, request, reservation), key=key)
+            reply = _thought_out(_empty(reply, accept_empty))
             new = True
             self.on_answer(request.item_id, key)  # now, as a repair turn would be a question of its own
             if request.choices:
@@ -349,18 +351,18 @@ class Engine:
 
     # -- sending ---------------------------------------------------------------------------------------------------
 
-    async def _send(
-        self, role: ProviderRole, request: Request, reservation: Reservation | None, accept_empty: bool
-    ) -> Reply:
+    async def _send(self, role: ProviderRole, request: Request, reservation: Reservation | None) -> Reply:
         """Send a request to the model; an empty or refused answer that arrives as an error becomes a reply."""
         if role.provider.direct:
             return await self._ask_directly(role, request)
         self._load_embedder()
         try:
-            reply = await self.sender.send(role, request, reservation, accept_empty=accept_empty)
+            reply = await self.sender.send(role, request, reservation)
         except Unanswered as error:
-            if accept_empty and error.empty:
-                return Reply("", Status.FAILED, error.reason, finish_reason="stop", list_cost=0.0, flags=(EMPTY,))
+            if error.reply is not None:  # paid, and not to be used
+                reply = replace(error.reply, list_cost=role.price_of(error.reply.usage))
+                role.tally.add(reply)
+                return reply
             if error.status is Status.REFUSED:  # by a content filter, with an error in place of an answer
                 return Reply("", Status.REFUSED, error.reason, finish_reason="content_filter", list_cost=0.0)
             raise
@@ -471,19 +473,31 @@ class Engine:
 
 
 def _usable(reply: Reply, taken: tuple[Status, ...]) -> bool:
-    """Whether a reply can be read. Where truncated ones are taken, only those that the token limit has truncated."""
-    return reply.status in taken and not (reply.status is Status.TRUNCATED and UNFINISHED in reply.flags)
+    """Whether a reply can be read. If truncated ones are taken, only those that the token limit has truncated."""
+    marks = (NO_ANSWER,) if reply.status is Status.OK else (NO_ANSWER, UNFINISHED)
+    return reply.status in taken and not any(mark in reply.flags for mark in marks)
+
+
+def _empty(reply: Reply, accepted: bool) -> Reply:
+    """Return the reply of a model that ended without a word as a metric takes it: by a rule, or not at all; any other unchanged."""
+    if EMPTY not in reply.flags or reply.status not in (Status.FAILED, Status.UNPARSED):
+        return reply
+    if not accepted:
+        return replace(reply, status=Status.UNPARSED, flags=tuple(dict.fromkeys((*reply.flags, NO_ANSWER))))
+    return replace(reply, text="", status=Status.FAILED)
 
 
 def _thought_out(reply: Reply) -> Reply:
-    """Mark an answer that ends inside its thinking as truncated: its text is no answer."""
+    """Mark an answer that ends inside its thinking as truncated, and one without a known end as unparsed: neither is an answer."""
+    if reply.status is Status.TRUNCATED and UNFINISHED in reply.flags:
+        reply = replace(reply, status=Status.UNPARSED)
     if reply.status not in (Status.OK, Status.UNPARSED) or reply.tool_calls or not ends_in_thinking(reply.text):
         return reply
     return replace(
         reply,
         status=Status.TRUNCATED,
         reason="the answer ends inside its thinking (<think> without </think>)",
-        flags=(*reply.flags, UNFINISHED),
+        flags=tuple(dict.fromkeys((*reply.flags, UNFINISHED))),
     )
 
 

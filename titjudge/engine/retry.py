@@ -2,9 +2,10 @@
 
     retry, rate_limit, later   again, after a wait that is never shorter than Retry-After
     refused, rejected          `Unanswered`: this request has no answer
+    unusable                   `Unanswered` with what came, which is kept: asking again would be paid again
     fatal, barred              `FatalProviderError`: no request has
 
-Faults use up attempts; answers that cannot be used get fewer of them, since each is likely to be billed. Rate limits,
+Faults use up attempts; answers that a server broke off get fewer of them, since each is likely to be billed. Rate limits,
 overloaded servers and outages (a server that answered before and cannot be reached now) use up patience, in seconds, since
 they say "later" and not "no"; both are bounded.
 """
@@ -15,7 +16,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
@@ -37,7 +38,7 @@ class Policy:
         base, longest: Seconds; before repetition n of a fault the wait is drawn from 0 to min(longest, base x 2^(n-1))
             (exponential backoff, full jitter), on top of any Retry-After.
         limited: How often one question may be put off, however short the waits; None for as often as `patience` allows.
-        unusable: Answers with a status of success that cannot be used, each of which is likely to have been billed.
+        unusable: Answers with a status of success that were broken off, each of which is likely to have been billed.
     """
 
     attempts: int = 8
@@ -140,7 +141,7 @@ class _Failures:
         """
         error = _last(state)
         why = self._exhausted(error.failure) or error.failure.message
-        raise Unanswered(Status.FAILED, why, empty=error.failure.empty) from error.__cause__
+        raise _unanswered(error.failure, why) from error.__cause__
 
     def _exhausted(self, failure: Failure) -> str | None:
         """Return why no further attempt may follow a failure, in words; None where one may."""
@@ -179,8 +180,15 @@ def terminal_error(failure: Failure) -> TitjudgeError:
     """Make the error that ends a question whose failure is not followed by another attempt."""
     if failure.kind in (FailureKind.FATAL, FailureKind.BARRED):
         return FatalProviderError(failure.message)
-    refused = failure.kind is FailureKind.REFUSED
-    return Unanswered(Status.REFUSED if refused else Status.FAILED, failure.message, empty=failure.empty)
+    return _unanswered(failure, failure.message)
+
+
+def _unanswered(failure: Failure, why: str) -> Unanswered:
+    status = Status.REFUSED if failure.kind is FailureKind.REFUSED else Status.FAILED
+    if failure.reply is not None:
+        status = Status.UNPARSED
+    reply = failure.reply and replace(failure.reply, reason=why)
+    return Unanswered(status, why, reply)
 
 
 def _says_later(failure: Failure) -> bool:

@@ -16,8 +16,9 @@ from titjudge.core.types import Embedding, Reply, Request, Status, Usage
 from titjudge.engine import prices
 from titjudge.engine.budget import Bill, job_entry
 from titjudge.engine.rate_limiter import RateLimiter
-from titjudge.providers import Embedder, Model, Provider, ProviderSettings, make_embedder, make_provider
+from titjudge.providers import Embedder, Model, Provider, ProviderSettings, make_embedder, make_provider, token_counts
 from titjudge.providers.hosted.usage import MOST_COST, MOST_TOKENS, ODD_USAGE, believed, unread
+from titjudge.providers.image_size import fitted
 from titjudge.providers.wrapper import adapted_embedder, adapted_provider
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class RoleStats:
         usage: Tokens of all answers.
         spent: USD.
         unpriced: Requests whose price is not known.
+        blind: Answers to requests with images that report fewer tokens of input than text and images have.
         absurd: Answers that reported more tokens or USD than any request can use.
         seconds: Sum of the times that answers took.
         versions: Answers by model version and endpoint.
@@ -55,6 +57,7 @@ class RoleStats:
     usage: Usage = field(default_factory=Usage)
     spent: float = 0.0
     unpriced: int = 0
+    blind: int = 0
     absurd: int = 0
     seconds: float = 0.0
     versions: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -181,6 +184,7 @@ class ProviderRole(Role[Provider, Request, Reply]):
             raise Unanswered(Status.BAD_INPUT, str(error)) from error
         usage, odd = believed(reply.usage, bound)
         flags = (*reply.flags, ODD_USAGE) if odd else reply.flags
+        self.tally.blind += self.is_blind(question, reply.usage)
         price = self.price
         if price is None and reply.model_version:  # the name may be a deployment's: price the model that answered
             other = self.priced_as(retirements.same_name(self.model, reply.model_version))
@@ -196,6 +200,12 @@ class ProviderRole(Role[Provider, Request, Reply]):
             self.tally.unpriced -= 1
             bill = Bill(self.worst(bound), bound.input + bound.output)
         return replace(reply, usage=usage, flags=flags, list_cost=cost, seconds=time.monotonic() - started), bill
+
+    def is_blind(self, question: Request, usage: Usage) -> bool:
+        """Whether a reported usage is too low for the images of a request, which the model has then hardly seen."""
+        if not question.images or unread(usage):
+            return False
+        return usage.input < token_counts.input_least(fitted(question), self.provider.name, self.model)
 
     def job_entry(self, question: Request) -> str:
         return job_entry(request_key(question)) if self.provider.is_batch else ""
@@ -387,6 +397,11 @@ class Roles:
                 lines.append(
                     f"the price of {role.label}{where} is not known, and the server does not say what it bills: "
                     f"{role.tally.unpriced} requests are in no sum (--price {role.model}=IN,OUT gives it, in USD per million tokens)"
+                )
+            if role.tally.blind:
+                lines.append(
+                    f"{role.label} reports too few input tokens for text and image in {role.tally.blind} answers: the images may "
+                    "not reach the model (`doctor --ask` shows it one)"
                 )
             if role.tally.absurd:
                 lines.append(

@@ -11,15 +11,16 @@ import asyncio
 import itertools
 import logging
 import os
+import re
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from titjudge.core.errors import CacheWriteError, FatalProviderError, TitjudgeError, Unanswered
-from titjudge.core.types import Failure, FailureKind, Usage
+from titjudge.core.types import NO_ANSWER, Failure, FailureKind, Reply, Status, Usage
 from titjudge.engine import retry
 from titjudge.engine.budget import Bill, Budget, Hold, Reservation
 from titjudge.engine.roles import A, M, Q, Role
@@ -31,6 +32,12 @@ Journal = Callable[[str, dict[str, Any]], None]
 _MAX_SILENT = 64  # requests without any reply after which a server that never answered counts as out of reach
 _MAX_UNREACHABLE = 10.0  # seconds of refused connections, and nothing else, after which it counts so as well
 _MAX_BARRED = 8  # different items in a row that an address bars, or puts off, before it counts as out of reach for all
+_MAX_ALIKE = 8  # different items that failed alike, and no answer yet, before the same is expected of all
+_MAX_ALIKE_LATER = 32  # in a row, if there were answers before
+_SURE, _MAX_PASSING = 3, 128  # times that each of them must meet a fault that might pass, or all together
+_VARIES = re.compile(
+    r"""https?://\S+|(["'`]).*?\1|\S*\d\S*"""
+)  # of the text of an error: addresses, quotations, numbers
 
 
 class Interrupted(TitjudgeError):
@@ -62,6 +69,26 @@ class _Reach:
         self.since, self.silent, self.faults = None, 0, 0
         self.barred.clear()
         self.put_off.clear()
+
+
+@dataclass(slots=True)
+class _Alike:
+    """The failures of a role since its last good answer.
+
+    Attributes:
+        answered: Whether the role has had a good answer.
+        refused: How often each item was refused, by what the refusals have in common.
+        unusable: Why the paid answer of an item cannot be used, by item.
+    """
+
+    answered: bool = False
+    refused: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    unusable: dict[str, str] = field(default_factory=dict)
+
+    def note_answer(self) -> None:
+        self.answered = True
+        self.refused.clear()
+        self.unusable.clear()
 
 
 class _Protection:
@@ -113,6 +140,7 @@ class Sender:
         self._protected: set[asyncio.Task[Any]] = set()
         self.well_known = False
         self._reach: defaultdict[str, _Reach] = defaultdict(_Reach)
+        self._alike: defaultdict[str, _Alike] = defaultdict(_Alike)
         self._session, self._numbers = os.urandom(4).hex(), itertools.count(1)
 
     @property
@@ -146,16 +174,13 @@ class Sender:
         if self.stopping:
             raise self.fatal or Interrupted("the run is ending")
 
-    async def send(
-        self, role: Role[M, Q, A], question: Q, reservation: Reservation | None, *, accept_empty: bool = False
-    ) -> A:
+    async def send(self, role: Role[M, Q, A], question: Q, reservation: Reservation | None) -> A:
         """Send a question until it is answered or repeating it has no point.
 
         Args:
             role: The model that is asked.
             question: What it is asked.
             reservation: Where the room for the requests comes from; None takes it from the budget.
-            accept_empty: Do not repeat the question after an empty answer.
 
         Raises:
             Unanswered: There is no answer.
@@ -163,23 +188,33 @@ class Sender:
         """
         bound = role.bound(question)
         try:
+            self._check_answers(role)
             async for attempt in retry.retrying(self._policy):
                 with attempt:
-                    answer = await self._attempt(role, question, bound, reservation, accept_empty)
+                    answer = await self._attempt(role, question, bound, reservation)
         except FatalProviderError as error:
-            self.fatal = error
-            logger.error("%(role)s: nothing more is sent: %(failure)s", {"role": role.label, "failure": str(error)})
-            self._on_fatal()
+            self._end(role, error)
             raise
         except Unanswered as error:
+            if error.status is Status.UNPARSED:
+                try:
+                    self._check_answers(role)
+                except FatalProviderError as fatal:
+                    with self.not_dropped():  # this answer is paid, and is kept
+                        self._end(role, fatal)
             names = {"role": role.name, "item": role.item_of(question), "reason": error.reason}
             logger.info("%(role)s of %(item)s: no answer (%(reason)s)", names)
             raise
         return answer
 
-    async def _attempt(
-        self, role: Role[M, Q, A], question: Q, bound: Usage, reservation: Reservation | None, accept_empty: bool
-    ) -> A:
+    def _end(self, role: Role[Any, Any, Any], error: FatalProviderError) -> None:
+        """Send nothing more."""
+        if self.fatal is None:
+            self.fatal = error
+            logger.error("%(role)s: nothing more is sent: %(failure)s", {"role": role.label, "failure": str(error)})
+            self._on_fatal()
+
+    async def _attempt(self, role: Role[M, Q, A], question: Q, bound: Usage, reservation: Reservation | None) -> A:
         """Send once.
 
         Raises:
@@ -203,6 +238,7 @@ class Sender:
                     bill.cost, bill.tokens
                 )  # before the slot is free: a bill that passes the cap holds back who waits
             self._reach[role.address].note_answer()
+            self._alike[role.name].note_answer()
             role.tally.trouble = ""
             if role.limiter.waiting:
                 await self._yield_to_waiters()
@@ -234,7 +270,7 @@ class Sender:
             if failure.kind.may_pass:
                 self.check()  # when the run is ending, a request is not repeated
             failure = self._in_reach(role, role.item_of(question), failure)
-            if failure.kind.may_pass and not (accept_empty and failure.empty):
+            if failure.kind.may_pass:
                 raise retry.AttemptFailed(failure) from error
             raise retry.terminal_error(failure) from error
         finally:
@@ -271,6 +307,8 @@ class Sender:
         has answered before and cannot be reached now.
         """
         reach, now = self._reach[role.address], time.monotonic()
+        if why := self._same_for_all(role, item, failure):
+            return _fatal(failure, why)
         if failure.kind is FailureKind.BARRED:
             return self._barred(role, reach, item, failure)
         if failure.kind in (FailureKind.FATAL, FailureKind.RATE_LIMIT):
@@ -293,6 +331,51 @@ class Sender:
         if reach.faults >= _MAX_SILENT and now - reach.since > patience:
             return _fatal(failure, f"{for_good} in {patience / 60:g} minutes")
         return failure
+
+    def note_kept(self, role: Role[Any, Any, Any], item: str, reply: Reply) -> None:
+        """Take note of an answer of an earlier session: a good one, or one that holds no answer."""
+        alike = self._alike[role.name]
+        if reply.status is Status.OK:
+            alike.note_answer()
+        elif NO_ANSWER in reply.flags:
+            alike.unusable[item] = reply.reason
+
+    def _check_answers(self, role: Role[Any, Any, Any]) -> None:
+        """Check that the model has not given paid answers alone that cannot be used.
+
+        Raises:
+            FatalProviderError: So many different items have one.
+        """
+        unusable = self._alike[role.name].unusable
+        if len(unusable) >= (_MAX_ALIKE_LATER if self._was_answered(role) else _MAX_ALIKE):
+            last = list(unusable.values())[-1]
+            raise FatalProviderError(
+                f"{role.label}: the answers of {len(unusable)} different items in a row cannot be used: {last} "
+                "(--retry-failed requests them again)"
+            )
+
+    def _was_answered(self, role: Role[Any, Any, Any]) -> bool:
+        return self._alike[role.name].answered or self.well_known
+
+    def _same_for_all(self, role: Role[Any, Any, Any], item: str, failure: Failure) -> str:
+        """Say why a failure is expected of all items; empty if it is not.
+
+        Many different items had the same refusal, or each of them several times the same fault of the server, and none had an
+        answer.
+        """
+        silent = failure.not_sent or (failure.maybe_billed and not failure.answered)
+        passing = failure.kind is FailureKind.RETRY and not silent
+        alike = self._alike[role.name]
+        if failure.kind is FailureKind.UNUSABLE:
+            alike.unusable[item] = failure.message
+        if role.provider.is_batch or self._was_answered(role) or not (passing or failure.kind is FailureKind.REJECTED):
+            return ""
+        met = alike.refused[_VARIES.sub("", failure.message)[:120]]
+        met[item] += 1
+        sure = sum(times >= _SURE for times in met.values()) if passing and met.total() < _MAX_PASSING else len(met)
+        if sure < _MAX_ALIKE:
+            return ""
+        return f"{role.label}: the same failure for {len(met)} different items, and no answer yet"
 
     def _barred(self, role: Role[Any, Any, Any], reach: _Reach, item: str, failure: Failure) -> Failure:
         """Decide whether an item that was barred fails alone, or all would.

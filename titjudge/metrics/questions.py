@@ -41,7 +41,7 @@ class Asking(BaseModel):
         max_tokens: Most tokens of a reply.
         max_tokens_again: The same for further requests of a question, each made where the reply before it was cut.
         repetition_penalty: Penalty of tokens that were written already; null leaves it to the model.
-        accept_empty: A reply without a word is read by the rule; else it is an outage, and asked for again.
+        accept_empty: A reply without a word is read by the rule; else it is kept as `unparsed`.
         temperature: Sampling temperature; null leaves it to the model.
         unanswered: An image with an unanswered question has no score ("none"), or the mean of the others ("skip"), where
             the judge refused or its reply cannot be parsed; a reply that stays cut leaves the image without a score.

@@ -5,8 +5,8 @@
 | WHOLE    | It is an answer.                                                                                    |
 | CUT      | The token limit: truncated; kept, and not paid again.                                               |
 | FILTERED | Refused; kept, and not paid again.                                                                  |
-| BROKEN   | The server broke off, which may pass: asked again, as after any answer that cannot be used.         |
-| UNKNOWN  | A word in no list: truncated; kept, and not paid again, as asking again may bring the same word.    |
+| BROKEN   | The server broke off, which may pass: requested again, three times in all; then kept as unparsed.   |
+| UNKNOWN  | A word in no list: unparsed; kept, and not paid again, as asking again may bring the same word.     |
 
 A server that gives no reason at all (no such key, an empty text) is believed: some know none. `null` is another matter: in
 OpenAI's wire format it is the word for an answer that goes on, as in all chunks of a stream but the last, so that in a whole

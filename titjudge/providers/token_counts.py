@@ -56,6 +56,21 @@ def text_tokens_estimate(text: str) -> int:
     return count
 
 
+_SMALL_IMAGE = 64  # tokens; few models read an image with less
+
+
+def input_least(request: Request, provider: str, model: str) -> int:
+    """Return a number of tokens that a request with images hardly falls below: a token for each word, and the images.
+
+    A server that reports less has most likely not shown the images to the model.
+    """
+    words = sum(len(message.text.split()) for message in request.messages)
+    rule = image_rule(provider, model).rule
+    return words + sum(
+        min(_SMALL_IMAGE, rule(max(1, image.width), max(1, image.height), "low")) for image in request.images
+    )
+
+
 _PER_MESSAGE, _PER_REQUEST = 8, 16  # role markers and the start of the answer, generously
 _PER_TOOLS = 1000  # what a provider tells its model about calling tools (Anthropic: up to some 800)
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from titjudge.core.errors import Unanswered
-from titjudge.core.failure_advice import Cause, advice, cause_of
+from titjudge.core.failure_advice import Cause, advice, cause_of, with_hint
 from titjudge.core.run_records import FailureRecord
 from titjudge.core.types import Failure, FailureKind, Status
 from titjudge.engine.retry import AttemptFailed, Policy, retrying, terminal_error
@@ -79,3 +79,55 @@ def test_the_advice_on_concurrency_is_half_of_what_it_was() -> None:
 
 def test_a_status_of_a_later_version_counts_as_no_answer() -> None:
     assert cause_of(failed("postponed")) is Cause.UNANSWERED
+
+
+def test_a_failure_of_a_model_in_this_process_is_no_outage() -> None:
+    assert cause_of(failed("failed", "the chat template has no image token")) is Cause.REJECTED
+
+
+@pytest.mark.parametrize(
+    ("message", "fix"),
+    [
+        ("HTTP 400 from http://a/v1: Failed to load image or audio file", "PNG"),
+        ("HTTP 400 from http://a/v1: unsupported image format: image/webp", "PNG"),
+        ("HTTP 400 from http://a/v1: You uploaded an unsupported image. Invalid image data", "PNG"),
+        ("HTTP 400 from http://a/v1: messages.0.content.1.image.source.base64: image exceeds 5 MB maximum: 7340032 bytes > 5242880 bytes", "max_side"),
+        ("HTTP 413 from http://a/v1: no text", "max_side"),
+        ("HTTP 400 from http://a/v1: System role not supported", "system"),
+        ("HTTP 400 from http://a/v1: Developer instruction is not enabled for models/gemma-3-27b-it", "system"),
+        ("HTTP 400 from http://a/v1: Conversation roles must alternate user/assistant/user/assistant/...", "system"),
+        ("HTTP 400 from http://a/v1: Budget 0 is invalid. This model only works in thinking mode.", "thinking_budget"),
+        ("HTTP 400 from http://a/v1: The thinking budget 0 is invalid. Please choose a value between 128 and 32768.", "thinking_budget"),
+        ("HTTP 400 from http://a/v1: max_tokens is too large: 2048. This model supports at most 1024 completion tokens", "lower max_tokens"),
+        ("HTTP 400 from http://a/v1: max_tokens: 8192 > 4096, which is the maximum allowed number of output tokens", "lower max_tokens"),
+        ("HTTP 400 from http://a/v1: This model's maximum context length is 4096 tokens. However, you requested 5000", "context"),
+        ("HTTP 400 from http://a/v1: the request exceeds the available context size", "context"),
+        ("HTTP 400 from http://a/v1: prompt is too long: 210000 tokens > 200000 maximum", "context"),
+        ("HTTP 404 from http://a/v1: No endpoints found that support image input", "reads images"),
+        ("HTTP 500 from http://a/v1: image input is not supported - hint: if this is unexpected, provide the mmproj", "--mmproj"),
+        ("HTTP 400 from http://a/v1: unknown variant `image_url`, expected `text`", "reads images"),
+        ("HTTP 400 from http://a/v1: llama-3 is not a multimodal model", "reads images"),
+        ("HTTP 400 from http://a/v1: This model does not support images", "reads images"),
+        ("HTTP 400 from http://a/v1: The model `gpt-4o` has been decommissioned", "gpt-6-luna"),
+        ("HTTP 404 from http://a/v1: The model `gpt-4o` does not exist or you do not have access to it", "gpt-6-luna"),
+        ("HTTP 404 from http://a:8000/chat/completions: Not Found", "/v1"),
+    ],
+)  # fmt: skip
+def test_the_known_fix_stands_behind_the_words_of_the_vendor(message: str, fix: str) -> None:
+    said = with_hint(message, "gpt-4o")
+    assert said.startswith(message)
+    assert fix in said.removeprefix(message)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "HTTP 400 from http://a/v1: something else",
+        "HTTP 401 from http://a/v1: Incorrect API key provided",
+        "HTTP 404 from http://a/v1/chat/completions: Not Found",
+        "HTTP 403 from http://a/v1: Country, region, or territory not supported",
+        "the image has changed since it was read",
+    ],
+)
+def test_no_fix_is_made_up(message: str) -> None:
+    assert with_hint(message, "gpt-4o") == message

@@ -204,7 +204,7 @@ def test_a_parameter_that_a_server_refuses_is_left_out_where_the_question_stays_
 
 
 def test_every_parameter_that_may_be_left_out_is_tried() -> None:
-    assert set(LEFT_OUT) == base._MAY_BE_LEFT_OUT
+    assert set(LEFT_OUT) == base.MAY_BE_LEFT_OUT
 
 
 def test_endpoint_identity_holds_no_credentials() -> None:

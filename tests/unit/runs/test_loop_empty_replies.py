@@ -1,4 +1,4 @@
-"""Replies of a model that ends its answer without a word: an outage, but an answer where an official script takes it for one."""
+"""Replies of a model that ends its answer without a word: kept, and an answer only if an official script takes it for one."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ def without_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("titjudge.engine.retry.random.random", lambda: 0.0)
 
 
-def test_a_reading_of_no_words_counts_under_official_and_is_an_outage_under_strict(tmp_path: Path) -> None:
+def test_a_reading_of_no_words_counts_under_official_and_is_none_under_strict(tmp_path: Path) -> None:
     flags = data(tmp_path, suite_data.longtext, "gen/0000_1.png", "gen/0001_1.png")
     with Server(first_is_empty("STOP")) as server:
         official = judge(tmp_path, server, flags, "official")
         asked = server.count()
         strict = judge(tmp_path, server, flags, "strict", code=4)
-        assert (asked, server.count() - asked) == (2, 4)  # strict asks three times
+        assert (asked, server.count() - asked) == (2, 2)
     assert (official["scored"], official["mean"]) == (2, 0.5)
     assert (strict["scored"], strict["mean"]) == (1, 1.0)
 
 
-def test_what_official_took_for_an_answer_is_asked_for_by_a_metric_that_does_not(tmp_path: Path) -> None:
+def test_what_official_took_for_an_answer_stands_for_a_metric_that_does_not(tmp_path: Path) -> None:
     """The same request, from the same cache."""
     flags = data(tmp_path, suite_data.oneig, "anime/gen/000_0.png")
     flags = (*flags, "--metric", "questions", "--config", "run.yaml")
@@ -77,7 +77,9 @@ def test_what_official_took_for_an_answer_is_asked_for_by_a_metric_that_does_not
         assert judge(tmp_path, server, flags, "official")["mean"] == 0.0
         assert server.count() == 1
         server.handler = lambda seen: "yes"
-        assert judge(tmp_path, server, flags, "strict")["mean"] == 1.0
+        assert judge(tmp_path, server, flags, "strict", code=1)["scored"] == 0
+        assert server.count() == 1
+        assert judge(tmp_path, server, (*flags, "--retry-failed"), "strict")["mean"] == 1.0
 
 
 def test_official_alignment_of_oneig_sends_no_temperature(tmp_path: Path) -> None:

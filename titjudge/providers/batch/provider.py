@@ -179,6 +179,7 @@ def _not_to_be_resent(failure: Failure) -> ProviderFailure:
         usage=failure.usage,
         maybe_billed=failure.maybe_billed,
         answered=True,
+        reply=failure.reply,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from base64 import b64encode
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
@@ -14,9 +15,21 @@ from typing import Any
 import orjson
 
 from titjudge.core.errors import ConfigError
-from titjudge.core.redaction import one_line, register_secret
+from titjudge.core.failure_advice import with_hint
+from titjudge.core.redaction import one_line, redact, register_secret
 from titjudge.core.serialization import without_surrogates
-from titjudge.core.types import Failure, FailureKind, ImageFile, ProviderSettings, Reply, Request, Usage
+from titjudge.core.types import (
+    EMPTY,
+    NO_ANSWER,
+    Failure,
+    FailureKind,
+    ImageFile,
+    ProviderSettings,
+    Reply,
+    Request,
+    Status,
+    Usage,
+)
 from titjudge.data.images import loaded
 from titjudge.providers import token_counts, vendors
 from titjudge.providers.base import SAMPLING_PARAMETERS, Provider, check_options
@@ -28,12 +41,20 @@ from titjudge.providers.json_schema import IN_PROMPT
 
 logger = logging.getLogger(__name__)
 
+_ABOUT_SCHEMAS = re.compile(
+    r"schema|response[_ ]?format|response_?mime_?type|structured[_ ]output|output_(?:config|format)|\bguided|grammar|too many states"
+    r"|\b(?:propert(?:y|ies)|keywords?)\b[^.]{0,80}\b(?:not |un)(?:supported|permitted|allowed|recognized)"
+    r"|additionalProperties|\b(?:any|one|all)Of\b|\b(?:min|max)(?:Items|Length)\b|\$(?:ref|defs)",
+    re.IGNORECASE,
+)
+_QUOTED = re.compile(r"""(["'`])[^"'`]*\s[^"'`]*\1""")  # several words: they may be the prompt's
 _LIMIT_NAMES = frozenset({"max_tokens", "max_completion_tokens"})
-_MAY_BE_LEFT_OUT = frozenset({
+MAY_BE_LEFT_OUT = frozenset({
     "temperature", "top_p", "top_k", "min_p", "seed", "frequency_penalty", "presence_penalty", "repetition_penalty",
 })  # fmt: skip
 _PICTURES = 64 * 2**20  # bytes of base64 kept
 _PIECE = 3 * 2**18  # bytes; a multiple of three
+_KEPT = 20_000  # bytes of an answer in no known form
 
 
 def _base64(raw: bytes) -> bytes:
@@ -86,8 +107,6 @@ class Remote(Provider):
         ConfigError: The option `tools` is no truth value.
     """
 
-    no_schema_words: tuple[str, ...] = ()
-    """Words of errors that say that the server takes no JSON schemas."""
     option_names: frozenset[str] = frozenset({"body", "tools"})
     """The options that a role may have."""
     schema: bool = False
@@ -162,6 +181,7 @@ class Remote(Provider):
         tools: bool,
         sent: Collection[str] | None = None,
         named: str = "",
+        about: str = "",
     ) -> ProviderFailure | None:
         """Read from an error what the server does not support (JSON schemas, tools, a parameter), and stop sending it.
 
@@ -173,11 +193,14 @@ class Remote(Provider):
             schema: The request had a JSON schema outside its prompt.
             tools: The request had tools.
             sent: The parameters of the request; None where they are not known any more.
-            named: The parameter that a field of the error names as not supported.
+            named: The parameter that the error refuses.
+            about: The parameter that a field of the error names.
         """
-        lower = message.lower()
-        of_schemas = "invalid schema" not in lower and any(word in lower for word in self.no_schema_words)
-        if schema and self.settings.structured == "auto" and status in (400, 422, 501) and of_schemas:
+        refused = (named or refused_parameter(message)) if status in (400, 422) else ""
+        if refused and (failure := self._refusal(refused, message, sent)) is not None:
+            return failure
+        of_schemas = _ABOUT_SCHEMAS.search(f"{about} {_QUOTED.sub(' ', message)}") is not None
+        if schema and self.settings.structured == "auto" and status in (400, 404, 422, 500, 501) and of_schemas:
             self.native_schema = False
             self._log_unsupported("%(model)s takes no JSON schemas at %(address)s: they are asked for in words")
             return self.failure(FailureKind.RETRY, f"no JSON-schema answers here, asking in words: {message}", wait=0.0)
@@ -185,8 +208,7 @@ class Remote(Provider):
             self.capabilities = replace(self.capabilities, tools=False)
             self._log_unsupported("%(model)s calls no tools at %(address)s")
             return self.failure(FailureKind.REJECTED, f"no tools are called here: {message}")
-        refused = (named or refused_parameter(message)) if status in (400, 422) else ""
-        return self._refusal(refused, message, sent) if refused else None
+        return None
 
     def _refusal(self, name: str, message: str, sent: Collection[str] | None) -> ProviderFailure | None:
         """Leave out a parameter that the server refuses from now on, or send it by its other name."""
@@ -203,7 +225,7 @@ class Remote(Provider):
             )
         if name not in (SAMPLING_PARAMETERS if sent is None else sent):
             return None
-        if name not in _MAY_BE_LEFT_OUT:  # without it the question, or its price, would be another
+        if name not in MAY_BE_LEFT_OUT:  # without it the question, or its price, would be another
             hint = "" if name in ("logprobs", "top_logprobs") else f" (omit: [{name}] in the role leaves it out)"
             return self.failure(FailureKind.BARRED, f"{message}{hint}")
         if name not in self._refused:
@@ -216,34 +238,67 @@ class Remote(Provider):
         """List the flags of a reply that name the parameters left out of its request, as the server refuses them."""
         return tuple(f"without-{name}" for name in sorted(self._refused & set(request.params)))
 
+    def key_at_fault(self, status: int, message: str) -> str:
+        """Name the variable that holds the key, if an error says that the key is refused; empty for other errors."""
+        return ""
+
     def _log_unsupported(self, text: str) -> None:
         logger.info(text, {"model": self.model, "address": self.base_url})
 
     def failure(
         self, kind: FailureKind, message: str, *, wait: float | None = None, maybe_billed: bool = False
     ) -> ProviderFailure:
-        """Make a classified failure whose message holds no key."""
-        return ProviderFailure(kind, one_line(message, self._secrets()), retry_after=wait, maybe_billed=maybe_billed)
+        """Make a classified failure whose message holds no key, and the fix where one is known."""
+        return ProviderFailure(kind, self._line(message, kind), retry_after=wait, maybe_billed=maybe_billed)
+
+    def _line(self, message: str, kind: FailureKind) -> str:
+        """Write a message in one line without keys; that of a refusal with the fix, if one is known."""
+        line = one_line(message, self._secrets())
+        final = kind in (FailureKind.REJECTED, FailureKind.BARRED, FailureKind.FATAL)
+        return with_hint(line, self.settings.model) if final else line
 
     def unusable(
         self,
         message: str,
         usage: Usage | None = None,
-        kind: FailureKind = FailureKind.RETRY,
+        kind: FailureKind = FailureKind.UNUSABLE,
         wait: float | None = None,
         *,
         empty: bool = False,
+        reply: Reply | None = None,
     ) -> ProviderFailure:
-        """Make the failure of an unusable answer with a status of success, which may have been billed all the same."""
+        """Make the failure of an unusable answer with a status of success, which may have been billed all the same.
+
+        Args:
+            message: Why it cannot be used.
+            usage: What it reports as billed.
+            kind: UNUSABLE: it is kept; RETRY: the server broke it off, and it is requested again first.
+            wait: Seconds that the server asks to wait.
+            empty: The model ended its answer without a word.
+            reply: What came, with its text; it is kept with the status `unparsed`.
+        """
+        reason = self._line(message, kind)
+        if reply is not None or kind is FailureKind.UNUSABLE:
+            reply = reply or Reply("")
+            flags = (*reply.flags, NO_ANSWER, *((EMPTY,) if empty else ()))
+            text = redact(reply.text, self._secrets())
+            reply = replace(
+                reply, text=text, status=Status.UNPARSED, reason=reason, usage=usage or Usage(), flags=flags
+            )
         return ProviderFailure(
             kind,
-            one_line(message, self._secrets()),
+            reason,
             retry_after=wait,
             usage=usage,
             maybe_billed=usage is None,
             answered=True,
-            empty=empty,
+            reply=reply,
         )
+
+    def unreadable(self, body: bytes, usage: Usage | None = None, endpoint: str = "") -> ProviderFailure:
+        """Make the failure of an answer in no known form; its text is kept."""
+        text = body[:_KEPT].decode("utf-8", "replace")
+        return self.unusable(unreadable(body), usage, reply=Reply(text, endpoint=endpoint))
 
 
 class Hosted(Remote):
@@ -254,6 +309,8 @@ class Hosted(Remote):
     """
 
     option_names = Remote.option_names | {"client"}
+    pasted = re.compile(r"/(?:(?:chat/)?completions|responses|embeddings|images/(?:generations|edits))/?(?=\?|$)")
+    """What an address ends with if it is that of an endpoint, and not its base."""
 
     def __init__(self, settings: ProviderSettings, transport: http.Transport | None = None) -> None:
         super().__init__(settings)
@@ -331,7 +388,9 @@ class Hosted(Remote):
         await self._transport.leave(self)
 
     def _address(self) -> str:
-        return self.settings.base_url or os.environ.get(self.base_env) or self.default_base
+        """Return the addresses as configured; an endpoint that was pasted whole (`.../v1/chat/completions`) is cut back."""
+        addresses = self.settings.base_url or os.environ.get(self.base_env) or self.default_base
+        return ",".join(self.pasted.sub("", address.strip()) for address in addresses.split(","))
 
     async def _post(self, path: str, body: bytes, content_type: str = "") -> tuple[http.Answer, http.Endpoint]:
         """Send a body once, as JSON unless `content_type` is set; another address is tried only if nothing was sent."""
@@ -405,11 +464,11 @@ class Hosted(Remote):
             return self.settings.api_key_env
         return next((name for name in self.key_envs if os.environ.get(name)), next(iter(self.key_envs), ""))
 
-    def _key_at_fault(self, status: int, message: str) -> str:
-        """Name the variable that holds the key, where an error says that the key is refused; empty for other errors."""
+    def key_at_fault(self, status: int, message: str) -> str:
         if not self.key or not (status == 401 or "api key" in message.lower()):
             return ""
-        return f" (the key in {self._key_env()})"
+        quoted = ", which is in quotation marks: remove them" if self.key[0] in "\"'" else ""
+        return f" (the key in {self._key_env()}{quoted})"
 
 
 def parsed(body: bytes) -> Any:
@@ -430,10 +489,15 @@ def unreadable(body: bytes) -> str:
     """Describe an answer that has no known form: empty, no JSON, or JSON of another shape; with its first 200 bytes."""
     if not body.strip():
         return "the answer is empty"
+    start = body[:200].lstrip().lower()
     try:
         parsed(body)
     except (ValueError, RecursionError):
         what = "is not JSON"
+        if start.startswith((b"data:", b"event:", b": ")):
+            what = "is a stream of events, which was not requested (turn streaming off at the server or proxy)"
+        elif start.startswith(b"<"):
+            what = "is a web page and not JSON (is base_url the address of the API?)"
     else:
         what = "has an unexpected form"
     return f"the answer {what}: {body[:200].decode('utf-8', 'replace')}"

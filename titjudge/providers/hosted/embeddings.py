@@ -111,7 +111,9 @@ class OpenAIEmbedder(OpenAI, HostedEmbedder):
             billed = max(token_count(usage.get(name)) or 0 for name in ("prompt_tokens", "total_tokens")) or None
             vector = _unit(data["data"][0]["embedding"])
         except Exception:  # it came with a status of success, so it may be billed
-            raise self.unusable(f"no vector came: {unreadable(answer.body)}", _usage(billed, cost)) from None
+            raise self.unusable(
+                f"no vector came: {unreadable(answer.body)}", _usage(billed, cost), FailureKind.RETRY
+            ) from None
         estimate = text_tokens_estimate(text)
         used = billed or estimate
         return Embedding(vector, used, max(used, estimate) if used >= self.max_tokens else used, billed, cost)
@@ -173,7 +175,7 @@ class GeminiEmbedder(Gemini, HostedEmbedder):
             total, billed = max(total, reported), reported or billed
             vector = _unit(data["embedding"]["values"])
         except Exception:  # it came with a status of success, so it may be billed
-            raise self.unusable("no vector came in the answer", _usage(billed or None)) from None
+            raise self.unusable("no vector came in the answer", _usage(billed or None), FailureKind.RETRY) from None
         return Embedding(vector, min(total, self.max_tokens), total, billed or None)
 
     async def _ask(self, verb: str, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -191,7 +193,7 @@ class GeminiEmbedder(Gemini, HostedEmbedder):
         except (ValueError, RecursionError):
             data = None
         if not isinstance(data, dict):
-            raise self.unusable(unreadable(answer.body))
+            raise self.unusable(unreadable(answer.body), kind=FailureKind.RETRY)
         return data
 
 

@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from titjudge.core.errors import DataError, TitjudgeError
 from titjudge.core.numbers import finite
 from titjudge.core.redaction import one_line
-from titjudge.core.types import Failure, FailureKind, Usage
+from titjudge.core.types import Failure, FailureKind, Reply, Usage
 from titjudge.providers.hosted.http import TransportError, Unreachable, Untrusted, trust_hint
 
 LONGEST_WAIT = 3600.0  # seconds; a longer Retry-After is cut
@@ -40,10 +40,10 @@ class ProviderFailure(Exception):
         usage: Usage | None = None,
         maybe_billed: bool = False,
         answered: bool = False,
-        empty: bool = False,
+        reply: Reply | None = None,
     ) -> None:
         self.failure = Failure(
-            kind, message, retry_after, usage, maybe_billed=maybe_billed, answered=answered, empty=empty
+            kind, message, retry_after, usage, maybe_billed=maybe_billed, answered=answered, reply=reply
         )
         super().__init__(message)
 

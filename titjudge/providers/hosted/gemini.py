@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.redaction import redact
+from titjudge.core.serialization import json_bytes
 from titjudge.core.types import FailureKind, Message, ProviderSettings, Reply, Request, Status, Usage
 from titjudge.providers import finish_reasons
 from titjudge.providers.finish_reasons import UNFINISHED, Ending
-from titjudge.providers.hosted import http, request_options, tool_calls
-from titjudge.providers.hosted.base import Hosted, image_base64, parsed, unreadable
-from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, kind_of_status, may_be_billed, retry_after
+from titjudge.providers.hosted import error_bodies, http, request_options, tool_calls
+from titjudge.providers.hosted.base import Hosted, image_base64, parsed
+from titjudge.providers.hosted.error_bodies import ServerError
+from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, kind_of_status
 from titjudge.providers.hosted.first_tokens import gemini_first_token
 from titjudge.providers.hosted.usage import NO_USAGE, gemini_usage, unread
 from titjudge.providers.image_size import fitted
@@ -63,6 +66,7 @@ class Gemini(Hosted):
     key_envs = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
     default_model = "gemini-2.5-pro"
     batch_service = "titjudge.providers.batch.gemini:GeminiBatches"
+    pasted = re.compile(r"/models/[^/?]+:\w+/?(?=\?|$)")
     schema = tools = probabilities = True
     option_names = Hosted.option_names | {"vertexai", "project", "location"}
 
@@ -182,9 +186,13 @@ class Gemini(Hosted):
         usage: Usage | None = None
         try:
             data = parsed(answer.body)
-            usage = gemini_usage(data.get("usageMetadata"), answer.headers)
+            usage = None if isinstance(data, list) else gemini_usage(data.get("usageMetadata"), answer.headers)
+            if error_bodies.holds_error(data) and (isinstance(data, list) or not data.get("candidates")):
+                error = error_bodies.read(answer.body)
+                raise self._error_of(error.status, error, answer.headers, usage, answered=error.status >= 500)
             blocked = (data.get("promptFeedback") or {}).get("blockReason") or ""
-            candidate = (data.get("candidates") or [{}])[0]
+            candidates = data.get("candidates") or [{}]
+            candidate = next((one for one in candidates if one.get("index") == 0), candidates[0])
             parts = (candidate.get("content") or {}).get("parts") or []
             text = "".join(part.get("text") or "" for part in parts if not part.get("thought"))
             finish, detail = str(candidate.get("finishReason") or ""), candidate.get("finishMessage") or ""
@@ -192,10 +200,10 @@ class Gemini(Hosted):
             # A malformed call is still a reply: the metric tells the model what is wrong with it.
             garbled = tools and finish in _GARBLED
             first = gemini_first_token(candidate)
-            status, reason = self._status(text, blocked, finish, detail, usage, called=bool(called) or garbled)
+            status, reason, why = self._status(text, blocked, finish, detail, usage, called=bool(called) or garbled)
             is_cut = finish_reasons.ending(finish) is Ending.CUT
             unfinished = UNFINISHED if status is Status.TRUNCATED and not is_cut else ""
-            return Reply(
+            reply = Reply(
                 text,
                 status,
                 reason,
@@ -207,35 +215,38 @@ class Gemini(Hosted):
                 tool_calls=called,
                 first_token=None if status is Status.REFUSED else first,
             )
+            if why is None:
+                return reply
+            if any(part.get("functionCall") for part in parts) and not text:
+                reason = "the answer is in functionCall, and has no text: turn tool calls off"
+            thought = "".join(part.get("text") or "" for part in parts) or (json_bytes(parts).decode() if parts else "")
+            empty = why is FailureKind.UNUSABLE and finish_reasons.ending(finish) is Ending.WHOLE and not parts
+            raise self.unusable(reason, usage, why, empty=empty, reply=replace(reply, text=text or thought))
         except ProviderFailure:
             raise
         except Exception:  # whatever a server may write: it came with a status of success, so it may be billed
-            raise self.unusable(unreadable(answer.body), usage) from None
+            raise self.unreadable(answer.body, usage, endpoint) from None
 
     def _status(
         self, text: str, blocked: str, finish: str, detail: str, usage: Usage | None, *, called: bool = False
-    ) -> tuple[Status, str]:
-        """Decide the status of a reply, and its reason.
-
-        Raises:
-            ProviderFailure: The server broke off, or the answer is empty: it can be asked for again.
-        """
+    ) -> tuple[Status, str, FailureKind | None]:
+        """Decide the status of a reply and its reason, and, if it is no answer, the kind of its failure."""
         if blocked and blocked != "BLOCK_REASON_UNSPECIFIED":
-            return Status.REFUSED, f"the prompt was blocked: {blocked}"
+            return Status.REFUSED, f"the prompt was blocked: {blocked}", None
         end = finish_reasons.ending(finish or None)
         if end is Ending.FILTERED:
-            return Status.REFUSED, f"the answer was blocked: {finish} {detail}".strip()
+            return Status.REFUSED, f"the answer was blocked: {finish} {detail}".strip(), None
+        thought = " (all of it went into thinking)" if not text.strip() and usage and usage.thinking else ""
         if end is Ending.CUT:
-            eaten = " (all of it went into thinking)" if not text.strip() and usage and usage.thinking else ""
-            return Status.TRUNCATED, f"the answer reached its token limit{eaten}"
+            return Status.TRUNCATED, f"the answer reached its token limit{thought}", None
         if called:
-            return Status.OK, ""
+            return Status.OK, "", None
         if end is Ending.BROKEN or not text.strip():
-            reason = f"no usable answer (finish: {finish or 'none'}) {detail}".strip()
-            raise self.unusable(reason, usage, empty=end is Ending.WHOLE)
+            reason = f"no usable answer (finish: {finish or 'none'}) {detail}".strip() + thought
+            return Status.UNPARSED, reason, FailureKind.RETRY if end is Ending.BROKEN else FailureKind.UNUSABLE
         if end is Ending.UNKNOWN:
-            return Status.TRUNCATED, finish_reasons.why_unfinished(finish or None)
-        return Status.OK, ""
+            return Status.TRUNCATED, finish_reasons.why_unfinished(finish or None), None
+        return Status.OK, "", None
 
     def read_error(
         self,
@@ -245,22 +256,26 @@ class Gemini(Hosted):
         tools: bool = False,
         sent: Collection[str] | None = None,
     ) -> ProviderFailure:
-        try:
-            data = parsed(answer.body)
-            error = (data[0] if isinstance(data, list) else data)["error"]
-            message, details = str(error.get("message") or error), error.get("details") or []
-            details = [detail for detail in details if isinstance(detail, Mapping)]
-        except (ValueError, LookupError, TypeError, AttributeError):
-            message, details = answer.body[:2000].decode("utf-8", "replace") or "no text", []
-        if unsupported := self.unsupported(answer.status, message, schema=schema, tools=tools, sent=sent):
-            return unsupported
-        kind = _kind(answer.status, message, details)
-        wait = None
-        if kind.may_pass:
-            wait = _delay(details)
-            wait = retry_after(answer.headers) if wait is None else wait
-        text = f"HTTP {answer.status} from {self.base_url}: {message}{self._key_at_fault(answer.status, message)}"
-        return self.failure(kind, text, wait=wait, maybe_billed=may_be_billed(answer.status))
+        error = error_bodies.read(answer.body)
+        unsupported = error_bodies.learned(self, answer.status, error, schema=schema, tools=tools, sent=sent)
+        return unsupported or self._error_of(answer.status, error, answer.headers)
+
+    def _error_of(
+        self,
+        status: int,
+        error: ServerError,
+        headers: Mapping[str, str],
+        usage: Usage | None = None,
+        *,
+        answered: bool = False,
+    ) -> ProviderFailure:
+        place = f"{self.base_url}{self.path}" if status in (404, 405) else self.base_url
+        kind = error.kind(status)
+        if kind is not FailureKind.REFUSED:
+            kind = _kind(status, error.text, error.details)
+        return error_bodies.failure_of(
+            self, place, status, error, headers, usage, answered=answered, kind=kind, wait=_delay(error.details)
+        )
 
 
 async def content_of(message: Message) -> dict[str, Any]:
@@ -308,7 +323,7 @@ def _config_of(params: Mapping[str, Any]) -> dict[str, Any]:
     return config
 
 
-def _kind(status: int, message: str, details: list[Mapping[str, Any]]) -> FailureKind:
+def _kind(status: int, message: str, details: Sequence[Mapping[str, Any]]) -> FailureKind:
     """Classify an error by its status, its message, and the reasons in its details."""
     reasons = {str(detail.get("reason", "")) for detail in details}
     lower = message.lower()
@@ -324,7 +339,7 @@ def _kind(status: int, message: str, details: list[Mapping[str, Any]]) -> Failur
     return kind_of_status(status)
 
 
-def _used_up(message: str, details: list[Mapping[str, Any]]) -> bool:
+def _used_up(message: str, details: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a 429 says that no request will pass today: a daily quota, a quota of zero, no credit left.
 
     Google words short and long limits alike; the name of the violated quota differs, and a short limit names a delay.
@@ -337,7 +352,7 @@ def _used_up(message: str, details: list[Mapping[str, Any]]) -> bool:
     return "exceeded your current quota" in message and not details
 
 
-def _delay(details: list[Mapping[str, Any]]) -> float | None:
+def _delay(details: Sequence[Mapping[str, Any]]) -> float | None:
     """Read the seconds of a `RetryInfo` (`"retryDelay": "34.5s"`)."""
     for detail in details:
         delay = re.fullmatch(r"(\d+(?:\.\d+)?)s", str(detail.get("retryDelay", "")))

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -33,18 +33,17 @@ from titjudge.core.types import (
     Usage,
 )
 from titjudge.providers import vendors
-from titjudge.providers.hosted import http, litellm_client, request_options, tool_calls
+from titjudge.providers.hosted import error_bodies, http, litellm_client, request_options, tool_calls
 from titjudge.providers.hosted.base import Remote, image_base64
 from titjudge.providers.hosted.failures import (
     ProviderFailure,
     classify,
     connection_error,
     kind_of_status,
-    may_be_billed,
     retry_after,
 )
 from titjudge.providers.hosted.http import Endpoint
-from titjudge.providers.hosted.openai import chat_messages, chat_reply, is_filtered, response_format
+from titjudge.providers.hosted.openai import chat_messages, chat_reply, first_choice, response_format
 from titjudge.providers.image_size import fitted
 from titjudge.providers.json_schema import IN_PROMPT
 
@@ -89,7 +88,6 @@ class LiteLLM(Remote):
 
     name = "litellm"
     schema = tools = probabilities = True
-    no_schema_words = ("response_format", "json_schema", "output_config", "output_format", "structured output")
 
     def __init__(self, settings: ProviderSettings) -> None:
         if "/" not in settings.model and not settings.base_url:
@@ -127,12 +125,9 @@ class LiteLLM(Remote):
             with litellm_client.traced(self) as trace:
                 answer = await litellm.acompletion(**arguments)
         except Exception as error:
-            schema = request.schema is not None and not in_prompt
-            status = getattr(error, "status_code", 0)
-            unsupported = self.unsupported(status, str(error), schema=schema, tools=bool(request.tools), sent=sent)
-            if unsupported:
-                raise unsupported from None
-            raise self.failed(error, trace) from error
+            raise self.failed(
+                error, trace, schema=request.schema is not None and not in_prompt, tools=bool(request.tools), sent=sent
+            ) from error
         hidden = getattr(answer, "_hidden_params", {})
         self._pass_on(getattr(answer, "_response_headers", None) or hidden.get("additional_headers"))
         logger.debug("%(model)s answered HTTP %(status)d", {"model": self.model, "status": trace.status})
@@ -151,15 +146,49 @@ class LiteLLM(Remote):
         """Classify an exception; one of `complete` is classified already, as only its call knows what was sent."""
         return error.failure if isinstance(error, _Failed) else classify(error)
 
-    def failed(self, error: Exception, trace: litellm_client.CallTrace) -> Exception:
-        """Make the exception for a call that failed, classified by what is known of it."""
+    def failed(
+        self,
+        error: Exception,
+        trace: litellm_client.CallTrace,
+        *,
+        schema: bool = False,
+        tools: bool = False,
+        sent: Collection[str] | None = None,
+    ) -> Exception:
+        """Make the exception for a call that failed, classified by what is known of it; learns as `unsupported` does."""
+        own = error_bodies.read(str(error).encode("utf-8", "replace"))  # if nothing was sent, or not by this transport
+        vendors_own = error_bodies.read(trace.body) if trace.status >= 400 and trace.body.strip() else own
+        status = trace.status or getattr(error, "status_code", 0)
+        for words in (vendors_own, own):
+            if not trace.accepted and (
+                found := error_bodies.learned(self, status, words, schema=schema, tools=tools, sent=sent)
+            ):
+                return found
+        if trace.status >= 400 and not trace.accepted:
+            self._pass_on(trace.headers)
+            kind = _kind_by_name(error)
+            kind = kind if kind in (FailureKind.REFUSED, FailureKind.FATAL) else None
+            return error_bodies.failure_of(self, self.endpoint, trace.status, vendors_own, trace.headers, kind=kind)
+        if trace.is_success:
+            return self._unread(trace)
         return _Failed(self._failure_of(error, trace))
+
+    def _unread(self, trace: litellm_client.CallTrace) -> ProviderFailure:
+        """Make the failure of an answer with a status of success that litellm cannot read, or that is an error."""
+        data = trace.data()
+        usage = trace.usage(data.get("usage"))
+        if not data.get("choices") and error_bodies.holds_error(data):
+            error = error_bodies.read(trace.body)
+            return error_bodies.failure_of(
+                self, self.endpoint, error.status, error, trace.headers, usage, answered=error.status >= 500
+            )
+        return self.unreadable(trace.body, usage, self.endpoint)
 
     def _failure_of(self, error: Exception, trace: litellm_client.CallTrace) -> Failure:
         """Classify by what happened on the network, then by the name of litellm's exception and its HTTP status."""
         connection_failure = connection_error(error, self.base_url or self.model)
-        failure = self._named(error, trace.status) if connection_failure is None else classify(connection_failure)
-        if trace.accepted:  # litellm could not read the answer, or fetch what it points to
+        failure = self._named(error) if connection_failure is None else classify(connection_failure)
+        if trace.accepted:  # litellm could not fetch what the answer points to
             return replace(failure, kind=FailureKind.RETRY, maybe_billed=True, answered=True, not_sent=False)
         if connection_failure is not None:
             return failure
@@ -167,15 +196,12 @@ class LiteLLM(Remote):
             return replace(failure, kind=FailureKind.FATAL)
         if trace.sent and not trace.status:
             return replace(failure, kind=FailureKind.RETRY, maybe_billed=True, answered=trace.answered)
-        if is_filtered(trace.status, trace.data().get("error")):  # litellm has a name of its own for some of them only
-            failure = replace(failure, kind=FailureKind.REFUSED)
-        return replace(failure, maybe_billed=may_be_billed(trace.status))
+        return failure
 
-    def _named(self, error: Exception, answered: int) -> Failure:
-        """Classify by litellm's exception, and by the status that the server `answered` where litellm has another for it."""
-        names = [cls.__name__ for cls in type(error).__mro__]
-        kind = next((_KINDS[name] for name in names if name in _KINDS), None)
-        status = answered if answered >= 400 else getattr(error, "status_code", None)
+    def _named(self, error: Exception) -> Failure:
+        """Classify by litellm's exception and the status that it has."""
+        kind = _kind_by_name(error)
+        status = getattr(error, "status_code", None)
         text = _OWN_WORDS.split(str(error))[0]
         if kind in (None, FailureKind.RETRY) and isinstance(status, int) and status >= 400:
             kind = kind_of_status(status)
@@ -259,17 +285,23 @@ class LiteLLM(Remote):
         try:
             data = without_surrogates(answer.model_dump(warnings=False))
             usage = trace.usage(data.get("usage"))
-            choice = {**(data.get("choices") or [{}])[0], **trace.finish()}
+            if not data.get("choices"):
+                raise self._unread(trace)
+            choice = {**first_choice(data["choices"]), **trace.finish()}
             called = _calls(choice.get("message") or {}) if tools else ()
             return chat_reply(self, data, choice, usage, flag, called, self.endpoint)
         except ProviderFailure:
             raise
-        except Exception as error:  # whatever a server may write: it came with a status of success, so it may be billed
-            raise self.unusable(f"the answer has an unexpected form: {error}", usage) from None
+        except Exception:  # whatever a server may write: it came with a status of success, so it may be billed
+            raise self.unreadable(trace.body, usage, self.endpoint) from None
 
     def _pass_on(self, headers: Any) -> None:
         if self.on_headers is not None and headers:
             self.on_headers(_lowered(headers))
+
+
+def _kind_by_name(error: Exception) -> FailureKind | None:
+    return next((_KINDS[cls.__name__] for cls in type(error).__mro__ if cls.__name__ in _KINDS), None)
 
 
 def _lowered(headers: Any) -> dict[str, str]:

@@ -55,6 +55,11 @@ class CallTrace:
     body: bytes = b""
     error: Exception | None = None
 
+    @property
+    def is_success(self) -> bool:
+        """Whether the answer came whole, with a status of success."""
+        return 200 <= self.status < 300
+
     def usage(self, translated: Any) -> Usage | None:
         """Read what the server reports as billed: as it writes it where that is OpenAI's form, else as litellm translates it.
 
@@ -80,8 +85,8 @@ class CallTrace:
         """
         data = self.data()
         lists = [data[name] for name in ("choices", "candidates") if isinstance(data.get(name), list)]
-        first: list[Any] = lists[0] if lists else []
-        place = first[0] if first and isinstance(first[0], Mapping) else data
+        entries = [entry for entry in (lists[0] if lists else []) if isinstance(entry, Mapping)]
+        place = next((entry for entry in entries if entry.get("index") == 0), entries[0] if entries else data)
         name = next((name for name in _FINISH if name in place), None)
         return {} if name is None else {"finish_reason": place[name]}
 

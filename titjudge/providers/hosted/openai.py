@@ -7,30 +7,25 @@ Wire format: "Create chat completion", platform.openai.com/docs/api-reference/ch
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 import orjson
 
 from titjudge.core.redaction import redact
+from titjudge.core.serialization import json_bytes
 from titjudge.core.types import FailureKind, ImageFile, Message, Reply, Request, Status, ToolCall, Usage
 from titjudge.providers import finish_reasons
 from titjudge.providers.finish_reasons import UNFINISHED, Ending
-from titjudge.providers.hosted import http, request_options, tool_calls
-from titjudge.providers.hosted.base import Hosted, Remote, image_base64, parsed, unreadable
-from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, kind_of_status, may_be_billed, retry_after
+from titjudge.providers.hosted import error_bodies, http, request_options, tool_calls
+from titjudge.providers.hosted.base import Hosted, Remote, image_base64, parsed
+from titjudge.providers.hosted.error_bodies import ServerError
+from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.first_tokens import openai_first_token
 from titjudge.providers.hosted.usage import NO_USAGE, openai_usage, unread
 from titjudge.providers.image_size import fitted
 from titjudge.providers.json_schema import add_instruction, name_of, strict
-
-_NO_QUOTA = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "account_deactivated")
-_FILTERED = (  # OpenAI and Azure, Alibaba, xAI
-    *("content_filter", "content_policy_violation", "responsibleaipolicyviolation", "moderation_blocked"),
-    *("data_inspection_failed", "safety_check_failed"),
-)
-_REFUSED_PARAMETER = frozenset({"unsupported_parameter", "unsupported_value", "unknown_parameter"})  # codes
 
 
 class OpenAI(Hosted):
@@ -52,7 +47,6 @@ class OpenAI(Hosted):
     default_model = "gpt-4o"
     batch_service = "titjudge.providers.batch.openai:OpenAIBatches"
     schema = tools = probabilities = True
-    no_schema_words = ("response_format", "json_schema", "structured output", "guided", "grammar")
 
     @property
     def path(self) -> str:
@@ -103,17 +97,22 @@ class OpenAI(Hosted):
         usage: Usage | None = None
         try:
             data = parsed(answer.body)
-            usage = openai_usage(data.get("usage"), answer.headers)
-            choices = data.get("choices")
-            error = data.get("error") or (choices and choices[0].get("error"))
-            if error and not (choices and choices[0].get("finish_reason") == "content_filter"):
-                raise self._error_of(_status_in(error), error, answer.headers, usage, answered=True)
-            called = tool_calls.openai_calls((choices[0].get("message") or {}).get("tool_calls")) if tools else ()
-            return chat_reply(self, data, choices[0], usage, flag, called, endpoint)
+            usage = None if isinstance(data, list) else openai_usage(data.get("usage"), answer.headers)
+            choices = None if isinstance(data, list) else data.get("choices")
+            if not choices and error_bodies.holds_error(data):
+                error = error_bodies.read(answer.body)
+                raise self._error_of(error.status, error, answer.headers, usage, answered=error.status >= 500)
+            choice = first_choice(choices)
+            broken = data.get("error") or choice.get("error")
+            if broken and choice.get("finish_reason") != "content_filter":
+                error = error_bodies.read(json_bytes({"error": broken}))
+                raise self._error_of(error.status, error, answer.headers, usage, answered=True)
+            called = tool_calls.openai_calls((choice.get("message") or {}).get("tool_calls")) if tools else ()
+            return chat_reply(self, data, choice, usage, flag, called, endpoint)
         except ProviderFailure:
             raise
         except Exception:  # whatever a server may write: it came with a status of success, so it may be billed
-            raise self.unusable(unreadable(answer.body), usage) from None
+            raise self.unreadable(answer.body, usage, endpoint) from None
 
     def read_error(
         self,
@@ -123,49 +122,31 @@ class OpenAI(Hosted):
         tools: bool = False,
         sent: Collection[str] | None = None,
     ) -> ProviderFailure:
-        try:
-            data = parsed(answer.body)
-            error = data.get("error", data)
-        except (ValueError, AttributeError):
-            error = answer.body[:2000].decode("utf-8", "replace") or "no text"
-        codes = set(_codes_in(error))
-        named = str(error.get("param") or "") if codes & _REFUSED_PARAMETER else ""
-        unsupported = None
-        if codes.isdisjoint(_FILTERED):
-            unsupported = self.unsupported(
-                answer.status, _text_in(error), schema=schema, tools=tools, sent=sent, named=named
-            )
+        error = error_bodies.read(answer.body)
+        unsupported = error_bodies.learned(self, answer.status, error, schema=schema, tools=tools, sent=sent)
         return unsupported or self._error_of(answer.status, error, answer.headers)
 
     def _error_of(
         self,
         status: int,
-        error: Any,
+        error: ServerError,
         headers: Mapping[str, str],
         usage: Usage | None = None,
         *,
         answered: bool = False,
     ) -> ProviderFailure:
-        """Make the failure of an error by its status and codes; `answered`: it came with a status of success."""
-        message, codes = _text_in(error), _codes_in(error)
-        kind = kind_of_status(status)
-        if any(code in _NO_QUOTA for code in codes):
-            kind = FailureKind.FATAL
-        elif is_filtered(status, error):
-            kind = FailureKind.REFUSED
-        elif (status == 404 and "model_not_found" in codes) or (
-            status == 400
-            and ({"model_not_found", "unsupported_parameter"} & set(codes) or "invalid model" in message.lower())
-        ):
-            kind = FailureKind.FATAL
-        wait = None
-        if kind.may_pass:
-            wait = retry_after(headers)
-            wait = _wait_in(message) if wait is None else wait
-        text = f"HTTP {status} from {self.base_url}: {message}{self._key_at_fault(status, message)}"
-        if answered:
-            return self.unusable(text, usage, kind, wait)
-        return self.failure(kind, text, wait=wait, maybe_billed=may_be_billed(status))
+        """Make the failure of an error by its status and codes; `answered`: it came beside a part of an answer."""
+        place = f"{self.base_url}{self.path}" if status in (404, 405) else self.base_url
+        return error_bodies.failure_of(self, place, status, error, headers, usage, answered=answered)
+
+
+def first_choice(choices: Any) -> Mapping[str, Any]:
+    """Return the choice with index 0, wherever it stands; else the first.
+
+    Raises:
+        LookupError, TypeError, AttributeError: There is none.
+    """
+    return next((choice for choice in choices if choice.get("index") == 0), choices[0])
 
 
 def chat_reply(
@@ -185,8 +166,11 @@ def chat_reply(
     message, finish = choice.get("message") or {}, choice.get("finish_reason", "")
     end = finish_reasons.ending(finish)
     refusal = message.get("refusal") or (message.get("provider_specific_fields") or {}).get("refusal")
-    text = text_of(message.get("content"))
+    text, elsewhere, where = text_of(message.get("content")), "", ""
+    if not text.strip():
+        elsewhere, where = _text_elsewhere(message)
     first, unfinished = None, ""
+    why: FailureKind | None = None  # it is no answer
     if refusal:
         status, reason = Status.REFUSED, f"the model declined: {refusal}"
     elif end is Ending.FILTERED:
@@ -195,16 +179,14 @@ def chat_reply(
         status, reason = Status.OK, ""
         first = openai_first_token(choice)
         if end is Ending.CUT:
-            status, reason = Status.TRUNCATED, "the answer reached its token limit"
+            status, reason = Status.TRUNCATED, f"the answer reached its token limit{f': {where}' if where else ''}"
         elif end in (Ending.BROKEN, Ending.UNKNOWN):
             status, reason, unfinished = Status.TRUNCATED, finish_reasons.why_unfinished(finish), UNFINISHED
-            if first is None and end is Ending.BROKEN:
-                raise provider.unusable(reason, usage)
+            why = FailureKind.RETRY if first is None and end is Ending.BROKEN else None
         elif not (called or text.strip()):
-            status, reason = Status.TRUNCATED, f"the answer holds no text (finish: {finish or 'none'})"
-            if first is None:
-                raise provider.unusable(reason, usage, empty=bool(finish))
-    return Reply(
+            status, reason = Status.TRUNCATED, where or f"the answer holds no text (finish: {finish or 'none'})"
+            why = FailureKind.UNUSABLE if first is None else None
+    reply = Reply(
         text,
         status,
         reason,
@@ -216,6 +198,31 @@ def chat_reply(
         tool_calls=called,
         first_token=first,
     )
+    if why is not None:
+        empty = why is FailureKind.UNUSABLE and bool(finish) and not where
+        raise provider.unusable(reason, usage, why, empty=empty, reply=replace(reply, text=text or elsewhere))
+    return reply
+
+
+def _text_elsewhere(message: Mapping[str, Any]) -> tuple[str, str]:
+    """Find what a message without text in `content` holds in other places, and say where."""
+    for name in ("reasoning_content", "reasoning", "thinking", "reasoning_details", "thinking_blocks"):
+        if message.get(name):
+            what = f"the answer is in {name}, and content is empty: turn thinking off, or raise max_tokens"
+            return _as_text(message[name]), what
+    for name in ("tool_calls", "function_call"):
+        if message.get(name):
+            return _as_text(message[name]), f"the answer is in {name}, and content is empty: turn tool calls off"
+    if content := message.get("content"):
+        return _as_text(content), f"content is no text but {type(content).__name__}"
+    for name in ("text", "output_text", "audio"):
+        if message.get(name):
+            return _as_text(message[name]), f"the answer is in {name}, and content is empty"
+    return "", ""
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json_bytes(value).decode()
 
 
 async def data_url(image: ImageFile) -> orjson.Fragment:
@@ -276,52 +283,9 @@ def response_format(request: Request) -> dict[str, Any]:
 
 
 def text_of(content: Any) -> str:
-    """Read the text of a message whose content is a string, a list of parts, or null."""
+    """Read the text of a message whose content is a string or a list of parts; "" where it holds none."""
     if isinstance(content, str):
         return content
-    if content is None:
-        return ""
-    return "".join(part.get("text", "") for part in content if part.get("type", "text") == "text")
-
-
-def _text_in(error: Any) -> str:
-    if isinstance(error, Mapping):
-        for key in ("message", "detail", "error", "msg"):
-            if error.get(key):
-                return str(error[key])
-    return str(error)
-
-
-def _codes_in(error: Any) -> list[str]:
-    """List the codes of an error and of its inner errors (Azure nests them), in lower case."""
-    codes: list[str] = []
-    while isinstance(error, Mapping):
-        codes += [str(error[key]).lower() for key in ("code", "type") if error.get(key)]
-        error = error.get("innererror") or error.get("inner_error")
-    return codes
-
-
-def is_filtered(status: int, error: Any) -> bool:
-    """Whether an error says that a content filter refused the request."""
-    return status in (400, 403, 422) and (any(code in _FILTERED for code in _codes_in(error)) or _moderated(error))
-
-
-def _moderated(error: Any) -> bool:
-    """Whether a moderation service flagged the input (OpenRouter answers 403 with its reasons)."""
-    metadata = error.get("metadata") if isinstance(error, Mapping) else None
-    return isinstance(metadata, Mapping) and bool(metadata.get("reasons") or metadata.get("flagged_input"))
-
-
-def _wait_in(message: str) -> float | None:
-    """Read the seconds of "Please try again in 1m2.5s" or "in 450ms"; OpenAI writes it even where a gateway drops the header."""
-    match = re.search(r"try again in (?:(\d+)m)?(\d+(?:\.\d+)?)(ms|s)\b", message)
-    if not match:
-        return None
-    seconds = float(match[2]) / (1000 if match[3] == "ms" else 1)
-    return min(60 * int(match[1] or 0) + seconds, LONGEST_WAIT)
-
-
-def _status_in(error: Any) -> int:
-    """Find the status of an error that came in an answer with status 200 (OpenRouter): its numeric code, else 502."""
-    code = error.get("code") if isinstance(error, Mapping) else None
-    return code if isinstance(code, int) and 400 <= code < 600 else 502
+    parts = content if isinstance(content, list) and all(isinstance(part, Mapping) for part in content) else []
+    texts = [part.get("text") for part in parts if part.get("type", "text") == "text"]
+    return "".join(texts) if all(isinstance(text, str) for text in texts) else ""

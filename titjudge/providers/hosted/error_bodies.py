@@ -1,0 +1,293 @@
+"""Read what a server says in an error, however many gateways have wrapped it.
+
+Forms of OpenAI, Azure, Google, Anthropic, FastAPI (`detail`), Cloudflare (`errors`), LiteLLM's proxy (the vendor's JSON inside a
+message), and OpenRouter (`metadata.raw`, openrouter.ai/docs/api-reference/errors).
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from titjudge.core.failure_advice import lasts
+from titjudge.core.types import FailureKind, Reply, Usage
+from titjudge.providers.hosted.base import MAY_BE_LEFT_OUT, Remote, parsed
+from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, kind_of_status, may_be_billed, retry_after
+from titjudge.providers.hosted.refused_parameters import refused_parameter
+
+_MESSAGES = (
+    "message",
+    "msg",
+    "detail",
+    "error",
+    "error_message",
+    "errorMessage",
+    "error_msg",
+    "error_description",
+    "raw",
+)
+_WRAPPERS = (
+    "error",
+    "errors",
+    "detail",
+    "details",
+    "metadata",
+    "innererror",
+    "inner_error",
+    "body",
+    "response",
+    "cause",
+)
+_CODES = ("code", "type", "status", "reason", "error_code", "error_type")
+_SIGNS = frozenset({*_MESSAGES, "errors", "code", "metadata"})  # keys of which an error has at least one
+_DEEPEST, _LONGEST, _MOST = 20, 20_000, 12  # levels, characters of JSON within a text, entries of a list and messages
+_BEFORE_JSON = re.compile(r"""[^'"{}\[\]\n]{0,120}?(?:(?:\b[bB]|^)['"])?(?=[{\[])""")  # `400 - b'{"error": ...`
+_NO_QUOTA = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "account_deactivated"}
+_NO_MODEL = {"model_not_found", "model_decommissioned", "model_deprecated", "model_not_available"}
+_FILTERED = {  # OpenAI and Azure, Alibaba, xAI
+    "content_filter", "content_policy_violation", "responsibleaipolicyviolation", "moderation_blocked",
+    "data_inspection_failed", "safety_check_failed",
+}  # fmt: skip
+_FILTERS = re.compile(
+    r"""^[^'"`\n]*\b(?:content (?:management |filter)|content policy|safety system|moderation|inappropriate content|flagged (?:as|for|by))""",
+    re.IGNORECASE,
+)
+_DAILY = re.compile(r"\b(?:per|a|each)[ _-]day|PerDay|\bdaily\b|\((?:RPD|TPD)\)|\btoday\b", re.IGNORECASE)
+_RANGE = re.compile(
+    r"invalid value|must be|should be|between|at (?:most|least)|(?:greater|less) than|range|(?:max|min)imum",
+    re.IGNORECASE,
+)
+_PASSING = "json_validate_failed"  # Groq: the model's JSON did not match the schema this time
+_REFUSED_PARAMETER = {"unsupported_parameter", "unsupported_value", "unknown_parameter", "extra_forbidden"}
+_STATUSES = {
+    "invalid_request_error": 400, "invalid_argument": 400, "bad_request": 400, "authentication_error": 401,
+    "invalid_api_key": 401, "unauthenticated": 401, "unauthorized": 401, "insufficient_quota": 402, "billing_error": 402,
+    "permission_error": 403, "permission_denied": 403, "forbidden": 403, "not_found_error": 404, "not_found": 404,
+    "model_not_found": 404, "request_too_large": 413, "rate_limit_error": 429, "rate_limit_exceeded": 429,
+    "too_many_requests": 429, "resource_exhausted": 429, "unavailable": 503, "overloaded_error": 529,
+}  # fmt: skip
+_WORDED = (
+    (
+        re.compile(
+            r"not authenticated|unauthori[sz]ed|(?:invalid|incorrect|missing) (?:api[ _-]?)?(?:key|token)",
+            re.IGNORECASE,
+        ),
+        401,
+    ),
+    (re.compile(r"rate limit|too many requests", re.IGNORECASE), 429),
+    (re.compile(r"overloaded|over capacity|temporarily|try again", re.IGNORECASE), 503),
+)
+
+
+@dataclass(slots=True)
+class ServerError:
+    """An error without its wrappers.
+
+    Attributes:
+        messages: Its texts, the outermost first.
+        codes: Its codes, types and reasons, in lower case.
+        param: The parameter that a field of it names.
+        vendor: The vendor behind a gateway, where the gateway names it.
+        moderated: A field says that the input was flagged.
+        generated: What the model wrote, where the server returns it with the error.
+        details: Google's `details`.
+    """
+
+    messages: list[str] = field(default_factory=list)
+    codes: set[str] = field(default_factory=set)
+    param: str = ""
+    vendor: str = ""
+    moderated: bool = False
+    generated: str = ""
+    details: list[Mapping[str, Any]] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """Its texts in one, with the vendor's name."""
+        first, *further = dict.fromkeys(self.messages) if self.messages else ["no text"]
+        return ": ".join([f"{first} ({self.vendor})" if self.vendor else first, *further])
+
+    @property
+    def status(self) -> int:
+        """The HTTP status that its codes, or common words, stand for; 500 if they say nothing."""
+        numbers = [int(code) for code in self.codes if code.isdecimal() and len(code) == 3 and 400 <= int(code) < 600]
+        named = (_STATUSES[code] for code in sorted(self.codes) if code in _STATUSES)
+        worded = (status for words, status in _WORDED if any(map(words.search, self.messages)))
+        return max(numbers, default=0) or next(named, 0) or next(worded, 500)
+
+    @property
+    def refused(self) -> str:
+        """The parameter that it refuses, by a field or in words; empty where it refuses none."""
+        name = self.param.rpartition(".")[2]
+        if name and self.codes & _REFUSED_PARAMETER:
+            return name
+        worded = next(filter(None, map(refused_parameter, self.messages)), "")
+        return worded or (name if name in MAY_BE_LEFT_OUT and not _RANGE.search(self.text) else "")
+
+    def filtered(self, status: int) -> bool:
+        """Whether it says that a content filter refused the request."""
+        return status in (400, 403, 422, 451, 500, 502) and (
+            self.moderated
+            or not self.codes.isdisjoint(_FILTERED)
+            or (status < 500 and any(map(_FILTERS.search, self.messages)))
+        )
+
+    def kind(self, status: int) -> FailureKind:
+        """Classify it by an HTTP status and by its codes."""
+        if not self.codes.isdisjoint(_NO_QUOTA):
+            return FailureKind.FATAL
+        if self.filtered(status):
+            return FailureKind.REFUSED
+        codes = _NO_MODEL if status == 404 else {*_NO_MODEL, "unsupported_parameter"} if status == 400 else set()
+        if codes & self.codes or (status == 400 and "invalid model" in self.text.lower()):
+            return FailureKind.FATAL
+        return kind_of_status(status)
+
+
+def read(body: bytes) -> ServerError:
+    """Read the body of an error; of a body that is no JSON, its text."""
+    found = ServerError()
+    try:
+        _read(parsed(body), found, 0)
+    except (ValueError, RecursionError):
+        found.messages.append(body[:2000].decode("utf-8", "replace").strip() or "no text")
+    if not found.messages:
+        found.messages.append(", ".join(sorted(found.codes)) or body[:2000].decode("utf-8", "replace") or "no text")
+    return found
+
+
+def holds_error(data: Any) -> bool:
+    """Whether the JSON of an answer with a status of success, which has no choices, is an error."""
+    if isinstance(data, list):
+        data = data[0] if data else None
+    return isinstance(data, Mapping) and (
+        any(data.get(name) for name in ("error", "errors", "detail"))
+        or any(
+            isinstance(data.get(name), str) and data[name] for name in ("message", "msg", "error_message", "error_msg")
+        )
+    )
+
+
+def learned(
+    provider: Remote, status: int, error: ServerError, *, schema: bool, tools: bool, sent: Collection[str] | None
+) -> ProviderFailure | None:
+    """Learn from an error what the server does not support; see `Remote.unsupported`."""
+    if error.filtered(status) or _PASSING in error.codes:
+        return None
+    return provider.unsupported(
+        status, error.text, schema=schema, tools=tools, sent=sent, named=error.refused, about=error.param
+    )
+
+
+def failure_of(
+    provider: Remote,
+    place: str,
+    status: int,
+    error: ServerError,
+    headers: Mapping[str, str],
+    usage: Usage | None = None,
+    *,
+    answered: bool = False,
+    kind: FailureKind | None = None,
+    wait: float | None = None,
+) -> ProviderFailure:
+    """Make the failure of an error.
+
+    Args:
+        provider: What was asked.
+        place: The address that answered.
+        status: HTTP status; of an error in an answer with a status of success, the one that it stands for.
+        error: What the server says.
+        headers: Those of the answer.
+        usage: What the error reports as billed.
+        answered: It came with a status of success and may be billed.
+        kind: Its kind, if the vendor's own words say more than the codes.
+        wait: Seconds that the vendor's own fields ask to wait.
+    """
+    kind = kind or error.kind(status)
+    given = (wait, retry_after(headers), _wait_in(error.text))
+    wait = next((seconds for seconds in given if seconds is not None), None) if kind.may_pass else None
+    if kind is FailureKind.RATE_LIMIT and wait is None and _DAILY.search(error.text):
+        kind = FailureKind.FATAL
+    if status == 500 and kind is FailureKind.RETRY and lasts(error.text):
+        kind = FailureKind.REJECTED
+    text = f"HTTP {status} from {place}: {error.text}{provider.key_at_fault(status, error.text)}"
+    if _PASSING in error.codes:
+        return provider.unusable(text, usage, FailureKind.RETRY, wait, reply=Reply(error.generated))
+    if answered or usage is not None:
+        return provider.unusable(text, usage, kind, wait)
+    return provider.failure(kind, text, wait=wait, maybe_billed=may_be_billed(status))
+
+
+def _wait_in(message: str) -> float | None:
+    """Read the seconds of "Please try again in 1m2.5s" or "in 450ms"; OpenAI writes it even where a gateway drops the header."""
+    match = re.search(r"try again in (?:(\d+)m)?(\d+(?:\.\d+)?)(ms|s)\b", message)
+    if not match:
+        return None
+    seconds = float(match[2]) / (1000 if match[3] == "ms" else 1)
+    return min(60 * int(match[1] or 0) + seconds, LONGEST_WAIT)
+
+
+def _read(value: Any, found: ServerError, depth: int) -> None:
+    """Add what a part of an error says; texts with JSON in them are read as that."""
+    if depth > _DEEPEST or len(found.messages) >= _MOST:
+        return
+    if isinstance(value, list):
+        for entry in value[:_MOST]:
+            _read(entry, found, depth + 1)
+    elif isinstance(value, Mapping):
+        _read_object(value, found, depth)
+    elif isinstance(value, str) and value.strip():
+        inner = _json_in(value)
+        if inner is None:
+            found.messages.append(value.strip())
+        else:
+            _read(inner, found, depth + 1)
+
+
+def _read_object(value: Mapping[str, Any], found: ServerError, depth: int) -> None:
+    found.codes |= {str(value[name]).lower() for name in _CODES if isinstance(value.get(name), str | int)}
+    place = value.get("loc")  # of FastAPI: ["body", "temperature"]
+    if isinstance(place, list | tuple) and place and isinstance(value.get("msg"), str):
+        found.param = found.param or str(place[1] if place[0] == "body" and len(place) > 1 else place[-1])
+        found.messages.append(f"{'.'.join(map(str, place))}: {value['msg']}")
+        return
+    found.param = found.param or (value["param"] if isinstance(value.get("param"), str) else "")
+    found.vendor = found.vendor or (value["provider_name"] if isinstance(value.get("provider_name"), str) else "")
+    found.moderated |= bool(value.get("flagged_input")) or ("reasons" in value and bool(value["reasons"]))
+    found.generated = found.generated or str(value.get("failed_generation") or "")
+    details = value.get("details")
+    if isinstance(details, list):
+        found.details += [entry for entry in details if isinstance(entry, Mapping)]
+    for name in dict.fromkeys((*_MESSAGES, *_WRAPPERS)):
+        if name != "details" or not isinstance(details, list):
+            _read(value.get(name), found, depth + 1)
+
+
+def _json_in(text: str) -> Any:
+    """Read the object or list that a text is, or that follows a few plain words; None where there is none of an error.
+
+    Words of the prompt may be quoted in an error, so a quotation before the JSON ends the search.
+    """
+    start = _BEFORE_JSON.match(text)
+    if start is None:
+        return None
+    rest = text[start.end() : start.end() + _LONGEST]
+    for candidate in (rest, rest.replace("\\'", "'")):
+        try:
+            inner, _ = json.JSONDecoder().raw_decode(candidate)
+            break
+        except (ValueError, RecursionError):
+            continue
+    else:
+        try:
+            inner = ast.literal_eval(rest[: max(rest.rfind("}"), rest.rfind("]")) + 1])
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            return None
+    entries = inner if isinstance(inner, list | tuple) else [inner]
+    is_error = any(isinstance(entry, Mapping) and not _SIGNS.isdisjoint(map(str, entry)) for entry in entries)
+    return (list(entries) if isinstance(inner, tuple) else inner) if is_error else None
