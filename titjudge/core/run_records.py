@@ -264,6 +264,11 @@ class Manifest(_File):
     seal: str = ""
     """First 16 hexadecimal digits of the SHA-256 over the other keys, sorted."""
 
+    @property
+    def incomplete(self) -> bool:
+        """Whether images are not judged yet: the run goes on, was stopped or failed."""
+        return self.status not in ("complete", "settled", "unknown")
+
     def write(self, file: Path, *, sync: bool = True) -> None:
         """Write a file as `Results` do, with its checksum."""
         write_json(file, with_checksum(self.to_json()), sync=sync)

@@ -132,9 +132,7 @@ class _Pages:
             if example is entry
         }
         warnings = [(run.name if len(runs) > 1 else "", warning) for run in runs for warning in run.results.warnings]
-        open_runs = [
-            (run.name, run.manifest.status) for run in runs if run.manifest.status not in ("complete", "settled")
-        ]
+        open_runs = [(run.name, run.manifest.status) for run in runs if run.manifest.incomplete]
         return self._page(
             "index", self._title, here="index.html", first=first, pictures=pictures, links=links, warnings=warnings,
             open_runs=open_runs, standings=self._board.standings, missing=self._failures,

@@ -8,6 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import click
+import orjson
 import pytest
 import yaml
 from commands import cli
@@ -40,6 +41,18 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def gate(folder: Path, *more: str, code: int = 1) -> str:
     names = ("compare", "generators", "run", "--metric", "tit", "--baseline", "base", "--fail-if-worse", "0.05")
     return cli(folder, *names, *more, code=code)
+
+
+@pytest.mark.parametrize("status", ["incomplete: budget", "incomplete: interrupted", "running", "failed: HTTP 500"])
+def test_the_gate_of_an_incomplete_run_cannot_tell(run: Path, tmp_path: Path, status: str) -> None:
+    file = run / "manifest.json"
+    file.write_bytes(orjson.dumps(orjson.loads(file.read_bytes()) | {"status": status}))
+    said = gate(tmp_path, "--json", "out.json", code=0)
+    found = orjson.loads((tmp_path / "out.json").read_bytes())["gate"]
+    assert (found["outcome"], set(found["verdicts"].values())) == ("cannot tell", {"cannot tell"})
+    assert all(status in reason and "run" in reason for reason in found["reasons"].values())
+    assert "the run is incomplete" in said
+    gate(tmp_path, "--strict", code=1)
 
 
 def test_junit_has_a_case_for_each_generator(run: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from titjudge.core import registry
@@ -91,11 +92,13 @@ def run_scores(
     texts = {key(item): hash(item.prompt) for images in items.values() for item in images.values()}
     del items, scores, cells, label, key  # a long run leaves no room for them beside the table
     cost = sum(run.money().list_cost for run in folders.values())
-    return score_table(
+    table = score_table(
         entries, metric=chosen, source=", ".join(folders), categories=categories, notes=notes, parts=parts,
         bounds=plugin.range, higher_is_better=plugin.higher_is_better, per_prompt=per_prompt, texts=texts,
         cost=cost / len({entry.image for entry in entries}) or None,
     )  # fmt: skip
+    partial = [f"{name}: {manifest.status}" for name, manifest in manifests.items() if manifest.incomplete]
+    return replace(table, incomplete="; ".join(partial))
 
 
 def judged_items(folders: Mapping[str, RunFolder]) -> dict[str, dict[str, Item]]:

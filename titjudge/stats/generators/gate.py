@@ -13,6 +13,7 @@ from titjudge.stats.bootstrap import Floats, Interval
 from titjudge.stats.bounds import approximate_bound, bound
 from titjudge.stats.generators.generator_differences import GeneratorDifference
 from titjudge.stats.intervals import TAIL, mean_p, moments
+from titjudge.stats.scores.population import FEWEST
 from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.significance import holm
 
@@ -57,7 +58,7 @@ def gate(differences: Sequence[GeneratorDifference], delta: float, table: ScoreT
     It is worse when the whole interval lies below -delta. With several candidates "worse" is corrected by Holm, so that any
     false alarm is as rare as with one. It is not worse when the whole interval lies above, and on a scale with ends
     Gaffke's bound too, which holds also where a few collapses have not come yet (`bounds`); unless one of the two has no
-    score on clearly more prompts, whether its image is missing or could not be scored.
+    score on clearly more prompts, whether its image is missing or could not be scored. It cannot tell of an incomplete run.
 
     Args:
         differences: Of the candidates from the baseline.
@@ -79,11 +80,18 @@ def gate(differences: Sequence[GeneratorDifference], delta: float, table: ScoreT
         if table.width is not None and interval is not None:
             least[name] = bound(by_prompt, -table.width, TAIL)
             above &= least[name] > -delta
-            if not above and (prompts := _prompts_for(by_prompt, -table.width, -delta)):
+            if not above and len(by_prompt) >= FEWEST and (prompts := _prompts_for(by_prompt, -table.width, -delta)):
                 needed[name] = prompts
-        if reason := table.unequally_missing(table.column(name), table.column(difference.b), absent=1.0):
+        if table.incomplete:
+            reason = f"the run is incomplete ({table.incomplete})"
+        else:
+            reason = table.unequally_missing(table.column(name), table.column(difference.b), absent=1.0)
+        if reason:
             reasons[name] = reason
-        verdicts[name] = WORSE if p < TAIL else NOT_WORSE if above and not reason else CANNOT_TELL
+        if table.incomplete:
+            verdicts[name] = CANNOT_TELL
+        else:
+            verdicts[name] = WORSE if p < TAIL else NOT_WORSE if above and not reason else CANNOT_TELL
     return Gate(delta, verdicts, least, needed, reasons)
 
 

@@ -47,6 +47,7 @@ class ScoreTable:
         slices: Column -> value -> means over the prompts (or the questions) with this value, NaN elsewhere; shape of `means`.
         part_bounds: Ends of the scale of those columns of slices that have their own.
         texts: Hash of the text of each prompt, in this process, where texts are known.
+        incomplete: The runs that have not judged all images, and their statuses; empty if all have.
     """
 
     generators: tuple[str, ...]
@@ -67,6 +68,7 @@ class ScoreTable:
     part_bounds: Mapping[str, Interval | None] = field(default_factory=dict)
     lost: Ints | None = None
     texts: Mapping[str, int] = field(default_factory=dict)
+    incomplete: str = ""
 
     @property
     def scored_generators(self) -> int:
