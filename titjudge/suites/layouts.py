@@ -33,6 +33,7 @@ from titjudge.suites.readings import (
     choose,
     groups_of,
     guesses,
+    is_checkpoint,
     is_generator,
     readings,
     unclear,
@@ -222,6 +223,8 @@ def _patterns(names: Sequence[str], prompts: PromptNames) -> Iterator[str]:
     endings = {PurePosixPath(file).suffix for file in files}
     ending = endings.pop() if len(endings) == 1 else ".{suffix}"
     texts = [list(prompts.templates(level)) for level in (*folders, {PurePosixPath(file).stem for file in files})]
+    for text in texts[:-1]:  # the number beside a text is a sample, or that of the prompt if the images are the samples
+        text += [template.replace("{sample}", "{index}") for template in text if "{sample}" in template]
     are_prompts = [bool(text) and prompts.are_sure(level) for text, level in zip(texts, folders, strict=False)]
     levels = [
         [*text, *_of_folders(level, index, are_prompts[index])]
@@ -234,7 +237,8 @@ def _patterns(names: Sequence[str], prompts: PromptNames) -> Iterator[str]:
         of_text = any(part in text for part, text in zip(parts, texts, strict=True))
         numbers = max(count["sample"], count["seed"]) if of_text else count["sample"] + count["seed"]
         twice = count["prompt_id"] == 2 and parts[-1].startswith("{prompt_id}")
-        if (count["prompt_id"] == 1 or twice) and numbers <= 1 and count["generator"] <= 1:
+        ignored = any(are_prompts) and not of_text  # texts of prompts say more than numbers
+        if (count["prompt_id"] == 1 or twice) and numbers <= 1 and count["generator"] <= 1 and not ignored:
             yield pattern
 
 
@@ -298,6 +302,9 @@ def _of_stems(names: Sequence[str], in_folders: bool, in_prompts: bool) -> Itera
                 yield f"{{generator}}{between}{{prompt_id}}{end}"
     if in_folders and all(map(is_generator, stems)):
         yield "{generator}"
+        for between, end in {match.group(2, 4) for match in map(_AFTER_WORD.fullmatch, stems) if match}:
+            if not any(map(is_checkpoint, stems)):
+                yield f"{{generator}}{between}{{sample}}{end}"
         return
     numbered = list(_of_last_number(stems))
     yield from numbered

@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
+from urllib.parse import unquote
 
 _LEAST = 6  # letters and digits of a beginning that is hardly a chance
 _TRIED = 200  # names from which a template is derived
@@ -28,6 +29,7 @@ _MARKS = ("seed", "sample", "s", "n", "no", "num", "img", "image", "idx", "index
 @lru_cache(2**16)
 def plain_text(text: str) -> str:
     """Return the letters and digits of a text, without case and accents; a space stands between two numbers only."""
+    text = unquote(text)
     if not text.isascii():
         decomposed = unicodedata.normalize("NFKD", text)
         text = "".join(sign for sign in decomposed if unicodedata.category(sign) != "Mn")
@@ -116,14 +118,15 @@ class PromptNames:
         plain = plain_text(name)
         if _NUMBERS.fullmatch(plain):
             return None
-        if (keys := self._plain.get(plain)) is not None:
+        keys = self._plain.get(plain)
+        if keys is not None and not name.endswith(("_", "-")):  # after these, a name is cut
             return (next(iter(keys)), True) if len(keys) == 1 else None
-        keys = set()
+        whole, keys = keys is not None, set()
         for text in self._beginning(plain):
             keys |= self._plain[text]
             if len(keys) > 1:
                 return None
-        return (keys.pop(), False) if keys else None
+        return (keys.pop(), whole) if keys else None
 
     def _beginning(self, plain: str) -> Iterator[str]:
         for index in range(bisect_left(self._sorted, plain), len(self._sorted)):

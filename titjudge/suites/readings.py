@@ -25,8 +25,9 @@ _MANY = 10  # prompts; with fewer, as many generators may have their numbers
 _SAMPLE_FIRST = re.compile(r"(^|/)\{sample\}.*\{prompt_id\}")  # a number without a word, where a prompt could stand
 _TABLE = "TABLE.csv:ID,PROMPT"
 _HASH = re.compile(r"(?=.*\d)[0-9a-f]{6,}(-[0-9a-f]{4,})*", re.IGNORECASE)
+_CHECKPOINT = r"(global_?|last_?|best_?)?(step|iter|iteration|epoch|ep|ckpt|checkpoint|model|generator|lora|version|v)"
 _GENERATOR = re.compile(
-    r"(global_?|last_?|best_?)?(step|iter|iteration|epoch|ep|ckpt|checkpoint|model|generator|lora|version|v|base|baseline|ours|"
+    rf"({_CHECKPOINT}|base|baseline|ours|"
     r"flux|sd|sdxl|stable|dall|dalle|gpt|imagen|gemini|nano|midjourney|mj|kandinsky|pixart|qwen|ideogram|playground|lumina|sana|"
     r"hunyuan|hidream|kolors|wan|infinity|janus|emu|bagel|cogview|seedream|recraft|firefly|omnigen|deepfloyd|auraflow|z)"
     r"s?(?![a-z]).*",
@@ -113,6 +114,11 @@ def ids_of(written: Iterable[str], prompts: Mapping[str, str]) -> dict[str, str]
     rest = names - found.keys()
     texts = PromptNames(prompts).find(rest, whole=bool(found)) if rest else {}
     return found | texts
+
+
+def is_checkpoint(name: str) -> bool:
+    """Return True if a name begins as those of checkpoints do: a number after the word is a part of it."""
+    return re.fullmatch(rf"{_CHECKPOINT}s?(?![a-z]).*", name, re.IGNORECASE) is not None
 
 
 def is_generator(name: str) -> bool:
@@ -293,10 +299,12 @@ def _others(
 ) -> tuple[str, ...]:
     """List what the names of several generators may be instead, unless they look like those of generators.
 
-    They may be prompts if there are nearly as many, categories if no two of them share a prompt, and samples or other parts of the
-    list if all together have no more images than the list has prompts.
+    They may be prompts if there are as many; or at least half as many, if they are hashes or words of prompts, or none has an image
+    of each prompt. They may be categories if no two of them share a prompt, and samples or other parts of the list if all together
+    have no more images than the list has prompts.
     """
-    listed = len(set(numbering.prompts.values()))
+    texts = set(numbering.prompts.values())
+    listed = len(texts)
     if len(groups) < 2 or listed < 2 or all(map(is_generator, groups)):
         return ()
     of_each = [set(prompts.values()) for prompts in fit.values()]
@@ -304,13 +312,21 @@ def _others(
     by_number = numbering.by != "text" and all(
         written.isdecimal() for ids in groups.values() for written in ids.values()
     )
-    words = re.search(r"\{generator\}[^/]*\{prompt_id\}", pattern) is not None
+    half = 2 * len(groups) > listed or re.search(r"\{generator\}[^/]*\{prompt_id\}", pattern) is not None
+    doubt = all(map(_HASH.fullmatch, groups)) or max(map(len, of_each)) < listed or _are_words(groups, texts)
     others = {
-        "prompts": by_number and (words or 2 * len(groups) > listed or all(map(_HASH.fullmatch, groups))),
+        "prompts": by_number and (len(groups) == listed or (half and doubt)),
         "categories": total == len(set[str]().union(*of_each)),
         "samples": by_number and total <= listed,
     }
     return tuple(kind for kind, possible in others.items() if possible)
+
+
+def _are_words(names: Collection[str], texts: Iterable[str]) -> bool:
+    """Return True if most names are made of words of texts: `bench` of "a green bench"."""
+    words = {word for text in texts for word in re.findall(r"\w+", plain(text).casefold())}
+    known = [name for name in names if words.issuperset(re.findall(r"[^\W_]+", name.casefold()))]
+    return 2 * len(known) > len(names)
 
 
 def _fits(numbering: Numbering, groups: Groups) -> dict[str, dict[str, str]]:

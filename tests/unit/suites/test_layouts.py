@@ -337,3 +337,65 @@ def test_the_grids_of_geneval_and_a_folder_above_the_models_do_not_matter(
         name: (f"thing {name.split('/samples')[0][-1]}", name.removeprefix(top).split("/")[0], int(name[-5]))
         for name in names
     }
+
+
+@pytest.mark.parametrize("number", [3, 4, 10, 40])
+@pytest.mark.parametrize(
+    "makers", [("ours", "mine"), ("Alice", "Bob"), ("old", "new"), ("2024-01-01", "2024-02-15"), ("모델1", "모델2")]
+)
+def test_two_folders_of_any_names_with_an_image_of_each_prompt_are_generators(
+    tmp_path: Path, makers: tuple[str, str], number: int
+) -> None:
+    texts = [f"an old thing {index} near a new tree" for index in range(number)]
+    made = {f"{g}/{n:04}.png": (text, g, 0) for g in makers for n, text in enumerate(texts)}
+    if number > 3 or makers != ("old", "new"):
+        assert loaded(laid(tmp_path, made, {"prompts.txt": "\n".join(texts)})) == made
+
+
+@pytest.mark.parametrize("names", [("bench", "apple"), ("3f2a9c1", "b27d901"), ("one", "two", "six")])
+def test_folders_that_may_be_prompts_are_refused(tmp_path: Path, names: tuple[str, ...]) -> None:
+    texts = ["a green bench", "a red apple", "two dogs"]
+    laid(tmp_path, [f"{name}/{n}.png" for name in names for n in range(3)], {"prompts.txt": "\n".join(texts)})
+    assert any("{prompt_id}/{sample}.png" in options for options in options_of(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "form", ["{n:03}_{t}/{s}.png", "{n}-{t}/img_{s}.png", "{t}_{n}/{s:05}.png", "flux/{n:03}_{t}/{s}.png"]
+)
+def test_a_number_beside_the_text_of_a_folder_is_not_that_of_a_sample(tmp_path: Path, form: str) -> None:
+    texts = ["a green bench", "a red apple", "two dogs"]
+    made = {
+        form.format(n=n, t=text.replace(" ", "_"), s=s): (text, "flux" if form.startswith("flux") else "", s)
+        for n, text in enumerate(texts)
+        for s in range(3)
+    }
+    assert loaded(laid(tmp_path, made, {"prompts.txt": "\n".join(texts)})) == made
+
+
+def test_numbers_of_images_in_the_folder_of_a_prompt_may_be_samples_of_generators(tmp_path: Path) -> None:
+    texts = ["a green bench", "a red apple", "two dogs"]
+    names = [f"{text}/{maker}_{s}.png" for text in texts for maker in ("flux", "sdxl") for s in range(3)]
+    options = options_of(laid(tmp_path, names, {"prompts.txt": "\n".join(texts)}))
+    assert [option.split("'")[1] for option in options] == [
+        "{prompt_id}/{generator}.png",
+        "{prompt_id}/{generator}_{sample}.png",
+    ]
+
+
+def test_a_name_that_ends_with_a_separator_is_cut_there(tmp_path: Path) -> None:
+    texts = ["a brown dog", "a brown dog on a mat", "a large cat in a box", "two small birds"]
+    names = [f"{name}/{n}.png" for name in ("a_brown_dog_", "a_large_cat_", "two_small_bi") for n in range(2)]
+    made = loaded(laid(tmp_path, names, {"prompts.txt": "\n".join(texts)}))
+    assert {name.split("/")[0]: of[0] for name, of in made.items()} == {
+        "a_large_cat_": texts[2],
+        "two_small_bi": texts[3],
+    }
+
+
+def test_names_may_be_quoted_as_in_addresses(tmp_path: Path) -> None:
+    made = {
+        f"{text.replace(' ', '%20')}_{s}.png": (text, "", s)
+        for text in ("a green bench", "a red apple")
+        for s in (0, 1)
+    }
+    assert loaded(laid(tmp_path, made, {"prompts.txt": "a green bench\na red apple"})) == made
