@@ -13,11 +13,16 @@ from typing import Any
 import commands
 import pytest
 from answers import good, verdict
-from builders import compared_images, read_lines
+from builders import compared_images, read_lines, write_lines
 from commands import hosted, judge
 from PIL import Image
 
+from titjudge.report.model import load
+from titjudge.report.overview import overview
+from titjudge.report.sections import Headline
+from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.testing import Scripted, Seen, Server
+from titjudge.web.view.runs import Runs
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -116,7 +121,36 @@ def test_bad_input_is_named_and_the_rest_is_judged(tmp_path: Path) -> None:
     assert "no such image" in reasons["2.png"]
     assert "images.jsonl:7" in reasons
     assert results(tmp_path)["metrics"]["tit-llm"]["coverage"] == pytest.approx(3 / 6)
-    assert "4 without a score" in out
+    assert "3 without a score" in out
+
+
+def test_a_run_has_one_coverage(tmp_path: Path) -> None:
+    data = compared_images(tmp_path / "data", images=8)
+    (data / "0.png").unlink()
+    rows, texts = read_lines(data / "images.jsonl"), read_lines(data / "prompts.jsonl")
+    rows[1]["prompt_id"] = "p9"
+    write_lines(data / "images.jsonl", *rows)
+    write_lines(data / "prompts.jsonl", *texts, {"prompt_id": "p9", "prompt": " "})
+    (data / "pairs.jsonl").unlink()
+    faults = iter([Scripted.fault("refusal")])
+
+    def handler(seen: Seen) -> Scripted | str:
+        return good(seen) if seen.images else next(faults, None) or good(seen)
+
+    with Server(handler) as server:
+        metrics = ("--metric", "tit", "--metric", "tit-llm", "--concurrency", "1", "--out", "runs/one")
+        out = judge(tmp_path, server, *metrics, "--json", "out.json", code=4)
+    cli(tmp_path, "compare", "runs", "runs/one", "--json", "compared.json")
+    (state,) = Runs(tmp_path / "runs").states()
+    found, compared = results(tmp_path)["metrics"], results(tmp_path, "compared.json")["metrics"]
+    shares = {name: (each["scored"], each["images"], each["coverage"]) for name, each in found.items()}
+    assert shares == {name: (each["scored"], each["images"], each["coverage"]) for name, each in compared.items()}
+    assert shares["tit-llm"] == (5, 8, 5 / 8)
+    assert (state.coverage, state.failed) == (5 / 8, 3)
+    assert "3 without a score" in out
+    section = overview(load([RunFolder(tmp_path / "runs/one")]))
+    headline = next(block for block in section.blocks if isinstance(block, Headline))
+    assert [fact.value for fact in headline.facts if fact.label == "coverage"] == ["62.5%"]
 
 
 def test_a_wrong_key_stops_at_once_with_one_line(tmp_path: Path) -> None:

@@ -302,7 +302,7 @@ def _show_outcome(outcome: Outcome, json_file: Path | None, limits: Limits, noun
         _show_verdict(outcome, noun)
         show_tables(outcome.tables)
     show_notes(outcome.warnings, () if unscored else outcome.tables)
-    _show_failures(outcome.failures)
+    _show_failures(outcome, noun)
     if unscored:
         say(f"\nnothing was judged: no {noun.removesuffix('s')} got a score")
     _show_costs(outcome)
@@ -362,7 +362,9 @@ def _show_coverage(outcome: Outcome, min_coverage: float | None, noun: str) -> b
     """
     if outcome.status != "complete":
         return True
-    counts = [(f"{noun} have no score", *(outcome.covered or ("any metric", 0, len(outcome.failures))))]
+    lowest = outcome.covered or ("any metric", 0, len(outcome.failures))  # `min_coverage` is for every metric
+    decides = outcome.results.covered or lowest
+    counts = [(f"{noun} have no score", *metric) for metric in dict.fromkeys((decides, lowest))]
     if outcome.answered is not None:
         counts.append(("questions about scored images have no answer", *outcome.answered))
     reached = True
@@ -411,13 +413,21 @@ def _opening(config: RunConfig) -> str:
     return f"judging {config.data} with {', '.join(config.metrics)} ({'; '.join(roles)}; protocol {config.protocol})"
 
 
-def _show_failures(failures: list[tuple[str, str, str]]) -> None:
-    """Print which images have no score, and why."""
-    if not failures:
+def without_score(outcome: Outcome, noun: str = "images") -> str:
+    """Say how many images have no score by the metric that decides; if all have, how many other failures there were."""
+    name, scored, images = outcome.results.covered or ("", 0, 0)
+    if scored < images:
+        return f"{images - scored:,} without a score (of {images:,} {noun}, by {name})"
+    return f"{len({item for item, _, _ in outcome.failures}):,} without a score"
+
+
+def _show_failures(outcome: Outcome, noun: str) -> None:
+    """Print how many images have no score, and why."""
+    if not outcome.failures:
         return
-    distinct = list(dict.fromkeys(failures))  # several metrics may give the same reason for an image
-    causes = f", for {len(distinct)} reasons" if 1 < len(distinct) < len(failures) else ""
-    say(f"\n{len(failures)} without a score{causes}:", err=True)
+    distinct = list(dict.fromkeys(outcome.failures))  # several metrics may give the same reason for an image
+    causes = f", for {len(distinct)} reasons" if 1 < len(distinct) < len(outcome.failures) else ""
+    say(f"\n{without_score(outcome, noun)}{causes}:", err=True)
     problems = [(item, f"{status}: {_without_place(item, reason)}") for item, status, reason in distinct]
     show_problems(problems, all_in=" (all in results.json)")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from titjudge.cli.commands import JUDGE, Command
-from titjudge.cli.judge import results_json
+from titjudge.cli.judge import results_json, without_score
 from titjudge.cli.options import EXPLAIN, JSON, PATH, option
 from titjudge.cli.output import show_notes, show_places, show_tables, write_json
 from titjudge.cli.terminal import say
@@ -41,7 +41,7 @@ def merge(runs: tuple[Path, ...], out: Path, pairs: Path | None, report: bool, j
     show_tables(outcome.tables)
     show_notes(outcome.warnings, outcome.tables)
     if outcome.failures:
-        say(f"\n{len(outcome.failures)} without a score (all in results.json)", err=True)
+        say(f"\n{without_score(outcome)}; all in results.json", err=True)
     if outcome.status != "complete":
         say(f"\n{outcome.status}")
     show_places(outcome)

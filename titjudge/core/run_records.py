@@ -17,6 +17,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from titjudge.core.errors import DataError
 from titjudge.core.files import open_regular, write_json
+from titjudge.core.registry import first_metric
 from titjudge.core.serialization import with_checksum
 from titjudge.core.types import CONSTRUCTION, PEOPLE, InvalidItem, Item, Pair, Table
 
@@ -684,6 +685,16 @@ class Results(_File):
     """Null in runs of earlier versions: reports compute it."""
     saved: float | None = None
     """USD that judging the remaining images would have cost."""
+
+    @property
+    def covered(self) -> tuple[str, int, int] | None:
+        """The coverage of the run: the metric that decides, the images that it scored, and all images; None if unknown."""
+        counted = [name for name, result in self.metrics.items() if result.images and result.scored is not None]
+        decides = self.verdict.generators.metric if self.verdict and self.verdict.generators else ""
+        if decides not in counted:
+            decides = first_metric(counted) if counted else ""
+        result = self.metrics.get(decides)
+        return (decides, result.scored or 0, result.images or 0) if result else None
 
     @property
     def human_pairs(self) -> list[Pair]:

@@ -75,24 +75,22 @@ def _agreement_fact(run: Loaded, place: int, judge: JudgedMetric) -> Fact:
 
 def _run_facts(run: Loaded, judges: list[JudgedMetric]) -> tuple[Fact, Fact]:
     """Make the numbers of coverage and cost, with links to what is missing."""
-    scored, expected = _coverage(run, judges)
+    by, scored, expected = _coverage(run, judges)
     share = percentage(scored / expected) if expected else DASH
     link = fragment("images", s="none") if scored < expected else fragment("images")
     price = f"list price {spending(run.list_cost, run.unpriced)}"
     return (
-        Fact("coverage", share, f"{scored:,} of {expected:,} scores", link),
+        Fact("coverage", share, f"{scored:,} of {expected:,} {by}", link),
         Fact("spent", spending(run.spent, run.unpriced), price, "#failures"),
     )
 
 
-def _coverage(run: Loaded, judges: list[JudgedMetric]) -> tuple[int, int]:
-    """Return the numbers of scores and of scores without any failure; invalid items count as failures."""
+def _coverage(run: Loaded, judges: list[JudgedMetric]) -> tuple[str, int, int]:
+    """Return what is counted, how many have a score, and of how many; without results all metrics are counted together."""
+    if covered := run.results.covered:
+        return f"images, {covered[0]}", covered[1], covered[2]
     scored = sum(score.value is not None for score in run.scores.values())
-    counts = [(result.scored, result.images) for result in (run.metric(judge.metric) for judge in judges)]
-    counted = [(done, images) for done, images in counts if done is not None and images is not None]
-    if judges and len(counted) == len(judges):
-        return sum(done for done, _ in counted), sum(images for _, images in counted)
-    return scored, max(scored, len(run.items) * len(judges))
+    return "scores", scored, max(scored, len(run.items) * len(judges))
 
 
 def counts_of(run: Loaded) -> str:

@@ -162,7 +162,7 @@ def test_headline_says_agreement_coverage_and_money(tmp_path: Path) -> None:
     facts = {label: (fact.value, fact.note) for label, fact in _facts(section).items()}
     assert facts["agreement with people, tit"] == ("75.0%", "[50.0, 100.0], 95% interval")
     assert facts["agreement with people, tit-llm"] == ("50.0%", "no interval: too few prompts")
-    assert facts["coverage"] == ("70.0%", "7 of 10 scores")
+    assert facts["coverage"] == ("60.0%", "3 of 5 images, tit-llm")
     assert facts["spent"] == ("$0.2500", "list price $0.5000")
 
 

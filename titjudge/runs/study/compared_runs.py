@@ -10,7 +10,7 @@ from titjudge.core import registry
 from titjudge.core.errors import ConfigError, DataError, nearest
 from titjudge.core.numbers import known_sum
 from titjudge.core.run_records import Results
-from titjudge.core.types import Item, Pair, Score
+from titjudge.core.types import InvalidItem, Item, Pair, Score
 from titjudge.core.words import truncated
 from titjudge.data.opinions import spread
 from titjudge.probes.canary import refuse_drift
@@ -58,9 +58,11 @@ class ComparedRuns:
         self.mixed = [f"{path}: {line}" for path, manifest in manifests.items() for line in manifest.mixed]
         self.notes: list[str] = []
         self._items: dict[str, dict[str, Item]] = {}
+        self._listed: dict[str, dict[str, Item | InvalidItem]] = {}  # also the images that cannot be used
         self._scores: dict[str, list[Score]] = {}
         for label, folder in zip(_labels(paths), self._folders, strict=True):
-            self._items[label], scores = folder.compared()
+            self._items[label], unusable, scores = folder.compared()
+            self._listed[label] = {item.id: item for item in unusable} | self._items[label]
             self._scores[label] = list(scores.values())
         self.items = {id: item for listed in self._items.values() for id, item in listed.items()}
         self.scores = [
@@ -82,15 +84,21 @@ class ComparedRuns:
 
     def agreement(self, pairs: Sequence[Pair], *, strengths: bool = False) -> Results:
         """Compute the agreement of all metrics with human pairs; see `stats.people.agreement`."""
-        images = list(self.items.values())
+        images = list({id: item for listed in self._listed.values() for id, item in listed.items()}.values())
         metrics = {registry.base_metric(name): metric for name, metric in self._metrics.items()}
+        excluded = not_applicable(images, self.scores, metrics)
+        if len(self._listed) > 1:  # an image of another run is not missing
+            for label, scores in self._scores.items():
+                others = {image.id for image in images} - self._listed[label].keys()
+                for name in {f"{score.metric} ({label})" for score in scores} if others else ():
+                    excluded[name] = excluded.get(name, frozenset()) | others
         return agreement(
             images,
             self.scores,
             pairs,
             negate=self._lower,
             ranges={name: metric.range for name, metric in self._metrics.items()},
-            not_applicable=not_applicable(images, self.scores, metrics),
+            not_applicable=excluded,
             strengths=strengths,
         )
 

@@ -63,7 +63,7 @@ def run_scores(
     items: dict[str, dict[str, Item]] = {}
     scores: dict[str, list[Score]] = {}
     for name, run in folders.items():
-        items[name], stored = run.compared()
+        items[name], _, stored = run.compared()
         scores[name] = list(stored.values())
     chosen = choose_metric({score.metric for judged in scores.values() for score in judged}, metric, folder, notes)
     for name, judged in scores.items():

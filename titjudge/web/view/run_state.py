@@ -30,7 +30,7 @@ class RunState:
         total: Number of (item, metric) pairs; None while unknown.
         scored: How many of them have a score, and `failed` how many were judged without one.
         items: Number of images.
-        coverage: Share of the images that have a score, 0 to 1, by the metric that scored the fewest.
+        coverage: Share of the images (so far) that have a score by the metric that decides, 0 to 1.
         metric: The metric of `means`, of which more is better if `higher_is_better`.
         means: Mean score of each generator, best first; the generator is empty where the images name none.
         verdict: Which generator is better, in sentences, the most important first; empty where the results do not say.
@@ -150,12 +150,16 @@ def with_results(state: RunState, file: Path) -> RunState | None:
     if not means and state.metric in whole and (mean := whole[state.metric].mean) is not None:
         means = [("", mean)]
     lines = sentences(results.verdict, results.settle, state.status) if results.verdict else []
+    covered = results.covered
     undecided = results.verdict is not None and is_undecided(results.verdict, results.settle)
     return replace(
         state,
         scored=sum(result.scored or 0 for result in whole.values()),
-        failed=len(results.failures),
-        coverage=min((result.coverage for result in whole.values() if result.coverage is not None), default=None),
+        failed=min(
+            len({failure.item for failure in results.failures}),
+            covered[2] - covered[1] if covered else len(results.failures),
+        ),
+        coverage=covered[1] / covered[2] if covered else None,
         means=_best_first(state, means),
         verdict=tuple(lines),
         brief=without_names(lines[0]) if undecided else "".join(lines[:1]),
@@ -168,11 +172,14 @@ def with_scores(state: RunState, tail: ScoreTail) -> RunState:
     """Add what the scores so far say."""
     failures, judged = tail.failures(), len(tail.latest)
     scored = judged - len(failures)
+    scores = list(tail.latest.values())
+    decided = [score.value is not None for score in scores if score.metric == state.metric]
+    decided = decided or [score.value is not None for score in scores]
     return replace(
         state,
         scored=scored,
         failed=len(failures),
-        coverage=scored / judged if judged else None,
+        coverage=sum(decided) / len(decided) if decided else None,
         means=_best_first(state, tail.means(state.metric)),
         advice=_advice(state, failures),
     )
