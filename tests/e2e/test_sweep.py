@@ -197,6 +197,11 @@ def test_a_wrong_model_does_not_stop_the_others(tmp_path: Path, data: Path, serv
         ({"judges": []}, "empty list"),
         ({"judges": ["opnai/gpt-4o"]}, "Did you mean 'openai'"),
         ({"metricz": ["tit"]}, "Did you mean 'metrics'"),
+        ({"limits": "a lot"}, "'limits'"),
+        ({"limits": [1]}, "'limits'"),
+        ({"out": 5}, "'out'"),
+        ({"out": ["a"]}, "'out'"),
+        ({"prompts": ["a\0b"]}, "zero byte"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, data: Path, changes: dict[str, Any], message: str) -> None:

@@ -171,14 +171,10 @@ def _url(context: click.Context, parameter: click.Parameter, value: str) -> str:
 
 
 def _is_page(url: str) -> bool:
-    from urllib.parse import urlsplit
+    from titjudge.core.addresses import url_parts
 
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
-        return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0 and not parts.query + parts.fragment
+    parts = url_parts(url)
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query + parts.fragment
 
 
 def say_address(lines: Sequence[str], link: str, usual: int, port: int | None) -> None:
@@ -190,13 +186,12 @@ def say_address(lines: Sequence[str], link: str, usual: int, port: int | None) -
         usual: The port it tries first.
         port: The port of `--port`; None without it.
     """
-    from urllib.parse import urlsplit
-
+    from titjudge.core.addresses import url_parts
     from titjudge.web.http_guard import is_loopback
 
     for line in lines:
         say(line)
-    where = urlsplit(link)
+    where = url_parts(link)
     if port is None and where.port not in (None, usual):
         say(f"port {usual} is taken, so these links hold only until it ends; --port N fixes one")
     if where.scheme == "http" and not is_loopback(where.hostname or ""):

@@ -7,16 +7,19 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from titjudge.core import registry
 from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.files import read_yaml
 from titjudge.core.key_problems import first_key_problem, key_place
 from titjudge.core.retirements import default_model
+from titjudge.core.serialization import json_problem
 from titjudge.core.types import ProviderSettings
 
 Positive = Annotated[int, Field(gt=0)]
+Dollars = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 _SAMPLING = (
     "max_tokens", "temperature", "top_p", "seed", "thinking_budget", "thinking_level", "reasoning_effort", "detail",
     "max_side", "squash",
@@ -114,7 +117,7 @@ Role = Annotated[RoleConfig, BeforeValidator(_role, json_schema_input_type=str |
 class Limits(_Strict):
     concurrency: Annotated[int, Field(gt=0, le=4096)] = 32
     """Most requests in flight for each account."""
-    max_cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    max_cost: Dollars | None = None
     """Hard cap in USD on what the run may spend, over all roles and retries."""
     max_requests: int | None = Field(default=None, ge=0)
     """Hard cap on requests over the whole run."""
@@ -122,11 +125,11 @@ class Limits(_Strict):
     """Hard cap on input and output tokens over the whole run."""
     min_coverage: float | None = Field(default=0.9, ge=0, le=1, allow_inf_nan=False)
     """Least share of images, 0 to 1, that each metric must score, and of questions about them; below it the exit code is 4. With 0 any share will do."""
-    timeout: float = Field(default=120, gt=0, allow_inf_nan=False)
+    timeout: Seconds = Field(default=120, gt=0)
     """Longest time for one request, in seconds."""
     attempts: Positive = 8
     """Requests for one answer that may fail by a fault: HTTP 500, 502, 504, a broken connection, an answer that cannot be read."""
-    patience: float = Field(default=600, ge=0, allow_inf_nan=False)
+    patience: Seconds = 600
     """Seconds that one answer may be waited for in all while the server says later (HTTP 429, 503, 529) or, having answered before, cannot be reached."""
     rpm: Positive | None = None
     """Requests a minute the account allows; without it the pace is learned from the server's answers."""
@@ -134,18 +137,18 @@ class Limits(_Strict):
     """Tokens a minute the account allows."""
     batch: bool = False
     """Ask hosted models through batch jobs: half the price, up to a day; the same command collects them."""
-    batch_poll: float = Field(default=30, gt=0)
+    batch_poll: Seconds = Field(default=30, gt=0)
     """Seconds between looks at live batch jobs."""
-    batch_idle: float = Field(default=2, gt=0)
+    batch_idle: Seconds = Field(default=2, gt=0)
     """Seconds without a new question after which a batch job is sent."""
 
 
 class PriceConfig(_Strict):
     """USD per million tokens."""
 
-    input: float = Field(ge=0, allow_inf_nan=False)
-    output: float = Field(ge=0, allow_inf_nan=False)
-    cached_input: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    input: Dollars
+    output: Dollars
+    cached_input: Dollars | None = None
 
 
 def _shard(value: str) -> str:
@@ -168,7 +171,8 @@ def _columns(value: Any) -> Any:
         value = columns
     if isinstance(value, dict):
         value = {role: [column] if isinstance(column, str) else column for role, column in value.items()}
-        if doubled := [role for role, columns in value.items() if role not in ("image", "source") and len(columns) > 1]:
+        several = [role for role, columns in value.items() if isinstance(columns, list) and len(columns) > 1]
+        if doubled := [role for role in several if role not in ("image", "source")]:
             raise ValueError(f"only images and sources may be in several columns, not the {doubled[0]}")
     return value
 
@@ -212,7 +216,7 @@ class RunConfig(_Strict):
     """The language model that compares prompt and description; several make a panel; `recorded` replays answers.jsonl."""
     panel: list[Role] = Field(default_factory=list)
     """Further judges; `judge: [a, b, c]` is short for a judge and a panel."""
-    samples: Positive = 1
+    samples: Annotated[int, Field(gt=0, le=1000)] = 1
     """How often each judge is asked the same question; the spread is reported."""
     vote: Literal["mean", "median", "majority"] = "mean"
     """How a panel's votes, or one judge's samples, become one score."""
@@ -260,6 +264,13 @@ class RunConfig(_Strict):
     """An option of the suite, by name."""
     metric_options: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """An option of a metric, such as `max_looks` of tit-agent."""
+
+    @model_validator(mode="after")
+    def _fits_in_json(self) -> RunConfig:
+        """Check that a manifest can hold it as it is."""
+        if problem := json_problem(self.model_dump()):
+            raise ValueError(problem)
+        return self
 
     @property
     def share(self) -> tuple[int, int]:
@@ -473,6 +484,8 @@ def _explain(error: ValidationError, path: Path | None) -> str:
     if problem["loc"][-1:] == ("api_key_env",):  # the value may be a key
         return f"{prefix}'{where}': {problem['msg'].removeprefix('Value error, ')}"
     value = problem.get("input")
+    if not where:
+        return f"{prefix}{problem['msg'].removeprefix('Value error, ')}"
     if isinstance(value, dict | list):  # may be long, and hold a secret
         return f"{prefix}'{where}': {problem['msg']}"
     text = repr(value)

@@ -16,6 +16,7 @@ TitjudgeError
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +30,25 @@ class TitjudgeError(Exception):
     """Base class of all errors of titjudge; bugs are never one."""
 
 
+_LONGEST = 400  # characters of a cell or a name
+_LONG_PIECE = re.compile(rf"""\S{{{_LONGEST + 1},}}|(['"]).{{{_LONGEST + 1},}}\1""")
+_LONGEST_LINE = 4 * _LONGEST
+
+
+def brief(message: str) -> str:
+    """Cut what a message quotes: words, and texts in quotes, of more than 400 characters, and lines of more than 1,600."""
+    if len(message) <= _LONGEST:
+        return message
+    message = _LONG_PIECE.sub(lambda piece: f"{piece[0][: _LONGEST // 2]}…", message)
+    lines = (line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…" for line in message.split("\n"))
+    return "\n".join(lines)
+
+
 class UserError(TitjudgeError):
     """A mistake that the user can correct. The message says what is wrong, where, and what to do."""
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(brief(str(message)))
 
 
 class ConfigError(UserError):

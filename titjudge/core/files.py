@@ -26,7 +26,7 @@ from titjudge.core.csv_quotes import checked_quotes
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.gzip_files import GzipReader
 from titjudge.core.names import plain
-from titjudge.core.serialization import json_bytes
+from titjudge.core.serialization import json_bytes, json_problem
 
 _NO_FILE = "a pipe or a device, not a file"
 _SQLITE = b"SQLite format 3\0"
@@ -38,6 +38,7 @@ _BOM = b"\xef\xbb\xbf"
 _LINE = 4096  # bytes: most lines are shorter
 _DEEPEST = 50
 _MOST_VALUES = 100_000
+_MOST_DIGITS = 100
 _MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -102,7 +103,7 @@ def read_json(path: Path) -> Any:
 
 
 def load_yaml(text: str) -> Any:
-    """Parse YAML: plain values only, no key twice, and not of a size or depth that nobody writes.
+    """Parse YAML: values that JSON has too, no key twice, and not of a size or depth that nobody writes. Dates are texts.
 
     Raises:
         ValueError: It is not YAML, or not of that kind; on one line.
@@ -119,6 +120,15 @@ def load_yaml(text: str) -> Any:
                     seen.add(key.value)
             return super().construct_mapping(node, deep)
 
+        def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+            if len(node.value) > _MOST_DIGITS:
+                raise ValueError(f"line {node.start_mark.line + 1}: a whole number of {len(node.value):,} characters")
+            return super().construct_yaml_int(node)
+
+    own = {"int": Loader.construct_yaml_int, "timestamp": Loader.construct_yaml_str}
+    Loader.yaml_constructors = Loader.yaml_constructors | {
+        f"tag:yaml.org,2002:{tag}": make for tag, make in own.items()
+    }
     try:
         loader = Loader(text)
         try:
@@ -126,13 +136,18 @@ def load_yaml(text: str) -> Any:
             if node is None:
                 return None
             _measure(node, {}, 0)
-            return loader.construct_document(node)
+            content = loader.construct_document(node)
+            if problem := json_problem(content):
+                raise ValueError(problem)
+            return content
         finally:
             loader.dispose()
     except yaml.YAMLError as error:
         raise ValueError(" ".join(str(error).split())) from error
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
+    except (LookupError, TypeError, AttributeError, ArithmeticError) as error:  # PyYAML, of `!!bool x`
+        raise ValueError("a value does not fit its tag") from error
 
 
 def _measure(node: Any, sizes: dict[int, int], depth: int) -> int:

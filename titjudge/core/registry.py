@@ -121,6 +121,11 @@ TABLES: dict[str, dict[str, str]] = {
     "learned_metrics": {},  # rows beside those of titjudge/data/learned_metrics.yaml
     "runners": {},  # what runs a configuration elsewhere than in this process
 }
+_ATTRIBUTES = {
+    "metrics": ("name", "roles", "range", "needs", "summary", "scope", "sources"),
+    "suites": ("name", "VERSION", "metrics", "DEVIATIONS"),
+}
+"""What an object of another package must have to be one of a kind; without it an `AttributeError` would end the command."""
 DECIDES = "tit-llm"  # the metric that is looked at first where a run has several
 BESIDE = frozenset({"preservation", "preservation-l1", "preservation-ssim"})
 """Metrics that stand beside the success of an edit: an edit that was not made has the best values, so they never decide."""
@@ -253,7 +258,10 @@ def load(kind: str, name: str) -> Any:
     attribute, called, argument = target.partition("(")
     try:
         loaded = getattr(importlib.import_module(module), attribute)
-        return loaded(argument.removesuffix(")")) if called else loaded
+        loaded = loaded(argument.removesuffix(")")) if called else loaded
+        for needed in _ATTRIBUTES.get(kind, ()) if name not in TABLES[kind] else ():
+            getattr(loaded, needed)
+        return loaded
     except TitjudgeError:
         raise
     except Exception as error:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import os
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, TypeVar, cast
 
 import orjson
@@ -17,10 +19,14 @@ from titjudge.core.answer_probabilities import FirstToken
 from titjudge.core.item_meta import DESCRIPTION
 from titjudge.core.score_parts import SUMMED
 from titjudge.core.types import Embedding, InvalidItem, Item, Reply, Request, Score, Status, ToolCall, Usage
+from titjudge.core.words import truncated
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Mapping[str, Any])
 MAX_PROMPT = 1_000_000  # characters
+_LONG = 100  # characters
+_HALF = re.compile("[\ud800-\udfff]")
+_MOST = 2**63  # of a whole number: 64 bits
 _CHECKSUM = "seal"  # its key in a record
 # Names in the files of earlier versions, and today's. Checksums and digests are over the former ones: they hold for both.
 _NAMES = {"group": "prompt_id", "finish": "finish_reason", "used": "tokens_used", "total": "tokens_total"}
@@ -52,6 +58,44 @@ def json_bytes(value: Any, option: int = 0) -> bytes:
         return orjson.dumps(value, option=option)
     except TypeError:  # of all reasons this one alone can be mended, and looking for it first would cost as much again
         return orjson.dumps(without_surrogates(value), option=option)
+
+
+def json_problem(value: Any, place: str = "") -> str:
+    """Say which value inside of a value no JSON file can hold as it is, by its place; empty where there is none.
+
+    Numbers must be finite, whole ones fit into 64 bits, keys are texts, and texts have neither a zero byte nor half of a surrogate
+    pair (which a path, in the bytes of the system, may have).
+    """
+    where = f"'{place[:_LONG]}' " if place else ""
+    if isinstance(value, Mapping):
+        for key, child in value.items():
+            if not isinstance(key, str):
+                return f"{where}has the key {_brief(key)}, which must be a text"
+            if problem := json_problem(key) or json_problem(child, f"{place}.{key}".lstrip(".")):
+                return problem
+    elif isinstance(value, list | tuple):
+        for number, child in enumerate(value):
+            if problem := json_problem(child, f"{place}.{number}".lstrip(".")):
+                return problem
+    elif isinstance(value, str | PurePath):
+        text = str(value)
+        if "\0" in text or (text is value and not text.isascii() and _HALF.search(text)):
+            return f"{where}must be Unicode text without a zero byte, not {_brief(text)}"
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            return f"{where}must be a finite number, not {value}"
+    elif isinstance(value, int):
+        if not -_MOST <= value < _MOST:
+            return f"{where}must be a whole number of at most 64 bits, not {_brief(value)}"
+    elif value is not None:
+        return f"{where}must be text, a number, true or false, not {type(value).__name__}"
+    return ""
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, int) and value.bit_length() > _LONG:  # Python writes no number of thousands of digits
+        return f"one of {value.bit_length():,} bits"
+    return truncated(ascii(value) if isinstance(value, str) else repr(value), _LONG)
 
 
 def fields_of(record: Any) -> dict[str, Any]:
@@ -254,7 +298,6 @@ def _placed(image: str, folder: Path) -> Path:
 # Parts of a score that only a case of a report shows.
 _SHOWN_ONLY = frozenset({"description", "missing", "contradicted", "evidence", "transcript"})
 _NONE: Mapping[str, Any] = {}
-_LONG = 100  # characters
 
 
 def lean_score(record: Mapping[str, Any], *, counted: bool = False) -> Score:

@@ -15,9 +15,9 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import diskcache
 import orjson
@@ -29,6 +29,7 @@ from titjudge.core.serialization import json_bytes
 
 _NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "beegfs", "fuse.sshfs", "9p", "gpfs", "ceph"}
 
+T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}  # all other errors of SQLite may pass
@@ -128,16 +129,37 @@ class AnswerCache:
             timeout=60,
         )
 
-    def _replace(self, error: Exception) -> Any:
+    def _mended(self, use: Callable[[], T], failed: str = "cannot read the cache") -> T:
+        """Use the database; if it is damaged, replace it first, and the second time even if SQLite's check finds no damage.
+
+        Raises:
+            CacheWriteError: It cannot be reached: locked, no memory, the disk.
+        """
+        try:
+            for checked in (True, False):
+                try:
+                    return use()
+                except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+                    if not _is_corruption(error):
+                        raise
+                    self._cache.close()
+                    self._cache = self._replace(error, checked=checked)
+            return use()
+        except (sqlite3.Error, diskcache.Timeout) as error:
+            why = str(error) or "another process keeps it locked"
+            raise CacheWriteError(f"{failed} {self.folder}: {why}") from error
+
+    def _replace(self, error: Exception, *, checked: bool = True) -> Any:
         """Move a damaged database aside and begin a new one with every answer that can still be read; adds a warning.
 
-        One process at a time does it, and only if the database is damaged still: another may have replaced it meanwhile.
+        One process at a time does it, and if `checked` only if SQLite finds it damaged still: another may have replaced it
+        meanwhile.
         """
         with (self.folder / _LOCK).open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             with contextlib.suppress(sqlite3.DatabaseError, UnicodeDecodeError):
                 opened = self._database()
-                if _whole(opened):
+                if checked and _whole(opened):
                     return opened
                 opened.close()
             return self._begin_anew(error)
@@ -166,15 +188,7 @@ class AnswerCache:
         """
         self._raise_failed()
         try:
-            raw = self._gathered.get(key) or self._cache.get(key)
-        except sqlite3.DatabaseError as error:
-            if not _is_corruption(error):
-                raise CacheWriteError(f"the cache {self.folder} cannot be read: {error}") from error
-            self._cache.close()
-            self._cache = self._replace(error)
-            raw = self._cache.get(key)
-        except diskcache.Timeout as error:
-            raise CacheWriteError(f"the cache {self.folder} is locked by another process") from error
+            raw = self._gathered.get(key) or self._mended(lambda: self._cache.get(key))
         except (ValueError, OSError):
             self._damage(key)
             return None
@@ -271,18 +285,11 @@ class AnswerCache:
         Raises:
             CacheWriteError: The disk is full, the file cannot be written, or another process keeps it locked.
         """
+        failed = "an answer cannot be written to the cache"
         try:
-            try:
-                self._store(rows)
-            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-                if not _is_corruption(error):
-                    raise
-                self._cache.close()
-                self._cache = self._replace(error)
-                self._store(rows)
-        except (sqlite3.Error, OSError, diskcache.Timeout) as error:
-            why = str(error) or "another process keeps it locked"
-            raise CacheWriteError(f"an answer cannot be written to the cache {self.folder}: {why}") from error
+            self._mended(lambda: self._store(rows), failed)
+        except OSError as error:
+            raise CacheWriteError(f"{failed} {self.folder}: {error}") from error
 
     def _store(self, rows: Mapping[str, bytes]) -> None:
         with self._cache.transact():
@@ -290,18 +297,19 @@ class AnswerCache:
                 self._cache.set(key, raw)
 
     def keys(self) -> Iterator[str]:
-        yield from (key for key in self._cache.iterkeys() if isinstance(key, str))
+        rows = self._mended(lambda: self._cache._sql("select key, raw from Cache order by key").fetchall())
+        yield from (key for key, raw in rows if raw and isinstance(key, str))
 
     def __len__(self) -> int:
-        return len(self._cache)
+        return self._mended(lambda: len(self._cache))
 
     def size(self) -> int:
         """Bytes on disk."""
-        return int(self._cache.volume())
+        return self._mended(lambda: int(self._cache.volume()))
 
     def clear(self) -> int:
         """Remove every entry; returns how many there were."""
-        return int(self._cache.clear())
+        return self._mended(lambda: int(self._cache.clear()))
 
     def close(self) -> None:
         """Write what is still gathered and let go of the database.

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import date, datetime, timedelta
 from typing import Any
-from urllib.parse import urlsplit
 
 from titjudge.core import clock, registry
+from titjudge.core.addresses import url_parts
 from titjudge.core.errors import ConfigError, UserError, nearest
 from titjudge.core.types import Usage
 from titjudge.providers.vendors import VENDORS
@@ -86,8 +86,8 @@ FREE = Price(0.0, 0.0, source="declared free")
 
 def at_vendor(provider: str, base_url: str) -> bool:
     """Whether a provider is asked at its vendor's own address, where the vendor's price list holds."""
-    hosts = {urlsplit(address).hostname for address in base_url.split(",") if address.strip()}
-    return hosts <= {urlsplit(getattr(registry.provider_class(provider), "default_base", "")).hostname}
+    hosts = {url_parts(address).hostname for address in base_url.split(",") if address.strip()}
+    return hosts <= {url_parts(getattr(registry.provider_class(provider), "default_base", "")).hostname}
 
 
 def batch_price(provider: str, price: Price, on: date | None = None, *, base_url: str = "") -> Price:
@@ -268,7 +268,7 @@ def _listed_at(providers: Iterable[Any], address: str) -> str:
     Its patterns are matched from the left and without an end, so that they fit strangers' addresses that begin like a
     vendor's, or have one in their path: here the whole host must fit, and no other host may.
     """
-    parts = urlsplit(address.strip())
+    parts = url_parts(address)
     if not parts.hostname or parts.port not in (None, 443):
         return ""
     home, path = f"{parts.scheme}://{parts.hostname}", parts.path.rstrip("/")

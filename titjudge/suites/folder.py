@@ -149,9 +149,19 @@ def read_items(
     Raises:
         DataError: There is nothing to judge at that place.
     """
+    items = _read_items(folder, roots, columns or {}, {} if taken is None else taken, {} if notes is None else notes)
+    first = next(items, None)
+    if first is None:
+        raise DataError("no images: it has no rows", folder)
+    yield first
+    yield from items
+
+
+def _read_items(
+    folder: Path, roots: Sequence[Path], columns: Columns, taken: dict[str, None], notes: dict[str, None]
+) -> Iterator[Item | InvalidItem]:
     manifest = folder.is_file()
-    taken, notes = {} if taken is None else taken, {} if notes is None else notes
-    reader = ManifestReader(folder.parent if manifest else folder, roots, columns or {}, taken, notes)
+    reader = ManifestReader(folder.parent if manifest else folder, roots, columns, taken, notes)
     if manifest:
         check_manifest(folder)
         yield from _unique(reader.items(folder))

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
+from titjudge.core.addresses import url_parts
 from titjudge.core.errors import ConfigError, DataError, UserError, nearest
 from titjudge.core.files import read_json, write_atomic
 from titjudge.data.data_paths import inside
@@ -80,7 +81,7 @@ def endpoint() -> str:
         ConfigError: HF_ENDPOINT is no web address, or holds a password.
     """
     address = (os.environ.get("HF_ENDPOINT", "").strip() or HUB).rstrip("/")
-    parts = urlsplit(address)
+    parts = url_parts(address)
     if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc or parts.query:
         raise ConfigError("HF_ENDPOINT is no address such as https://huggingface.co")
     return address

@@ -11,8 +11,8 @@ import re
 import socket
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
+from titjudge.core.addresses import url_parts
 from titjudge.core.errors import UserError
 
 Scope = MutableMapping[str, Any]
@@ -55,7 +55,7 @@ class Guard:
         self._app = app
         self._local = is_loopback(host)
         self._names = LOOPBACK if self._local else LOOPBACK | {host.lower(), socket.gethostname().lower()}
-        if named := urlsplit(url).hostname:
+        if named := url_parts(url).hostname:
             self._names = self._names | {named}
         self._origin = _origin(url) if url else ""
 
@@ -96,7 +96,7 @@ class Guard:
         """Tell whether a page of this server writes."""
         if self._origin:
             return origin.lower() == self._origin
-        return urlsplit(origin).netloc.lower() == host.lower()
+        return url_parts(origin).netloc.lower() == host.lower()
 
     def _known(self, host: str) -> bool:
         match = _HOST.fullmatch(host)
@@ -106,7 +106,7 @@ class Guard:
 
 def _origin(url: str) -> str:
     """Write the site of an address as browsers do: without its path and the port that its scheme has anyway."""
-    parts = urlsplit(url)
+    parts = url_parts(url)
     name = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     port = "" if parts.port in (None, _PORTS.get(parts.scheme)) else f":{parts.port}"
     return f"{parts.scheme}://{name}{port}"

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 import yaml
 
-from titjudge.core.config import RunConfig, load_config
+from titjudge.core.config import Limits, RoleConfig, RunConfig, load_config
 from titjudge.core.errors import ConfigError
+from titjudge.runs.folder.identity import default_folder
 
 ISSUE = """
 data: examples/known_answer
@@ -218,3 +221,50 @@ def test_a_provider_stands_where_the_command_names_no_model_and_before_the_file(
     assert config.captioner is not None
     assert config.judge is not None
     assert (config.captioner.model, config.judge.model, config.panel) == ("fake/x", "openai", [])
+
+
+HOSTILE = (
+    "9223372036854775808", "-9223372036854775809", "9" * 5000, "1:59:59:59:59:59:59:59:59:59:59:59:59", f"0x{'f' * 40}",
+    "1.0e+300", "1.0e+999", ".nan", "-.inf", "text", "''", "[1, 2]", "{a: {b: [c]}}", "{1: 2}", "{null: 1}", "{2024-01-01: 3}",
+    "!!binary aGVsbG8=", "!!set {a, b}", "!!bool x", "!!timestamp abc", '"\\ud83d"', '"a\\0b"', "x" * 5000, "2024-01-01", "null",
+)  # fmt: skip
+KEYS = [
+    *RunConfig.model_fields, *(f"limits.{key}" for key in Limits.model_fields),
+    *(f"captioner.{key}" for key in RoleConfig.model_fields), "captioner.options.body", "metric_options.tit-agent.max_looks",
+    "suite_options.x", "prices.m.input", "columns.image",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_value_can_be_kept_in_a_manifest_or_is_refused_in_one_short_line(tmp_path: Path, key: str) -> None:
+    for value in HOSTILE:
+        *above, last = key.split(".")
+        content = f"{last}: {value}"
+        for name in reversed(above):
+            model = "  model: fake/m\n" if name == "captioner" and last != "model" else ""
+            content = f"{name}:\n{model}  " + content.replace("\n", "\n  ")
+        refused = ""
+        try:
+            config = from_text(tmp_path, content)
+            default_folder(config)  # from all that a manifest holds
+        except ConfigError as error:
+            refused = str(error)
+        assert refused or json.loads(config.model_dump_json()) == config.model_dump(mode="json")
+        assert len(refused) < 1000, value[:40]
+        assert "\n" not in refused, value[:40]
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"seed": 2**63}, "'seed'"),
+        ({"captioner": {"model": "fake/m", "options": {"body": {"seed": 10**6000}}}}, "'captioner.options.body.seed'"),
+        ({"metric_options": {"tit": {"x": [1, float("nan")]}}}, "'metric_options.tit.x.1'"),
+        ({"suite_options": {"x": b"bytes"}}, "'suite_options.x'"),
+        ({"suite_options": {"x": {1: 2}}}, "'suite_options.x'"),
+        ({"limits": {"max_cost": 1e300}}, "'limits.max_cost'"),
+    ],
+)
+def test_what_no_manifest_can_hold_is_named_by_its_key_from_python_too(values: dict[str, Any], named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        load_config(None, values)

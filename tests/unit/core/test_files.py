@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from titjudge.core.errors import DataError
-from titjudge.core.files import JsonlReader, has_lines, locate_jsonl, read_json, write_atomic
+from titjudge.core.files import JsonlReader, has_lines, load_yaml, locate_jsonl, read_json, write_atomic
 
 
 def test_a_file_is_written_whole_in_a_folder_that_is_made(tmp_path: Path) -> None:
@@ -79,3 +79,27 @@ def test_no_message_quotes_more_than_400_characters_of_a_cell(tmp_path: Path, ce
     assert error.message.endswith("; write one")
     assert len(error.message) <= 400
     assert f"{tmp_path}/t.csv:7: " in str(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2024-01-01", "2024-01-01"), ("2024-01-01 10:00:00", "2024-01-01 10:00:00"), ("9223372036854775807", 2**63 - 1),
+        ("[1, 1.5, true, null, a]", [1, 1.5, True, None, "a"]),
+    ],
+)  # fmt: skip
+def test_yaml_has_the_values_of_json(text: str, value: object) -> None:
+    assert load_yaml(text) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "9" * 5000, str(2**63), "1" + ":59" * 20, ".inf", ".nan", "!!binary aGk=", "!!set {a}", "{1: 2}", "{a: {2024: 1}}", '"\\0"',
+        '"\\ud83d"', "!!bool x", "!!python/name:os.system", "[" * 1000,
+    ],
+)  # fmt: skip
+def test_other_values_of_yaml_are_refused(text: str) -> None:
+    with pytest.raises(ValueError) as refused:
+        load_yaml(text)
+    assert len(str(refused.value)) < 400

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from titjudge.core import registry
+from titjudge.core.errors import ConfigError
 from titjudge.data.learned_metrics import NATIVE, TABLE, rows
 
 
@@ -36,3 +37,15 @@ def test_every_line_of_a_table_names_what_is_there(kind: str) -> None:
         return getattr(importlib.import_module(module), attribute, None)
 
     assert [code for code in registry.TABLES[kind].values() if there(code) is None] == []
+
+
+@pytest.mark.parametrize(("kind", "code"), [
+    ("metrics", "json:dumps"), ("metrics", "json:__name__"), ("metrics", "titjudge.suites.folder:Folder"), ("suites", "json:dumps"),
+])  # fmt: skip
+def test_what_another_package_announces_must_be_what_it_is_announced_as(
+    monkeypatch: pytest.MonkeyPatch, kind: str, code: str
+) -> None:
+    monkeypatch.setitem(registry.announced(kind), "strange", code)
+    registry.names.cache_clear() if hasattr(registry.names, "cache_clear") else None
+    with pytest.raises(ConfigError, match="strange"):
+        registry.load(kind, "strange")

@@ -123,6 +123,19 @@ def test_a_bill_that_can_be_none_is_no_bill(home: Path, change: dict[str, Any]) 
     assert any(problem.where.startswith("billing.jsonl") for problem in verify(home / "run").problems)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [{"image": 1.5}, {"image": True}, {"image": ["a"]}, {"sources": "a.png"}, {"sources": [1]}, {"sample": "0"}],
+)
+def test_an_item_of_another_form_is_left_out_and_named(home: Path, change: dict[str, Any]) -> None:
+    file = home / "run" / "items.jsonl"
+    first, *others = file.read_text().splitlines()
+    file.write_text("\n".join([json.dumps(with_checksum(json.loads(first) | change)), *others]) + "\n")
+    folder = RunFolder(home / "run")
+    assert len(list(folder.items())) == 5
+    assert list(folder.damage) == ["items.jsonl:1"]
+
+
 @pytest.mark.parametrize("value", ["NaN", True, {}, [1]])
 def test_a_score_that_is_no_number_is_no_score(home: Path, value: Any) -> None:
     file = home / "run" / "scores.jsonl"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -400,3 +401,16 @@ def test_a_folder_that_is_not_there_names_the_one_that_is_called_much_the_same(
     with pytest.raises(ConfigError) as caught:
         resolve(load_config(None, {"data": tmp_path / given}))
     assert str(caught.value).endswith(f"{given}{hint}")
+
+
+EMPTY = {
+    "a.jsonl": b"", "a.json": b"[]", "a.csv": b"image,prompt\n", "a.tsv": b"image\tprompt\n", "a.tar": bytes(10240),
+    "a.tar.gz": gzip.compress(bytes(10240)), "a.csv.gz": gzip.compress(b"image,prompt\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_a_manifest_without_rows_has_no_images(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(EMPTY[name])
+    with pytest.raises(DataError, match="no images"):
+        loaded(tmp_path / name)

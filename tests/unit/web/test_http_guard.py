@@ -70,3 +70,11 @@ def test_the_port_that_a_scheme_has_anyway_is_left_out_as_browsers_do(url: str, 
 def test_without_an_address_of_its_own_a_page_takes_answers_from_the_name_it_was_asked_by() -> None:
     assert status("127.0.0.1", "", "127.0.0.1:8765", origin="http://127.0.0.1:8765") == 200
     assert status("127.0.0.1", "", "127.0.0.1:8765", origin="http://127.0.0.1:8766") == 403
+
+
+@pytest.mark.parametrize("url", ["", "https://label.example.org"])
+@pytest.mark.parametrize(
+    "origin", ["http://[::1", "http://[x]", "http://host:99999", "https://\xe2\x84\x80.example", "[", "://"]
+)
+def test_a_broken_origin_is_another_site(url: str, origin: str) -> None:
+    assert status("127.0.0.1", url, "localhost:8765", origin=origin) == 403

@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
 
 import orjson
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from titjudge.apps.generate.image_settings import check_counts
+from titjudge.core.addresses import url_parts
 from titjudge.core.errors import ConfigError, UserError
 from titjudge.core.redaction import redact
 from titjudge.core.types import FailureKind, ImageFile, Message, ProviderSettings, Usage
@@ -411,7 +411,7 @@ async def _fetched(address: str, host: str, timeout: float) -> bytes:
     Raises:
         TransportError: It cannot be had.
     """
-    parts = urlsplit(address)
+    parts = url_parts(address)
     if parts.scheme != "https" and parts.hostname != host:
         raise http.Untrusted("its address is no https address of the service")
     async for attempt in AsyncRetrying(

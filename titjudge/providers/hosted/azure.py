@@ -11,8 +11,9 @@ import logging
 import os
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlunsplit
 
+from titjudge.core.addresses import url_parts
 from titjudge.core.errors import ConfigError, MissingExtra
 from titjudge.core.types import ProviderSettings
 from titjudge.providers import vendors
@@ -82,7 +83,9 @@ class Azure(OpenAI):
         Raises:
             ConfigError: It is that of another deployment.
         """
-        parts = urlsplit(address.strip())
+        parts = url_parts(address)
+        if not parts.hostname:
+            return address  # which `Endpoint` refuses
         path = parts.path.rstrip("/").removesuffix("/chat/completions")
         home, _, deployment = path.partition("/openai/deployments/")
         if deployment and unquote(deployment) != self.settings.model:

@@ -23,9 +23,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, urlunsplit
 from weakref import WeakKeyDictionary, WeakSet
 
+from titjudge.core.addresses import url_parts
 from titjudge.core.errors import ConfigError
 from titjudge.core.redaction import register_secret, without_secrets
 from titjudge.providers.base import note_sending
@@ -296,7 +297,7 @@ def _timeout(seconds: float) -> aiohttp.ClientTimeout:
 
 @lru_cache(maxsize=256)
 def _origin(url: str) -> tuple[str, str]:
-    parts = urlsplit(url)
+    parts = url_parts(url)
     return parts.scheme, parts.hostname or ""
 
 
@@ -326,12 +327,8 @@ def proxy_of(scheme: str, host: str) -> Proxy | None:
     )
     variable = names[-1] if names else f"the system's {kind} proxy"
     address = address if "://" in address else f"http://{address}"
-    try:
-        parts = urlsplit(address)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable:
+    parts = url_parts(address)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
         given = address.partition("://")[0]
         raise ConfigError(
             f"{variable} must name an HTTP proxy as http://HOST:PORT, not '{given}://...': change or unset it"
@@ -359,7 +356,7 @@ def trust_hint(error: BaseException) -> str:
 
 
 def _place(url: str) -> str:
-    parts = urlsplit(url)
+    parts = url_parts(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
@@ -384,12 +381,8 @@ class Endpoint:
     """One address of a server: where requests go, and its identity without credentials."""
 
     def __init__(self, url: str) -> None:
-        try:
-            parts = urlsplit(url.strip())
-            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:  # of brackets, and of a port that is not a number
-            usable = False
-        if not usable:
+        parts = url_parts(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError(
                 f"base_url '{_bare(url)}' is not a web address: expected http://HOST/... or https://HOST/..."
             )

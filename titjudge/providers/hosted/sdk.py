@@ -17,11 +17,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 from weakref import WeakKeyDictionary
 
 import orjson
 
+from titjudge.core.addresses import url_parts
 from titjudge.core.errors import ConfigError
 from titjudge.core.redaction import register_secret
 from titjudge.providers.base import note_sending
@@ -72,7 +73,7 @@ def careful_client(
     """
     import httpx
 
-    parts = urlsplit(address)
+    parts = url_parts(address)
     home = parts.hostname or ""
     proxy = http.proxy_of(parts.scheme, home)
 
@@ -191,7 +192,7 @@ class SdkTransport(http.Transport, ABC):
             ConfigError: There are no credentials.
             TransportError: No complete HTTP answer within `timeout` seconds.
         """
-        parts, trace = urlsplit(url), _Trace()
+        parts, trace = url_parts(url), _Trace()
         place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
         clients = self._clients.setdefault(asyncio.get_running_loop(), {})
         if url not in clients:

@@ -77,14 +77,23 @@ def flaw(name: str, record: Mapping[str, Any]) -> str:
             return f"the score is no number: {record['value']!r}"
         if not (isinstance(record["parts"], dict) and isinstance(record["replies"], list)):
             return "its parts or replies are none"
-    if name == "items.jsonl" and not (
-        isinstance(record.get("bad"), str)
-        or (isinstance(record.get("prompt"), str) and isinstance(record.get("meta"), dict) and "image" in record)
-    ):
+    if name == "items.jsonl" and not (isinstance(record.get("bad"), str) or _is_item(record)):
         return "neither an item nor the reason why there is none"
     if name == "replies.jsonl" and not (record["list_cost"] is None or is_number(record["list_cost"])):
         return f"the list price is no number: {record['list_cost']!r}"
     return ""
+
+
+def _is_item(record: Mapping[str, Any]) -> bool:
+    image, sources, sample = record.get("image", 0), record.get("sources", []), record.get("sample", 0)
+    return (
+        isinstance(record.get("prompt"), str)
+        and isinstance(record.get("meta"), dict)
+        and (image is None or isinstance(image, str))
+        and isinstance(sources, list)
+        and all(isinstance(source, str) for source in sources)
+        and type(sample) is int
+    )
 
 
 def _flaw_of_bill(record: Mapping[str, Any]) -> str:

@@ -18,6 +18,7 @@ import orjson
 
 from titjudge.core import registry
 from titjudge.core.errors import UserError
+from titjudge.core.files import read_json
 from titjudge.core.serialization import json_bytes, with_checksum
 from titjudge.core.types import Item
 from titjudge.runs.folder.identity import PROMPTS, SUITE
@@ -82,14 +83,14 @@ def published_files(run: RunFolder, place: Place) -> Iterator[tuple[str, Iterato
     """
     paths = LocalPaths.from_run(run)
     contents = dict(_own_files(run))
-    manifest = orjson.loads((run.path / "manifest.json").read_bytes())
+    manifest = read_json(run.path / "manifest.json")
     manifest["identity"] = _identity(manifest.get("identity") or {}, contents)
     manifest = paths.strip(manifest)
     if named := _local_file(manifest):
         raise UserError(f"{run.path} cannot be published: its manifest names {named}, a file of this machine")
     yield "manifest.json", iter([json_bytes(with_checksum(_without_seal(manifest)), orjson.OPT_INDENT_2)])
     if (run.path / "results.json").is_file():
-        results = paths.strip(orjson.loads((run.path / "results.json").read_bytes()))
+        results = paths.strip(read_json(run.path / "results.json"))
         yield "results.json", iter([json_bytes(results, orjson.OPT_INDENT_2)])
     yield "items.jsonl.gz", _lines(_item(record, place, paths) for record in run.read("items.jsonl"))
     for name in FILES:

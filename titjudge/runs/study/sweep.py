@@ -232,9 +232,13 @@ class Sweep:
             if not lists[name]:
                 raise ConfigError(f"{file}: '{name}' is an empty list")
         base = {**content, **{k: v for k, v in (overrides or {}).items() if v is not None}}
-        base["limits"] = {**(content.get("limits") or {}), **((overrides or {}).get("limits") or {})}
-        self.folder = out or (Path(base["out"]) if base.get("out") else Path("runs") / file.stem)
-        base.pop("out", None)
+        limits = content.get("limits") or {}
+        if isinstance(limits, dict):  # else `load_config` refuses it
+            base["limits"] = {**limits, **((overrides or {}).get("limits") or {})}
+        named = base.pop("out", None) or Path("runs") / file.stem
+        if not isinstance(named, str | Path):
+            raise ConfigError(f"{file}: 'out' must be a folder, not {named!r:.60}")
+        self.folder = out or Path(named)
         self.combinations = list(_combinations(base, lists, self.folder, file))
         self.limits = self.combinations[0].config.limits
 
