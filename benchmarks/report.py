@@ -125,7 +125,7 @@ def make_run(folder: Path, items: int, pairs: int, edge: int) -> RunFolder:
     chosen = chance.sample(every, min(pairs, len(every)))
     results = {
         "pairs": [
-            {"group": a.prompt_id, "a": a.id, "b": b.id, "preference": chance.choice(["a", "b", "tie"])}
+            {"prompt_id": a.prompt_id, "a": a.id, "b": b.id, "preference": chance.choice(["a", "b", "tie"])}
             for a, b in chosen
         ]
     }

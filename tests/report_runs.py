@@ -164,7 +164,8 @@ def small_run(folder: Path, *, shift: float = 0.0, **manifest: Any) -> RunFolder
         ]
         + [reply("r3", "", image=sha256(folder / "img" / items[3].id), status="refused", reason="no")],
         vectors=[
-            {"key": key_of(f"v{n}"), "text": DESCRIPTION, "vector": "", "used": 30, "total": 30} for n in range(4)
+            {"key": key_of(f"v{n}"), "text": DESCRIPTION, "vector": "", "tokens_used": 30, "tokens_total": 30}
+            for n in range(4)
         ],
         results=small_results(),
         **manifest,
@@ -193,9 +194,9 @@ def small_results() -> dict[str, Any]:
         "list_cost": 0.5,
         "tables": [{"title": "By kind", "columns": ["kind", "score"], "rows": [["kind 1", 0.5], ["kind 2", None]], "notes": []}],
         "pairs": [
-            {"group": "p1", "a": "a1.png", "b": "b1.png", "preference": "b"},
-            {"group": "p2", "a": "a2.png", "b": "b2.png", "preference": "a"},
-            {"group": "p2", "a": "a2.png", "b": "gone.png", "preference": "a"},
+            {"prompt_id": "p1", "a": "a1.png", "b": "b1.png", "preference": "b"},
+            {"prompt_id": "p2", "a": "a2.png", "b": "b2.png", "preference": "a"},
+            {"prompt_id": "p2", "a": "a2.png", "b": "gone.png", "preference": "a"},
         ],
     }  # fmt: skip
 

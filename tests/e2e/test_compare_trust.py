@@ -93,7 +93,7 @@ def test_without_a_score_a_pair_is_a_tie_everywhere_and_that_is_said(
             "reason": "no",
             "parts": {},
         }
-        file.write(json.dumps({**record, "replies": [], "generator": "model_a", "group": "p0"}) + "\n")
+        file.write(json.dumps({**record, "replies": [], "generator": "model_a", "prompt_id": "p0"}) + "\n")
     told = cli(capsys, "people", run.path, "--pairs", pairs)
     assert "2 of 360 pairs lack a score of the judge: counted as its ties" in told
 
@@ -149,7 +149,7 @@ def swept(folder: Path, *, small: float | None = 0.001, pairs: bool = True, prom
     items = [Item(f"{p}/{k}.png", PROMPT, None, f"g{k}", f"p{p}") for p in range(prompts) for k in (0, 1)]
     quality = {item.id: rng.normal() for item in items}
     human = [
-        {"group": f"p{p}", "a": f"{p}/0.png", "b": f"{p}/1.png",
+        {"prompt_id": f"p{p}", "a": f"{p}/0.png", "b": f"{p}/1.png",
          "preference": "a" if quality[f"{p}/0.png"] > quality[f"{p}/1.png"] else "b"}
         for p in range(prompts)
     ]  # fmt: skip

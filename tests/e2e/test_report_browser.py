@@ -285,7 +285,7 @@ def test_hostile_text_is_shown_and_never_runs(show: Callable[..., Any], tmp_path
     names = [item.id for item in items[::2]]
     results = {
         "metrics": {"tit": {"accuracy": 0.5}},
-        "pairs": [{"group": "", "a": a, "b": b, "preference": "b"} for a, b in itertools.pairwise(names)],
+        "pairs": [{"prompt_id": "", "a": a, "b": b, "preference": "b"} for a, b in itertools.pairwise(names)],
         "leaderboard": [
             {"generator": text, "metrics": {"tit": {"mean": 0.1, "interval": [0, 1]}}, "human": None}
             for text in HOSTILE
@@ -340,7 +340,7 @@ def test_thousands_of_pairs_keep_a_short_page(show: Callable[..., Any], tmp_path
     ]
     scores = [score(item, "tit", (n * 37 % 101) / 101) for n, item in enumerate(items)]
     pairs = [
-        {"group": items[a].prompt_id, "a": items[a].id, "b": items[b].id, "preference": "a"}
+        {"prompt_id": items[a].prompt_id, "a": items[a].id, "b": items[b].id, "preference": "a"}
         for start in range(0, 800, 8) for a in range(start, start + 8) for b in range(a + 1, start + 8)
     ]  # fmt: skip
     run = write_run(tmp_path / "run", items, scores, results={"pairs": pairs})

@@ -82,7 +82,7 @@ def test_the_curve_has_its_own_section(show: Callable[..., Any], report: Path) -
 
 
 def test_what_was_not_met_is_named_in_the_pair(show: Callable[..., Any], tmp_path: Path) -> None:
-    pairs = [{"group": "p0", "a": "a0.png", "b": "b0.png", "preference": "a"}]
+    pairs = [{"prompt_id": "p0", "a": "a0.png", "b": "b0.png", "preference": "a"}]
     run = agent_run(tmp_path / "run", prompts=1)
     (run.path / "results.json").write_text('{"pairs": %s}' % str(pairs).replace("'", '"'))  # noqa: UP031
     page = show(write_report([run], tmp_path / "report.html"), "#pairs?i=0")

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from titjudge.core.errors import DataError
 from titjudge.core.files import open_regular, write_json
@@ -384,9 +384,9 @@ class BradleyTerryRecord(Record):
 
 
 class PairRecord(Record):
-    """A human preference between two images of a prompt, whose id earlier versions called `group`."""
+    """A human preference between two images of a prompt."""
 
-    prompt_id: str = Field("", validation_alias=AliasChoices("prompt_id", "group"))
+    prompt_id: str = ""
     a: str
     b: str
     preference: str
@@ -674,15 +674,15 @@ class Results(_File):
     not_applicable: dict[str, int] = {}
     """Number of images to which each metric does not apply."""
     intervals: str = ""
-    """The method of the intervals; `verify` compares only those of its own method."""
-    per_prompt: str = ""
-    """How several images of a prompt became one score in the leaderboard; empty in runs that averaged all images alike."""
+    """The method of the intervals."""
+    per_prompt: str = "mean"
+    """How several images of a prompt became one score in the leaderboard."""
     tables: list[TableRecord] = []
     notes: list[str] = []
     warnings: list[str] = []
     settle: SettleRecord | None = None
     verdict: Verdict | None = None
-    """Null in runs of earlier versions: reports compute it."""
+    """Null if the run has no tables yet: reports compute it."""
     saved: float | None = None
     """USD that judging the remaining images would have cost."""
 

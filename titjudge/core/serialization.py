@@ -22,15 +22,11 @@ from titjudge.core.types import Embedding, InvalidItem, Item, Reply, Request, Sc
 from titjudge.core.words import truncated
 
 T = TypeVar("T")
-R = TypeVar("R", bound=Mapping[str, Any])
 MAX_PROMPT = 1_000_000  # characters
 _LONG = 100  # characters
 _HALF = re.compile("[\ud800-\udfff]")
 _MOST = 2**63  # of a whole number: 64 bits
 _CHECKSUM = "seal"  # its key in a record
-# Names in the files of earlier versions, and today's. Checksums and digests are over the former ones: they hold for both.
-_NAMES = {"group": "prompt_id", "finish": "finish_reason", "used": "tokens_used", "total": "tokens_total"}
-_FORMER_NAMES = {name: former for former, name in _NAMES.items()}
 
 
 def without_surrogates(value: T) -> T:
@@ -113,20 +109,6 @@ def json_value(value: Any) -> Any:
     return fields_of(value) if is_dataclass(value) else str(value)
 
 
-def renamed(record: R) -> R:
-    """Give a record of an earlier version the names of this one."""
-    if _NAMES.keys().isdisjoint(record):
-        return record
-    return cast(R, {_NAMES.get(name, name): value for name, value in record.items()})
-
-
-def with_former_names(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Give a record the names of the first version, over which checksums and digests are computed."""
-    if _FORMER_NAMES.keys().isdisjoint(record):
-        return record
-    return {_FORMER_NAMES.get(name, name): value for name, value in record.items()}
-
-
 def request_record(request: Request) -> dict[str, Any]:
     """Convert a request, with images by hash; `tools` (names) and `choices` only where there are some."""
     record: dict[str, Any] = {
@@ -184,8 +166,7 @@ def _said(cost: float | None) -> list[float]:
 
 
 def reply_from(record: Mapping[str, Any]) -> Reply:
-    """Make a reply from what `reply_record` returned, in this or an earlier version."""
-    record = renamed(record)
+    """Make a reply from what `reply_record` returned."""
     return Reply(
         text=record["text"],
         status=Status(record["status"]),
@@ -213,7 +194,6 @@ def embedding_record(vector: Embedding) -> dict[str, Any]:
 def embedding_from(record: Mapping[str, Any]) -> Embedding:
     import numpy as np
 
-    record = renamed(record)
     vector = np.frombuffer(base64.b64decode(record["vector"]), dtype="<f4")
     return Embedding(vector, record["tokens_used"], record["tokens_total"])
 
@@ -234,7 +214,6 @@ def score_record(score: Score) -> dict[str, Any]:
 
 def score_from(record: Mapping[str, Any]) -> Score:
     """Make a score from a line of scores.jsonl."""
-    record = renamed(record)
     return Score(
         item_id=record["item"],
         metric=record["metric"],
@@ -344,7 +323,7 @@ def _lean_meta(meta: Mapping[str, Any], alone: bool) -> Mapping[str, Any]:
 
 def checksum(record: Mapping[str, Any]) -> str:
     """Compute the first 16 hexadecimal digits of the SHA-256 of a record, without its checksum."""
-    content = with_former_names({name: value for name, value in record.items() if name != _CHECKSUM})
+    content = {name: value for name, value in record.items() if name != _CHECKSUM}
     raw = json_bytes(content, orjson.OPT_SORT_KEYS | orjson.OPT_SERIALIZE_NUMPY)
     return hashlib.sha256(raw).hexdigest()[:16]
 

@@ -154,7 +154,7 @@ def _numeric(values: Sequence[Value]) -> bool:
 def _is_numeric(value: Value) -> bool:
     if isinstance(value, Cell):
         return value.order is not None or _is_numeric(value.value)
-    if isinstance(value, str):  # a number of an earlier version, which recorded its text
+    if isinstance(value, str):  # files hold cells as text
         return _LIKE_A_NUMBER.fullmatch(value) is not None or value == formats.DASH
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 

@@ -18,7 +18,7 @@ from titjudge.core.card_record import CardRecord
 from titjudge.core.files import JsonlReader
 from titjudge.core.run_records import Manifest, MetricRecord, MetricResult, Results, StoredRun
 from titjudge.core.score_parts import Compared, TokensRead, bounds_of, contradicted, description, missing
-from titjudge.core.serialization import lean_item, lean_score, renamed, score_from, without_surrogates
+from titjudge.core.serialization import lean_item, lean_score, score_from, without_surrogates
 from titjudge.core.types import InvalidItem, Item, Score
 from titjudge.data import containers
 from titjudge.report.crops import ClaimCrops
@@ -172,7 +172,7 @@ class StoredAnswers:
     def get(self, key: str) -> Json | None:
         """Read the record with a key; None where there is none."""
         offset = self._offsets.get(key)
-        return None if offset is None or self._reader is None else renamed(self._reader.read_at(offset))
+        return None if offset is None or self._reader is None else self._reader.read_at(offset)
 
 
 @dataclass(slots=True)

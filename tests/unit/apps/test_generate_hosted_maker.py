@@ -402,16 +402,3 @@ def test_an_image_of_another_prompt_or_source_is_named_and_made_anew_once_it_is_
     assert {item.prompt for item in items if item.id == "painter/1.png"} == {
         "a scene with 1 cubes" if edits else "another scene"
     }
-
-
-def test_a_list_without_digests_of_sources_is_read_and_its_edits_stay(tmp_path: Path) -> None:
-    todo(tmp_path, 3, edits=True)
-    listed = tmp_path / "out" / "metadata.jsonl"
-    with Server(ImageService()) as server:
-        made(tmp_path, server)
-        lines = read_lines(listed)
-        assert all(len(line["made_with"].pop("source_digests")) == 1 for line in lines)
-        write_lines(listed, *lines)
-        (tmp_path / "source.png").write_bytes(picture("green"))
-        result = made(tmp_path, server)
-        assert (result.there, result.failed, server.count()) == (3, [], 3)

@@ -107,6 +107,14 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
         Store(tmp_path / "absent.db", create=False)
 
 
+@pytest.mark.parametrize("version", ["1", "3"])
+def test_a_store_of_another_version_is_refused(tmp_path: Path, version: str) -> None:
+    with contextlib.closing(Store(tmp_path / "v.db")) as store:
+        store._read("UPDATE meta SET value = ? WHERE key = 'schema_version'", (version,))
+    with pytest.raises(UserError, match=f"version {version}"):
+        Store(tmp_path / "v.db")
+
+
 def test_two_processes_on_one_store_see_each_other(tmp_path: Path) -> None:
     first, second = Store(tmp_path / "votes.db"), Store(tmp_path / "votes.db")
     here, there = (Service(dataset(), opened, Pairs("merge"), annotators=1, seed=1) for opened in (first, second))

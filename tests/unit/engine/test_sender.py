@@ -503,7 +503,7 @@ def test_a_job_restarted_in_a_loop_reaches_its_cap(tmp_path: Path) -> None:
     assert sent == 10
 
 
-def test_a_ledger_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+def test_a_bill_that_settles_no_request_counts(tmp_path: Path) -> None:
     lines = [{"role": "judge", "cost": 0.5, "tokens": 10, "uncertain": 0.0}]
     lines += [{"role": "judge", "cost": 0.0, "tokens": 0, "uncertain": 0.25}]
     (tmp_path / "billing.jsonl").write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))

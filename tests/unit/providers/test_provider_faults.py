@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from titjudge.core import redaction
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import FailureKind
-from titjudge.providers import ProviderSettings, hosted
+from titjudge.providers import ProviderSettings
 from titjudge.providers.hosted import base, failures, sdk
 from titjudge.providers.hosted.http import Dropped, Endpoint, Endpoints, TimedOut, Unreachable, Untrusted, is_private
 from titjudge.providers.hosted.openai import OpenAI
@@ -134,7 +134,6 @@ def test_statuses_by_kind() -> None:
 def test_statuses_behind_which_a_request_may_have_been_billed() -> None:
     billed = [status for status in range(100, 600) if failures.may_be_billed(status)]
     assert billed == [408, 502, 504, 520, 521, 522, 523, 524]
-    assert hosted.gave_up is failures.may_be_billed
 
 
 UNCONNECTED = {

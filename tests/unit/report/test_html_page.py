@@ -95,7 +95,8 @@ def hostile_run(folder: Path) -> Any:
         )
         items.append(InvalidItem(f"bad {text}", text, text, text))
     pairs = [
-        {"group": "", "a": items[at].id, "b": items[at + 2].id, "preference": "a"} for at in range(0, len(items) - 2, 2)
+        {"prompt_id": "", "a": items[at].id, "b": items[at + 2].id, "preference": "a"}
+        for at in range(0, len(items) - 2, 2)
     ]
     board = [
         {"generator": text, "metrics": {"tit": {"mean": 0.5, "interval": [0.4, 0.6], "rank": 1}}, "human": None}
@@ -371,7 +372,7 @@ def long_run(folder: Path) -> Any:
     """40 prompts of three generators; people have compared the images of two prompts."""
     items = [Item(f"{p}-{g}", f"Scene {p} of many.", None, g, f"p{p}") for p in range(40) for g in "abc"]
     scores = [score(item, "tit-llm", float(int(item.id.split("-")[0]) + "abc".index(item.generator))) for item in items]
-    pairs = [{"group": f"p{p}", "a": f"{p}-a", "b": f"{p}-b", "preference": "b"} for p in (17, 23)]
+    pairs = [{"prompt_id": f"p{p}", "a": f"{p}-a", "b": f"{p}-b", "preference": "b"} for p in (17, 23)]
     return write_run(folder, items, scores, results={"pairs": pairs, "metrics": {"tit-llm": {"mean": 20.5}}})
 
 

@@ -331,7 +331,7 @@ def test_accuracy_cut_by_length_and_gap_covers_every_pair(tmp_path: Path) -> Non
             items.append(item)
             scores.append(score(item, "tit", 0.9 - 0.2 * rank if group else 0.2 * rank))
         pairs += [
-            {"group": f"p{group}", "a": f"{group}-{a}", "b": f"{group}-{b}", "preference": "a"}
+            {"prompt_id": f"p{group}", "a": f"{group}-{a}", "b": f"{group}-{b}", "preference": "a"}
             for a in range(4)
             for b in range(a + 1, 4)
         ]

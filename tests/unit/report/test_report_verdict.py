@@ -47,7 +47,7 @@ def run(tmp_path: Path) -> RunFolder:
     return judged(tmp_path / "run", "step_1000", "step_2000")
 
 
-def test_a_run_of_an_earlier_version_gets_the_verdict_that_it_would_have_recorded(run: RunFolder) -> None:
+def test_a_run_without_a_verdict_gets_the_verdict_that_it_would_have_recorded(run: RunFolder) -> None:
     found = verdict_of(load([run]))
     assert found.generators == verdict_on(run, run.results()).generators
     assert opening(load([run])).sentences[0].startswith("step_2000 beats step_1000 by ")

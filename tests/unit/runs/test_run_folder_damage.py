@@ -206,7 +206,7 @@ def test_one_run_under_two_spellings_of_its_path_is_merged_once(home: Path, monk
 @pytest.mark.parametrize("key", ["ask:8b6", "", "ask:" + "é" * 64, "ask:" + "g" * 64])
 def test_a_damaged_key_of_an_answer_is_named_and_the_run_goes_on(made: Path, home: Path, file: str, key: str) -> None:
     damaged = home / "run" / file
-    line = {"key": key, "text": "x", "vector": "", "used": 1, "total": 1}
+    line = {"key": key, "text": "x", "vector": "", "tokens_used": 1, "tokens_total": 1}
     if file == "replies.jsonl":
         line = json.loads(damaged.read_text().splitlines()[0]) | {"key": key}
     line.pop("checksum", None)

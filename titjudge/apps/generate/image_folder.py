@@ -18,7 +18,6 @@ from titjudge.core.types import Status
 from titjudge.data.image_decoding import as_png, inspect
 from titjudge.data.images import check_header
 from titjudge.suites.manifests import GENERATED, MADE
-from titjudge.suites.prompt_places import SOURCE
 
 # Images that are not asked for again: those that moderation refused, and those whose paid answers held no usable image.
 LISTS = {Status.REFUSED: "refused.jsonl", Status.UNPARSED: "failed.jsonl"}
@@ -172,23 +171,22 @@ class _Origin(NamedTuple):
 
     Attributes:
         prompt: A digest of the prompt.
-        sources: Digests of its sources; None where the list, of an older version, does not hold them.
+        sources: Digests of its sources.
     """
 
     prompt: bytes
-    sources: tuple[str, ...] | None
+    sources: tuple[str, ...]
 
     @classmethod
     def of_line(cls, line: Mapping[str, Any]) -> _Origin:
         settings = line[MADE] if isinstance(line[MADE], Mapping) else {}
-        listed = settings.get(SOURCE_DIGESTS, None if SOURCE in line else ())
-        return cls(_digest(line.get("prompt")), None if listed is None else tuple(listed))
+        return cls(_digest(line.get("prompt")), tuple(settings.get(SOURCE_DIGESTS, ())))
 
     def change(self, image: ImageToMake) -> str:
         """Describe how the image differs in prompt or sources from the one that is asked for now; empty where it does not."""
         if self.prompt != _digest(image.fields["prompt"]):
             return "it is there, made of another prompt"
-        if self.sources not in (None, image.source_digests):
+        if self.sources != image.source_digests:
             return "it is there, made from another source image"
         return ""
 

@@ -45,22 +45,6 @@ CREATE TRIGGER IF NOT EXISTS answers_update BEFORE UPDATE ON answers BEGIN SELEC
 CREATE TRIGGER IF NOT EXISTS answers_delete BEFORE DELETE ON answers BEGIN SELECT RAISE(ABORT, 'answers is append-only'); END;
 """
 _COLUMNS = "annotator, turn, kind, prompt_id, image, other, answer, note, shown_at, answered_at, duration_ms, source"  # of a row
-# Version 1 kept pairs in `votes` and `undos`, marks in `submissions`. These tables stay as they are.
-_FROM_VERSION_1 = (
-    f"""INSERT INTO answers({_COLUMNS})
-    SELECT annotator, turn, kind, prompt_id, left_image, right_image, answer, note, shown_at, done_at, duration_ms, source FROM (
-      SELECT id AS place, annotator, turn, kind, prompt_id, left_image, right_image,
-        CASE WHEN both_bad THEN 'both_bad' ELSE answer END AS answer, note, shown_at, voted_at AS done_at, duration_ms, source
-        FROM votes
-      UNION ALL
-      SELECT (SELECT max(id) FROM votes WHERE annotator = u.annotator AND turn < u.turn), u.annotator, u.turn, v.kind,
-        v.prompt_id, v.left_image, v.right_image, NULL, '', NULL, u.undone_at, NULL, v.source
-        FROM undos u JOIN votes v ON v.id = u.vote_id)
-    ORDER BY place, turn""",
-    f"""INSERT INTO answers({_COLUMNS})
-    SELECT annotator, turn, 'image', coalesce((SELECT prompt_id FROM images WHERE id = image), ''), image, NULL, marks, note,
-      shown_at, sent_at, duration_ms, 'page' FROM submissions ORDER BY id""",
-)
 _ANSWERS = f"""
 SELECT {_COLUMNS}, ended_at, taken_back FROM (
   SELECT *, lead(answered_at) OVER later AS ended_at, lead(id) OVER later IS NOT NULL AND lead(answer) OVER later IS NULL AS taken_back
@@ -91,22 +75,13 @@ class Store:
             for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "trusted_schema=OFF"):
                 self._db.execute(f"PRAGMA {pragma}").fetchall()
             self._db.executescript(_SCHEMA)
-            version = self._upgraded()
+            version = self.setting("schema_version", SCHEMA_VERSION)
         except sqlite3.Error as error:
             self._db.close()
             raise UserError(f"{path}: not a store of labels, or a damaged one: {error}") from error
         if version != SCHEMA_VERSION:
             self._db.close()
             raise UserError(f"{path}: the store has version {version}, this titjudge reads {SCHEMA_VERSION}")
-
-    def _upgraded(self) -> str | None:
-        """Copy the answers of a store of version 1 into the table of today; returns the version of the store."""
-        with self.writing():
-            if self.setting("schema_version", SCHEMA_VERSION) == "1":
-                for statement in _FROM_VERSION_1:
-                    self._db.execute(statement)
-                self._db.execute("UPDATE meta SET value = ? WHERE key = 'schema_version'", (SCHEMA_VERSION,))
-            return self.setting("schema_version")
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:

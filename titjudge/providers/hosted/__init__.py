@@ -11,8 +11,6 @@ from titjudge.providers.hosted.usage import NO_USAGE, token_count
 from titjudge.providers.image_size import fitted
 from titjudge.providers.json_schema import add_instruction
 
-gave_up = may_be_billed  # by which providers made earlier know it
-
 __all__ = [
     "NO_USAGE",
     "UNFINISHED",

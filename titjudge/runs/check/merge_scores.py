@@ -12,7 +12,6 @@ from titjudge.core.errors import UserError
 from titjudge.core.files import JsonlReader
 from titjudge.core.registry import base_metric
 from titjudge.core.run_records import Manifest
-from titjudge.core.serialization import renamed
 from titjudge.core.types import Status
 from titjudge.metrics import Metric
 from titjudge.runs.folder.run_folder import RunFolder
@@ -57,7 +56,7 @@ class ShardRun:
         """Read the record of NAME.jsonl at an offset again."""
         if name not in self._readers:
             self._readers[name] = JsonlReader(self.folder.path / f"{name}.jsonl")
-        return renamed(self._readers[name].read_at(offset))
+        return self._readers[name].read_at(offset)
 
     def text_answers(self) -> Iterator[tuple[str, str, bytes]]:
         """Yield key, template and digest of every good answer to a question without an image."""

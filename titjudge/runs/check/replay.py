@@ -24,7 +24,7 @@ from titjudge.core.errors import DataError, Unanswered
 from titjudge.core.files import JsonlReader, has_lines, missing_key, raw_lines
 from titjudge.core.keys import content_key, request_key, short_digest
 from titjudge.core.run_records import Manifest
-from titjudge.core.serialization import checksum_differs, embedding_from, renamed, reply_from, request_record
+from titjudge.core.serialization import checksum_differs, embedding_from, reply_from, request_record
 from titjudge.core.types import Embedding, ImageFile, ProviderSettings, Reply, Request, Status
 from titjudge.data import containers
 from titjudge.data.images import ImageFiles, RequestImages
@@ -235,7 +235,6 @@ def _parsed(content: bytes, required: Sequence[str]) -> dict[str, Any] | str:
         return f"not a JSON object ({error})"
     if not isinstance(record, dict):
         return "not a JSON object"
-    record = renamed(record)
     return missing_key(record, required) or record
 
 

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 TOLERANCE = 1e-9
-_BRACKETS = re.compile(r"\[[^]]*\]")
 _SECTIONS = ("metrics", "leaderboard", "leaderboard_srcc", "items", "bad_items", "failures", "cut", "spent", "list_cost", "verdict")  # fmt: skip
-_RENAMED = {"to beat guessing": "chance threshold"}  # columns of tables that runs of older versions have
-LATER = ("ndcg_chance", "ndcg_paper_fit", "ndcg_paper_fit_interval", "ndcg_paper_fit_chance", "ndcg_paper_fit_gain")
-"""Statistics of a metric that runs of older versions lack: nothing is compared where none is stored."""
 
 
 def cells(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
@@ -23,11 +18,11 @@ def cells(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[s
 
 
 def added(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Name the tables and columns that are new, as in the results of a run that an older version wrote."""
+    """Name the tables and columns that only the second results have."""
     pairs, new_tables = _paired(before.get("tables") or [], now.get("tables") or [])
     names = [f"the table '{table['title']}'" for table in new_tables]
     for first, second in pairs:
-        columns = [name for name in (second or first)["columns"] if name not in _todays(first["columns"])]
+        columns = [name for name in (second or first)["columns"] if name not in first["columns"]]
         names += [f"the column '{name}' of '{first['title']}'" for name in columns]
     return names
 
@@ -42,10 +37,6 @@ def _paired(before: Sequence[Any], now: Sequence[Any]) -> tuple[list[tuple[Any, 
     return pairs, new
 
 
-def _todays(columns: Sequence[str]) -> list[str]:
-    return [_RENAMED.get(name, name) for name in columns]
-
-
 def _table_cells(before: Sequence[Any], now: Sequence[Any]) -> Iterator[tuple[str, Any, Any]]:
     for first, second in _paired(before, now)[0]:
         title = f"table '{first['title']}'"
@@ -53,7 +44,7 @@ def _table_cells(before: Sequence[Any], now: Sequence[Any]) -> Iterator[tuple[st
             yield title, first["title"], None
             continue
         index = {name: number for number, name in enumerate(second["columns"])}
-        columns = _todays(first["columns"])
+        columns = first["columns"]
         if len(index) < len(second["columns"]) or not index.keys() >= set(columns):
             yield f"{title}, columns", first["columns"], second["columns"]
             continue
@@ -66,21 +57,12 @@ def _table_cells(before: Sequence[Any], now: Sequence[Any]) -> Iterator[tuple[st
 def _walk(path: str, before: Any, now: Any) -> Iterator[tuple[str, Any, Any]]:
     if isinstance(before, dict) and isinstance(now, dict):
         for key in {**before, **now}:
-            if key in LATER and before.get(key) in (None, ""):
-                continue
             yield from _walk(f"{path}.{key}", before.get(key), now.get(key))
     elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
         for number, (first, second) in enumerate(zip(before, now, strict=True)):
             yield from _walk(f"{path}[{number}]", first, second)
     else:
         yield path, before, now
-
-
-def without_intervals(where: str, value: Any) -> Any:
-    """Remove the interval from a cell: `0.88 [0.80, 0.95]` becomes `0.88 []`, and a cell that is one becomes None."""
-    if "interval" in where:
-        return None
-    return _BRACKETS.sub("[]", value) if isinstance(value, str) else value
 
 
 def same(first: Any, second: Any) -> bool:

@@ -30,7 +30,7 @@ from titjudge.engine.pipeline import Engine
 from titjudge.engine.scoring import Panel
 from titjudge.metrics import Metric
 from titjudge.runs.check.replay import BAD_CHECKSUM, Stored, StoredImages, replay_engine
-from titjudge.runs.check.results_diff import added, cells, same, text_of_cell, without_intervals
+from titjudge.runs.check.results_diff import added, cells, same, text_of_cell
 from titjudge.runs.folder import journal
 from titjudge.runs.folder.identity import config_of
 from titjudge.runs.folder.run_folder import FILES, RunFolder
@@ -39,7 +39,6 @@ from titjudge.runs.outcome import slimness
 from titjudge.runs.resolve import stored_run
 from titjudge.runs.results import summarize
 from titjudge.runs.run_verdict import verdict_on
-from titjudge.stats.intervals import WAY
 from titjudge.stats.scores.per_prompt import PerPrompt
 from titjudge.suites.base import Suite
 
@@ -399,29 +398,16 @@ def _check_tables(
     if not (folder.path / "results.json").is_file():
         result.notes.append("there is no results.json: no table to compare")
         return
-    rule = PerPrompt.parse(before.per_prompt or "mean")
+    rule = PerPrompt.parse(before.per_prompt)
     results, _ = summarize(
         items, scores.values(), suite, before.human_pairs, metrics, status="", money=folder.money(), per_prompt=rule
     )
-    if before.verdict is not None:
-        settled = results.joined(Results(settle=before.settle))
-        results = results.joined(Results(verdict=verdict_on(folder, settled, scores)))
+    settled = results.joined(Results(settle=before.settle))
+    results = results.joined(Results(verdict=verdict_on(folder, settled, scores)))
     now = results.to_json()
-    other_intervals = before.intervals != WAY
-    if other_intervals:
-        result.notes.append("the intervals of this run were computed in another way than now: they are not compared")
-    other_leaderboard = not before.per_prompt and any(
-        place.spread is not None for standing in results.leaderboard for place in standing.metrics.values()
-    )
-    if other_leaderboard:
-        result.notes.append("the leaderboard of this run averaged images and not prompts: it is not compared")
     if new := added(before.to_json(), now):
         result.notes.append(f"not compared, as the run does not have what comes out now: {', '.join(new)}")
     for where, first, second in cells(before.to_json(), now):
-        if other_leaderboard and where.startswith(("table 'Leaderboard'", "leaderboard[")):
-            continue
-        if other_intervals:
-            first, second = without_intervals(where, first), without_intervals(where, second)
         result.checked["cells"] += 1
         if not same(first, second):
             result.add("table", where, f"{text_of_cell(first)} is stored, {text_of_cell(second)} comes out")

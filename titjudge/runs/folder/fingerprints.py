@@ -62,7 +62,7 @@ class Pins:
         """
         manifest = folder.manifest()
         for name, pin in self.models.items():
-            then, now = set(_pinned(manifest, name, pin).split(",")), set(pin.split(","))
+            then, now = set(manifest.pins.get(name, pin).split(",")), set(pin.split(","))
             if then != now:
                 gone, new = (", ".join(sorted(parts)) or "nothing" for parts in (then - now, now - then))
                 raise UserError(
@@ -94,15 +94,6 @@ class Pins:
                     f"{folder.path}: {file} no longer says what this run was told of {reply['item']} "
                     f"({reply['template']}): choose another --out"
                 )
-
-
-def _pinned(before: Manifest, name: str, pin: str) -> str:
-    """Return the fingerprint that a run recorded for a role.
-
-    Runs of older versions recorded no addresses: theirs is the one that was asked, and `pin` where that is unknown.
-    """
-    address = before.roles[name].base_url if name in before.roles else ""
-    return before.pins.get(name) or (address if address.startswith("http") else pin)
 
 
 def _sha256(file: Path) -> str:

@@ -15,7 +15,6 @@ from titjudge.core.errors import DataError
 from titjudge.core.files import Appender, locate_jsonl, missing_key, packed, raw_lines
 from titjudge.core.keys import is_key
 from titjudge.core.numbers import is_number
-from titjudge.core.serialization import renamed
 from titjudge.core.types import Status
 
 _STRINGS = {
@@ -47,12 +46,8 @@ def records(file: Path, damage: dict[str, str]) -> Iterator[tuple[int, dict[str,
 
 
 def located(file: Path, damage: dict[str, str]) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """Yield the lines as `records` does, each with its offset, at which `core.files.JsonlReader` reads it again.
-
-    Records of earlier versions have the names of this one.
-    """
-    for number, offset, line in locate_jsonl(file, whole=True):
-        record = line if isinstance(line, DataError) else renamed(line)
+    """Yield the lines as `records` does, each with its offset, at which `core.files.JsonlReader` reads it again."""
+    for number, offset, record in locate_jsonl(file, whole=True):
         problem = record.message if isinstance(record, DataError) else flaw(file.name, record)
         if problem:
             damage[f"{file.name}:{number}"] = problem

@@ -138,14 +138,11 @@ class RunFolder:
         if not digests:
             return set()
         now = Digests((record for _, record in journal.records(items, {})), prompts=bool(comparing))
-        then = now
-        if "" in digests.values():  # scores of older versions have no digest
-            then = Digests(self.read("items.jsonl"), prompts=bool(comparing))
-        valid = set()
-        for (item, name), digest in digests.items():
-            current = now.digest(item, together=name in comparing)
-            if current and current == (digest or then.digest(item, together=name in comparing)):
-                valid.add((item, name))
+        valid = {
+            (item, name)
+            for (item, name), digest in digests.items()
+            if digest and digest == now.digest(item, together=name in comparing)
+        }
         for name in comparing:
             for items_of_prompt in now.prompts.values():
                 scores = {(item, name) for item in items_of_prompt}

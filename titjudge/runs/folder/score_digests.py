@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from titjudge.core.serialization import item_record, with_former_names
+from titjudge.core.serialization import item_record
 from titjudge.core.types import InvalidItem, Item
 from titjudge.data import containers
 from titjudge.metrics import Metric
@@ -78,5 +78,5 @@ class Digests:
 
 
 def _digest(record: Mapping[str, Any]) -> bytes:
-    line = with_former_names({name: value for name, value in record.items() if name != PLACE})
+    line = {name: value for name, value in record.items() if name != PLACE}
     return hashlib.sha256(orjson.dumps(line, option=orjson.OPT_SORT_KEYS)).digest()[:16]

@@ -67,7 +67,7 @@ class JudgedRun:
     @property
     def per_prompt(self) -> PerPrompt:
         """How several images of a prompt become one score."""
-        return PerPrompt.parse(self.results.per_prompt or "mean")
+        return PerPrompt.parse(self.results.per_prompt)
 
     def _ranks(self, metric: str) -> bool:
         if metric not in self.results.metrics or metric in BESIDE:

@@ -10,7 +10,6 @@ from typing import Any
 
 from titjudge.core.errors import DataError
 from titjudge.core.files import JsonlReader, locate_jsonl
-from titjudge.core.serialization import renamed
 from titjudge.report.judged_images import Judged
 from titjudge.report.thumbnails import Thumbnail, thumbnail
 from titjudge.web.view.score_tail import Identity, ScoreLine, ScoreTail, identity
@@ -99,7 +98,7 @@ class LiveRun:
             self._listed, self._offsets = now, dict(_offsets(self._file)) if now else {}
             self._reader = JsonlReader(self._file) if now else None
         offset = self._offsets.get(item)
-        return {} if offset is None or self._reader is None else renamed(self._reader.read_at(offset))
+        return {} if offset is None or self._reader is None else self._reader.read_at(offset)
 
 
 def _offsets(file: Path) -> Iterator[tuple[str, int]]:

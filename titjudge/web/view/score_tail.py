@@ -16,7 +16,6 @@ from titjudge.core.errors import DataError
 from titjudge.core.files import open_regular
 from titjudge.core.numbers import is_number
 from titjudge.core.run_records import FailureRecord
-from titjudge.core.serialization import renamed
 
 _BLOCK = 1 << 20
 Identity = tuple[int, ...]
@@ -90,7 +89,7 @@ class ScoreTail:
 
     def _add(self, line: bytes) -> None:
         try:
-            score = score_line(renamed(orjson.loads(line)))
+            score = score_line(orjson.loads(line))
         except (orjson.JSONDecodeError, AttributeError, TypeError, KeyError):
             return  # a damaged line; the run itself says so
         self.latest.pop((score.item, score.metric), None)
