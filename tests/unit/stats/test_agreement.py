@@ -300,3 +300,32 @@ def test_generators_with_the_same_files_are_named(copied: int) -> None:
     keys = {item.id: f"{item.prompt_id}" + ("" if int(item.id[2:]) < copied else item.generator) for item in items}
     found = agreement(items, [Score(item.id, "m", 0.5, replies=(keys[item.id],)) for item in items])
     assert any("x and y" in warning for warning in found.warnings) == (copied == 3)
+
+
+@pytest.mark.parametrize(
+    ("met", "ranks"),
+    [
+        ("ab cd", [None] * 4),
+        ("ab bc ac de", [1.0, 2.0, 3.0, None, None]),
+        ("ab bc cd", [1.0, 2.0, 3.0, 4.0]),
+        ("ab ac ad", [1.0, 3.0, 3.0, 3.0]),  # a won 14 of 20 against each
+    ],
+)
+def test_people_rank_no_generators_that_met_unlike_opponents_by_mean_rank(met: str, ranks: list[float | None]) -> None:
+    couples, names = met.split(), sorted(set(met) - {" "})
+    items = [Item(f"{g}{p}", "", None, g, str(p)) for g in names for p in range(60)]
+    scores = [Score(item.id, "m", -float("abcde".index(item.generator))) for item in items]
+    pairs = []
+    for p in range(60):
+        first, second = couples[p % len(couples)]
+        upset = (p // len(couples)) % 10 < (3 if first == "a" else 2)
+        pairs.append(Pair(str(p), f"{first}{p}", f"{second}{p}", "b" if upset else "a"))
+    found = agreement(items, scores, pairs)
+    people = {row.generator: row.human.mean_rank if row.human else None for row in found.leaderboard}
+    if met == "ab bc ac de":  # all met within the group: mean ranks
+        assert people["d"] is people["e"] is None
+        assert sorted("abc", key=lambda name: people[name] or 9) == list("abc")
+    else:
+        assert [people[name] for name in names] == ranks
+    assert (found.leaderboard_srcc["m"] is None) == (ranks[:3] == [None] * 3)
+    assert len([line for line in found.warnings if line.startswith("people: ")]) == 1

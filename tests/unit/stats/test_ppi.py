@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -279,3 +280,57 @@ def test_a_difference_of_shares_of_which_nothing_is_known_has_no_interval() -> N
     (gap,) = people_board(human, judge, names).gaps
     assert gap.interval is None
     assert "too few labelled prompts" in gap.reason
+
+
+QUALITY = {"a": 60.0, "b": 57.0, "c": 45.0, "d": 30.0}
+
+
+@pytest.mark.parametrize(
+    ("met", "groups", "order"),
+    [
+        ((("a", "b"), ("c", "d")), 2, "abcd"),
+        ((("b", "d"), ("a", "c")), 2, "acbd"),
+        ((("a", "b"), ("b", "c"), ("c", "d")), 1, "abcd"),
+        ((("a", "b"), ("a", "c"), ("a", "d")), 1, "abcd"),
+    ],
+)
+def test_generators_that_met_unlike_opponents_are_not_ordered_by_win_rate(
+    met: tuple[tuple[str, str], ...], groups: int, order: str
+) -> None:
+    rng = np.random.default_rng(5)
+    human, judge, names = [], [], {f"{g}/{p}": g for g in QUALITY for p in range(120)}
+    for p in range(120):
+        x, y = met[p % len(met)]
+        win = rng.random() < 1 / (1 + np.exp((QUALITY[y] - QUALITY[x]) / 20))
+        human.append(Pair(str(p), f"{x}/{p}", f"{y}/{p}", "a" if win else "b"))
+        judge += [
+            Pair(str(p), f"{g}/{p}", f"{h}/{p}", "a" if QUALITY[g] > QUALITY[h] else "b")
+            for g, h in combinations(QUALITY, 2)
+        ]
+    board = people_board(human, judge, names)
+    assert "".join(s.generator for s in board.standings) == order
+    assert [s.rank for s in board.standings] == ([1, 2, 1, 2] if groups == 2 else [1, 2, 3, 4])
+    assert all(s.ranks for s in board.standings)
+    assert [s.strength is not None for s in board.standings] == [groups == 1] * 4
+    assert {(g.first, g.second) for g in board.gaps} == (set(met) if groups == 2 else set())
+    assert {(c.first, c.second) for c in board.couples} == set(met)
+    assert len(board.warnings) == 1
+
+
+def test_who_never_lost_among_unlike_opponents_has_no_place() -> None:
+    names = {f"{g}/{p}": g for g in "abc" for p in range(20)}
+    human = [Pair(str(p), f"{x}/{p}", f"{y}/{p}", "a") for p in range(20) for x, y in (("a", "b"), ("b", "c"))]
+    board = people_board(human, [], names)
+    assert [(s.rank, s.ranks) for s in board.standings] == [(None, (1, 3))] * 3
+
+
+def test_who_won_every_pair_is_first_with_a_range_of_ranks() -> None:
+    names = {f"{g}/{p}": g for g in "abc" for p in range(20)}
+    rng = np.random.default_rng(0)
+    human = [
+        Pair(str(p), f"{x}/{p}", f"{y}/{p}", "a" if x == "a" or rng.random() < 0.5 else "b")
+        for p in range(20)
+        for x, y in (("a", "b"), ("a", "c"), ("b", "c"))
+    ]
+    (first, *_) = people_board(human, [], names).standings
+    assert (first.generator, first.rank, first.ranks) == ("a", 1, (1, 3))

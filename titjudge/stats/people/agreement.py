@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +24,7 @@ from titjudge.stats.pairwise_accuracy import (
     tie_optimised_accuracy,
     values_by_metric,
 )
+from titjudge.stats.ranking.bradley_terry import bradley_terry, opponents
 from titjudge.stats.ranking.leaderboard import (
     FEWEST_FOR_SRCC,
     UNPLACED,
@@ -42,6 +43,7 @@ from titjudge.stats.ranking.rank_agreement import (
     predicted_pairs,
     prompt_statistics,
 )
+from titjudge.stats.ranking.rankdata import rankdata
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 
 NO_PAIRS = "there are no human pairs of these images"
@@ -187,7 +189,50 @@ def _people(images: Sequence[Image], pairs: Sequence[Pair], human: HumanScores) 
     if ranks := given_ranks(pairs):
         return leaderboard_by_ranks(images, ranks, PEOPLE)
     scores = _human_scores(human)
-    return leaderboard(images, scores, intervals=False, name=PEOPLE, common=False) if scores else None
+    if not scores:
+        return None
+    board = leaderboard(images, scores, intervals=False, name=PEOPLE, common=False)
+    return _by_opponents(board, pairs, _generators(image for image in images if image[0] in scores))
+
+
+def _generators(images: Iterable[Image]) -> dict[str, str]:
+    return {id: generator for id, generator, _ in images if generator}
+
+
+def _groups(pairs: Sequence[Pair], generator_of: Mapping[str, str]) -> list[tuple[list[str], bool]]:
+    """Group the generators whose images people compared; see `bradley_terry.opponents`."""
+    known = (pair for pair in pairs if pair.a in generator_of and pair.b in generator_of)
+    return opponents((generator_of[pair.a], generator_of[pair.b]) for pair in known)
+
+
+def _by_opponents(board: Leaderboard, pairs: Sequence[Pair], generator_of: Mapping[str, str]) -> Leaderboard:
+    """Order generators that met unlike opponents by their Bradley-Terry strength; not at all if no pairs connect them."""
+    groups = _groups(pairs, generator_of)
+    if not groups or (len(groups) == 1 and groups[0][1]):
+        return board
+    (group, complete), *others = groups
+    warnings: list[str] = []
+    places = {name: place if name in group else _unranked_place(place) for name, place in board.places.items()}
+    if others:
+        apart = "; ".join(", ".join(names) for names, _ in groups)
+        warnings.append(f"{PEOPLE}: generators of different groups never met and have no common order ({apart})")
+        if len(others[0][0]) == len(group):
+            return Leaderboard({name: _unranked_place(place) for name, place in places.items()}, tuple(warnings))
+    if not complete:
+        inside = {id: generator for id, generator in generator_of.items() if generator in group}
+        fit = bradley_terry(pairs, inside, resamples=0)
+        strengths = {row.generator: -row.strength for row in fit.generators}
+        ranks = rankdata(np.array([strengths.get(name, np.nan) for name in group]))
+        for name, rank in zip(group, ranks.tolist(), strict=True):
+            place = None if math.isnan(rank) else rank
+            places[name] = places[name].with_(mean_rank=place, rank=place and math.floor(place))
+        by = f"not ranked, as there is {fit.reason}" if fit.reason else "ranked by Bradley-Terry strength"
+        warnings.append(f"{PEOPLE}: not every two generators met, so they are {by} (add --strengths to see it)")
+    return Leaderboard(places, tuple(warnings))
+
+
+def _unranked_place(place: PlaceRecord) -> PlaceRecord:
+    return place.with_(mean_rank=None, rank=None)
 
 
 def _human_scores(human: HumanScores) -> dict[str, float]:
@@ -206,7 +251,10 @@ def _srcc_with_people(
     if people is None:
         return None
     metric = leaderboard(both, values, intervals=False, common=False)
-    return rank_correlation(metric.mean_ranks(), people.mean_ranks())
+    ranks = metric.mean_ranks()
+    if not given_ranks(pairs) and not all(complete for _, complete in _groups(pairs, _generators(both))):
+        ranks = {name: None if place.mean is None else -place.mean for name, place in metric.places.items()}
+    return rank_correlation(ranks, people.mean_ranks())
 
 
 def _without_srcc(people: Leaderboard | None) -> MetricResult:
@@ -365,9 +413,7 @@ def _strengths(
     pairs: Sequence[Pair], values: Mapping[str, Values], images: Sequence[Image], resamples: int, seed: int
 ) -> dict[str, BradleyTerryRecord]:
     """Fit Bradley-Terry strengths to the pairs of people, and to what each metric prefers in the same pairs."""
-    from titjudge.stats.ranking.bradley_terry import bradley_terry
-
-    generator_of = {id: generator for id, generator, _ in images if generator}
+    generator_of = _generators(images)
     predicted = {name: predicted_pairs(pairs, by_image) for name, by_image in values.items()}
     return {
         name: bradley_terry(preferences, generator_of, resamples=resamples, seed=seed)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
 
 from titjudge.core.serialization import fields_of
-from titjudge.core.tables import Cell, Table, percent
+from titjudge.core.tables import Cell, Table, percent, plain
 from titjudge.core.types import Pair
 from titjudge.stats.bootstrap import LEVEL, Floats, Interval, codes
 from titjudge.stats.equality import with_ties
@@ -26,17 +26,22 @@ from titjudge.stats.ppi.inference import (
     undefined,
     win_rate,
 )
+from titjudge.stats.ranking.bradley_terry import bradley_terry, opponents
 from titjudge.stats.significance import POWER
 
 
 @dataclass(frozen=True, slots=True)
 class GeneratorRank:
-    """One generator: its win rate against the others (ties count half), its rank, and the range of ranks it may have."""
+    """One generator among those that it met: its win rate (ties count half), its rank, and the range of ranks it may have.
+
+    `strength` is the Bradley-Terry strength, if the order follows it because not every two generators met.
+    """
 
     generator: str
     win_rate: Estimate
     rank: int | None
     ranks: tuple[int, int] | None
+    strength: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,7 @@ class PeopleBoard:
         return {
             "generators": [
                 {"generator": s.generator, "rank": s.rank, "ranks": s.ranks, **fields_of(s.win_rate)}
+                | ({} if s.strength is None else {"strength": s.strength})
                 for s in self.standings
             ],
             "couples": [{"first": c.first, "second": c.second, **fields_of(c.win_rate)} for c in self.couples],
@@ -109,10 +115,17 @@ class PeopleBoard:
             "believe the first column of win rates; that of the judge alone is only as good as the judge",
             *self.warnings,
         )
-        columns = ("generator", "rank", *_WAYS, "labels", "worth labels")
+        strengths = any(s.strength is not None for s in self.standings)
+        columns = ("generator", "rank", *(["strength"] if strengths else []), *_WAYS, "labels", "worth labels")
         ranks = ("-".join(map(str, dict.fromkeys(s.ranks))) if s.ranks else None for s in self.standings)
         rows = tuple(
-            (s.generator, rank, *_ways(s.win_rate), *_labels(s.win_rate))
+            (
+                s.generator,
+                rank,
+                *([plain(s.strength, digits=2)] if strengths else []),
+                *_ways(s.win_rate),
+                *_labels(s.win_rate),
+            )
             for s, rank in zip(self.standings, ranks, strict=True)
         )
         return Table("Leaderboard for people", columns, rows, notes)
@@ -173,20 +186,101 @@ def people_board(
     if not len(columns.people):
         nobody = ("people labelled no pair of two known generators",)
         return PeopleBoard((), (), (), 0.0, 0, len(columns.rest), nobody, level)
+    groups = _groups(couples)
+    alike = all(complete for _, complete in groups) and len(groups) == 1
+    sampled = _sampled(couples) if alike else []
+    if not alike:  # what the judge says of couples that people never saw corrects nothing
+        met = {couple for couple, (labelled, _) in couples.items() if labelled}
+        rest = {key: win for key, win in joined.rest.items() if _couple(key, generator_of) in met}
+        joined = replace(joined, rest=rest)
+        columns, _ = _columns(joined, names, generator_of)
     fitted = fit(columns)
     estimates = [estimate(fitted, columns, k, level=level, bounds=(0.0, 1.0)) for k in range(len(names))]
     rates = with_ties(np.array([np.nan if rate.value is None else rate.value for rate in estimates]))
-    order = sorted(range(len(names)), key=lambda k: (estimates[k].value is None, -rates[k], names[k]))
-    place = {k: i + 1 for i, k in enumerate(order) if estimates[k].value is not None}
-    ranks = _ranks(fitted, columns, len(names), level)
-    standings = tuple(GeneratorRank(names[k], estimates[k], place.get(k), ranks[k]) for k in order)
-    gaps = tuple(_gap(fitted, columns, names, k, j, level) for k, j in pairwise(order))
-    warnings = [*_sampled(couples), *sorted({rate.reason for rate in estimates if rate.reason})]
+    warnings = [*sampled, *_apart(groups)]
+    order, standings, gaps = [], [], []
+    for group, complete in groups:
+        members = [names.index(name) for name in group]
+        by, strength = {k: float(rates[k]) for k in members}, dict[int, float]()
+        ranks = _ranks(fitted, columns, members, level)
+        if not complete:
+            by, strength, ranks, words = _strengths(human, generator_of, group, members)
+            warnings.append(words)
+        members.sort(key=lambda k: (-by[k] if k in by else 0.0, names[k]))
+        ranked = [k for k in members if k in by]
+        standings += [
+            GeneratorRank(names[k], estimates[k], ranked.index(k) + 1 if k in by else None, ranks[k], strength.get(k))
+            for k in members
+        ]
+        gaps += [_gap(fitted, columns, names, k, j, level) for k, j in pairwise(members) if complete]
+        order += members
+    for k in range(len(names)):
+        if k not in order:
+            standings.append(GeneratorRank(names[k], estimates[k], None, None))
+            gaps += [_gap(fitted, columns, names, order[-1], k, level)]
+            order.append(k)
+    warnings += sorted({rate.reason for rate in estimates if rate.reason})
     if joined.unjudged:
         warnings.append(f"{joined.unjudged} labelled pairs have no answer of the judge: counted as its ties")
     pairs = _pairwise(joined, [names[k] for k in order], generator_of, level)
     sizes = len(columns.people), len(columns.rest)
-    return PeopleBoard(standings, gaps, pairs, fitted.power, *sizes, tuple(warnings), level)
+    return PeopleBoard(tuple(standings), tuple(gaps), pairs, fitted.power, *sizes, tuple(warnings), level)
+
+
+def _groups(couples: Mapping[tuple[str, str], Sequence[int]]) -> list[tuple[list[str], bool]]:
+    """Group the generators that people compared (`bradley_terry.opponents`).
+
+    Labels that look like a random sample of all couples, of which the judge has the others, count as labels of all.
+    """
+    groups = opponents(couple for couple, (labelled, _) in couples.items() if labelled)
+    ((everybody, complete), *_) = opponents(couples)
+    if len(groups) == 1 and groups[0][0] == everybody and complete and not _sampled(couples):
+        return [(everybody, True)]
+    return groups
+
+
+def _apart(groups: Sequence[tuple[Sequence[str], bool]]) -> list[str]:
+    if len(groups) < 2:
+        return []
+    apart = "; ".join(", ".join(names) for names, _ in groups)
+    return [f"people compared no generators of different groups: ranks count within each group ({apart})"]
+
+
+def _couple(key: Sequence[str], generator_of: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(sorted(generator_of.get(image, "") for image in key[1:]))
+
+
+def _strengths(
+    human: Sequence[Pair], generator_of: Mapping[str, str], group: Sequence[str], members: Sequence[int]
+) -> tuple[dict[int, float], dict[int, float], dict[int, tuple[int, int] | None], str]:
+    """Order generators that met unlike opponents by Bradley-Terry strength.
+
+    Returns:
+        By number: what to order by (empty if there is no fit), the strength, and the range of ranks, from 95% intervals that
+        do not overlap; and a note.
+    """
+    named = {image: name for image, name in generator_of.items() if name in group}
+    fit = bradley_terry(human, named)
+    number = dict(zip(group, members, strict=True))
+    if fit.reason:
+        what = f"not every two generators met ({', '.join(group)}), so win rates do not rank them; strengths have {fit.reason}"
+        return {}, {}, dict.fromkeys(members, (1, len(members))), what
+    strength = {number[row.generator]: row.strength for row in fit.generators}
+    ends = {}
+    for row in fit.generators:
+        low, high = row.interval or (None, None)
+        ends[number[row.generator]] = (-np.inf if low is None else low, np.inf if high is None else high)
+    ranks: dict[int, tuple[int, int] | None] = {
+        k: (
+            1 + sum(ends[j][0] > ends[k][1] for j in members),
+            len(members) - sum(ends[j][1] < ends[k][0] for j in members),
+        )
+        for k in members
+    }
+    what = (
+        f"not every two generators met ({', '.join(group)}): they are ranked by Bradley-Terry strength, not by win rate"
+    )
+    return strength, strength, ranks, what
 
 
 def _pairwise(
@@ -244,24 +338,24 @@ def _difference(fitted: Fit, k: int, j: int) -> tuple[float, float]:
     return float(fitted.value[k] - fitted.value[j]), float(spread[k, k] + spread[j, j] - 2 * spread[k, j])
 
 
-def _ranks(fitted: Fit, columns: PreferenceArrays, size: int, level: float) -> list[tuple[int, int] | None]:
+def _ranks(
+    fitted: Fit, columns: PreferenceArrays, members: Sequence[int], level: float
+) -> dict[int, tuple[int, int] | None]:
     """Compute the ranks that each generator may have, given which others are certainly better or worse."""
+    size = len(members)
     couples = max(size * (size - 1) // 2, 1)
     t = half_width(float(fitted.effective[fitted.effective > 0].min()), 1 - (1 - level) / couples)
-    usable = [not undefined(fitted, columns, k) for k in range(size)]
-    out: list[tuple[int, int] | None] = []
-    for k in range(size):
-        if not usable[k]:
-            out.append(None)
-            continue
+    usable = {k: not undefined(fitted, columns, k) for k in members}
+    out: dict[int, tuple[int, int] | None] = {}
+    for k in members:
         better = worse = 0
-        for j in range(size):
-            if j != k and usable[j]:
+        for j in members:
+            if j != k and usable[j] and usable[k]:
                 difference, variance = _difference(fitted, k, j)
                 certain = variance > 0 and abs(difference) > t * variance**0.5
                 better += certain and difference < 0
                 worse += certain and difference > 0
-        out.append((1 + better, size - worse))
+        out[k] = (1 + better, size - worse)
     return out
 
 

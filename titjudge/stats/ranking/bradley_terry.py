@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,6 +55,33 @@ def bradley_terry(
         degenerate=degenerate,
         reason="",
     )
+
+
+def opponents(couples: Iterable[tuple[str, str]]) -> list[tuple[list[str], bool]]:
+    """Group generators that met each other, directly or through others; largest group first.
+
+    Args:
+        couples: The two generators of each pair.
+
+    Returns:
+        The names of each group in ascending order, and whether every two of them met. Only then win rates and mean ranks
+        compare generators with the same opponents.
+    """
+    met: dict[str, set[str]] = {}
+    for first, second in couples:
+        if first != second:
+            met.setdefault(first, set()).add(second)
+            met.setdefault(second, set()).add(first)
+    groups: list[list[str]] = []
+    for name in sorted(met):
+        if any(name in group for group in groups):
+            continue
+        group = {name}
+        while further := set().union(*(met[each] for each in group)) - group:
+            group |= further
+        groups.append(sorted(group))
+    groups.sort(key=lambda group: (-len(group), group))
+    return [(group, all(len(met[name]) == len(group) - 1 for name in group)) for group in groups]
 
 
 def _without_fit(pairs: int, reason: str) -> BradleyTerryRecord:
