@@ -18,9 +18,11 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
+from batch_server import BatchServer
 from builders import image_file, png, read_lines
 from commands import cli, hosted
 from loading import loaded
@@ -28,10 +30,12 @@ from loading import loaded
 from titjudge.core.errors import TitjudgeError
 from titjudge.core.registry import load
 from titjudge.core.types import Item
+from titjudge.providers.hosted.http import proxy_of
 from titjudge.runs.study.human_files import read_human_scores
 from titjudge.testing import Scripted, Seen, Server, score_one
 
 Content = int | str | bytes | Sequence[Any]
+Answer = Callable[[Seen], Scripted | str | None]
 
 
 def write_files(folder: Path, files: Mapping[str, Content]) -> None:
@@ -44,6 +48,20 @@ def write_files(folder: Path, files: Mapping[str, Content]) -> None:
         elif not isinstance(content, str | bytes):
             content = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in content)
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def run(folder: Path, server: Server, command: Sequence[str], code: int = 0, env: Mapping[str, str] = MappingProxyType({})) -> str:
+    """What a command prints whose requests go to the server; its exit code must be `code`."""
+
+    def filled(text: str) -> str:
+        return text.replace("{url}", server.openai).replace("{host}", f"127.0.0.1:{server.port}")
+
+    keys = {**hosted(server), "GEMINI_API_KEY": "AIza-test-0123456789", "GOOGLE_GEMINI_BASE_URL": server.url}
+    proxy_of.cache_clear()  # it keeps what the environment said
+    try:
+        return cli(folder, *map(filled, command), code=code, **keys | {name: filled(text) for name, text in env.items()})
+    finally:
+        proxy_of.cache_clear()
 
 
 @dataclass(frozen=True)
@@ -101,14 +119,19 @@ class Files(Report):
 
 @dataclass(frozen=True)
 class Command(Report):
-    """Files, and what a command does with them.
+    """Files, and what a command does with them beside a loopback server.
 
     Attributes:
         files: Contents by path in the folder; see `write_files`.
-        arguments: The command and its arguments.
+        arguments: The command and its arguments; `{url}` and `{host}` are those of the server.
         code: Its exit code.
         prints: Words that it must print.
         silent: Words that it must not print.
+        values: What results.json must hold, by path as in `rows.0.score` (the command then has `--json results.json`).
+        before: Commands that are run before, if others are needed.
+        answer: What the server answers a request.
+        asked: How many requests are sent, if it matters.
+        env: Further environment variables, with `{url}` and `{host}`.
     """
 
     files: Mapping[str, Content] = field(default_factory=dict)
@@ -116,13 +139,27 @@ class Command(Report):
     code: int = 0
     prints: Collection[str] = ()
     silent: Collection[str] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+    before: Sequence[Sequence[str]] = ()
+    answer: Answer = lambda seen: None
+    asked: int | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
 
     def check(self, folder: Path) -> None:
         """Run the command in the folder."""
         write_files(folder, self.files)
-        out = cli(folder, *self.arguments, code=self.code, OPENAI_API_KEY="sk-test-0123456789")
+        with Server(self.answer) as server:
+            for command in self.before:
+                run(folder, server, command)
+            out = run(folder, server, self.arguments, self.code, self.env)
+            assert self.asked in (None, server.count()), out
         assert [word for word in self.prints if word not in out] == [], out
         assert [word for word in self.silent if word in out] == [], out
+        for path, value in self.values.items():
+            found = json.loads((folder / "results.json").read_text())
+            for key in path.split("."):
+                found = found[int(key) if isinstance(found, list) else key]
+            assert found == (pytest.approx(value) if isinstance(value, float) else value), path
 
 
 @dataclass(frozen=True)
@@ -195,15 +232,23 @@ class Served(Report):
         answer: What the server answers a request.
         images: How many images there are.
         metric: The metric's name.
-        arguments: Further arguments of `judge`.
+        arguments: Further arguments of `judge`; `{url}` and `{host}` are those of the server.
         paid: At most so many requests are sent.
         again: At most so many more are sent when the command is repeated.
         statuses: The statuses that scores may have.
         code: The exit code.
         prints: Words that it must print.
+        silent: Words that it must not print.
+        files: The data, in place of images of one colour with texts; in `data/`.
+        sent: Texts that requests must hold.
+        value: The score of each image that has one, if it matters.
+        provider: openai or gemini.
+        env: Further environment variables, with `{url}` and `{host}`.
+        config: Keys of run.yaml.
+        server: Makes the server; of a batch service, the lines that it answers count as paid.
     """
 
-    answer: Callable[[Seen], Scripted | str | None] = lambda seen: None
+    answer: Answer = lambda seen: None
     images: int = 4
     metric: str = "lmm-score"
     arguments: Sequence[str] = ()
@@ -212,18 +257,34 @@ class Served(Report):
     statuses: Collection[str] = ("ok",)
     code: int = 0
     prints: Collection[str] = ()
+    silent: Collection[str] = ()
+    files: Mapping[str, Content] = field(default_factory=dict)
+    sent: Collection[str] = ()
+    value: float | None = None
+    provider: str = "openai"
+    env: Mapping[str, str] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
+    server: Callable[[Answer], Server] = Server
 
     def check(self, folder: Path) -> None:
         """Judge the images twice against the server."""
-        write_files(folder, {f"data/{n}.png": n for n in range(self.images)})
-        write_files(folder, {f"data/{n}.txt": f"a thing numbered {n}" for n in range(self.images)})
-        flags = ("--provider", "openai", "--metric", self.metric, "--out", "run", "--no-report", *self.arguments)
-        with Server(self.answer) as server:
-            out = cli(folder, "judge", "data", *flags, code=self.code, **hosted(server))
-            sent = server.count()
-            cli(folder, "judge", "data", *flags, code=self.code, **hosted(server))
-            assert sent <= self.paid, out
-            assert server.count() - sent <= self.again, out
-        found = {line["status"] for line in read_lines(folder / "run" / "scores.jsonl")}
-        assert found <= set(self.statuses), out
+        made = {f"{n}.png": n for n in range(self.images)}, {f"{n}.txt": f"a thing numbered {n}" for n in range(self.images)}
+        write_files(folder / "data", self.files or {**made[0], **made[1]})
+        (folder / "run.yaml").write_text(json.dumps(self.config))
+        models = ("--provider", self.provider, "--metric", self.metric, "--config", "run.yaml")
+        command = ("judge", "data", *models, "--out", "run", "--no-report", *self.arguments)
+        with self.server(self.answer) as server:
+            paid = server.paid if isinstance(server, BatchServer) else server.count
+            out = run(folder, server, command, self.code, self.env)
+            first = paid()
+            run(folder, server, command, self.code, self.env)
+            assert first <= self.paid, out
+            assert paid() - first <= self.again, out
+            assert server.connections >= server.count(), "two requests share a connection"
+        asked = "\n".join(seen.text for seen in server.requests)
+        assert [text for text in self.sent if text not in asked] == []
+        scores = read_lines(folder / "run" / "scores.jsonl") if (folder / "run" / "scores.jsonl").is_file() else []
+        assert {line["status"] for line in scores} <= set(self.statuses), out
+        assert self.value is None or {line["value"] for line in scores} == {self.value}, out
         assert [word for word in self.prints if word not in out] == [], out
+        assert [word for word in self.silent if word in out] == [], out
