@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from titjudge.core.types import Table
 from titjudge.suites.aggregation import Aggregated, Aggregation, Flag
 
 TASKS = ("single_object", "two_object", "counting", "colors", "position", "color_attr")
+PROMPTS = 553
 _COUNTS = ("images", "prompts")
 _CORRECT = ("images_correct", "prompts_any", "prompts_all")
 
@@ -22,7 +23,7 @@ def aggregate_results(files: Sequence[Path]) -> tuple[dict[str, Any], list[Table
 
     Returns:
         By file (its name without the ending): images, prompts, shares of correct images, of prompts with any and with all
-        images correct, shares by task and their mean (`overall`); and the table.
+        images correct, shares by task and their mean (`overall`); and the table, with notes on tasks and prompts that are missing.
 
     Raises:
         DataError: A line is none of GenEval's; names file and line.
@@ -39,7 +40,18 @@ def aggregate_results(files: Sequence[Path]) -> tuple[dict[str, Any], list[Table
         shares = (summary["overall"], *map(summary["tasks"].get, order))
         rows.append((name, *(summary[key] for key in _COUNTS), *shares, *(summary[key] for key in _CORRECT)))
     note = "overall is the mean of the tasks; a prompt counts as correct upstream where any of its images is (prompts, any)"
-    return summaries, [Table("GenEval", columns, tuple(rows), (note,))]
+    notes = [line for name, summary in summaries.items() for line in _deviations(name, summary)]
+    return summaries, [Table("GenEval", columns, tuple(rows), (note, *notes))]
+
+
+def _deviations(name: str, summary: Mapping[str, Any]) -> list[str]:
+    """Say which tasks are missing or not GenEval's, and how many prompts are: then the numbers are not GenEval's."""
+    tasks, prompts = summary["tasks"], summary["prompts"]
+    missing, unknown = [task for task in TASKS if task not in tasks], sorted({*tasks} - {*TASKS})
+    lines = [f"no results of {', '.join(missing)}"] if missing else []
+    lines += [f"GenEval has no task {', '.join(unknown)}"] if unknown else []
+    lines += [f"{prompts:,} prompts, not {PROMPTS}"] if prompts != PROMPTS else []
+    return [f"{name}: {line}; overall is not comparable with published numbers" for line in lines]
 
 
 def _summary(file: Path) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from titjudge.metrics.answer_rules import VisualQuestion
 from titjudge.metrics.questions import questions
 from titjudge.metrics.soft_tifa import geometric_mean, soft_tifa, tokens_of
 from titjudge.suites.geneval import questions_of
-from titjudge.suites.geneval_results import aggregate_results
+from titjudge.suites.geneval_results import TASKS, aggregate_results
 
 POSITION = {
     "tag": "position",
@@ -47,6 +47,28 @@ def test_results_of_several_generators(tmp_path: Path) -> None:
     assert table.title in cli(tmp_path, "aggregate", "geneval", *given)
     assert json.loads((tmp_path / "t.json").read_text()) == found
     assert "c.jsonl" in cli(tmp_path, "aggregate", "geneval", "--results", "c.jsonl", code=2)
+
+
+@pytest.mark.parametrize(
+    ("without", "more", "prompts", "says"),
+    [
+        ((), (), 553, []),
+        (("color_attr",), (), 553, ["color_attr"]),
+        ((), ("negation",), 553, ["negation"]),
+        ((), (), 552, ["552"]),
+        ((), (), 560, ["560"]),
+        (("counting", "colors"), ("negation",), 42, ["counting, colors", "negation", "42"]),
+    ],
+)
+def test_missing_and_unknown_tasks_and_prompts_are_noted(
+    tmp_path: Path, without: tuple[str, ...], more: tuple[str, ...], prompts: int, says: list[str]
+) -> None:
+    tasks = [task for task in (*TASKS, *more) if task not in without]
+    rows = [{"tag": tasks[n % len(tasks)], "correct": True, "metadata": str(n)} for n in range(prompts)]
+    (tmp_path / "flux.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (_, *notes) = aggregate_results([tmp_path / "flux.jsonl"])[1][0].notes
+    assert len(notes) == len(says)
+    assert all(word in note and "flux" in note for word, note in zip(says, notes, strict=True))
 
 
 @pytest.mark.parametrize(
