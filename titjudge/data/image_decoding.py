@@ -156,8 +156,21 @@ def _size_as_it_is(header: bytes) -> tuple[int, int] | None:
 def _is_plain(image: Any) -> bool:
     """Tell whether an image is sent as it is, and not converted."""
     turned = image.getexif().get(ORIENTATION, 1) not in (0, 1)
-    odd = image.mode == "CMYK" or turned or getattr(image, "is_animated", False)
-    return image.format in _AS_IS and not odd
+    deep = image.mode.startswith(("I", "F"))  # servers clip 16 bits a pixel to white
+    odd = image.mode == "CMYK" or deep or turned or getattr(image, "is_animated", False)
+    return image.format in _AS_IS and not odd and not _is_transparent(image)
+
+
+def _is_transparent(image: Any) -> bool:
+    """Tell whether pixels are transparent: some servers lay them on white, others on black or show the colours that they hide."""
+    if not _has_alpha(image):
+        return False
+    layered = image if image.mode == "RGBA" else image.convert("RGBA")
+    return bool(layered.getchannel("A").getextrema()[0] < 255)
+
+
+def _has_alpha(image: Any) -> bool:
+    return image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
 
 
 def _decode_all(image: Any) -> None:
@@ -176,7 +189,8 @@ def _inspect(raw: bytes, path: Path, sha256: str, *, decode: bool, most: int | N
                 pixels = image.width * image.height
                 if decode and most is not None and pixels > (_DRAFTED * most if image.format == "JPEG" else most):
                     return None
-                whole = decode and image.format == "PNG" and is_whole_png(raw)
+                simple = image.mode in ("L", "RGB") and not _has_alpha(image)
+                whole = decode and image.format == "PNG" and simple and is_whole_png(raw)
                 plain = whole or _is_plain(image)
                 if decode and most is not None and not plain and pixels > most:
                     return None
@@ -221,7 +235,7 @@ def resized(raw: bytes, path: Path, size: tuple[int, int], *, jpeg: bool = True)
         if jpeg and image.format == "JPEG":
             smaller.save(out, "JPEG", quality=95, subsampling=0)
         else:
-            smaller.save(out, "PNG")
+            on_white(smaller).save(out, "PNG")
     return out.getvalue()
 
 
@@ -262,7 +276,17 @@ def upright(image: Any) -> Any:
     return turned.convert("RGBA" if "transparency" in image.info or turned.mode in ("LA", "PA") else "RGB")
 
 
+def on_white(image: Any) -> Any:
+    """Lay what is transparent of a PIL image on white; return an image without transparency unchanged."""
+    from PIL import Image
+
+    if not _has_alpha(image):
+        return image
+    layered = image.convert("RGBA")
+    return Image.alpha_composite(Image.new("RGBA", layered.size, "white"), layered).convert("RGB")
+
+
 def _png(image: Any) -> bytes:
     out = io.BytesIO()
-    upright(image).save(out, "PNG")
+    on_white(upright(image)).save(out, "PNG")
     return out.getvalue()

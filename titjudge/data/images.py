@@ -1,8 +1,8 @@
 """Image files: checked once, identified by the hash of the bytes that are sent, read again only when they are sent.
 
 A small file is kept until then. JPEG, PNG and WebP files are sent as they are. Anything else (BMP, TIFF, AVIF, GIF,
-animations, CMYK, an image that an EXIF tag rotates) is converted to PNG. For a file that cannot be used, a DataError
-names the reason.
+animations, CMYK, grey of 16 bits, an image that an EXIF tag rotates) is converted to PNG. So is a transparent image, which is
+laid on white. For a file that cannot be used, a DataError names the reason.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class ImageFiles:
     async def _checked(self, path: Path) -> ImageFile:
         """Read, hash and inspect an image file; what `facts` knows of its content is not found out again."""
         raw, digest = await _in_thread(_hashed, path, when=_weight(path) > _SMALL_FILE)
-        key = f"image:{digest}"
+        key = f"image 2:{digest}"  # 2: transparent images are laid on white
         facts = inspect_by_header(raw, digest) if self._decode and _quick(raw) else None  # quicker than the database
         if facts is None and self._facts is not None:
             # The database is read here and not in a thread, where two users of it would wait for each other.

@@ -377,3 +377,28 @@ def test_grey_values_outside_of_what_is_read_are_refused_and_never_black(tmp_pat
     Image.fromarray(np.array([values] * 4, dtype=np.int32 if whole else np.float32)).save(tmp_path / "odd.tif")
     with pytest.raises(DataError, match=r"odd\.tif: the image has grey values from"):
         inspect((tmp_path / "odd.tif").read_bytes(), tmp_path / "odd.tif")
+
+
+@pytest.mark.parametrize("kind", ["PNG", "WEBP", "TIFF"])
+@pytest.mark.parametrize("size", [(40, 30), (900, 700)])
+@pytest.mark.parametrize("alpha", [0, 128, 254, 255])
+def test_what_is_transparent_is_sent_on_white(tmp_path: Path, kind: str, size: tuple[int, int], alpha: int) -> None:
+    path = tmp_path / "a.img"
+    Image.new("RGBA", size, (200, 0, 0, alpha)).save(
+        path, kind, **({"lossless": True, "exact": True} if kind == "WEBP" else {})
+    )
+    sent = opened(path)
+    if alpha == 255 and kind != "TIFF":
+        assert sent.load() == path.read_bytes()
+    assert hashlib.sha256(sent.load()).hexdigest() == sent.sha256
+    with Image.open(io.BytesIO(sent.load())) as seen:
+        white = 255 - alpha
+        assert seen.convert("RGB").getpixel((3, 3)) == pytest.approx([white + 200 * alpha / 255, white, white], abs=1)
+    with Image.open(io.BytesIO(images.scaled(path.read_bytes(), path, (20, 15)))) as small:
+        assert small.mode == "RGB"
+
+
+def test_sixteen_bits_a_pixel_are_sent_as_eight(deep: Path) -> None:
+    sent = opened(deep)
+    assert greys(sent.load()) == pytest.approx([10_000 / 257, 50_000 / 257], abs=1)
+    assert (sent.media_type, sent.width, sent.height) == ("image/png", 64, 64)

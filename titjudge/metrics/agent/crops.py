@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from titjudge.data.image_decoding import inspect, open_image, upright
+from titjudge.data.image_decoding import inspect, on_white, open_image, upright
 from titjudge.data.images import read
 
 Box = tuple[float, float, float, float]  # left, top, right, bottom; fractions of width and height, origin top left
@@ -101,7 +101,7 @@ def _opened(path: Path) -> Iterator[Any]:
     raw = read(path)
     inspect(raw, path)
     with open_image(raw, path) as image:
-        yield upright(image)
+        yield on_white(upright(image))
 
 
 def _cut(image: Any, box: Box) -> Any:

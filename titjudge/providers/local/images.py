@@ -6,6 +6,7 @@ from typing import Any
 
 from titjudge.core.errors import DataError, Unanswered
 from titjudge.core.types import ImageFile, Status
+from titjudge.data import image_decoding
 from titjudge.data.image_decoding import eight_bits, open_image
 
 
@@ -14,8 +15,8 @@ def decoded(image: ImageFile, *, on_white: bool) -> Any:
 
     Args:
         image: The image.
-        on_white: Lay what is transparent on white; otherwise transparency is dropped, as the published code of the learned
-            metrics does.
+        on_white: Lay what is transparent on white, as `ImageFiles` does with files; otherwise transparency is dropped, as the
+            published code of the learned metrics does.
 
     Raises:
         Unanswered: The file is gone, has changed, or cannot be decoded.
@@ -29,13 +30,7 @@ def decoded(image: ImageFile, *, on_white: bool) -> Any:
 
 def rgb(image: Any, *, on_white: bool) -> Any:
     """Convert a PIL image of any mode to RGB. 16 bits a pixel become 8 (PIL's own conversion would turn them white)."""
-    from PIL import Image
-
     image = eight_bits(image)
-    transparent = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
-    if not (transparent and on_white):
-        plain = image.convert("RGB")
-        plain.info.pop("transparency", None)  # else some processors lay the picture on white after all
-        return plain
-    layered = image.convert("RGBA")
-    return Image.alpha_composite(Image.new("RGBA", layered.size, "white"), layered).convert("RGB")
+    plain = (image_decoding.on_white(image) if on_white else image).convert("RGB")
+    plain.info.pop("transparency", None)  # else some processors lay the picture on white after all
+    return plain
