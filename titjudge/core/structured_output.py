@@ -168,9 +168,9 @@ def validated(
 
     It is the last one, because a judge may quote the text it judges (which may hold a score) before it answers. An
     object in the text of the `question` is skipped, whatever its blanks, because it may be quoted after the answer. So is
-    an object inside a tag pair that closes before the end (`<draft>{...}</draft>`). If a key of the object occurs twice, there
-    is no clear answer. An object that validates under the only key of another (`{"answer": {...}}`) is accepted and flagged
-    `unwrapped`. With `lenient`, an answer without any complete object is repaired with json-repair and flagged
+    an object inside a tag pair that closes before the end (`<draft>{...}</draft>`). There is no clear answer if a key of the
+    object occurs twice, or if an object with other values stands before it without a word between them. An object that
+    validates under the only key of another (`{"answer": {...}}`) is accepted and flagged `unwrapped`. With `lenient`, an answer without any complete object is repaired with json-repair and flagged
     `json-repaired`.
     """
     answer = after_thinking(text)
@@ -178,7 +178,11 @@ def validated(
     asked = objects(question) if "{" in question else []
     letters = _squeezed(question) if "{" in question else ""
     skipped = max((end for _, end in asides), default=0)
+    kept: tuple[M, tuple[str, ...]] | None = None
+    begins = len(answer)
     for found in reversed(list(_found(answer))):
+        if kept is not None and answer[found.end : begins].strip(", \t\r\n"):
+            return kept
         quoted = found.value in asked or _squeezed(answer[found.start : found.end]) in letters
         if quoted or any(start < found.start and found.end <= end for start, end in asides):
             skipped = max(skipped, found.end)
@@ -194,7 +198,11 @@ def validated(
                 data, flags = schema.model_validate(inner), ("unwrapped",)
             except ValidationError:
                 continue
-        return (None, ()) if found.repeated else (data, flags)
+        if found.repeated if kept is None else data != kept[0] and not found.repeated:
+            return None, ()
+        kept, begins = kept or (data, flags), found.start
+    if kept is not None:
+        return kept
     begin = answer.find("{", skipped)
     if lenient and begin >= 0:
         import json_repair

@@ -232,3 +232,14 @@ def test_control_tokens_at_the_ends_are_removed() -> None:
         assert without_chat_tokens(text) == "A cat."
     assert without_chat_tokens("A sign: <|im_end|> in red") == "A sign: <|im_end|> in red"
     assert without_chat_tokens("<|im_end|>") == ""
+
+
+@pytest.mark.parametrize("between", ["", "\n", ", ", ",\n  ", "\r\n\r\n"])
+@pytest.mark.parametrize("ends", [("", ""), ("[", "]"), ("```json\n[", "]\n```")])
+def test_objects_side_by_side_with_other_values_are_no_clear_answer(between: str, ends: tuple[str, str]) -> None:
+    other = '{"score": 20, "reason": "poor"}'
+    for text, score in ((other + between + GOOD, None), (GOOD + between + GOOD, 61.5), (GOOD, 61.5)):
+        assert value(f"{ends[0]}{text}{ends[1]}") == score
+        assert value(f"{ends[0]}{text}{ends[1]}", lenient=True) == score
+    assert value(f"{other}\nOn second thoughts:\n{GOOD}") == 61.5
+    assert value(f'{{"thing": 1}}{between}{GOOD}') == 61.5
