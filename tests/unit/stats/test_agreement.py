@@ -329,3 +329,23 @@ def test_people_rank_no_generators_that_met_unlike_opponents_by_mean_rank(met: s
         assert [people[name] for name in names] == ranks
     assert (found.leaderboard_srcc["m"] is None) == (ranks[:3] == [None] * 3)
     assert len([line for line in found.warnings if line.startswith("people: ")]) == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ([0.1 * n for n in range(1, 9)], "no score of 8"),
+        ([8, 9, 3, 7, 8, 10], "no score of 6 is above 10"),
+        ([80, 0.8, 75, 90, 0.5, 60], "2 of 6 scores"),
+        ([80, 90, 12, 3, 0, 55], ""),
+        ([0] * 8, ""),
+        ([0.5, 85.5, 70, 12, 1.5, 20], ""),
+    ],
+)
+def test_a_judge_that_answers_on_another_scale_is_named(values: list[float], named: str) -> None:
+    items = [Item(f"{n}", "a prompt", None, "g", f"p{n}") for n in range(len(values))]
+    scores = [Score(item.id, "m", value) for item, value in zip(items, values, strict=True)]
+    found = [text for text in agreement(items, scores, ranges={"m": (0, 100)}).warnings if "scale" in text]
+    assert len(found) == bool(named)
+    assert not found or named in found[0]
+    assert not [text for text in agreement(items, scores, ranges={"m": (0, 10)}).warnings if "scale" in text]

@@ -135,6 +135,9 @@ def agreement(
     warnings += [*repeated, *_pair_warnings(index, kept, images)]
     warnings += [warning for board in boards for warning in board.warnings]
     warnings += [warning for name in standings for warning in _constant(name, unsigned[name])]
+    warnings += [
+        warning for name in standings for warning in _other_scale(name, unsigned[name], (ranges or {}).get(name))
+    ]
     warnings += _same_files(images, scores)
     named = any(generator for _, generator, _ in images)
     agreed = Results(
@@ -149,6 +152,21 @@ def agreement(
         return agreed
     fits = _strengths(kept, {name: values[name] for name in standings}, images, resamples, seed)
     return agreed.joined(Results(bradley_terry=fits))
+
+
+def _other_scale(name: str, values: Values, ends: tuple[float, float] | None) -> list[str]:
+    """Warn of scores that look as if the judge answered on a scale to 1 or 10 where one to 100 is asked for."""
+    scored = [value for value in values.values() if value is not None]
+    if ends is None or min(ends) != 0 or max(ends) != 100 or len(scored) < _SUSPICIOUS or not any(scored):
+        return []
+    parts = sum(0 < value < 1 for value in scored)
+    if max(scored) <= 10:
+        what = f"no score of {len(scored)} is above {max(scored):g}"
+    elif parts and parts == sum(not value.is_integer() for value in map(float, scored)):
+        what = f"{parts} of {len(scored)} scores are between 0 and 1"
+    else:
+        return []
+    return [f"{name}: {what}, on a scale to 100. Check in some answers which scale the judge uses."]
 
 
 def _constant(name: str, values: Values) -> list[str]:
