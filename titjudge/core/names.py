@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from typing import Any
 
 _INVISIBLE = (
     "\u00ad\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
 )
+_WHOLE = re.compile(r"(0|[1-9][0-9]*)\.0")
 _NOTHING = frozenset({"nan", "none", "null", "n/a", "#n/a", "<na>", "nat"})
 
 
@@ -18,6 +21,12 @@ def plain(name: str) -> str:
     while (shorter := name.strip().strip(_INVISIBLE)) != name:
         name = shorter
     return name
+
+
+def id_of(value: Any) -> str:
+    """Return the id of a prompt as text: 7.0, which programs write for 7 if another cell of the column is empty, is `7`."""
+    name = plain(str(value))
+    return whole[1] if (whole := _WHOLE.fullmatch(name)) else name
 
 
 def is_nothing(text: str) -> bool:

@@ -37,7 +37,7 @@ _OF_ONE = re.compile(
     rf"(?:(?:{_OPINION})[ _.-]*(?:(?:of|by)[ _.-]+)?)?(?:{_PERSON})(?:[ _.-]*\d+|[ _.-]+[a-z])(?:[ _.-]*(?:{_OPINION}))?"
     rf"|(?:{_OPINION}|r)[ _.-]*\d+"
 )
-_TWO_NUMBERS = re.compile(r"[+-]?\d+,\d+")
+_TWO_NUMBERS = re.compile(r"[+-]?(\d+,\d+|\d{1,3}(\.\d{3})+,\d+|\d{1,3}(,\d{3})+\.\d+)")
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+")
 
 
@@ -75,7 +75,7 @@ def opinions_in(cell: Any, parse: Callable[[Any], T | None]) -> list[tuple[str, 
     else:
         text = str(cell).strip()
         inside = text[1:-1] if text[0] + text[-1] in ("[]", "()") else text
-        if inside is text and _TWO_NUMBERS.fullmatch(text):  # 4.5, or 4 and 5
+        if inside is text and _TWO_NUMBERS.fullmatch(text):  # 4,5: 4.5, or 4 and 5
             return None
         mark = next((mark for mark in (";", "|", ",") if mark in inside), None)
         given = [("", piece.strip(" \t\"'")) for piece in inside.split(mark)]

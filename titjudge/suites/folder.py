@@ -45,7 +45,7 @@ from titjudge.suites.base import Columns, Suite, SuiteInputs, image_files, print
 from titjudge.suites.edit_folders import edit_folder
 from titjudge.suites.image_tree import ImageTree
 from titjudge.suites.layouts import recognised
-from titjudge.suites.manifests import NAMES, ManifestReader, check_manifest, find_tables, first_filled, item_of
+from titjudge.suites.manifests import NAMES, ManifestReader, check_manifest, find_tables, item_of, named_generator
 from titjudge.suites.pair_files import read_pairs
 from titjudge.suites.prompt_places import PromptPlace, distinct
 from titjudge.suites.samples import sample_of, split_sample
@@ -214,7 +214,7 @@ def _images(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]
             yield InvalidItem(f"images.jsonl:{number}", str(record))
             continue
         image, prompt_id = record["image"], str(record["prompt_id"])
-        generator = str(first_filled(record, NAMES["generator"]) or "")
+        generator = named_generator(record, NAMES["generator"])
         prompt = prompts.get(plain(prompt_id))
         if not isinstance(image, str):
             yield InvalidItem(f"images.jsonl:{number}", f"the image is no text: {image!r:.60}", generator, prompt_id)

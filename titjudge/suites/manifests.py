@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from titjudge.core import item_meta
 from titjudge.core.cells import ImageCell, missing_columns, version, without_images
 from titjudge.core.errors import DataError, UnclearData
-from titjudge.core.names import is_nothing, plain
+from titjudge.core.names import id_of, is_nothing, plain
 from titjudge.core.numbers import as_sample, finite
 from titjudge.core.types import InvalidItem, Item, Pair
 from titjudge.data.containers import SUFFIXES as HOLDERS
@@ -121,7 +121,8 @@ class ManifestReader:
                 continue
             choice = _CHOICES.get(finite(record[LABEL]))
             if choice is not None and record.get("has_label") not in (False, 0, "False", "false"):
-                prompt_id = str(first_filled(record, chosen["prompt_id"]) or record[chosen["prompt"][0]])
+                own_id = first_filled(record, chosen["prompt_id"])
+                prompt_id = plain(str(record[chosen["prompt"][0]])) if own_id is None else id_of(own_id)
                 where = _below(folder, f"{file.name}:{number}")
                 a, b = (
                     f"{where}:{column}"
@@ -129,7 +130,7 @@ class ManifestReader:
                     else _below(folder, str(record[column]))
                     for column in TWO_IMAGES
                 )
-                yield Pair(plain(prompt_id), plain(a), plain(b), choice, LABEL)
+                yield Pair(prompt_id, plain(a), plain(b), choice, LABEL)
 
     def _check_factors(self, file: Path, use: TableUse) -> None:
         """Check that no column which is not used tells the images of each prompt apart.
@@ -172,8 +173,8 @@ class ManifestReader:
             return
         prompt = record[chosen["prompt"][0]]
         own_id = first_filled(record, chosen["prompt_id"])
-        prompt_id = str(own_id or (prompt if isinstance(prompt, str) else ""))
-        generator = str(first_filled(record, chosen["generator"]) or "")
+        prompt_id = id_of(own_id) if own_id is not None else prompt if isinstance(prompt, str) else ""
+        generator = named_generator(record, chosen["generator"])
         try:
             sources, mask = self._sources_and_mask(record, chosen, folder)
         except DataError as error:
@@ -362,8 +363,14 @@ def _no_path(image: Any) -> str:
 
 
 def first_filled(record: Mapping[str, Any], columns: Iterable[str]) -> Any:
-    """Return the first of these cells that is not empty; None where all are."""
-    return next((value for column in columns if (value := record.get(column))), None)
+    """Return the first of these cells that is not empty, as the number 0 is not; None where all are."""
+    return next((value for column in columns if (value := record.get(column)) or type(value) in (int, float)), None)
+
+
+def named_generator(record: Mapping[str, Any], columns: Iterable[str]) -> str:
+    """Return the generator that a row names; an empty text if it names none."""
+    name = first_filled(record, columns)
+    return "" if name is None else str(name)
 
 
 def check_manifest(file: Path) -> None:

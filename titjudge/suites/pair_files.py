@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
-from titjudge.core.names import plain
+from titjudge.core.names import id_of, plain
 from titjudge.core.types import Item, Pair
 from titjudge.core.words import truncated
 from titjudge.data.opinions import RATERS, Opinions, column_of, opinion_columns, opinions_in
@@ -79,6 +79,7 @@ def read_votes(path: Path | str, images: Images | None = None, notes: dict[str, 
     said: Opinions[Key, str] = Opinions(path)
     for line, record in read_table(path, required):
         prompt, a, b = (_text(record, name, path, line) for name in VOTE_COLUMNS[:3])
+        prompt = id_of(prompt)
         if a == b:
             raise DataError(f"'{a}' is paired with itself", path, line)
         a, b = (_item(image, prompt, images, path, line) for image in (a, b))
@@ -98,7 +99,12 @@ def read_votes(path: Path | str, images: Images | None = None, notes: dict[str, 
 
 def _text(record: Mapping[str, Any], name: str, path: Path, line: int) -> str:
     value = record.get(name)
-    if isinstance(value, bool) or not isinstance(value, (str, int)) or not (str(value).strip() or name == "prompt_id"):
+    number = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    if (
+        isinstance(value, bool)
+        or not (number or isinstance(value, str))
+        or not (str(value).strip() or name == "prompt_id")
+    ):
         raise DataError(f"'{name}' is missing or no text", path, line)
     return plain(str(value))
 
@@ -188,7 +194,7 @@ def read_battles(file: Path, items: Callable[[], Iterable[Item]] | None = None) 
             raise DataError(f"the winner is {names}, not '{record['winner']}'", file, number)
         if models[0] == models[1]:
             continue
-        prompt = next((plain(str(record[name])) for name in _PROMPTS if record.get(name) not in (None, "")), None)
+        prompt = next((id_of(record[name]) for name in _PROMPTS if record.get(name) not in (None, "")), None)
         if prompt is None:
             raise DataError(f"a battle needs one of {', '.join(_PROMPTS)}", file, number)
         judge = plain(str(record.get(column_of(record, RATERS) or "source") or record.get("source") or ""))

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from titjudge.core.cells import without_images
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import read_json, read_text
-from titjudge.core.names import is_nothing, plain
+from titjudge.core.names import id_of, is_nothing, plain
 from titjudge.core.types import InvalidItem
 from titjudge.core.words import is_texts
 from titjudge.data.tables import first_row, scan_table, table_columns
@@ -184,7 +184,7 @@ def _read_rows(path: Path, columns: tuple[str, str], listing: PromptList) -> Non
         elif not isinstance(row[text], str) or is_nothing(row[text]):
             reason = f"{where}: '{text}' is no prompt: {row[text]!r:.60}"
         else:
-            name = plain(str(row[key])) if first is None else str(index + first)
+            name = id_of(row[key]) if first is None else str(index + first)
             if listing.prompts.setdefault(name, row[text]) == row[text]:
                 listing.meta[name] = {
                     other: value for other, value in without_images(row).items() if other not in (key, text)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from titjudge.core.names import is_nothing, plain
+from titjudge.core.names import id_of, is_nothing, plain
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,24 @@ def test_what_stands_for_a_missing_text_is_nothing(text: str) -> None:
 @pytest.mark.parametrize("text", ["a nan", "none of them", "0", "no", "-", "名"])
 def test_a_text_is_not_nothing(text: str) -> None:
     assert not is_nothing(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        (7, "7"),
+        (7.0, "7"),
+        ("7.0", "7"),
+        (" 7 ", "7"),
+        (0.0, "0"),
+        ("07.0", "07.0"),
+        ("007", "007"),
+        ("v1.0", "v1.0"),
+        (7.5, "7.5"),
+        ("1e5", "1e5"),
+        (1e22, "1e+22"),
+        ("7.00", "7.00"),
+    ],
+)
+def test_whole_numbers_as_ids_have_no_decimals(value: object, name: str) -> None:
+    assert id_of(value) == name

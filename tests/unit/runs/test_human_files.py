@@ -166,3 +166,47 @@ def test_ratings_that_cannot_be_read_are_named(tmp_path: Path, text: str, told: 
 def test_a_strict_person_is_no_other_scale(tmp_path: Path) -> None:
     rows = "".join(f"{k},{1 + k // 4},{k}\n" for k in range(1, 6))
     assert len(rated(tmp_path, "image,rater1,rater2\n" + rows).means["score"]) == 5
+
+
+@pytest.mark.parametrize(
+    ("numbers", "noted"),
+    [
+        ("1 2 0 5", "1 of 4 are 0, and the others are 1 to 5"),
+        ("1 2 -1 5", "are -1"),
+        ("0 80 -1 100 -1", "2 of 5 are -1"),
+        ("3 4 -999 1", "are -999"),
+        ("0 1 2 3", "are 0"),
+        ("1 2 3", ""),
+        ("0 1", ""),
+        ("-1 0 1", ""),
+        ("-2 -1 0 2", ""),
+        ("0 50 100", ""),
+        ("0 0.5 1", ""),
+        ("0 0 0", ""),
+    ],
+)
+def test_a_number_that_may_mean_that_nobody_rated_is_reported(tmp_path: Path, numbers: str, noted: str) -> None:
+    rows = "".join(f"{n}.png,{number}\n" for n, number in enumerate(numbers.split()))
+    (tmp_path / "r.csv").write_text(f"image,score\n{rows}")
+    found = [note for note in read_human_scores(tmp_path / "r.csv").notes if "not rated" in note]
+    assert len(found) == bool(noted)
+    assert not found or noted in found[0]
+
+
+@pytest.mark.parametrize(
+    ("separator", "cell"), [(";", "1.234,5"), (",", '"1,234.5"'), ("\t", "1.234.567,8"), (",", '"12,345,678.9"')]
+)
+def test_a_mark_of_thousands_makes_no_list(tmp_path: Path, separator: str, cell: str) -> None:
+    (tmp_path / "r.csv").write_text(f"image{separator}score\nx{separator}{cell}\n")
+    with pytest.raises(DataError, match="must be a number"):
+        read_human_scores(tmp_path / "r.csv")
+
+
+@pytest.mark.parametrize("written", ["7", "7.0", " 7 "])
+def test_prompts_whose_ids_are_numbers_are_found_however_a_program_writes_them(tmp_path: Path, written: str) -> None:
+    item = Item("a/7.png", "a cup", None, "a", "7")
+    (tmp_path / "r.csv").write_text(f"prompt_id,generator,score\n{written},a,3\n")
+    assert read_human_scores(tmp_path / "r.csv", items={item.id: item}).means == {"score": {"a/7.png": 3}}
+    (tmp_path / "v.csv").write_text(f"prompt_id,image_a,image_b,preference\n{written},a/7.png,b/7.png,a\n")
+    images = {name: {"7": name} for name in ("a/7.png", "b/7.png")}
+    assert [vote.prompt_id for vote in read_votes(tmp_path / "v.csv", images)] == ["7"]

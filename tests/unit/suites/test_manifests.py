@@ -141,3 +141,17 @@ def test_the_dry_runs_of_the_page_on_data_run(tmp_path: Path) -> None:
     assert "1 images do not fit '{generator}/{prompt_id}_{sample}.png' and are left out" in tree
     (shared,) = (said for said, command in zip(judged, commands, strict=True) if "shared.csv" in command)
     assert "3 items found: 2 usable, 1 refused" in shared
+
+
+@pytest.mark.parametrize("zero", ["0", "0.0", '"0"', '"0.0"'])
+def test_a_prompt_with_the_number_0_has_an_id(tmp_path: Path, zero: str) -> None:
+    """Whether a program writes 0, or 0.0 because another cell of the column is empty."""
+    png(tmp_path / "a.png")
+    png(tmp_path / "b.png")
+    rows = [
+        f'{{"image": "{name}.png", "prompt": "a cup", "prompt_id": {value}, "model": {n}}}'
+        for n, (name, value) in enumerate([("a", "0"), ("b", zero)])
+    ]
+    (tmp_path / "images.jsonl").write_text("\n".join(rows))
+    items, _, _ = loaded_with_notes(tmp_path / "images.jsonl")
+    assert {(item.prompt_id, item.generator) for item in items} == {("0", "0"), ("0", "1")}

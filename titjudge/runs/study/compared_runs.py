@@ -120,7 +120,8 @@ class ComparedRuns:
         people = read_human_scores(file, parts, self.items)
         rated = {image: None for scores in people.means.values() for image in scores}
         if not rated.keys() & self.items.keys():
-            raise DataError("none of its images is in the runs: images are named as in scores.jsonl", file)
+            names = [f"'{truncated(next(iter(named), ''), 80)}'" for named in (rated, self.items)]
+            raise DataError(f"none of its images is in the runs: it has {names[0]}, the runs have {names[1]}", file)
         self.notes += people.notes
         if strangers := [image for image in rated if image not in self.items]:
             first = truncated(strangers[0], 80)

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from titjudge.core.errors import DataError
-from titjudge.core.names import plain
+from titjudge.core.names import id_of, plain
 from titjudge.core.numbers import as_sample
 from titjudge.core.types import Item, Pair
 from titjudge.data.opinions import RATERS, Opinions, column_of, number_reader, opinion_columns, opinions_in
@@ -41,6 +41,7 @@ _IMAGES = (
     "path",
 )
 _PROMPTS, _GENERATORS, _SAMPLES = ("prompt_id", "prompt"), ("generator", "model", "system"), ("sample", "seed")
+_LIKERT = 10  # highest point of the usual scales that begin at 1
 _FEWEST, _SCALES = 5, 4  # ratings of one person; times that one scale is longer than another
 
 
@@ -105,9 +106,10 @@ def read_human_scores(
         rater = column_of(record, RATERS)
         who = plain(str(record[rater] or "")) if rater is not None else ""
         for column in (*scores, *named):
-            numbers = opinions_in(record[column], read_number)
+            cell = record[column]
+            numbers = opinions_in(cell, read_number)
             if numbers is None or (not numbers and scores == [column]):
-                raise DataError(f"the {column} is a number, not '{record[column]}'", path, line)
+                raise DataError(f"the {column} must be a number, not '{'' if cell is None else cell}'", path, line)
             for name, number in numbers:
                 person = " ".join(filter(None, (who, column if column in scores[1:] or len(scores) > 1 else "", name)))
                 said.add((named.get(column, SCORE), image), person, number, line, f"'{image}'")
@@ -130,7 +132,7 @@ def _image(record: Mapping[str, Any], made: Mapping[tuple[str, str], Sequence[It
         raise DataError(
             f"the column 'image' is missing or empty; prompt_id and generator may stand in its place{there}", path, line
         )
-    key = (plain(str(record[prompt])), plain(str(record[generator])))
+    key = (id_of(record[prompt]), plain(str(record[generator])))
     sample = column_of(record, _SAMPLES)
     images = [item for item in made.get(key, ()) if sample is None or item.sample == as_sample(record[sample])]
     if len(images) > 1:
@@ -160,9 +162,26 @@ def _check_scales(said: Opinions[tuple[str, str], float], path: Path) -> None:
             raise DataError(f"{what}: bring their ratings to one scale first", path)
 
 
+def _not_rated(said: Opinions[tuple[str, str], float]) -> list[str]:
+    """Report a lowest rating, 0 or negative, that may stand for none: the others are above it and begin at 0 or 1."""
+    given: dict[str, list[float]] = {}
+    for (part, _), by_person in said.of.items():
+        given.setdefault(part, []).extend(by_person.values())
+    notes = []
+    for part, numbers in given.items():
+        low = min(numbers)
+        rest = {number for number in numbers if number > low}
+        if len(rest) < 2 or not all(number.is_integer() for number in rest):
+            continue
+        if (low == 0 and min(rest) >= 1 and max(rest) <= _LIKERT) or (low < 0 <= min(rest) and max(rest) != -low):
+            what = f"{numbers.count(low):,} of {len(numbers):,} are {low:g}, and the others are {min(rest):g} to {max(rest):g}"
+            notes.append(f"{said.path}: {part}: {what}. If {low:g} means 'not rated', leave these cells empty")
+    return notes
+
+
 def _joined(said: Opinions[tuple[str, str], float]) -> HumanRatings:
     """Average over people."""
-    ratings = HumanRatings(notes=said.notes("ratings"))
+    ratings = HumanRatings(notes=[*said.notes("ratings"), *_not_rated(said)])
     for (part, image), by_person in said.of.items():
         ratings.means.setdefault(part, {})[image] = fmean(by_person.values())
         ratings.raters.setdefault(part, {})[image] = len(by_person)
