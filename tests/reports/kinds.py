@@ -14,6 +14,8 @@ our own words. Names, prompts and images are ours. `test_reports.py` runs every 
 
 from __future__ import annotations
 
+import asyncio
+import io
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,12 +28,14 @@ from batch_server import BatchServer
 from builders import image_file, png, read_lines
 from commands import cli, hosted
 from loading import loaded
+from PIL import Image
 
-from titjudge.core.errors import TitjudgeError
+from titjudge.core.errors import DataError, TitjudgeError
 from titjudge.core.registry import load
 from titjudge.core.types import Item
+from titjudge.data.images import ImageFiles
 from titjudge.providers.hosted.http import proxy_of
-from titjudge.runs.study.human_files import read_human_scores
+from titjudge.runs.study.human_files import HumanRatings, read_human_scores
 from titjudge.testing import Scripted, Seen, Server, score_one
 
 Content = int | str | bytes | Sequence[Any]
@@ -118,6 +122,33 @@ class Files(Report):
 
 
 @dataclass(frozen=True)
+class Sent(Report):
+    """An image file, and what a server sees of it that knows RGB alone.
+
+    Attributes:
+        name: The name of the file.
+        content: Makes its bytes.
+        colours: Colours near the upper left and the lower right corner, as red, green and blue.
+    """
+
+    name: str = ""
+    content: Callable[[], bytes] = bytes
+    colours: tuple[tuple[int, int, int], tuple[int, int, int]] = ((0, 0, 0), (0, 0, 0))
+
+    def check(self, folder: Path) -> None:
+        """Open the file as a request does, and decode what is sent as a careless server does."""
+        (folder / self.name).write_bytes(self.content())
+        image = asyncio.run(ImageFiles().open(folder / self.name))
+        with Image.open(io.BytesIO(image.load())) as opened:
+            assert not getattr(opened, "is_animated", False)
+            assert opened.size == (image.width, image.height)
+            seen = opened.convert("RGB")
+        corners = [(1, 1), (seen.width - 2, seen.height - 2)]
+        for corner, colour in zip(corners, self.colours, strict=True):
+            assert seen.getpixel(corner) == pytest.approx(colour, abs=3)
+
+
+@dataclass(frozen=True)
 class Command(Report):
     """Files, and what a command does with them beside a loopback server.
 
@@ -170,20 +201,28 @@ class Rated(Report):
         table: A CSV table of them.
         means: The mean of each image.
         raters: How many people rate each image.
+        prints: Words that the notes, or else the error, must contain.
     """
 
     table: str = ""
     means: Mapping[str, float] = field(default_factory=dict)
     raters: int = 1
+    prints: Collection[str] = ()
 
     def check(self, folder: Path) -> None:
         """Read the table, also from its end to its start."""
         head, *rows = self.table.strip().split("\n")
         for order in (rows, rows[::-1]):
             (folder / "ratings.csv").write_text("\n".join([head, *order]))
-            found = read_human_scores(folder / "ratings.csv")
-            assert found.means["score"] == self.means
-            assert {*found.raters["score"].values()} == {self.raters}
+            found = HumanRatings()
+            try:
+                found = read_human_scores(folder / "ratings.csv")
+                said = "\n".join(found.notes)
+            except DataError as error:
+                said = str(error)
+            assert found.means.get("score", {}) == self.means, said
+            assert {*found.raters.get("score", {}).values()} == ({self.raters} if self.means else set())
+            assert [word for word in self.prints if word not in said] == [], said
 
 
 @dataclass(frozen=True)

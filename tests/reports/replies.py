@@ -4,6 +4,26 @@ from kinds import Said
 
 REPORTS = [
     Said(
+        "OpenAgentHQ/openagent-eval#74", "a score out of 10 is rescaled by a guess at the scale",
+        "lmm-score", ['{"reason": "good", "score": "8/10"}'], status="unparsed",
+    ),
+    Said(
+        "TIGER-AI-Lab/ClawBench#295", 'the text "false" counts as true',
+        "questions", ['{"answer": "false"}'], value=0, meta={"asked": {"questions": [{"question": "Is there a dog?"}]}},
+    ),
+    Said(
+        "comet-ml/opik#7848", "of two objects that stand together with other scores one is chosen",
+        "lmm-score", ['{"reason": "a", "score": 70}{"reason": "b", "score": 30}'], status="unparsed",
+    ),
+    Said(
+        "comet-ml/opik#7848", "the same as a JSON array",
+        "lmm-score", ['[{"reason": "a", "score": 70},\n {"reason": "b", "score": 30}]'], status="unparsed",
+    ),
+    Said(
+        "Nayjest/Gito#244", "the object stands in an array, inside of a code fence",
+        "lmm-score", ['```json\n[{"reason": "a", "score": 70}]\n```'], value=70,
+    ),
+    Said(
         "modelscope/evalscope#1578", "the last bare number of a sentence is taken for the score",
         "lmm-score", ["Of 100 points I would give some, perhaps 3 or 40."], status="unparsed",
     ),

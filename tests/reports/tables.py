@@ -7,7 +7,54 @@ from kinds import Files
 NFD = unicodedata.normalize("NFD", "café")
 STRAY = b"\0\5\x16\7"
 
+TWO = {"0.png": 1, "1.png": 2}
+
 REPORTS = [
+    Files(
+        "sisinflab/Ducho#2", "ids in a table lose the zeros before them",
+        {"007.png": 1, "010.png": 2, "prompts.csv": "id,prompt\n7,a cup\n10,a hat\n"},
+        reads={"007.png": "a cup", "010.png": "a hat"},
+    ),
+    Files(
+        "archimatetool/archi#141", "some ids could be numbers with an exponent",
+        {"4e872096.png": 1, "73928e03.png": 2, "prompts.csv": "id,prompt\n73928e03,a hat\n4e872096,a cup\n"},
+        reads={"4e872096.png": "a cup", "73928e03.png": "a hat"},
+    ),
+    Files(
+        "desihub/prospect#88", "a spreadsheet has rounded long ids, which are now equal",
+        {f"390898374997528{n}.png": n for n in (54, 64)} | {"prompts.csv": "id,prompt\n3.91E+16,a cup\n3.91E+16,a hat\n"},
+        refused=["do not say which belongs to which prompt"],
+    ),
+    Files(
+        "pandas-dev/pandas#48704", "whole numbers become 1.0 and 2.0 beside an empty cell, and match nothing",
+        {"1.png": 1, "2.png": 2, "prompts.csv": "id,prompt\n1.0,a cup\n2.0,a hat\n"},
+        reads={"1.png": "a cup", "2.png": "a hat"},
+    ),
+    Files(
+        "cocodataset/cocoapi#332", "things that are numbered from 0: the first counts as none",
+        {**TWO, "images.jsonl": [{"image": f"{n}.png", "prompt": "a cup", "model": n} for n in (0, 1)]},
+        reads={"0.png": "a cup", "1.png": "a cup"}, generators={"0", "1"}, place="images.jsonl",
+    ),
+    Files(
+        "huggingface/datasets#8241", "JSON lines that begin with a byte order mark are read otherwise",
+        {**TWO, "images.jsonl": b'\xef\xbb\xbf{"image": "0.png", "prompt": "a cup"}\r\n{"image": "1.png", "prompt": "a hat"}\r\n'},
+        reads={"0.png": "a cup", "1.png": "a hat"}, place="images.jsonl",
+    ),
+    Files(
+        "rom1504/clip-retrieval#321", "of files with the same name in two folders one is kept",
+        {"a/0.png": 1, "a/0.txt": "a cup", "b/0.png": 2, "b/0.txt": "a hat"},
+        reads={"a/0.png": "a cup", "b/0.png": "a hat"},
+    ),
+    Files(
+        "Haoming02/sd-forge-couple#90", "an empty line among the prompts counts as one, or does not",
+        {"0.png": 1, "1.png": 2, "2.png": 3, "prompts.txt": "a cup\n\na hat\na fox\n"},
+        refused=["empty lines"],
+    ),
+    Files(
+        "ryouchinsa/Rectlabel-support#44", "files are sorted as text, so that 3390 stands between 339 and 340",
+        {"339.png": 1, "340.png": 2, "3390.png": 3, "prompts.txt": "a cup\na hat\na fox\n"},
+        refused=["do not say which belongs to which prompt"],
+    ),
     Files(
         "9001/copyparty#1555", "files from a Mac have decomposed names, and their texts are not found",
         {f"{NFD}.png": 1, "café.txt": "a cup"},

@@ -1,6 +1,9 @@
 """Reports about servers: what they answer, what is paid, what is asked again."""
 
 import json
+import time
+from collections.abc import Callable, Mapping
+from email.utils import formatdate
 from typing import Any
 
 from kinds import Served
@@ -41,7 +44,41 @@ def text_only(seen: Seen) -> Scripted:
 
 SCORE = '{"score": 70, "reason": "ok"}'
 
+def later(headers: Callable[[], Mapping[str, str]]) -> Any:
+    """A server that puts the first request off, and refuses the second if it comes in less than a second."""
+    came: list[float] = []
+
+    def answer(seen: Seen) -> Scripted:
+        came.append(time.monotonic())
+        if len(came) == 1:
+            return Scripted("later", status=429, headers=headers())
+        return Scripted(status=400) if came[-1] - came[0] < 0.9 else message(content=RATING)
+
+    return answer
+
+
 REPORTS = [
+    Served(
+        "interviewstreet/hiring-agent#386", "Retry-After is a date, and ends the run",
+        later(lambda: {"retry-after": formatdate(time.time() + 2, usegmt=True), "date": formatdate(usegmt=True)}),
+        images=1, paid=2,
+    ),
+    Served(
+        "openclaw/openclaw#111353", "retry-after-ms cannot be read, and Retry-After beside it is ignored",
+        later(lambda: {"retry-after-ms": "soon", "retry-after": "1"}), images=1, paid=2,
+    ),
+    Served(
+        "Aider-AI/aider#5516", "tokens from the cache are paid twice: once as such, once as ordinary ones",
+        lambda seen: Scripted(RATING, usage={
+            "prompt_tokens": 10_000, "completion_tokens": 100, "prompt_tokens_details": {"cached_tokens": 8_000},
+        }),
+        arguments=["--captioner", "openai/gpt-4o"], prints=["spent $0.0640"],
+    ),
+    Served(
+        "cvs-health/uqlm#468", "the judge answers from 0 to 1 where 0 to 100 is asked for",
+        lambda seen: Scripted(f'{{"reason": "r", "score": 0.{int(seen.images[0][:3], 16)}}}'),
+        images=6, paid=6, prints=["no score of 6 is above", "scale to 100"],
+    ),
     Served(
         "aio-libs/aiohttp#2304", "an answer with a header above 8,190 bytes is lost",
         lambda seen: Scripted(SCORE, headers={"content-security-policy": "y" * 9000}),
