@@ -196,7 +196,8 @@ def test_what_breaks_after_the_head_counts_as_answered(
 ) -> None:
     with RawServer(lambda number, gemini: [broken(body("fine", gemini))], once=True) as server:
         found = failed(client(server.url))
-    assert (found.kind, found.answered, found.maybe_billed, found.not_sent) == (FailureKind.RETRY, True, True, False)
+    assert (found.answered, found.maybe_billed, found.not_sent) == (True, True, False)
+    assert found.kind in (FailureKind.RETRY, FailureKind.UNUSABLE)  # at most 3 times, or kept at once
 
 
 def test_silence_and_a_hang_up_are_not_answered(client: Callable[[str], Any]) -> None:

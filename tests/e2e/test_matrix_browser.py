@@ -15,7 +15,7 @@ from test_report_browser import VENDOR, show, until
 from titjudge.core.types import Item, Status
 from titjudge.report import write_report
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.runs.study.human_files import read_votes
+from titjudge.suites.pair_files import read_votes
 
 __all__ = ["show"]  # a fixture
 OLD = (0.9, 0.2, 0.5, 0.4)

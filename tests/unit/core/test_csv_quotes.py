@@ -110,7 +110,8 @@ def test_texts_with_inch_marks_are_read_or_refused(tmp_path: Path, texts: list[s
     except DataError:
         return
     assert [row[0] for row in rows[1:]] == [f"{n}.png" for n in range(len(texts))]
-    assert [row[1].strip('"') for row in rows[1:]] == [text.strip('"').replace('""', '"') for text in texts]
+    for row, text in zip(rows[1:], texts, strict=True):
+        assert row[1].strip('"') in (text.strip('"'), text.strip('"').replace('""', '"'))  # as written, or as CSV
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=FUNCTION_FIXTURE)

@@ -12,7 +12,7 @@ import io
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -228,7 +228,11 @@ class LiteLLMImages(LiteLLM, ImageModel):
             with litellm_client.traced(self) as trace:
                 answer = await make(**arguments)
         except Exception as error:
-            raise self.failed(error, trace) from error
+            failed = self.failed(error, trace)
+            if isinstance(failed, ProviderFailure) and failed.failure.kind is FailureKind.UNUSABLE:
+                # No image came: it is requested once more, as from the other providers.
+                failed.failure = replace(failed.failure, kind=FailureKind.RETRY, reply=None)
+            raise failed from error
         with _reading(self, trace.body) as found:
             found.usage = _usage(trace.data().get("usage"), trace.headers)
             return await _made(self, request, found, answer.model_dump(warnings=False)["data"] or [])
