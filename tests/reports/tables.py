@@ -1,13 +1,28 @@
 """Reports about tables, names in them, and what else lies among the images."""
 
+import json
 import unicodedata
+from collections.abc import Sequence
+from typing import Any
 
-from kinds import Files
+from kinds import Command, Files
 
 NFD = unicodedata.normalize("NFD", "café")
 STRAY = b"\0\5\x16\7"
 
 TWO = {"0.png": 1, "1.png": 2}
+HANGUL = unicodedata.normalize("NFD", "고양이")
+TASKS = ("single_object", "two_object", "counting", "colors", "position", "color_attr")
+
+
+def geneval(tasks: Sequence[str]) -> list[dict[str, Any]]:
+    """Results of GenEval's script: two prompts a task, one image of which is right."""
+    return [
+        {"filename": f"{n:05}/samples/0000.png", "tag": task, "prompt": f"{task} {n}", "correct": n % 2 > 0,
+         "metadata": json.dumps({"tag": task, "prompt": f"{task} {n}"})}
+        for task in tasks for n in range(2)
+    ]
+
 
 REPORTS = [
     Files(
@@ -84,5 +99,59 @@ REPORTS = [
         "found beside modelscope/evalscope#747", "nan, None and blanks in a CSV file are judged as prompts",
         {"0.png": 1, "1.png": 2, "2.png": 3, "images.csv": "image,prompt\n0.png,a cup\n1.png,nan\n2.png,None\n"},
         reads={"0.png": "a cup"}, refused=["the prompt is empty"], place="images.csv",
+    ),
+    Files(
+        "9001/copyparty#1555", "a list of ids is composed, the names of the files are not",
+        {f"m/{HANGUL}.png": 1, "m/x.png": 2, "prompts.csv": "id,prompt\n고양이,a cat\nx,a dog\n"},
+        reads={"m/고양이.png": "a cat", "m/x.png": "a dog"}, generators={"m"},
+    ),
+    Files(
+        "scverse/spatialdata-io#260", "the ._NAME twins of images and of their texts are taken for data",
+        {"0.png": 1, "0.txt": "a cup", "._0.png": STRAY, "._0.txt": STRAY},
+        reads={"0.png": "a cup"},
+    ),
+    Files(
+        "pytorch/text#612", "the same in a table with tabs",
+        {"0.png": 1, "1.png": 2, "2.png": 3, "images.tsv": 'image\tprompt\n0.png\t"a 5\n1.png\ta hat\n2.png\ta 12" nail\n'},
+        refused=["line 2", "line 4"], place="images.tsv",
+    ),
+    Command(
+        "pytorch/text#612", "votes vanish in the reason of the one above",
+        {"v.csv": 'prompt_id,image_a,image_b,annotator,preference,reason\n'
+                  'p,x,y,ann,a,"5\np,x,y,bob,b,worse\np,x,y,eve,a,a 12" one\n'},
+        ["compare", "votes", "v.csv"], code=2, prints=["v.csv", "line 2"],
+    ),
+    Files(
+        "modelscope/evalscope#754", "a list has the prompt in two languages",
+        {"0.png": 1, "prompts.jsonl": [{"id": 0, "prompt_zh": "杯子", "prompt_en": "a cup"}]},
+        refused=["prompt_zh", "prompt_en"],
+    ),
+    Files(
+        "allenai/reward-bench#273", "an id occurs twice with different content",
+        {"0.png": 1, "1.png": 2, "prompts.jsonl": [{"id": "0", "prompt": "a cup"}, {"id": "0", "prompt": "a hat"}]},
+        refused=["prompts.jsonl", "2"],
+    ),
+    Command(
+        "allenai/reward-bench#273", "a score table has a prompt and a generator twice",
+        {"s.csv": "prompt_id,generator,score\np,a,1\np,b,2\nq,a,1\nq,a,3\nq,b,1\n"},
+        ["compare", "generators", "--scores", "s.csv"], code=2, prints=["s.csv", "row"],
+    ),
+    Command(
+        "Yqcca/CMLoRA#2", "ties never happen because of rounding noise",
+        {"s.csv": "prompt_id,generator,score\n" + "".join(f"p{n},a,{1 + n}\np{n},b,{1 + n + 1e-13!r}\n" for n in range(9))},
+        ["compare", "generators", "--scores", "s.csv", "--json", "results.json"],
+        values={"pairs.0.same": 9, "pairs.0.wins": 0, "pairs.0.losses": 0, "pairs.0.p": 1.0},
+    ),
+    Command(
+        "viiika/Meissonic#32", "a table over a part of the 553 prompts stands beside published ones",
+        {"r.jsonl": geneval(TASKS)}, ["aggregate", "geneval", "--results", "r.jsonl"], prints=["553"],
+    ),
+    Command(
+        "Tongyi-MAI/Z-Image#142", "the total is the mean of five tasks of the six",
+        {"r.jsonl": geneval(TASKS[:5])}, ["aggregate", "geneval", "--results", "r.jsonl"], prints=["color_attr"],
+    ),
+    Command(
+        "Tongyi-MAI/Z-Image#142", "the total is the mean over a task that is not GenEval's, too",
+        {"r.jsonl": geneval((*TASKS, "negation"))}, ["aggregate", "geneval", "--results", "r.jsonl"], prints=["no task negation"],
     ),
 ]
