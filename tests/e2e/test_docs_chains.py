@@ -34,7 +34,7 @@ NEEDS = {
     r"exported\.json": "needs what people did in Label Studio: see tests/unit/apps/test_label_studio.py",
     r"batch import ": "needs the answers of another machine: see test_batch_offline.py",
     r"known-answer make|--suite known-answer|known_edits": "renders scenes, or reads texts in them, for long: see test_scenes_cli.py",
-    r"diffusers/|--command": "asks a generator of images",
+    r"diffusers/|my_model": "asks a generator of images",
     r"--engine ray": "needs a cluster: see test_cluster.py",
     r"--batch ": "needs a service of batch jobs: see test_batch_judge.py",
     r"--embedder sentence-transformers/": "needs weights of the hub",
@@ -148,6 +148,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, painter in PAINTERS.items():
         monkeypatch.setitem(cast("dict[str, Any]", image_models._MODELS), name, painter)
     working_folder(tmp_path)
+    (editor := tmp_path / "bin" / "my_editor").parent.mkdir()
+    editor.write_text('#!/bin/sh\ncp "$1" "${3#--file=}"\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("PATH", os.pathsep.join([str(editor.parent), os.environ["PATH"]]))
     return tmp_path
 
 

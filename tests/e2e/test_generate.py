@@ -304,19 +304,22 @@ def test_the_source_of_an_edit_goes_from_a_list_of_prompts_through_generate_to_t
         made, source = data / "made" / line["file_name"], Path(line["source_image"])
         assert made.read_bytes() == source.read_bytes()
         assert source.name == f"{line['prompt_id']}.png"
-    judge = (
-        "judge",
-        "--data",
-        "data/made",
-        "--image-root",
-        "data",
-        "--metric",
-        "viescore-edit",
-        "--judge",
-        "fake/x",
-        "--dry-run",
+    judge = ("--metric", "viescore-edit", "--judge", "fake/x", "--dry-run")
+    assert "2 items found, all of them usable" in cli(tmp_path, "judge", "--data", "data/made", *judge)
+
+
+def test_sources_below_the_folder_are_listed_relative_to_it_so_that_it_can_be_moved(tmp_path: Path) -> None:
+    (tmp_path / "out" / "src").mkdir(parents=True)
+    Image.new("RGB", (8, 8), "red").save(tmp_path / "out" / "src" / "a.png")
+    write_lines(tmp_path / "todo.jsonl", {"prompt": "keep it", "image": "a.png", "source_image": "out/src/a.png"})
+    words = [sys.executable, "-S", "-E", "-c", "import shutil, sys; shutil.copy(*sys.argv[1:3])", "{source}", "{out}"]
+    cli(tmp_path, "generate", "todo.jsonl", "--out", "out", "--command", f"{shlex.join(words)} {{prompt}}")
+    (line,) = read_lines(tmp_path / "out" / "metadata.jsonl")
+    assert line["source_image"] == "src/a.png"
+    (tmp_path / "out").rename(tmp_path / "moved")
+    assert "1 items found" in cli(
+        tmp_path, "judge", "--data", "moved", "--metric", "preservation", "--no-report", "--dry-run"
     )
-    assert "2 items found, all of them usable" in cli(tmp_path, *judge)
 
 
 @pytest.mark.parametrize("dry_run", [False, True])

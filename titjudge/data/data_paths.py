@@ -114,12 +114,12 @@ def _place(root: Path, name: str, roots: Sequence[Path]) -> Path | None:
         places = [folder / name for folder in (root, *roots)]
         return next((real for place in places if os.path.lexists(real := real_name(place))), places[0])
     full = os.path.normpath(os.path.join(os.path.abspath(root), name))
-    relative = ((folder, _below(folder, full)) for folder in (root, *roots))
+    relative = ((folder, relative_below(folder, full)) for folder in (root, *roots))
     return next((real_name(folder / below) for folder, below in relative if not os.path.isabs(below)), None)
 
 
-def _below(root: Path, place: str) -> str:
-    """Make an absolute path relative to `root` where it lies below it by name; else return it unchanged."""
+def relative_below(root: Path, place: str) -> str:
+    """Make an absolute path relative to `root` if it lies below it by name; else return it unchanged."""
     for base in (os.path.abspath(root), os.path.realpath(root)):
         if place.startswith(base.rstrip(os.sep) + os.sep):
             return os.path.relpath(place, base)

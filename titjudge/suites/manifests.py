@@ -30,6 +30,8 @@ METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet", "metadata.json
 """Names of the table in a folder of images, as Hugging Face's `imagefolder` has it, and of DiffusionDB's."""
 GENERATED, MADE = "metadata.jsonl", "made_with"
 """The table that `generate` writes, and a key that each of its lines has."""
+SOURCE_DIGESTS = "source_digests"
+"""Key of what an edit was made with (`MADE`): the content of its sources (`content_name`)."""
 NAMES: Mapping[str, tuple[str, ...]] = {
     "image": (
         *("image", "file_name", "image_path", "image_file_name", "img_path"),
@@ -244,6 +246,8 @@ class ManifestReader:
                 places.append(content.place)
             elif reason := _no_path(content):
                 raise DataError(f"'{column}' {reason}")
+            elif what == "source" and _made_from(record, str(content)):
+                places.append(Path(str(content)))
             else:
                 places.append(inside(self.root, _below(folder, str(content)), what, self.roots))
         return tuple(places)
@@ -298,6 +302,16 @@ def _table_use(file: Path, _version: tuple[int, int], named: tuple[tuple[str, tu
         key = hash((plain(str(prompt)), plain(str(first_filled(record, chosen["generator"])))))
         use.add(without_images(record), unused, key, hash(str(first_filled(record, chosen["sample"]))))
     return use
+
+
+def _made_from(record: Mapping[str, Any], source: str) -> bool:
+    """Return True if `generate` made this row's edit from an absolute path that still has the recorded content.
+
+    Such a source may lie anywhere: whoever wrote its digest knew what the file contains.
+    """
+    made = record.get(MADE)
+    digests = made.get(SOURCE_DIGESTS) if isinstance(made, Mapping) and os.path.isabs(source) else None
+    return isinstance(digests, list) and (name := content_name(Path(source))) != source and name in digests
 
 
 def _superseded(file: Path) -> set[int]:

@@ -66,6 +66,12 @@ def source_field(sources: Sequence[Path]) -> dict[str, Any]:
     return {SOURCE: paths[0] if len(paths) == 1 else paths} if paths else {}
 
 
+def sources_of(fields: Mapping[str, Any]) -> list[Path]:
+    """Return the paths of the sources that the line of an edit names; none where it is no edit."""
+    named = fields.get(SOURCE, ())
+    return [Path(named)] if isinstance(named, str) else list(map(Path, named))
+
+
 def loose_place(prompt_id: str, prompt: str, sources: Sequence[Path] = ()) -> PromptPlace:
     """Name the images of a prompt by its id, or by a part of it and a hash where it is no file name."""
     name = prompt_id

@@ -144,7 +144,7 @@ def content_name(source: Path) -> str:
     """Name a source by its content (16 hexadecimal digits), so that it is the same in every copy; by its path if unreadable."""
     try:
         return _digest(source, version(containers.holder(source) or source))
-    except DataError:
+    except (DataError, ValueError):  # ValueError: a null character in the path
         return str(source)
 
 

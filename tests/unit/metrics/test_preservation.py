@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from builders import png
-from PIL import Image
+from PIL import Image, ImageDraw
 
 from titjudge.core.types import Item, Status
 from titjudge.metrics.preservation import preservation, preservation_l1, preservation_ssim
@@ -44,6 +44,17 @@ def test_a_threshold_is_an_option(edit: Item) -> None:
     assert score_one(preservation.configured({"threshold": "254"}), edit).score.value == 0.5
     png(edit.sources[0], (240, 0, 15), 32)
     assert score_one(preservation.configured({"threshold": "0"}), edit).score.value == 0
+
+
+@pytest.mark.parametrize(("outlines", "least", "most"), [(0, 0.9995, 1), (4, 0.95, 0.995)])
+def test_jpeg_alone_counts_as_a_change_at_hard_edges(tmp_path: Path, outlines: int, least: float, most: float) -> None:
+    image = Image.linear_gradient("L").convert("RGB")
+    for at in range(outlines):
+        ImageDraw.Draw(image).ellipse((8 * at, 8 * at, 8 * at + 40, 8 * at + 40), "red", "blue")
+    image.save(tmp_path / "before.png")
+    image.save(tmp_path / "after.jpg", quality=75)
+    edit = Item("after.jpg", "leave it", tmp_path / "after.jpg", sources=(tmp_path / "before.png",))
+    assert least <= float(score_one(preservation, edit).score.value or 0) <= most
 
 
 @pytest.mark.parametrize("kind", ["no source", "two sources", "another shape", "no image"])

@@ -21,6 +21,7 @@ from titjudge.core.types import InvalidItem, Item
 from titjudge.data.images import read
 from titjudge.suites.base import Suite, SuiteInputs
 from titjudge.suites.folder import Folder
+from titjudge.suites.sources import content_name
 
 _SOURCES = (
     "input_image", "source_image", "source_img", "source", "original_image", "original", "src", "input", "ori_img", "before",
@@ -137,6 +138,29 @@ def test_a_source_outside_of_the_data_folder_is_refused_as_an_image_is(tmp_path:
     assert not items
     assert "the source path leads outside" in bad["x.jsonl:1"]
     assert len(_loaded(tmp_path / "data" / "x.jsonl", image_roots=(tmp_path,))[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("digests", "judged"),
+    [("right", True), ("changed", False), (["0" * 16], False), ([], False), (None, False), ("the path", False), ({"a": 1}, False)],
+)  # fmt: skip
+def test_only_the_content_that_generate_has_recorded_makes_a_source_elsewhere_known(
+    tmp_path: Path, digests: object, *, judged: bool
+) -> None:
+    source = tmp_path / "src" / "1.png"
+    _picture(source, 1, result=False)
+    _picture(tmp_path / "mine" / "1.png", 1, result=True)
+    recorded = {"right": [content_name(source)], "changed": [content_name(source)], "the path": [str(source)]}
+    line = {"file_name": "1.png", "prompt": "blue", "source_image": str(source)}
+    made = {"source_digests": recorded.get(str(digests), digests)}
+    write_lines(tmp_path / "mine" / "metadata.jsonl", {**line, "made_with": made})
+    if digests == "changed":
+        _picture(source, 2, result=False)
+    if digests == "the path":
+        source.unlink()
+    items, bad, _ = _loaded(tmp_path / "mine")
+    assert [_keys(item) for item in items] == [(1, (1,))] * judged
+    assert judged or "outside the data folder" in bad["metadata.jsonl:1"]
 
 
 def test_the_same_instruction_for_another_source_is_another_prompt_and_a_copy_of_the_source_is_not(

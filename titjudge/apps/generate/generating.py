@@ -10,7 +10,7 @@ from typing import Any
 
 from titjudge.apps.generate.hosted_maker import HostedMaker, MakingOutcome
 from titjudge.apps.generate.image_folder import LISTS, ImageFolder, ImageToMake
-from titjudge.apps.generate.image_makers import Maker, sources_of
+from titjudge.apps.generate.image_makers import Maker
 from titjudge.apps.generate.image_models import ImageRequest, MadeImage
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.numbers import as_sample
@@ -20,7 +20,7 @@ from titjudge.data.images import SUFFIXES, check_header
 from titjudge.data.tables import scan_table
 from titjudge.engine.budget import Bill
 from titjudge.suites.base import check_generator
-from titjudge.suites.prompt_places import GENERATOR, SOURCE, source_field
+from titjudge.suites.prompt_places import GENERATOR, SOURCE, source_field, sources_of
 from titjudge.suites.sources import content_name, named_sources, without_named_sources
 
 LEDGERS = Path(".generate")  # below the data folder: what each generator was paid

@@ -15,13 +15,14 @@ from titjudge.core.files import Appender, scan_jsonl
 from titjudge.core.keys import short_digest
 from titjudge.core.serialization import json_bytes
 from titjudge.core.types import Status
+from titjudge.data.data_paths import relative_below
 from titjudge.data.image_decoding import as_png, inspect
 from titjudge.data.images import check_header
-from titjudge.suites.manifests import GENERATED, MADE
+from titjudge.suites.manifests import GENERATED, MADE, SOURCE_DIGESTS
+from titjudge.suites.prompt_places import SOURCE, sources_of
 
 # Images that are not asked for again: those that moderation refused, and those whose paid answers held no usable image.
 LISTS = {Status.REFUSED: "refused.jsonl", Status.UNPARSED: "failed.jsonl"}
-SOURCE_DIGESTS = "source_digests"  # key of what an edit was made with: the content of its sources
 _PNG = b"\x89PNG\r\n"
 _ANEW = "delete the file to have it made anew, or choose another --out"
 
@@ -90,7 +91,7 @@ class ImageFolder:
             return False
         check_header(image.place)
         if image.name not in self._listed:
-            self._log.add(_line(image, {}))
+            self._log.add(self._line(image, {}))
         elif change := self._listed[image.name].change(image):
             raise DataError(f"{change}: {_ANEW}")
         return True
@@ -116,7 +117,7 @@ class ImageFolder:
             raw = as_png(raw, image.place)
         self._write(Path(image.name), raw)
         size = facts["width"], facts["height"]
-        self._log.add(_line(image, {**settings, "size": list(size)}))
+        self._log.add(self._line(image, {**settings, "size": list(size)}))
         return size
 
     @contextlib.contextmanager
@@ -151,7 +152,16 @@ class ImageFolder:
         """List an image that was asked for in vain (`LISTS`), so that it is not asked for again."""
         if os.path.samestat(os.stat(self._out), os.fstat(self._place)):
             with contextlib.closing(Appender(self._out / LISTS[status])) as lines:
-                lines.add({**_line(image, settings), "reason": reason})
+                lines.add({**self._line(image, settings), "reason": reason})
+
+    def _line(self, image: ImageToMake, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the line of an image; sources below the folder are named relative to it, so that it can be moved."""
+        line = {"file_name": image.name, **{key: value for key, value in image.fields.items() if key != "image"}}
+        if SOURCE in line:
+            names = [relative_below(self._out, str(source)) for source in sources_of(line)]
+            line[SOURCE] = names[0] if len(names) == 1 else names
+        digests = {SOURCE_DIGESTS: list(image.source_digests)} if image.source_digests else {}
+        return {**line, MADE: {**settings, **digests}}
 
 
 def changed(images: Iterable[ImageToMake], out: Path) -> Iterator[tuple[ImageToMake, str]]:
@@ -193,12 +203,6 @@ class _Origin(NamedTuple):
 
 def _digest(prompt: Any) -> bytes:
     return short_digest(json_bytes(prompt))  # as it is written
-
-
-def _line(image: ImageToMake, settings: Mapping[str, Any]) -> dict[str, Any]:
-    rest = {key: value for key, value in image.fields.items() if key != "image"}
-    digests = {SOURCE_DIGESTS: list(image.source_digests)} if image.source_digests else {}
-    return {"file_name": image.name, **rest, MADE: {**settings, **digests}}
 
 
 def _origins(file: Path) -> dict[str, _Origin]:

@@ -20,7 +20,7 @@ from titjudge.core.redaction import environment_secrets, one_line, redact
 from titjudge.data.image_decoding import as_png, open_image
 from titjudge.data.images import read
 from titjudge.providers.learned.subprocess import run
-from titjudge.suites.prompt_places import SOURCE
+from titjudge.suites.prompt_places import sources_of
 
 _FIELD = re.compile(r"\{(\w+)\}")
 _LOADING = ("revision", "variant", "dtype", "device")  # options for loading a pipeline; the others are for its call
@@ -126,12 +126,6 @@ class CommandMaker:
             return text
 
         return _FIELD.sub(value, word)  # in one pass: braces in a prompt are no field
-
-
-def sources_of(fields: Mapping[str, Any]) -> list[Path]:
-    """Return the paths of the sources that the line of an edit names; none where it is no edit."""
-    named = fields.get(SOURCE, ())
-    return [Path(named)] if isinstance(named, str) else list(map(Path, named))
 
 
 class DiffusersMaker:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -85,7 +86,7 @@ class LabelingData:
         return self._inside(self.sources[prompt_id][number])
 
     def _inside(self, image: Path) -> Path:
-        return inside(self.root, image.relative_to(self.root).as_posix())
+        return inside(self.root, os.path.abspath(image))
 
 
 def load_dataset(data: Path, gold: Path | None = None, *, least: int = 2) -> LabelingData:
