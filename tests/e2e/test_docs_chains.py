@@ -31,7 +31,6 @@ NEEDS = {
     r"pip install": "installs packages and runs all tests, as the build does",
     r"^docker ": "needs Docker: see tests/unit/test_docker.py",
     r"^cloudflared ": "needs a tunnel of others",
-    r"exported\.json": "needs what people did in Label Studio: see tests/unit/apps/test_label_studio.py",
     r"batch import ": "needs the answers of another machine: see test_batch_offline.py",
     r"known-answer make|--suite known-answer|known_edits": "renders scenes, or reads texts in them, for long: see test_scenes_cli.py",
     r"diffusers/|my_model": "asks a generator of images",

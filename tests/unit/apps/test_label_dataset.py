@@ -9,7 +9,6 @@ import pytest
 from builders import png, write_lines
 
 from titjudge.apps.label.dataset import load_dataset
-from titjudge.apps.label.label_studio import write_tasks
 from titjudge.apps.label.pair_form import Pairs
 from titjudge.apps.label.service import Service
 from titjudge.apps.label.store import Store
@@ -41,12 +40,6 @@ def test_a_pair_of_edits_has_their_source_and_its_code_leads_to_the_file(tmp_pat
     service.drop(code, "it is gone")
     assert service.state("annotator-01")["sheet"] is None
     store.close()
-
-
-def test_edits_are_not_handed_to_label_studio_without_their_source(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no place for the source"):
-        write_tasks(_edits(tmp_path, a="s.png", b="s.png"), tmp_path / "tasks.json")
-    assert not (tmp_path / "tasks.json").exists()
 
 
 def test_a_copy_of_the_source_is_the_same_source_and_another_one_is_refused(tmp_path: Path) -> None:

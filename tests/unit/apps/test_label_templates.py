@@ -19,4 +19,4 @@ def test_each_part_of_a_page_is_filled_and_each_id_stands_once(name: str) -> Non
 
 
 def test_values_are_escaped() -> None:
-    assert "&lt;b&gt;" in rendered("label_studio_elements.xml", mode="graph", title="<b>", values=("yes", "no"))
+    assert "&lt;b&gt;" in rendered("pairs.html", page="<b>")

@@ -18,7 +18,6 @@
 | `templates` | the pages and interfaces in `static`, rendered |
 | `reliability` | whether an annotator answers checks right, and when to stop one who does not |
 | `export` | `export_labels`: what the answers decide, as files |
-| `label_studio` | tasks for Label Studio, and its annotations back |
 """
 
 PORT = 8765  # tried first

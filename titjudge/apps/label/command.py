@@ -11,21 +11,13 @@ import click
 from titjudge.apps.label import PORT
 from titjudge.cli.commands import TRUST, Group
 from titjudge.cli.options import JSON, PATH, option, page_options, say_address, with_options
-from titjudge.cli.output import show_problems, show_results
+from titjudge.cli.output import show_results
 from titjudge.cli.terminal import say
 
 _SHARE = click.FloatRange(0, 1)
-_MODES = click.Choice(["pairs", "yes-no", "facets", "graph", "rating"])
 _serve_options = with_options(
     option("--store", "The file (SQLite) that keeps the votes.", "FILE", default=Path("labels.sqlite")),
     page_options(PORT),
-)
-
-
-_both_bad = option(
-    "--both-bad/--no-both-bad",
-    'Offer "both bad" as an answer beside left, right and tie, the three of the TIT paper (A.11).',
-    default=True,
 )
 
 
@@ -40,7 +32,6 @@ def label() -> None:
         --store ratings.sqlite
       python cli.py label export labels.sqlite labelled
       python cli.py label experts examples/known_answer
-      python cli.py label tasks examples/known_answer tasks.json
     """
 
 
@@ -50,7 +41,7 @@ def label() -> None:
     "--mode",
     "What people do: compare two images (pairs), or mark single images: answer the questions of the item (yes-no), rate the "
     "facets of the checklist, check the elements of its graph, or rate each pillar from 1 to 10.",
-    type=_MODES,
+    type=click.Choice(["pairs", "yes-no", "facets", "graph", "rating"]),
     default="pairs",
 )
 @option(
@@ -70,7 +61,11 @@ def label() -> None:
     "the others  [default: all, or as the store was begun].",
     type=click.Choice(["all", "merge"]),
 )
-@_both_bad
+@option(
+    "--both-bad/--no-both-bad",
+    'Offer "both bad" as an answer beside left, right and tie, the three of the TIT paper (A.11).',
+    default=True,
+)
 @option(
     "--votes",
     "Stop asking about an item after N answers, or once fewer have settled it  [default: ask everybody].",
@@ -190,47 +185,4 @@ def export(store: Path, out: Path, json_file: Path | None, **rules: Any) -> int:
         say(f"{exported.main} is empty: nothing is decided yet; open.csv says why", colour="red")
         return 1
     say(f"next: python cli.py {exported.command} {shlex.quote(str(out / exported.main))}")
-    return 0
-
-
-@label.command(short_help="Write pairs, or images to mark, as tasks for Label Studio.")
-@click.argument("data", type=PATH)
-@click.argument("out", type=PATH)
-@option("--mode", "What people do, as in `label serve`.", type=_MODES, default="pairs")
-@option("--address", "What Label Studio needs before the path of an image.", "URL", default="")
-@option("--seed", "Seed of the order of the pairs, and of which image is on the left.", default=0)
-@_both_bad
-def tasks(data: Path, out: Path, mode: str, address: str, seed: int, both_bad: bool) -> int:
-    """Write the pairs of DATA, or its images with the elements to mark, as tasks of Label Studio (OUT) and their interface.
-
-    \b
-    Example:
-      python cli.py label tasks examples/known_answer tasks.json \\
-        --mode graph --address "/data/local-files/?d="
-    """
-    from titjudge.apps.label.label_studio import write_tasks
-
-    number, left_out = write_tasks(data, out, mode=mode, address=address, seed=seed, both_bad=both_bad)
-    if left_out:
-        say(f"{len(left_out):,} left out:", err=True)
-    show_problems(left_out)
-    say(f"{number} tasks written to {out}, the labelling interface to {out.with_suffix('.xml')}")
-    return 0
-
-
-@label.command("import", short_help="Read annotations of Label Studio into a store of votes or marks.")
-@click.argument("file", type=PATH)
-@click.argument("store", type=PATH)
-@option("--data", "Data folder of the images: it names their generators, and tasks do not.", "DATA", type=PATH)
-def import_(file: Path, store: Path, data: Path | None) -> int:
-    """Read annotations that Label Studio exported as JSON into a store of votes or marks, for `label export`.
-
-    \b
-    Example:
-      python cli.py label import exported.json labels.sqlite --data my_images
-    """
-    from titjudge.apps.label.label_studio import read_annotations
-
-    added, present, skipped = read_annotations(file, store, data)
-    say(f"{added} annotations read into {store} ({present} there already, {skipped} skipped or empty)")
     return 0

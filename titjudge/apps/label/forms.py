@@ -12,8 +12,7 @@ from titjudge.apps.label.questions import Form, Labelling
 from titjudge.apps.label.store import Store
 from titjudge.stats.people.votes import PANEL
 
-__all__ = ["MODES", "PAIRS", "collect", "form_of", "form_of_store"]
-MODES = (PAIRS, *ELEMENT_MODES)
+__all__ = ["collect", "form_of", "form_of_store"]
 
 
 def form_of(mode: str, plan: str | None = None, *, both_bad: bool = True) -> Form:

@@ -243,7 +243,6 @@ def _vote_record(number: int, answer: LabelAnswer) -> dict[str, Any]:
         "shown_at": answer.shown_at,
         "voted_at": answer.answered_at,
         "duration_ms": answer.duration_ms,
-        "source": answer.source,
         "note": answer.note,
         "undone_at": answer.ended_at,
     }

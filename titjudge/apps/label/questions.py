@@ -51,7 +51,6 @@ class LabelAnswer:
         note: The reason that the annotator gave.
         shown_at: When the question was shown; None if unknown.
         duration_ms: How long the question was in view, without pauses; None if unknown.
-        source: Where the answer comes from: the page, or an annotation of Label Studio.
         ended_at: When it was taken back or replaced; None if it stands.
         taken_back: Whether it was taken back.
     """
@@ -64,7 +63,6 @@ class LabelAnswer:
     shown_at: float | None
     answered_at: float
     duration_ms: int | None
-    source: str
     ended_at: float | None = None
     taken_back: bool = False
 

@@ -13,7 +13,7 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Pair
 from titjudge.stats.people.votes import pair_of
 
-SCHEMA_VERSION = "2"
+SCHEMA_VERSION = "3"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS prompts(id TEXT PRIMARY KEY, text TEXT NOT NULL) STRICT;
@@ -38,13 +38,15 @@ CREATE TABLE IF NOT EXISTS people(folded TEXT PRIMARY KEY, name TEXT NOT NULL) S
 CREATE TABLE IF NOT EXISTS answers(
   id INTEGER PRIMARY KEY AUTOINCREMENT, annotator TEXT NOT NULL, turn INTEGER NOT NULL,
   kind TEXT NOT NULL CHECK(kind IN ('pair', 'gold', 'image')), prompt_id TEXT NOT NULL, image TEXT NOT NULL, other TEXT,
-  answer TEXT, note TEXT NOT NULL, shown_at REAL, answered_at REAL NOT NULL, duration_ms INTEGER, source TEXT NOT NULL,
+  answer TEXT, note TEXT NOT NULL, shown_at REAL, answered_at REAL NOT NULL, duration_ms INTEGER,
   UNIQUE(annotator, turn)) STRICT;
 CREATE INDEX IF NOT EXISTS answers_by_prompt ON answers(prompt_id);
 CREATE TRIGGER IF NOT EXISTS answers_update BEFORE UPDATE ON answers BEGIN SELECT RAISE(ABORT, 'answers is append-only'); END;
 CREATE TRIGGER IF NOT EXISTS answers_delete BEFORE DELETE ON answers BEGIN SELECT RAISE(ABORT, 'answers is append-only'); END;
 """
-_COLUMNS = "annotator, turn, kind, prompt_id, image, other, answer, note, shown_at, answered_at, duration_ms, source"  # of a row
+_COLUMNS = (
+    "annotator, turn, kind, prompt_id, image, other, answer, note, shown_at, answered_at, duration_ms"  # of a row
+)
 _ANSWERS = f"""
 SELECT {_COLUMNS}, ended_at, taken_back FROM (
   SELECT *, lead(answered_at) OVER later AS ended_at, lead(id) OVER later IS NOT NULL AND lead(answer) OVER later IS NULL AS taken_back
@@ -141,23 +143,16 @@ class Store:
             texts = [(key, str(value)) for key, value in rules.items()]
             self._db.executemany("INSERT OR REPLACE INTO meta VALUES(?, ?)", texts)
             images = [(item.id, item.prompt_id, item.generator) for item in dataset.items.values()]
-            self.describe(dataset.prompts, images, dataset.gold)
-            known_rows = [(image, *pair) for image, values in dataset.known_values.items() for pair in values.items()]
-            self._db.executemany("INSERT OR REPLACE INTO known VALUES(?, ?, ?)", known_rows)
-
-    def describe(
-        self, prompts: Mapping[str, str], images: Iterable[tuple[str, str, str]], gold: Iterable[Pair] = ()
-    ) -> None:
-        """Store prompts (id to text), images (id, prompt id, generator) and gold pairs, which an export needs."""
-        with self.writing():
-            self._db.executemany("INSERT OR IGNORE INTO prompts VALUES(?, ?)", prompts.items())
+            self._db.executemany("INSERT OR IGNORE INTO prompts VALUES(?, ?)", dataset.prompts.items())
             self._db.executemany(
                 "INSERT INTO images VALUES(?, ?, ?) ON CONFLICT(id) DO UPDATE SET generator = excluded.generator"
-                " WHERE generator = ''",  # an import may not have known it
+                " WHERE generator = ''",  # the data may name it later
                 images,
             )
-            rows = [(pair.prompt_id, pair.a, pair.b, pair.choice) for pair in gold]
+            rows = [(pair.prompt_id, pair.a, pair.b, pair.choice) for pair in dataset.gold]
             self._db.executemany("INSERT OR REPLACE INTO gold VALUES(?, ?, ?, ?)", rows)
+            known_rows = [(image, *pair) for image, values in dataset.known_values.items() for pair in values.items()]
+            self._db.executemany("INSERT OR REPLACE INTO known VALUES(?, ?, ?)", known_rows)
 
     def prompts(self) -> dict[str, str]:
         return dict(self._read("SELECT id, text FROM prompts ORDER BY rowid"))
@@ -201,9 +196,7 @@ class Store:
     def add_voters(self) -> None:
         """Count the names under which answers came from the page as taken, by whichever link their people came."""
         with self.writing():
-            for (name,) in self._read(
-                "SELECT annotator FROM answers WHERE source = 'page' GROUP BY annotator ORDER BY min(id)"
-            ):
+            for (name,) in self._read("SELECT annotator FROM answers GROUP BY annotator ORDER BY min(id)"):
                 if not is_expert(name):
                     self.add_person(name)
 
@@ -241,18 +234,15 @@ class Store:
         *,
         note: str = "",
         shown_at: float | None = None,
-        answered_at: float | None = None,
         duration_ms: int | None = None,
-        source: str = "page",
     ) -> None:
         """Write an answer, or that the answer before is taken back (None); it is on disk when this returns."""
-        now = time.time() if answered_at is None else answered_at
         image, other = (*question.images, None)[:2]
         with self.writing():
             row = (annotator, self.turn(annotator), question.kind, question.prompt_id, image, other, text, note)
             self._db.execute(
-                f"INSERT INTO answers({_COLUMNS}) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*row, shown_at, now, duration_ms, source),
+                f"INSERT INTO answers({_COLUMNS}) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*row, shown_at, time.time(), duration_ms),
             )
 
     def undo(self, annotator: str) -> LabelAnswer | None:

@@ -1,4 +1,4 @@
-"""Render the pages and interfaces in `static`: Jinja, whose values stand in `[[ ]]`, as `{{i}}` is Label Studio's own."""
+"""Render the pages in `static`: Jinja, with values in `[[ ]]`."""
 
 from __future__ import annotations
 

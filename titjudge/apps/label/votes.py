@@ -57,19 +57,14 @@ def casts(answers: Iterable[LabelAnswer], images: Images, *, sorting: bool = Fal
     place = {image: number for number, image in enumerate(images)}
     outcomes: dict[tuple[str, str], dict[tuple[str, str], int]] = defaultdict(dict)
     bad: dict[tuple[str, str], set[frozenset[str]]] = defaultdict(set)
-    sorted_by: set[tuple[str, str]] = set()
     for answer in on_pairs(answers, images):
         key, outcome = (answer.annotator, answer.question.prompt_id), outcome_of(answer.text)
         left, right = answer.question.images
         outcomes[key] |= {(left, right): outcome, (right, left): -outcome}
         if answer.text == BOTH_BAD:
             bad[key].add(frozenset((left, right)))
-        if sorting and answer.source == "page":
-            sorted_by.add(key)
     return [
-        cast
-        for key, pairs in outcomes.items()
-        for cast in _casts_of_one(key, pairs, bad[key], place, sorting=key in sorted_by)
+        cast for key, pairs in outcomes.items() for cast in _casts_of_one(key, pairs, bad[key], place, sorting=sorting)
     ]
 
 
