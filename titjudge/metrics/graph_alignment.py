@@ -94,6 +94,15 @@ class Graph:
             "relation": list(self.relations),
         }
 
+    @property
+    def names(self) -> dict[str, list[str]]:
+        """The names by category, as `parse_target` needs them to keep those with commas whole."""
+        return {
+            "entity": list(self.entities),
+            "attribute": [attribute for _, attribute in self.attributes],
+            "relation": [f"{first}[{relation}]{second}" for first, relation, second in self.relations],
+        }
+
     def to_json(self) -> dict[str, Any]:
         """Return entities, attributes as [entity, attribute] and relations as [entity, relation, entity]."""
         return {
@@ -210,6 +219,7 @@ def _all_aligned(graph: Graph) -> dict[str, Any]:
     "graph-alignment",
     roles=("judge",),
     range=(0, 1),
+    version="2",  # 1 split names with commas under the official protocol
     source="LongT2IBench paper, HA-CoT and Alignment Score; test_generation.py @e47380b",
 )
 async def graph_alignment(item: Item, ask: Ask) -> Score:
@@ -228,6 +238,7 @@ async def graph_alignment(item: Item, ask: Ask) -> Score:
 
 async def _official(item: Item, image: Path, ask: Ask) -> Score:
     """Have the judge list the elements of the prompt and mark them, in one answer, by the published prompt."""
+    graph = graph_of(item)
     reply = await ask(
         "longt2ibench/ha_cot",
         role="judge",
@@ -236,7 +247,7 @@ async def _official(item: Item, image: Path, ask: Ask) -> Score:
         accept_truncated=True,
         prompt=item.prompt,
     )
-    parsed = parse_target(reply.text)
+    parsed = parse_target(reply.text, graph.names if graph else None)
     if parsed is None:
         return _unparsed(reply, "no entity_score, attribute_score and relation_score in the answer")
     if not parsed.complete:

@@ -398,3 +398,12 @@ def test_the_elements_are_numbered_in_the_prompt() -> None:
     assert "\n1. cat\n2. {{ x }}\n" in text
     assert "Attributes:\n1. cat: red\n" in text
     assert "Relations:\n(none)\n" in text
+
+
+@pytest.mark.parametrize("name", ["tree, bare", "cup of tea, hot, sweet", "old man (seated), alone"])
+def test_official_names_of_the_data_keep_their_commas(name: str) -> None:
+    graph = Graph((name, "lamp"), ((name, "made of tin, rusty"), (name, "red")), (("lamp", "on, or by,", name),))
+    alignment: Alignment = {category: [(each, True) for each in graph.elements[category]] for category in CATEGORIES}
+    item = Item("1", "p", Path("1.png"), meta={"graph": graph.to_json()})
+    score = run(Scripted("official", Reply(write(alignment))), item)
+    assert {c: [tuple(each) for each, _ in score.parts["alignment"][c]] for c in CATEGORIES} == graph.elements

@@ -288,3 +288,18 @@ def test_a_judge_that_was_handed_the_graph_does_not_compare_with_those_that_foun
     )
     (table_of_run,) = standings(run, published("longt2ibench-interpretation"))
     assert ("protocol: strict, not official (no rank)" in table_of_run.notes) is flagged
+
+
+@pytest.mark.parametrize(("prompts", "compared", "ranked"), [(1000, 200, True), (9, 3, False), (200, 200, True)])
+def test_the_prompts_behind_an_agreement_are_those_that_people_compared(
+    tmp_path: Path, prompts: int, compared: int, ranked: bool
+) -> None:
+    items = [Item(f"{g}/{k}", "a blue bowl", None, g, str(k)) for k in range(prompts) for g in "ab"]
+    pairs = [{"prompt_id": str(k), "a": f"a/{k}", "b": f"b/{k}", "preference": "a"} for k in range(compared)]
+    scores = [replace(Score.of(0.5), item_id=item.id, metric="tit") for item in items]
+    results = {"metrics": {"tit": {"accuracy": 0.6}}, "pairs": pairs}
+    run = write_run(tmp_path / "run", items, scores, results=results, suite={"name": "lpg-bench", "version": "1"})
+    (table,) = standings(run, published("lpg-bench"))
+    rank, *_, differs = mine(table)
+    assert (rank is not None, "subset" in differs) == (ranked, not ranked)
+    assert ranked or any(f"{compared} prompts" in note for note in table.notes)

@@ -501,3 +501,40 @@ def test_aligned_relations_by_category(tmp_path: Path) -> None:
     (table,) = [each for each in found if each.title == "LongT2IBench: aligned relations by category"]
     assert [row[0] for row in table.rows] == ["action", "spatial"]
     assert {row[0]: row[3] for row in table.rows} == {"action": 100.0, "spatial": 0.0}
+
+
+def test_names_with_commas_in_saved_answers_are_those_of_the_split(tmp_path: Path) -> None:
+    raw = {
+        "entities": ["tree, bare", "lamp"],
+        "entity_scores": {"tree, bare": 1, "lamp": 1},
+        "attribute_scores": {"tree, bare": {"made of tin, rusty": 1, "red": 0}},
+        "relation_scores": [{"entity1": "lamp", "relation": "on", "entity2": "tree, bare", "score": 1}],
+    }
+    said = {
+        "entities": raw["entities"],
+        "entity_alignment": {"align": ["tree, bare", "lamp"], "misalign": []},
+        "attribute_alignment": {"align": ["[made of tin, rusty]tree, bare"], "misalign": ["[red]tree, bare"]},
+        "relation_alignment": {"align": ["lamp[on]tree, bare"], "misalign": []},
+    }
+    split = write(tmp_path / "test.json", [element(en_structured_data=raw)])
+    result, _ = aggregate_generations(saved(tmp_path, generated(generated_text=text(said))), split)
+    assert result["interpretation"]["all"]["counts"] == {"align": [4, 4], "misalign": [1, 1]}
+
+
+@pytest.mark.parametrize("names", [["tit"], ["tit", "graph-alignment"], ["text-rendering-vlm", "lmm-score"]])
+def test_every_metric_is_compared_with_people(tmp_path: Path, names: list[str]) -> None:
+    items, scores = judged_run(tmp_path)
+    sign = {"text-rendering-vlm": -1}
+    scores = scores if "graph-alignment" in names else []
+    scores += [
+        Score(item.id, name, sign.get(name, 1) * item.meta["align_ratio"])
+        for name in names
+        if name != "graph-alignment"
+        for item in items
+    ]
+    tables = LongT2IBench().aggregate(items, scores)
+    rows = [row for table in tables for row in table.rows if "metric" in table.columns]
+    others = [name for name in names if name != "graph-alignment"]
+    assert [row[0] for row in rows] == [name for name in others for _ in range(6)]
+    assert all(row[2] == pytest.approx(1) and row[5] == 6 for row in rows if row[1] == "overall")
+    assert any(table.title.endswith("interpretation accuracy") for table in tables) == ("graph-alignment" in names)

@@ -54,7 +54,7 @@ def standings(folder: RunFolder, reference: PublishedTable) -> list[Table]:
     tables: list[Table] = []
     listed = list(folder.items())
     for counterpart in reference.counterparts:
-        items = _items_behind(counterpart, listed)
+        items = _items_behind(counterpart, listed, results)
         if rows := _own_rows(manifest, results, reference, counterpart):
             tables.append(_table(reference, counterpart, rows, _flags(manifest, reference, items), items, folder))
     if not tables:
@@ -63,8 +63,17 @@ def standings(folder: RunFolder, reference: PublishedTable) -> list[Table]:
     return tables
 
 
-def _items_behind(counterpart: Counterpart, items: Sequence[Item | InvalidItem]) -> Sequence[Item | InvalidItem]:
-    """Select the items of a table's row: those of its `length`, say, but all where no item has the row's value."""
+def _items_behind(
+    counterpart: Counterpart, items: Sequence[Item | InvalidItem], results: Results
+) -> Sequence[Item | InvalidItem]:
+    """Select the items of a table's row: those of its `length`, say, but all where no item has the row's value.
+
+    The agreement with people rests on the prompts whose images people compared.
+    """
+    if not counterpart.start and results.pairs:
+        compared = {id for pair in results.pairs for id in (pair.a, pair.b)}
+        prompts = {prompt_of(item) for item in items if item.id in compared}
+        items = [item for item in items if prompt_of(item) in prompts]
     for key, text in counterpart.where:
         if any(isinstance(item, Item) and item.meta.get(key) == text for item in items):
             items = [item for item in items if isinstance(item, InvalidItem) or item.meta.get(key, text) == text]

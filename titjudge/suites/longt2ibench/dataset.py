@@ -18,7 +18,7 @@ from titjudge.core.files import read_json
 from titjudge.core.numbers import finite
 from titjudge.core.types import InvalidItem
 from titjudge.core.words import is_texts
-from titjudge.metrics.graph_alignment import relation_element
+from titjudge.metrics.graph_alignment import Graph, relation_element
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment, Marks, read_elements
 
 
@@ -45,6 +45,14 @@ class Annotated:
     entities: tuple[str, ...]
     problems: tuple[str, ...]
     raw: Mapping[str, Any]
+
+    @property
+    def graph(self) -> Graph:
+        """The elements that people marked."""
+        entities = dict.fromkeys([element[0] for element, _ in self.truth["entity"]] or self.entities)
+        attributes = dict.fromkeys((entity, attribute) for (entity, attribute), _ in self.truth["attribute"])
+        relations = dict.fromkeys((first, relation, second) for (first, relation, second), _ in self.truth["relation"])
+        return Graph(tuple(entities), tuple(attributes), tuple(relations))
 
 
 def read_annotation(structure: Mapping[str, Any]) -> tuple[Alignment, tuple[str, ...], tuple[str, ...]]:

@@ -65,8 +65,8 @@ def aggregate_generations(
         truth = _truth(result, annotated)
         if truth is None and split:
             problems.append((name, "the split has no element with this prompt and image"))
-        prompt_elements = {"entity": truth.entities, "relation": _relations(truth.truth)} if truth else None
-        parsed = parse_target(result.text, prompt_elements)
+        names = truth.graph.names | {"entity": [*truth.entities, *truth.graph.entities]} if truth else None
+        parsed = parse_target(result.text, names)
         if parsed is None:
             counts["unparsed"] += 1
             problems.append((name, "no entity_score, attribute_score or relation_score in the text"))
@@ -136,10 +136,6 @@ def _truth(result: Generation, annotated: Mapping[str, Sequence[Annotated]]) -> 
 def _same_image(listed: str, saved: str) -> bool:
     listed_parts, saved_parts = Path(os.path.normpath(listed)).parts, Path(os.path.normpath(saved)).parts
     return bool(listed_parts) and saved_parts[-len(listed_parts) :] == listed_parts
-
-
-def _relations(truth: Alignment) -> list[str]:
-    return [f"{first}[{relation}]{second}" for (first, relation, second), _ in truth["relation"]]
 
 
 def generation_results(items: Sequence[Item], scores: Sequence[Score]) -> dict[str, Any]:

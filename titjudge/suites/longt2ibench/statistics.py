@@ -261,3 +261,18 @@ def _correlation_table(correlation: Mapping[str, Any], short: int) -> Table:
     if short:
         notes += (f"{short} prompts have fewer than 30 words: only in overall.",)
     return Table("LongT2IBench: alignment score against people", ("words", "SRCC", "PLCC", "mean", "n"), rows, notes)
+
+
+def metrics_table(rows: Mapping[str, Sequence[tuple[str, float, float]]]) -> list[Table]:
+    """Correlate further metrics with people by prompt length, as the paper's Table 1 has them; no table without metrics.
+
+    Args:
+        rows: By metric, prompt, score (more is better) and human score of each image that has both.
+    """
+    cells = [
+        (name, interval, *map(values.get, ("srcc", "plcc", "average", "n")))
+        for name, listed in rows.items()
+        for interval, values in by_interval(listed).items()
+    ]
+    columns = ("metric", "words", "SRCC", "PLCC", "mean", "n")
+    return [Table("LongT2IBench: metrics against people's alignment scores", columns, tuple(cells))] if cells else []

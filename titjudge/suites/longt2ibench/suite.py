@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from titjudge.core import item_meta
+from titjudge.core import item_meta, registry
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import write_json
+from titjudge.core.registry import base_metric
 from titjudge.core.score_parts import alignment
 from titjudge.core.types import InvalidItem, Item, Score, Table
 from titjudge.data.data_paths import inside
-from titjudge.metrics.graph_alignment import Graph
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment
 from titjudge.suites.base import Suite, SuiteInputs, judged, number_repeats
 from titjudge.suites.longt2ibench.dataset import Annotated, read_split
@@ -25,7 +25,15 @@ from titjudge.suites.longt2ibench.saved import (
     prediction_results,
     read_alignment,
 )
-from titjudge.suites.longt2ibench.statistics import Recall, alignment_rates, generators, summarise, tables, words
+from titjudge.suites.longt2ibench.statistics import (
+    Recall,
+    alignment_rates,
+    generators,
+    metrics_table,
+    summarise,
+    tables,
+    words,
+)
 from titjudge.suites.samples import sample_of
 
 SPLITS = ("test", "val", "train")
@@ -117,8 +125,23 @@ class LongT2IBench(Suite):
         raise DataError(f"there is no split/{self._split}.json", folder)
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
-        """Make the tables of `aggregate_generations` from the scores of a run."""
-        return tables(self.summary(items, scores))
+        """Make the tables of `aggregate_generations` from the scores of a run, and the correlations of its other metrics."""
+        names = dict.fromkeys(score.metric for score in scores if base_metric(score.metric) == score.metric)
+        others = {name: self._against_people(items, scores, name) for name in names if name != METRIC}
+        alone = METRIC not in names and any(others.values())
+        main = [] if alone else tables(self.summary(items, scores))
+        return [*main, *metrics_table({name: rows for name, rows in others.items() if len(rows) > 1})]
+
+    def _against_people(
+        self, items: Sequence[Item], scores: Sequence[Score], metric: str
+    ) -> list[tuple[str, float, float]]:
+        """List prompt, score (more is better) and people's alignment score of the images that have both."""
+        sign = 1.0 if registry.metric_of(metric).higher_is_better else -1.0
+        return [
+            (item.prompt, sign * score.value, item_meta.ALIGN_RATIO.required(item))
+            for item, score in judged(items, scores, metric)
+            if score.value is not None and item_meta.ALIGN_RATIO.get(item) is not None
+        ]
 
     def write_official(self, items: Sequence[Item], scores: Sequence[Score], folder: Path) -> int:
         """Write generation_results.json and prediction_results.json."""
@@ -174,15 +197,8 @@ def _item(annotated: Annotated, generator: str, root: Path, roots: Sequence[Path
         item_meta.ALIGN_RATIO.name: annotated.ratio,
         "words": words(annotated.prompt),
         item_meta.ANNOTATION.name: truth,
-        item_meta.GRAPH.name: _graph(annotated).to_json(),
+        item_meta.GRAPH.name: annotated.graph.to_json(),
     }
     if annotated.problems:
         meta |= {"annotation_problems": list(annotated.problems)}
     return Item(annotated.image, annotated.prompt, image, generator, group, meta, sample_of(annotated.raw))
-
-
-def _graph(annotated: Annotated) -> Graph:
-    entities = dict.fromkeys([element[0] for element, _ in annotated.truth["entity"]] or annotated.entities)
-    attributes = dict.fromkeys((entity, attribute) for (entity, attribute), _ in annotated.truth["attribute"])
-    relations = dict.fromkeys((first, relation, second) for (first, relation, second), _ in annotated.truth["relation"])
-    return Graph(tuple(entities), tuple(attributes), tuple(relations))
