@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
-from titjudge.data.image_decoding import eight_bits, open_image, upright
+from titjudge.data.image_decoding import eight_bits, on_white, open_image, upright
 from titjudge.data.images import read
 
 Mask = Path | Sequence[int]
@@ -119,7 +119,7 @@ def measured(
 def _opened(path: Path) -> Any:
     with open_image(read(path), path) as image:
         try:
-            return upright(image).convert("RGB")
+            return on_white(upright(image)).convert("RGB")
         except (OSError, SyntaxError) as error:
             raise DataError("the file is truncated or cannot be decoded", path) from error
 

@@ -40,7 +40,7 @@ async def _measured(item: Item, measure: Callable[[EditPixels], float]) -> Score
     return Score.of(value, reason=reason, outside=float(pixels.outside.mean()), resized=pixels.resized)
 
 
-@metric("preservation", roles=(), range=(0, 1), source=_SOURCE + "threshold ours", sources="required")
+@metric("preservation", roles=(), range=(0, 1), version="2", source=_SOURCE + "threshold ours", sources="required")
 async def preservation(item: Item, ask: Ask, *, threshold: Threshold = THRESHOLD) -> Score:
     """Share of the source's pixels that an edit left as they were; a large right edit preserves little.
 
@@ -56,6 +56,7 @@ async def preservation(item: Item, ask: Ask, *, threshold: Threshold = THRESHOLD
     "preservation-l1",
     roles=(),
     range=(0, 1),
+    version="2",  # 1 compared the colours that transparency hides
     source=_SOURCE + "lower is closer",
     higher_is_better=False,
     sources="required",
@@ -75,6 +76,7 @@ async def preservation_l1(item: Item, ask: Ask) -> Score:
     "preservation-ssim",
     roles=(),
     range=(-1, 1),
+    version="2",  # as above
     source="SSIM, Wang et al. 2004, of the luminance, unscaled",
     sources="required",
 )

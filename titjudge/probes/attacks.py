@@ -109,7 +109,7 @@ def changed_image(source: Path, name: str, prompt: str, folder: Path) -> Path:
         DataError: The image cannot be read.
     """
     from titjudge.core.errors import DataError
-    from titjudge.data.image_decoding import open_image, upright
+    from titjudge.data.image_decoding import on_white, open_image, upright
     from titjudge.data.images import read
 
     change, quality, _ = IMAGE_CHANGES[name]
@@ -117,7 +117,7 @@ def changed_image(source: Path, name: str, prompt: str, folder: Path) -> Path:
     target = folder / f"{source.stem}.{slug}.jpg"
     try:
         with open_image(read(source), source) as image:
-            changed = change(upright(image).convert("RGB"), prompt)
+            changed = change(on_white(upright(image)).convert("RGB"), prompt)
     except OSError as error:
         raise DataError(f"the image cannot be read: {error}", source) from error
     folder.mkdir(parents=True, exist_ok=True)

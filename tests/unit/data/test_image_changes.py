@@ -132,3 +132,13 @@ def test_runs_of_a_mask_are_decoded_in_a_grid_whose_border_may_change(tmp_path: 
     assert np.array_equal(outside, expected)
     with pytest.raises(DataError, match="nothing should stay"):
         edit_pixels(tmp_path / "source.png", tmp_path / "result.png", [0, 512 * 512])
+
+
+def test_a_background_that_an_edit_made_transparent_has_changed(tmp_path: Path, photo: np.ndarray) -> None:
+    """Its colours are still there, but nobody sees them."""
+    source = _saved(tmp_path / "s.png", photo)
+    alpha = np.full(photo.shape[:2], 255, np.uint8)
+    alpha[:24] = 0
+    result = edit_pixels(source, _saved(tmp_path / "r.png", np.dstack([photo, alpha])))
+    assert (result.after[:24] == 255).all()
+    assert (result.after[24:] == result.before[24:]).all()
