@@ -19,6 +19,11 @@ REPORTS = [
         "image,rater1,rater2\na.png,4,None\nb.png,None,2\n", means={"a.png": 4, "b.png": 2},
     ),
     Command(
+        "Ame-X/Integrated-Industry-Maker#99", "the number that stands for a failed run looks like a real score",
+        {"s.csv": "prompt_id,generator,score\n" + "".join(f"p{n},{g},{-1 if g == 'b' and n % 3 else n}\n" for n in range(9) for g in "ab")},
+        ["compare", "generators", "--scores", "s.csv"], code=2, prints=["6 of 18", "-1", "empty"],
+    ),
+    Command(
         "bojieli/ai-agent-book#224", "'tie (bothbad)' is no tie, and the other side gets the point",
         {"v.csv": "prompt_id,image_a,image_b,annotator,preference\n" + "".join(
             f"p{k},x{k},y{k},{who},{vote}\n" for k in range(4) for who, vote in (("ann", "tie (bothbad)"), ("bob", "tie"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, TypeGuard
 
 
@@ -25,6 +25,16 @@ def as_sample(value: Any) -> int:
     """
     text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 and not isinstance(value, bool) else 0
+
+
+def missing_code(numbers: Collection[float]) -> float | None:
+    """Return the lowest of some ratings if it may stand for none: 0 below 1 to 10, or one negative number such as -1 below 0 to 5."""
+    low = min(numbers, default=0.0)
+    rest = {number for number in numbers if number > low}
+    if len(rest) < 3 or not float(low).is_integer():
+        return None
+    likert = low == 0 and min(rest) >= 1 and max(rest) <= 10 and all(float(number).is_integer() for number in rest)
+    return low if likert or (low < 0 <= min(rest) and not 1 < max(rest) < 4) else None
 
 
 def mean(values: Iterable[float | None]) -> float | None:

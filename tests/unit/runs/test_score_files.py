@@ -126,3 +126,16 @@ def test_samples_are_images_where_no_other_column_tells_them_apart(tmp_path: Pat
     found = read_scores(table_file(tmp_path, "prompt_id,generator,sample,score\np,a,0,0\np,a,1,1\np,b,0,1\n"))
     assert found.seed_variance[0] == pytest.approx(0.5)
     assert found.judge_variance == (None, None)
+
+
+def test_a_number_in_place_of_missing_scores_is_named(tmp_path: Path) -> None:
+    rows = [f"p{n},{g},{-1 if n in (3, 5) and g == 'b' else 60 + n}\n" for n in range(8) for g in "ab"]
+    file = table_file(tmp_path, "prompt_id,generator,score\n" + "".join(rows))
+    with pytest.raises(DataError, match=r"2 of 16 scores are -1.*--range"):
+        read_scores(file)
+    assert read_scores(file, bounds=(-1, 100)).means.min() == -1
+
+
+def test_ids_of_prompts_are_read_however_a_program_writes_whole_numbers(tmp_path: Path) -> None:
+    rows = "".join(f"{n},a,{n}\n{n}.0,b,{n}\n" for n in range(3))
+    assert read_scores(table_file(tmp_path, f"prompt_id,generator,score\n{rows}")).prompts == ("0", "1", "2")

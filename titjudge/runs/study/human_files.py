@@ -10,7 +10,7 @@ from typing import Any
 
 from titjudge.core.errors import DataError
 from titjudge.core.names import id_of, plain
-from titjudge.core.numbers import as_sample
+from titjudge.core.numbers import as_sample, missing_code
 from titjudge.core.types import Item, Pair
 from titjudge.data.opinions import RATERS, Opinions, column_of, number_reader, opinion_columns, opinions_in
 from titjudge.data.tables import read_table
@@ -41,7 +41,6 @@ _IMAGES = (
     "path",
 )
 _PROMPTS, _GENERATORS, _SAMPLES = ("prompt_id", "prompt"), ("generator", "model", "system"), ("sample", "seed")
-_LIKERT = 10  # highest point of the usual scales that begin at 1
 _FEWEST, _SCALES = 5, 4  # ratings of one person; times that one scale is longer than another
 
 
@@ -163,19 +162,16 @@ def _check_scales(said: Opinions[tuple[str, str], float], path: Path) -> None:
 
 
 def _not_rated(said: Opinions[tuple[str, str], float]) -> list[str]:
-    """Report a lowest rating, 0 or negative, that may stand for none: the others are above it and begin at 0 or 1."""
+    """Report a lowest rating that may stand for none."""
     given: dict[str, list[float]] = {}
     for (part, _), by_person in said.of.items():
         given.setdefault(part, []).extend(by_person.values())
     notes = []
     for part, numbers in given.items():
-        low = min(numbers)
-        rest = {number for number in numbers if number > low}
-        if len(rest) < 2 or not all(number.is_integer() for number in rest):
-            continue
-        if (low == 0 and min(rest) >= 1 and max(rest) <= _LIKERT) or (low < 0 <= min(rest) and max(rest) != -low):
-            what = f"{numbers.count(low):,} of {len(numbers):,} are {low:g}, and the others are {min(rest):g} to {max(rest):g}"
-            notes.append(f"{said.path}: {part}: {what}. If {low:g} means 'not rated', leave these cells empty")
+        if (code := missing_code(numbers)) is not None:
+            low, high = (end(number for number in numbers if number > code) for end in (min, max))
+            what = f"{numbers.count(code):,} of {len(numbers):,} are {code:g}, and the others are {low:g} to {high:g}"
+            notes.append(f"{said.path}: {part}: {what}. If {code:g} means 'not rated', leave these cells empty")
     return notes
 
 

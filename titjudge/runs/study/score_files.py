@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import ConfigError, DataError, nearest
-from titjudge.core.names import plain
+from titjudge.core.names import id_of, plain
+from titjudge.core.numbers import missing_code
 from titjudge.data.tables import read_table
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 from titjudge.stats.scores.scores_table import DERIVED, IMAGE_COLUMNS, Entry, ScoreTable, score_table
@@ -51,6 +52,7 @@ def read_scores(
         rows.add(line, record)
     if not rows.entries:
         raise DataError("no row with a score", path)
+    rows.check_missing()
     return score_table(
         rows.entries,
         metric=rows.metric,
@@ -88,6 +90,7 @@ class _Rows:
         """Add a row."""
         self._check_columns(line, record)
         prompt, generator = (_text(record.get(name), name, self.path, line) for name in REQUIRED)
+        prompt = id_of(prompt)
         image, sample = _image_and_sample(record)
         before = self._lines.setdefault((prompt, generator, image, sample), line)
         if before != line:
@@ -114,6 +117,21 @@ class _Rows:
             scale = f"outside the scale from {self.bounds[0]:g} to {self.bounds[1]:g}"
             raise DataError(f"'{self.metric}' is {value:g}, {scale}", self.path, line)
         return value
+
+    def check_missing(self) -> None:
+        """Check that no number stands for missing scores, unless the ends of the scale are known.
+
+        Raises:
+            DataError: One occurs several times and is the only negative one.
+        """
+        values = [entry.value for entry in self.entries if entry.value is not None]
+        code = missing_code(values)
+        if self.bounds is None and code is not None and code < 0 and values.count(code) > 1:
+            what = f"{values.count(code):,} of {len(values):,} scores are {code:g}, and no other is negative"
+            raise DataError(
+                f"'{self.metric}': {what}: leave the cells of missing scores empty, or name the scale (--range)",
+                self.path,
+            )
 
     def _add_categories(self, line: int, prompt: str, record: Mapping[str, Any]) -> None:
         for column, values in self.categories.items():
