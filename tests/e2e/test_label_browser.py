@@ -19,6 +19,7 @@ import pytest
 from builders import write_lines
 from PIL import Image
 
+from titjudge.apps.label.dataset import load_dataset
 from titjudge.apps.label.questions import Question
 from titjudge.apps.label.store import Store
 from titjudge.core.types import Pair
@@ -314,10 +315,8 @@ def split(store: Path, mode: str) -> None:
     """Three annotators who do not agree on anything, with hostile reasons."""
     why = "<img src=x onerror='window.hacked=1'> " + "because " * 80
     with contextlib.closing(Store(store)) as opened:
-        for key, value in (("plan", mode), ("seed", "5"), ("annotators", "3")):
-            opened.setting(key, value)
+        opened.begin(load_dataset(store.parent / "data"), plan=mode, seed=5, rules={"annotators": 3})
         images = sorted(path.name for path in store.parent.glob("data/*.png"))
-        opened.describe({}, [(image, "p", "g") for image in images], ())
         for who, answer, value in (("one", "left", "0"), ("two", "right", "1"), ("three", "tie", "2")):
             if mode == "all":
                 for a, b in (images[:2], images[2:]):
@@ -383,7 +382,9 @@ def test_who_is_stopped_reads_thanks_and_can_undo_nothing(browser: Any, data: Pa
     store = tmp_path / "votes.db"
     with contextlib.closing(Store(store)) as opened:
         images = sorted(path.name for path in data.glob("*.png"))
-        opened.describe({}, [], [Pair("p", a, b, "a") for a, b in itertools.combinations(images, 2)][:4])
+        dataset = load_dataset(data)
+        dataset.gold = tuple(Pair("p", a, b, "a") for a, b in itertools.combinations(images, 2))[:4]
+        opened.begin(dataset, plan="all", seed=5, rules={})
         for pair in opened.gold()[:3]:
             opened.add("annotator-01", Question("gold", "p", (pair.a, pair.b)), "right")
         opened.add("annotator-01", Question("gold", "p", (images[1], images[2])), "right")

@@ -13,16 +13,16 @@ from builders import read_lines
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from labelling_data import begin_store
 
 from titjudge.apps.label.command import label
-from titjudge.apps.label.dataset import LabelingData
 from titjudge.apps.label.export import export_labels
 from titjudge.apps.label.question_order import merge_sort
 from titjudge.apps.label.questions import Question
 from titjudge.apps.label.rankings import leaderboard, ranks
 from titjudge.apps.label.store import Store
 from titjudge.core.errors import DataError, UserError
-from titjudge.core.types import Item, Pair
+from titjudge.core.types import Pair
 from titjudge.stats.people.votes import VoteOutcome
 from titjudge.suites.pair_files import read_pairs, read_votes
 
@@ -30,12 +30,7 @@ IMAGES = [f"i{number}" for number in range(5)]
 
 
 def begin(path: Path, plan: str = "merge", annotators: int = 15) -> Store:
-    store = Store(path)
-    items = {image: Item(image, "the prompt", None, f"gen-{image}", "p") for image in IMAGES}
-    gold = (Pair("p", "i0", "i4", "a"),)
-    dataset = LabelingData(path.parent, prompts={"p": "the prompt"}, items=items, gold=gold)
-    store.begin(dataset, plan=plan, seed=0, rules={"annotators": annotators})
-    return store
+    return begin_store(path, IMAGES, gold=[Pair("p", "i0", "i4", "a")], plan=plan, annotators=annotators)
 
 
 def sort(store: Store, annotator: str, order: list[str]) -> int:

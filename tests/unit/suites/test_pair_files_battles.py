@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from builders import read_lines
 from commands import cli
+from labelling_data import begin_store
 from PIL import Image
 
 from titjudge.apps.label.export import export_labels
 from titjudge.apps.label.questions import Question
-from titjudge.apps.label.store import Store
 from titjudge.core.errors import DataError
 from titjudge.core.types import Item, Pair
 from titjudge.runs import RunFolder
@@ -126,16 +126,8 @@ def test_votes_and_pairs_of_a_file_may_say_both_bad(tmp_path: Path) -> None:
     assert pair.both_bad
 
 
-def begin(path: Path) -> Store:
-    store = Store(path)
-    store.setting("plan", "merge")
-    store.setting("annotators", "1")
-    store.describe({"p": "the prompt"}, [(image, "p", f"gen-{image}") for image in "wxyz"], [])
-    return store
-
-
 def test_votes_go_out_as_battles_and_come_back_as_they_were(tmp_path: Path) -> None:
-    store = begin(tmp_path / "v.db")
+    store = begin_store(tmp_path / "v.db", "wxyz", annotators=1)
     for (left, right), answer in {"xw": "left", "yx": "both_bad", "zy": "both_bad"}.items():
         store.add("ann", Question("pair", "p", (left, right)), answer)
     assert [vote.text for vote in store.answers()] == ["left", "both_bad", "both_bad"]
