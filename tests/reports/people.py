@@ -4,6 +4,7 @@ from kinds import Command, Rated
 
 VOTES = "".join(f"p{k},x{k},y{k},{who},{vote}\n" for k in range(4) for who, vote in (("ann", "a"), ("bob", "b"), ("eve", "a")))
 
+
 REPORTS = [
     Rated(
         "DeepPavlovAdmin/convai#7", "0 stands for 'not rated', and is averaged with 1 to 5",

@@ -60,4 +60,33 @@ REPORTS = [
         "joshuaswarren/remnic#673", "a judge's negative sentence is read otherwise than its positive one",
         "questions", ["No dog is visible."], value=0, meta={"asked": {"questions": [{"question": "Is there a dog?"}]}},
     ),
+    Said(
+        "garrytan/gbrain#4820", "the wrong words in another script count as the right ones",
+        "text-reading", ["さようなら世界"], value=2 / 7, meta={"text": {"texts": ["こんにちは世界"], "rule": "signs"}},
+    ),
+    *(
+        Said(
+            "modelscope/evalscope#1578", "a yes anywhere in the answer is a yes",
+            "questions", [answer], value=value, status="unparsed", meta={"asked": {"questions": [{"question": "Is there a dog?"}]}},
+        )
+        for answer, value in (
+            ("Yes and no.", None),
+            ("If there were a tail I would say yes.", None),
+            ("The answer is yes.", 1),
+            ("Final answer: no", 0),
+        )
+    ),
+    *(
+        Said(
+            "vllm-project/vllm#34684", f"a draft between {before} and {after} is taken for the answer",
+            "lmm-score", [f'{before}{{"reason": "draft", "score": 5}}{after}{{"reason": "r", "score": 80}}'], value=80,
+        )
+        for before, after in (
+            ("<think>", "</think>"), ("[THINK]", "[/THINK]"), ("<seed:think>", "</seed:think>"), ("◁think▷", "◁/think▷"),
+        )
+    ),
+    Said(
+        "ollama/ollama#9664", "the model says that it cannot look at images",
+        "tit-llm", ["I can't view images directly, but if you describe the picture, I can help."], status="refused",
+    ),
 ]
