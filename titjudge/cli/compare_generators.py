@@ -315,8 +315,8 @@ def plan(
     ]  # fmt: skip
     if not options:
         raise ConfigError(
-            f"{table.source}: the pilot has one image a prompt, or one answer an image, or --per-prompt joins its images: it "
-            "cannot tell of other numbers"
+            f"{table.source}: the pilot has one image a prompt, one answer an image, or unequal numbers of images, or --per-prompt "
+            "joins its images: it cannot tell of other numbers. Give each prompt of both generators the same number of images"
         )
     record = {
         "source": table.source, "metric": table.metric, "difference": difference, "power": power, "image_cost": cost,

@@ -249,3 +249,20 @@ def test_kinds_that_are_harder_and_stand_last_are_no_step() -> None:
         ]
         found += forgetting(told, resamples=0).steps[0].position is not None
     assert found <= 4
+
+
+@pytest.mark.parametrize(("shared", "places"), [(20, {"A": 0.9, "B": 0.95}), (0, {"A": 0.9, "B": 0.75})])
+def test_generators_with_other_prompts_are_compared_on_common_ones(shared: int, places: dict[str, float]) -> None:
+    """A has the short prompts only, which are easy: 90% are met; B meets 95% of these, and 55% of the long ones."""
+    found = [
+        ClaimOutcome("c", "object", k / 20, k / 20 < (0.9 if g == "A" else 0.95 if p < 20 else 0.55), g,
+                     f"{p}" if shared or g == "B" else f"own{p}", 50)
+        for p in range(40) for k in range(20) for g in "AB" if not (g == "A" and p >= 20)
+    ]  # fmt: skip
+    curve = forgetting(found, bins=1, resamples=0)
+    assert {rate.generator: rate.rate for rate in curve.places} == pytest.approx(places)
+    assert sum(rate.claims for rate in curve.places) == (800 if shared else 1200)
+    assert all(note in table.notes for note in curve.notes for table in curve.tables())
+    assert [any(name in note for note in curve.notes) for name in ("A, B", "20 of 40")] == [not shared, bool(shared)]
+    alone = forgetting([claim for claim in found if claim.generator == "B"], bins=1, resamples=0)
+    assert alone.notes == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Item, Score, Status
+from titjudge.stats.generators.generator_differences import generator_differences
 from titjudge.stats.people.agreement import agreement
 from titjudge.stats.people.agreement_tables import agreement_tables
 from titjudge.stats.ranking.leaderboard import leaderboard
@@ -76,12 +78,12 @@ def test_a_prompt_counts_once_however_many_images_it_has() -> None:
     assert places["x"].spread == pytest.approx(0.5)
     assert (places["y"].mean, places["y"].spread) == (0.4, None)
     best = leaderboard(images, values, bounds=(0, 1), per_prompt=PerPrompt("best")).places
-    assert (best["x"].mean, best["x"].mean_rank) == (0.5, 1.5)
+    assert (best["x"].mean, best["x"].mean_rank) == (0.25, 1.5)  # as if x had one image of p, like y
     (told,) = leaderboard(images, values, bounds=(0, 1), per_prompt=PerPrompt("best"), name="m").warnings
-    assert told == "m: prompts have 1 to 3 images, and --per-prompt best depends on their number"
+    assert "1 to 3 images" in told
     assert leaderboard(images, values, bounds=(0, 1)).warnings == ()
     found = leaderboard(images, values, bounds=(0, 1), per_prompt=PerPrompt("any")).places
-    assert (found["x"].mean, found["y"].mean) == (0.5, 0.0)
+    assert (found["x"].mean, found["y"].mean) == (pytest.approx(1 / 6), 0.0)
 
 
 def test_the_leaderboard_shows_the_spread_where_there_is_one() -> None:
@@ -100,6 +102,7 @@ def test_a_missing_score_is_not_left_out_of_the_best() -> None:
         Entry("p", "x", "0", 1.0),
         Entry("p", "x", "1", None),
         Entry("p", "y", "0", 0.0),
+        Entry("p", "y", "1", 0.0),
         Entry("q", "x", "0", 0.5),
     ]
     means = [
@@ -111,3 +114,40 @@ def test_a_missing_score_is_not_left_out_of_the_best() -> None:
     assert [m[0, 0] for m in means[:3:2]] == [1.0, 1.0]
     assert math.isnan(means[1][0, 0])
     assert math.isnan(means[3][0, 0])
+
+
+@given(
+    st.lists(st.lists(st.sampled_from([0.0, 0.2, 0.5, 1.0]), min_size=1, max_size=5), min_size=2, max_size=3),
+    st.sampled_from(["best", "any", "all"]),
+    st.booleans(),
+)
+def test_unequal_numbers_count_as_the_expected_value_of_the_smallest(
+    images: list[list[float]], kind: str, higher: bool
+) -> None:
+    rule = PerPrompt(kind).of_metric((0.0, 1.0), higher, "m")
+    cell = np.repeat(np.arange(len(images)), [len(values) for values in images])
+    found = rule.combine(cell, np.concatenate(images), len(images), len(images))
+    smallest, right = min(map(len, images)), 1.0 if higher else 0.0
+    of = {
+        "best": max if higher else min,
+        "any": lambda drawn: float(right in drawn),
+        "all": lambda drawn: float(set(drawn) == {right}),
+    }[kind]
+    expected = [float(np.mean([of(drawn) for drawn in combinations(values, smallest)])) for values in images]
+    assert found.tolist() == pytest.approx(expected)
+    if len({*map(len, images)}) == 1:
+        assert found.tolist() == [of(values) for values in images]  # to the last digit
+
+
+def test_the_best_of_two_and_of_four_equal_images_do_not_differ() -> None:
+    rng = np.random.default_rng(0)
+    rejected = 0
+    for _ in range(40):
+        entries = [
+            Entry(f"p{p}", name, str(k), float(rng.normal()))
+            for p in range(40) for name, number in (("a", 2), ("b", 4)) for k in range(number)
+        ]  # fmt: skip
+        table = score_table(entries, metric="m", source="s", per_prompt=PerPrompt("best"))
+        (found,) = generator_differences(table)
+        rejected += found.p is not None and found.p < 0.05
+    assert rejected <= 6

@@ -20,6 +20,7 @@ from titjudge.stats.generators.planning import (
     plans,
     power_of,
     prompts_needed,
+    usable_pilot,
 )
 from titjudge.stats.scores.per_prompt import PerPrompt
 from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
@@ -58,6 +59,33 @@ def test_a_pilot_of_single_images_cannot_tell_of_more() -> None:
     (plan,) = plans(pilot, 0.1, 0.8, seeds=(1, 2), samples=(1,), cost=None)
     assert plan.dollars is None
     assert plan.judgements == 2 * plan.prompts
+
+
+@pytest.mark.parametrize(("a", "b", "spread"), [(2, 4, (1, 1)), (4, 2, (1, 3)), (2, 8, (3, 1)), (3, 6, (0.5, 2))])
+def test_unequal_numbers_of_images_are_those_of_each_generator(a: int, b: int, spread: tuple[float, float]) -> None:
+    rng, entries = np.random.default_rng(4), []
+    for p in range(4000):
+        common = rng.normal()
+        for name, images, sd in (("a", a, spread[0]), ("b", b, spread[1])):
+            level = common + PROMPT * rng.normal() / 2**0.5
+            entries += [Entry(f"p{p}", name, f"{k}", float(level + sd * SEED * rng.normal())) for k in range(images)]
+    pilot = Pilot.from_scores(score_table(entries, metric="score", source="pilot.csv"), "a", "b")
+    for seeds in (1, 2, 4):
+        true = PROMPT**2 + SEED**2 * (spread[0] ** 2 + spread[1] ** 2) / seeds
+        assert pilot.variance_with(seeds, 1) == pytest.approx(true, rel=0.1)
+
+
+@pytest.mark.parametrize(("images", "kind"), [((1, 4), "mean"), ((1, 3), "mean"), ((3, 6), "best")])
+def test_a_pilot_with_one_image_of_a_generator_cannot_tell_of_more(images: tuple[int, int], kind: str) -> None:
+    rng = np.random.default_rng(4)
+    entries = [
+        Entry(f"p{p}", name, f"{k}", float(rng.normal()))
+        for p in range(50) for name, number in zip("ab", images, strict=True) for k in range(number)
+    ]  # fmt: skip
+    table = score_table(entries, metric="score", source="pilot.csv", per_prompt=PerPrompt(kind))
+    pilot = Pilot.from_scores(table, "a", "b")
+    assert [pilot.variance_with(seeds, 1) for seeds in (1, 2, 3, 4)] == [None] * 4
+    assert usable_pilot(table, "a", "b") is None
 
 
 def exact_power(n: int, effect: float) -> float:

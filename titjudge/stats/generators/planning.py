@@ -40,9 +40,11 @@ class Pilot:
         factor: By which the true variance may be larger or smaller (90%).
         seeds, samples: Variance between images of a prompt, and between answers to an image, summed over the two generators;
             None where the pilot has only one each, or the score of a prompt is not a mean of them.
-        images, answers: Images of a prompt, and answers to an image, in the pilot.
+        images, answers: Images of a prompt, and answers to an image, in the pilot; of unequal numbers of images the number
+            that leaves the same variance.
         largest: Share of the spread that the prompt with the largest difference makes up.
         scale: Length of the scale of a score; None where it has no ends.
+        uneven: Whether prompts have unequal numbers of images.
     """
 
     a: str
@@ -56,6 +58,7 @@ class Pilot:
     answers: float
     largest: float = 0.0
     scale: float | None = None
+    uneven: bool = False
 
     @classmethod
     def from_scores(cls, table: ScoreTable, a: str, b: str) -> Pilot:
@@ -74,15 +77,23 @@ class Pilot:
                 f"all prompts show the same difference of '{a}' and '{b}': nothing to plan from", table.source
             )
         both = np.isfinite(table.means[:, columns]).all(axis=1)
+        counts = table.images[both][:, columns]
+        images, uneven = float(counts.mean()), bool(np.ptp(counts))
         seeds, samples = (
             _sum_over_both(variances, columns) if table.per_prompt.kind == "mean" else None
             for variances in (table.seed_variance, table.judge_variance)
         )
+        of_each = [table.seed_variance[k] for k in columns]
+        if uneven and None in of_each:
+            seeds = None
+        elif uneven and seeds:
+            noise = np.array(of_each, dtype=np.float64)
+            images = float(noise.sum() / (noise * (1 / counts).mean(axis=0)).sum())
         squares = (d - d.mean()) ** 2
         scale = table.bounds[1] - table.bounds[0] if table.bounds and np.isfinite(table.bounds).all() else None
         return cls(
-            a, b, len(d), variance, variance_factor(d), seeds, samples, float(table.images[both][:, columns].mean()),
-            table.samples, float(squares.max() / squares.sum()), scale,
+            a, b, len(d), variance, variance_factor(d), seeds, samples, images,
+            table.samples, float(squares.max() / squares.sum()), scale, uneven,
         )  # fmt: skip
 
     @property
@@ -92,7 +103,9 @@ class Pilot:
 
     def variance_with(self, seeds: int, samples: int) -> float | None:
         """Estimate the variance of the difference with other numbers of images and answers; None where the pilot cannot tell."""
-        if (self.seeds is None and seeds != self.images) or (self.samples is None and samples != self.answers):
+        if (self.seeds is None and (self.uneven or seeds != self.images)) or (
+            self.samples is None and samples != self.answers
+        ):
             return None
         judge = self.samples or 0.0
         between = max(0.0, (self.seeds or 0.0) - judge / self.answers)  # images of a prompt, without the judge's noise

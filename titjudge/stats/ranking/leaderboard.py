@@ -81,7 +81,7 @@ def leaderboard(
     cell, cells = prompt * len(generators) + generator, len(prompts) * len(generators)
     value = np.array([values.get(image[0]) for image in images], dtype=np.float64)
     rule = per_prompt.of_metric(bounds, higher_is_better, name)
-    scores = rule.combine(cell, value, cells).reshape(shape)
+    scores = rule.combine(cell, value, cells, len(generators)).reshape(shape)
     if rule.counts:
         bounds, higher_is_better = (0.0, 1.0), True
     ranks = _competing_ranks(scores if higher_is_better else -scores, common=common)

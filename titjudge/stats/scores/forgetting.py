@@ -17,6 +17,7 @@ from titjudge.core.formats import WIDE
 from titjudge.core.tables import Table, p_value, percent, plain
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, multiplicities, percentile_interval
 from titjudge.stats.intervals import share_intervals
+from titjudge.stats.scores.population import FEWEST, comparable, shared_prompts
 from titjudge.stats.significance import ALPHA
 
 BINS = 10
@@ -101,6 +102,7 @@ class Forgetting:
     kinds: tuple[Rate, ...]
     lengths: tuple[Rate, ...]
     steps: tuple[Step, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def unseen(self) -> int:
@@ -110,9 +112,9 @@ class Forgetting:
     def tables(self) -> list[Table]:
         """Tabulate the rates and the steps."""
         return [
-            _wide("Claims met by place in the prompt", "place", self.places),
-            _wide("Claims met by kind", "kind", self.kinds),
-            _wide("Claims met by length of the prompt", "words", self.lengths),
+            _wide("Claims met by place in the prompt", "place", self.places, self.notes),
+            _wide("Claims met by kind", "kind", self.kinds, self.notes),
+            _wide("Claims met by length of the prompt", "words", self.lengths, self.notes),
             self.steps_table(),
         ]
 
@@ -127,6 +129,7 @@ class Forgetting:
         notes = (
             "place as a fraction of the prompt, with its 95% interval; p by exchanging verdicts within prompts",
             "drop within kinds: among claims of the same kind only, since style and light tend to stand last",
+            *self.notes,
         )
         return Table("Where generators stop reading", columns, rows, notes)
 
@@ -135,7 +138,7 @@ def _unseen(rates: Sequence[Rate]) -> int:
     return sum(rate.unseen for rate in rates)
 
 
-def _wide(title: str, what: str, rates: Sequence[Rate]) -> Table:
+def _wide(title: str, what: str, rates: Sequence[Rate], more: Sequence[str]) -> Table:
     """Tabulate rates with one row a label and one column a generator."""
     generators, labels = list(dict.fromkeys(r.generator for r in rates)), list(dict.fromkeys(r.label for r in rates))
     narrow = len(generators) <= WIDE
@@ -145,6 +148,7 @@ def _wide(title: str, what: str, rates: Sequence[Rate]) -> Table:
     intervals = "95% intervals over prompts" if narrow else "95% intervals over prompts are in --json"
     notes = (
         f"{intervals}; {_unseen(rates)} claims cannot be seen in their image, or were not settled, and are left out",
+        *more,
     )
     return Table(title, (what, *(g or "(unnamed)" for g in generators), "claims"), rows, notes)
 
@@ -153,6 +157,9 @@ def forgetting(
     claims: Iterable[ClaimOutcome | Mapping[str, Any]], *, bins: int = BINS, resamples: int = 2000
 ) -> Forgetting:
     """Compute the rates of generators by position, kind and length of prompt, and the step of each.
+
+    Only claims of the prompts that all generators have count. Generators that share too few prompts (`population.comparable`)
+    keep their own, and a note names them.
 
     Args:
         claims: Claims, or records for `ClaimOutcome.from_record`.
@@ -164,6 +171,7 @@ def forgetting(
     """
     listed = [claim if isinstance(claim, ClaimOutcome) else ClaimOutcome.from_record(claim) for claim in claims]
     generators = sorted({claim.generator for claim in listed})
+    listed, notes = _common(listed, generators)
 
     def place(claim: ClaimOutcome) -> tuple[int, str]:
         k = min(int(claim.position * bins), bins - 1)
@@ -186,7 +194,34 @@ def forgetting(
         rates(lambda claim: (claim.kind, claim.kind)),
         rates(length),
         tuple(_step(g, [c for c in listed if c.generator == g], resamples) for g in generators),
+        notes,
     )
+
+
+def _common(listed: list[ClaimOutcome], generators: Sequence[str]) -> tuple[list[ClaimOutcome], tuple[str, ...]]:
+    """Keep the claims of prompts that all compared generators have; also return notes on what that changes."""
+    prompt, prompts = codes(claim.prompt_id for claim in listed)
+    has = np.full((len(prompts), len(generators)), np.nan)
+    has[prompt, [generators.index(claim.generator) for claim in listed]] = 1.0
+    if np.isfinite(has).all() or len(generators) < 2:
+        return listed, ()
+    most = int(np.triu(shared_prompts(has), 1).max())
+    compared = comparable(has, max(1, min(FEWEST, most)))
+    common = np.isfinite(has[:, compared]).all(axis=1) & bool(compared)
+    if not common.any():
+        compared = []
+    names = {generators[k] for k in compared}
+    kept = [
+        claim for claim, k in zip(listed, prompt.tolist(), strict=True) if claim.generator not in names or common[k]
+    ]
+    notes = (
+        [f"over the {int(common.sum()):,} of {len(prompts):,} prompts that all compared generators have"]
+        if names
+        else []
+    )
+    if others := [name or "(unnamed)" for name in generators if name not in names]:
+        notes.append(f"{', '.join(others)}: over their own prompts, so not comparable with the other columns")
+    return kept, tuple(notes)
 
 
 def _rates(

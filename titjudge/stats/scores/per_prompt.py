@@ -84,8 +84,11 @@ class PerPrompt:
         """Whether the score of a prompt is 0 or 1 (1 is good)."""
         return self.kind in ("any", "all")
 
-    def combine(self, cell: Ints, value: Floats, cells: int) -> Floats:
+    def combine(self, cell: Ints, value: Floats, cells: int, generators: int = 1) -> Floats:
         """Compute the score of each cell (a prompt and generator), NaN where it is undefined.
+
+        The best of more images is better by chance alone. So where generators have unequal numbers of images of a prompt,
+        `best`, `any` and `all` are the expected values for the smallest of these numbers, drawn without replacement.
 
         A failure is never a score: where an image has none, the mean is that of the others, and the other kinds are
         undefined unless the missing score cannot change them.
@@ -94,6 +97,7 @@ class PerPrompt:
             cell: Number of the cell of each image.
             value: Score of each image; NaN is missing.
             cells: Number of cells.
+            generators: Number of cells of a prompt, which stand side by side.
         """
         scored = np.isfinite(value)
         images = np.bincount(cell, minlength=cells)
@@ -104,16 +108,17 @@ class PerPrompt:
             mean: Floats = np.divide(total, count, out=np.full(cells, np.nan), where=count > 0)
             return mean
         sign = 1.0 if self.higher_is_better else -1.0
+        drawn = _smallest(images.reshape(-1, generators)).ravel()
         if self.kind == "best":
-            best = np.full(cells, -np.inf)
-            np.maximum.at(best, cell[scored], sign * value[scored])
+            best = _expected_best(cell[scored], sign * value[scored], images, drawn)
             return np.where(complete, sign * best, np.nan)
         assert self.right is not None, "of_metric comes first"
         right = reaches(sign * np.where(scored, value, -sign * np.inf), sign * self.right)
         hits = np.bincount(cell, weights=right, minlength=cells)
-        if self.kind == "any":
-            return np.where(hits > 0, 1.0, np.where(complete, 0.0, np.nan))
-        return np.where(hits < count, 0.0, np.where(complete, 1.0, np.nan))
+        marked = hits if self.kind == "any" else count - hits
+        least, most = _none_drawn(images, marked + images - count, drawn), _none_drawn(images, marked, drawn)
+        share = 1.0 - most if self.kind == "any" else most
+        return np.where((images > 0) & (least == most), share, np.nan)
 
     def warnings(self, images: Ints, name: str) -> list[str]:
         """Warn where cells have unequal numbers of images on which the rule depends; `images` counts them, 0 is no cell."""
@@ -121,7 +126,8 @@ class PerPrompt:
         if self.kind == "mean" or len(counts) < 2:
             return []
         return [
-            f"{name}: prompts have {counts[0]} to {counts[-1]} images, and --per-prompt {self} depends on their number"
+            f"{name}: prompts have {counts[0]} to {counts[-1]} images, and --per-prompt {self} depends on their number: of each prompt "
+            "the expected value for the smallest number of any generator counts"
         ]
 
     def intervals(self, scores: Floats, bounds: Interval | None) -> list[Interval | None]:
@@ -130,6 +136,38 @@ class PerPrompt:
         sums, counts = np.where(scored, scores, 0.0), scored * 1.0
         shares = self.counts and bool(np.isin(sums, (0.0, 1.0)).all())  # estimated scores are no shares
         return share_intervals(sums, counts) if shares else mean_intervals(sums, counts, bounds)
+
+
+def _smallest(images: Ints) -> Ints:
+    """Return for each cell the smallest number of images of its prompt, shape (prompts, generators); 0 is no cell."""
+    fewest = np.where(images > 0, images, np.iinfo(images.dtype).max).min(axis=1, keepdims=True)
+    smallest: Ints = np.minimum(images, fewest)
+    return smallest
+
+
+def _none_drawn(images: Ints, marked: Ints | Floats, drawn: Ints) -> Floats:
+    """Compute the probability that none of `drawn` of the images is one of the `marked`."""
+    left: Floats = np.maximum(images - np.asarray(marked, dtype=np.float64), 0.0)
+    share: Floats = np.ones(len(images))
+    for k in range(int(drawn.max(initial=0))):
+        going = k < drawn
+        share[going] *= np.maximum(left[going] - k, 0.0) / (images[going] - k)
+    return share
+
+
+def _expected_best(cell: Ints, value: Floats, images: Ints, drawn: Ints) -> Floats:
+    """Compute the expected largest of `drawn` of the values of each cell, -inf without any."""
+    order = np.lexsort((-value, cell))
+    cell, value = cell[order], value[order]
+    starts = np.flatnonzero(np.diff(cell, prepend=-1))
+    before = np.arange(len(cell)) - np.repeat(
+        starts, np.diff(np.append(starts, len(cell)))
+    )  # larger values of the cell
+    none, one = (_none_drawn(images[cell], before + more, drawn[cell]) for more in (0, 1))
+    chance = none - one
+    best = np.full(len(images), -np.inf)
+    best[cell[starts]] = np.add.reduceat(np.where(chance > 0, chance * value, 0.0), starts) if len(starts) else []
+    return best
 
 
 MEAN = PerPrompt()

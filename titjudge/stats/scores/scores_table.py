@@ -244,7 +244,7 @@ def score_table(
     _, seed_variance, _ = pooled(codes(cell.tolist())[0], score, generator[scored][first], len(generators))
     without = _without_score(entries, generators, prompts)
     cells, scores = np.concatenate((cell, without)), np.concatenate((score, np.full(len(without), np.nan)))
-    means = rule.combine(cells, scores, shape[0] * shape[1]).reshape(shape)
+    means = rule.combine(cells, scores, shape[0] * shape[1], shape[1]).reshape(shape)
     slices = {column: _means_by_category(means, prompts, category) for column, category in (categories or {}).items()}
     for column, numbers in (parts or {}).items():
         slices[column] = _means_by_part(numbers, prompts, generators, 1.0 if column == ELEMENT else sign)
