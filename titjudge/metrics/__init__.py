@@ -32,6 +32,11 @@ def everywhere(item: Item) -> bool:
     return True
 
 
+def nothing_to_note(protocol: str, options: Mapping[str, Any]) -> str:
+    """Return an empty text: the default of `Metric.note`."""
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
     """A metric function with its metadata.
@@ -55,6 +60,7 @@ class Metric:
         scope: "prompt" where a score depends on the other images of the prompt (`ask.siblings`), else "item".
         sources: Whether it looks at the images that an edit was made from (`item.sources`): "ignored", "optional" (where there
             are some) or "required".
+        note: Returns what people should know of a run with this protocol and these options; empty if there is nothing.
     """
 
     name: str
@@ -73,6 +79,7 @@ class Metric:
     scope: Scope = "item"
     sources: Sources = "ignored"
     optional_roles: tuple[str, ...] = ()
+    note: Callable[[str, Mapping[str, Any]], str] = nothing_to_note
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the place where the metric is declared, and the attributes that have been changed since.
@@ -185,6 +192,7 @@ def metric(
     scope: Scope = "item",
     sources: Sources = "ignored",
     optional_roles: tuple[str, ...] = (),
+    note: Callable[[str, Mapping[str, Any]], str] = nothing_to_note,
 ) -> Callable[[MetricFunction], Metric]:
     """Declare a metric: `@metric(name, roles=..., range=...)` above an async function `(item, ask) -> Score`.
 
@@ -196,7 +204,7 @@ def metric(
     def declare(function: MetricFunction) -> Metric:
         return Metric(
             name, function, roles, range, version, source, needs, higher_is_better, _summary(function), extra, package,
-            applies=applies, scope=scope, sources=sources, optional_roles=optional_roles,
+            applies=applies, scope=scope, sources=sources, optional_roles=optional_roles, note=note,
         )  # fmt: skip
 
     return declare

@@ -211,6 +211,15 @@ def _frames(sources: Sequence[Path], result: Path) -> list[tuple[str, Path]]:
     return [(f"Frame {number} ({kind}):", image) for number, kind, image in sorted(frames, key=lambda frame: frame[0])]
 
 
+def _note(protocol: str, options: Mapping[str, Any]) -> str:
+    if protocol != "official" or options.get("family", "kris") != "kris":
+        return ""
+    return (
+        "kris: the judge saw no instruction and no explanation, as in the published scripts. "
+        "To send both, as BAGEL does, add --metric-option kris.family=bagel"
+    )
+
+
 @metric(
     "kris",
     roles=("judge",),
@@ -219,6 +228,7 @@ def _frames(sources: Sequence[Path], result: Path) -> list[tuple[str, Path]]:
     source="KRIS-Bench, github.com/mercurystraw/Kris_Bench; BAGEL's summarize.py; prompts quoted exactly",
     needs=(item_meta.CATEGORY.name,),
     sources="required",
+    note=_note,
 )
 async def kris(
     item: Item,

@@ -114,11 +114,13 @@ class RunInput:
     def data_notes(
         self, metrics: Iterable[Metric], pairs: Sequence[Pair] = (), kept: Collection[Pair] | None = None
     ) -> list[str]:
-        """List notes on the data; `kept` are those of the human pairs whose images are among the items."""
+        """List notes on the data and the metrics; `kept` are the human pairs whose images are among the items."""
+        metrics = list(metrics)
         notes = list(self._suite.notes)
         notes += [self._drawn.line] if self._drawn is not None and self._drawn.line else []
         if notes and pairs and kept is not None and not kept:
             notes.append(f"none of the {len(pairs):,} human pairs is among these images: a higher --limit has some")
+        notes += filter(None, (metric.note(self._config.protocol, metric.options) for metric in metrics))
         return [*notes, *self._foreign.notes(self._config, metrics)]
 
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from builders import png
 from published_words import words_digest
 
+from titjudge.core.config import RunConfig
 from titjudge.core.score_parts import could_be, question_counts
 from titjudge.core.types import Item, Reply, Request, Status
 from titjudge.metrics.kris import PARTS, kris, read_knowledge, read_rating
+from titjudge.runs.run_input import RunInput
+from titjudge.suites.loading import open_suite
 from titjudge.testing import Scored, score_one
 
 RATINGS = {"consistency_score": 5, "instruction_score": 3, "quality_score": 4, "knowledge_score": 2, "reasoning": "so"}
@@ -243,6 +246,19 @@ def test_each_family_reads_the_categories_of_knowledge_in_its_way(
 def test_the_published_parsers_of_two_ratings(text: str, of_kris: Any, of_bagel: Any) -> None:
     assert tuple(read_knowledge(text, "kris").values()) == of_kris
     assert tuple(read_knowledge(text, "bagel").values()) == of_bagel
+
+
+@pytest.mark.parametrize(
+    ("protocol", "options", "noted"),
+    [("official", {}, True), ("official", {"family": "bagel"}, False), ("strict", {}, False)],
+)
+def test_a_run_whose_judge_sees_no_instruction_has_a_note_of_it(
+    protocol: Literal["official", "strict"], options: dict[str, str], *, noted: bool
+) -> None:
+    suite = open_suite(RunConfig(suite="kris-bench"))
+    config = RunConfig(suite="kris-bench", protocol=protocol)
+    notes = RunInput(config, suite).data_notes([kris.configured(options)])
+    assert [("no instruction" in note, "kris.family=bagel" in note) for note in notes] == [(True, True)] * noted
 
 
 SHA = {
