@@ -154,4 +154,49 @@ REPORTS = [
         "Tongyi-MAI/Z-Image#142", "the total is the mean over a task that is not GenEval's, too",
         {"r.jsonl": geneval((*TASKS, "negation"))}, ["aggregate", "geneval", "--results", "r.jsonl"], prints=["no task negation"],
     ),
+    Files(
+        "found beside easydiffusion/easydiffusion#99", "paths with a drive or server of Windows are only missing files",
+        {"a.png": 1, "m.jsonl": [
+            {"image": name, "prompt": "a cat"} for name in ("C:\\Users\\me\\a.png", "D:/x/a.png", "c:a.png", "\\\\srv\\share\\a.png")
+        ]},
+        refused=["Windows", "relative to the data folder"], place="m.jsonl",
+    ),
+    Files(
+        "found beside modelscope/evalscope#747", "a word of a list of prompts is taken for an empty cell",
+        {"0000.png": 1, "0001.png": 2, "0002.png": 3, "prompts.txt": "a cat\nnan\nNone\n"},
+        reads={"0000.png": "a cat", "0001.png": "nan", "0002.png": "None"},
+    ),
+    Files(
+        "found beside modelscope/evalscope#747", "the word beside its image is taken for an empty cell",
+        {"0.png": 1, "0.txt": "null\n"}, reads={"0.png": "null"},
+    ),
+    Files(
+        "found beside modelscope/evalscope#747", "an empty cell becomes the prompt nan",
+        {"0.png": 1, "1.png": 2, "m.csv": "image,prompt\n0.png,nan\n1.png,a cat\n"},
+        reads={"1.png": "a cat"}, refused=["empty (nan)"], place="m.csv",
+    ),
+    *(
+        Files(
+            "found beside modelscope/evalscope#747", f"columns have capitals ({kind})",
+            {"0.png": 1, f"m.{kind}": content}, reads={"0.png": "a cat"}, generators=["sd"], place=f"m.{kind}",
+        )
+        for kind, content in (
+            ("csv", "Image,Prompt,MODEL\n0.png,a cat,sd\n"), ("tsv", "IMAGE\tCaption\tModel\n0.png\ta cat\tsd\n"),
+            ("jsonl", [{"Image": "0.png", "Prompt": "a cat", "Generator": "sd"}]),
+        )
+    ),
+    Files(
+        "found beside modelscope/evalscope#747", "of two columns that differ in capitals the usual one counts",
+        {"0.png": 1, "m.csv": "image,Generator,prompt,generator\n0.png,upper,a cat,lower\n"},
+        reads={"0.png": "a cat"}, generators=["lower"], place="m.csv",
+    ),
+    Files(
+        "found beside modelscope/evalscope#747", "columns of a list of prompts have capitals",
+        {"7.png": 1, "prompts.csv": "ID,Prompt\n7,a cat\n"}, reads={"7.png": "a cat"},
+    ),
+    Files(
+        "found beside easydiffusion/easydiffusion#99", "images of formats that are not read are not found at all",
+        {"0.heic": b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(99), "1.jxl": b"\xff\x0a" + bytes(99), "2.avif": 1, "prompts.txt": "a cat\na dog\na fox\n"},
+        reads={"0.heic": "a cat", "1.jxl": "a dog", "2.avif": "a fox"},
+    ),
 ]

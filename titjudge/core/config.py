@@ -13,6 +13,7 @@ from titjudge.core import registry
 from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.files import read_yaml
 from titjudge.core.key_problems import first_key_problem, key_place
+from titjudge.core.names import plain
 from titjudge.core.retirements import default_model
 from titjudge.core.serialization import json_problem
 from titjudge.core.types import ProviderSettings
@@ -158,6 +159,11 @@ def _shard(value: str) -> str:
     return f"{int(number)}/{int(count)}"
 
 
+def _compared(names: Any) -> Any:
+    """Return the names of a list of columns as the names of tables are compared; anything else unchanged."""
+    return [plain(name) if isinstance(name, str) else name for name in names] if isinstance(names, list) else names
+
+
 def _columns(value: Any) -> Any:
     """Read `image=A,image=B,prompt=C`, or a mapping whose values are columns or lists of them."""
     if isinstance(value, str):
@@ -167,10 +173,10 @@ def _columns(value: Any) -> Any:
             if not equals or not column.strip():
                 expected = "image=COLUMN,prompt=COLUMN,generator=COLUMN,prompt_id=COLUMN,sample=COLUMN,source=COLUMN,mask=COLUMN"
                 raise ValueError(f"expected {expected}")
-            columns.setdefault(role.strip(), []).append(column.strip())
+            columns.setdefault(role.strip(), []).append(column)
         value = columns
     if isinstance(value, dict):
-        value = {role: [column] if isinstance(column, str) else column for role, column in value.items()}
+        value = {role: _compared([column] if isinstance(column, str) else column) for role, column in value.items()}
         several = [role for role, columns in value.items() if isinstance(columns, list) and len(columns) > 1]
         if doubled := [role for role in several if role not in ("image", "source")]:
             raise ValueError(f"only images and sources may be in several columns, not the {doubled[0]}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from typing import Any
 
 _INVISIBLE = (
@@ -21,6 +22,12 @@ def plain(name: str) -> str:
     while (shorter := name.strip().strip(_INVISIBLE)) != name:
         name = shorter
     return name
+
+
+def by_usual_name(columns: Iterable[str]) -> dict[str, str]:
+    """Return columns by their names, and by these in lower case if no other column has that name."""
+    columns = list(columns)
+    return {**{plain(name).casefold(): name for name in reversed(columns)}, **{name: name for name in columns}}
 
 
 def id_of(value: Any) -> str:

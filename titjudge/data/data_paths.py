@@ -13,6 +13,8 @@ from titjudge.core.errors import DataError
 from titjudge.core.names import plain
 
 _ADDRESS = re.compile(r"(https?|ftp|s3|gs)://", re.IGNORECASE)
+_DRIVE = re.compile(r"[A-Za-z]:(/|[^/]*$)")
+_OF_WINDOWS = "path begins with a drive or server of Windows: write it relative to the data folder, with its file there"
 _ALLOW = "allow its folder with `judge --image-root DIR`"
 _REMEDY = f"copy it there, put the manifest into the folder that holds them all, or {_ALLOW}"
 
@@ -81,7 +83,11 @@ def inside(root: Path, name: str, what: str = "image", roots: Sequence[Path] = (
     if _ADDRESS.match(name):
         raise DataError(f"the {what} is a web address: download it into the data folder")
     if "\\" in name and not (root / name).exists():  # as Windows writes paths
+        if name.startswith("\\\\"):
+            raise DataError(f"the {what} {_OF_WINDOWS}")
         name = name.replace("\\", "/")
+    if _DRIVE.match(name) and not (root / name).exists():
+        raise DataError(f"the {what} {_OF_WINDOWS}")
     path = None if "\0" in name else _place(root, os.path.normpath(name), roots)
     if path is None:
         raise DataError(f"the {what} path leads outside the data folder: {_REMEDY}")

@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import io
 import os
+import re
 import threading
 import warnings
 from collections.abc import Iterator
@@ -25,6 +26,15 @@ FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF", "AVIF")
 """The formats that are opened; JPEG includes MPO (several JPEGs in one file). Pillow has some 40 more, among them
 PostScript, which it passes to another program."""
 ORIENTATION = 0x0112  # the EXIF tag
+_UNREAD = (
+    (rb"....ftyp(hei[cxms]|hev[cmxs]|mif1|msf1)", "HEIC"),
+    (rb"\xff\x0a|\0\0\0\x0cJXL ", "JPEG XL"),
+    (rb"\0\0\0\x0cjP  |\xff\x4f\xff\x51", "JPEG 2000"),
+    (rb"8BPS", "Photoshop"),
+    (rb"%PDF", "PDF"),
+    (rb"\s*(<\?xml.*?>\s*)?(<!--.*?-->\s*)?<svg", "SVG"),
+    (rb"(?i:\s*<(!doctype )?html)", "a web page"),
+)  # how files of other formats begin
 _AS_IS = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp"}
 _DRAFTED = 4  # times as many pixels of a JPEG are decoded as quickly: an eighth of its rows and columns is made
 _MOST_EMPTY = 2**22  # pixels of a JPEG without them, which decode in less than a millisecond
@@ -80,7 +90,7 @@ def open_image(raw: bytes | BinaryIO, path: Path, *, decode: bool = True) -> Ite
     except Image.DecompressionBombError as error:
         raise DataError("the image has far too many pixels (decompression bomb)", path) from error
     except Exception as error:
-        raise DataError(f"the file cannot be decoded or is not an image ({type(error).__name__})", path) from error
+        raise DataError(_unread(raw, error), path) from error
     with image:
         width, height = image.size
         if width * height > MAX_PIXELS:
@@ -92,6 +102,17 @@ def open_image(raw: bytes | BinaryIO, path: Path, *, decode: bool = True) -> Ite
             image.decodermaxblock = _BLOCK
         with _pixel_limit.hold(width * height) if large else contextlib.nullcontext():
             yield image
+
+
+def _unread(raw: bytes | BinaryIO, error: Exception) -> str:
+    """Say why an image cannot be opened: by the format, if its first bytes are those of a format that is not read."""
+    if not isinstance(raw, bytes):
+        raw.seek(0)
+        raw = raw.read(1_000)
+    name = next((name for start, name in _UNREAD if re.match(start, raw[:1_000], re.DOTALL)), "")
+    if name:
+        return f"the file is {name}, which titjudge does not read: save the image as PNG or JPEG"
+    return f"the file cannot be decoded or is not an image ({type(error).__name__})"
 
 
 @contextlib.contextmanager

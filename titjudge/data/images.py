@@ -35,7 +35,9 @@ from titjudge.data.image_decoding import (
     resized,
 )
 
-SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"})
+SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif"})
+UNREAD_SUFFIXES = frozenset({".heic", ".heif", ".jxl", ".jp2"})
+"""Endings of images that titjudge finds but cannot read."""
 _KEPT = 2**16  # bytes of a file that are kept from its inspection until it is sent
 _SMALL_FILE = 2**18  # bytes that are read and hashed in well under a millisecond
 # Pixels above which an image is decoded in another process: freeing their memory alone takes milliseconds.

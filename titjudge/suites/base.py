@@ -14,7 +14,7 @@ from titjudge.core.grouping import grouped
 from titjudge.core.numbers import several
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
 from titjudge.data.data_paths import files_below, strays_below
-from titjudge.data.images import SUFFIXES
+from titjudge.data.images import SUFFIXES, UNREAD_SUFFIXES
 from titjudge.suites.prompt_places import PromptPlace
 from titjudge.suites.sources import without_sources
 from titjudge.suites.spellings import Spellings
@@ -198,7 +198,7 @@ def judged(items: Iterable[Item], scores: Iterable[Score], *metrics: str) -> lis
 
 def image_files(folder: Path) -> list[Path]:
     """List the images in a folder and below it, by path, without the sources that lie beside the results of edits."""
-    return without_sources([path for path in files_below(folder) if path.suffix.lower() in SUFFIXES])
+    return without_sources([path for path in files_below(folder) if path.suffix.lower() in SUFFIXES | UNREAD_SUFFIXES])
 
 
 def printable(name: str) -> str:

@@ -321,7 +321,7 @@ def _loose(folder: Path, roots: Sequence[Path], notes: dict[str, None]) -> Itera
             continue
         same = prompts.setdefault(plain(stem), plain(prompt)) == plain(prompt)
         prompt_id = stem if same else place.with_name(stem).as_posix()  # the same name, but another prompt
-        yield item_of(name, prompt, generator, prompt_id, {}, folder, roots, sample)
+        yield item_of(name, prompt, generator, prompt_id, {}, folder, roots, sample, typed=True)
     if embedded:
         sources = ", ".join(f"{source} {count:,}" for source, count in embedded.items())
         notes[f"{embedded.total():,} prompts are those that stand in the images themselves ({sources})"] = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -115,9 +116,9 @@ class ImageTree:
                 continue
             meta = {**without_named_sources(further.get(prompt_id, {})), **fields}
             numbered = sample_of(fields)
-            yield item_of(
-                name, prompts[prompt_id], generator, prompt_id, meta, root, roots, numbered, sources=item_sources
-            )
+            prompt = prompts[prompt_id]
+            item = partial(item_of, name, prompt, generator, prompt_id, meta, root, roots, numbered)
+            yield item(sources=item_sources, typed=True)
         if left_out:
             notes[f"{left_out:,} images do not fit '{self.pattern}' and are left out"] = None
         if set(ids_by_generator) == {""}:
@@ -276,7 +277,7 @@ def listed_images(
         raise DataError(f"none of its {len(content):,} keys is a prompt", file)
     for prompt, path in content.items():
         if prompt in ids:
-            yield item_of(path, prompt, file.stem, ids[prompt], {}, file.parent, roots)
+            yield item_of(path, prompt, file.stem, ids[prompt], {}, file.parent, roots, typed=True)
         else:
             yield InvalidItem(path, f"{file.name}: not one of the prompts: '{prompt:.60}'", file.stem)
     if missing := len(ids.keys() - content.keys()):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from titjudge.core import item_meta
 from titjudge.core.cells import ImageCell, missing_columns, version, without_images
 from titjudge.core.errors import DataError, UnclearData
-from titjudge.core.names import id_of, is_nothing, plain
+from titjudge.core.names import by_usual_name, id_of, is_nothing, plain
 from titjudge.core.numbers import as_sample, finite
 from titjudge.core.types import InvalidItem, Item, Pair
 from titjudge.data.containers import SUFFIXES as HOLDERS
@@ -257,14 +257,20 @@ class ManifestReader:
         there = tuple(names)
         if there in self._known:
             return self._known[there]
-        edit = edit_columns(there, self.columns, NAMES)
+        names_there = by_usual_name(there)
+        edit = edit_columns(list(names_there), self.columns, NAMES)
+        edit = {role: [names_there.get(name, name) for name in columns] for role, columns in edit.items()}
         chosen = {role: edit.get(role, list(self.columns.get(role, ()))) for role in (*NAMES, "source", "mask")}
         for role in (role for role in edit if role not in self.columns):
             self.taken |= {f"'{name}' is read as {role}": None for name in chosen[role] if name != role}
         for role, usual in NAMES.items():
-            if chosen[role] or role in edit or (role == "image" and "image" not in there and "description" in there):
+            if (
+                chosen[role]
+                or role in edit
+                or (role == "image" and "image" not in names_there and "description" in there)
+            ):
                 continue
-            matching = [name for name in usual if name in there]
+            matching = [names_there[name] for name in usual if name in names_there]
             if role == "image" and not matching and {*TWO_IMAGES} <= {*there}:
                 chosen[role] = list(TWO_IMAGES)
                 continue
@@ -418,6 +424,7 @@ def names_images(file: Path) -> bool:
     if columns is None:
         columns = tuple(first_row(file))
     usual = {*NAMES["image"], *TWO_IMAGES, "description"}
+    columns = tuple(by_usual_name(columns))
     return not usual.isdisjoint(columns) or bool(edit_columns(columns, {}, NAMES).get("image"))
 
 
@@ -449,6 +456,7 @@ def item_of(
     *,
     name: str = "",
     sources: Sequence[Path] = (),
+    typed: bool = False,
 ) -> Item | InvalidItem:
     """Make an item, or say why it cannot be judged.
 
@@ -464,11 +472,12 @@ def item_of(
         sample: Which of several images of the prompt it is.
         name: The id of the item; without it the path of the image.
         sources: Of an edit, the images that it was made from; without it the one that lies beside the image (`sources.beside`).
+        typed: Whether the prompt is from a text file, in which `nan` is a prompt and not an empty cell.
     """
     reason = ""
     if not isinstance(prompt, str):
         reason = f"the prompt is no text: {prompt!r:.60}"
-    elif is_nothing(prompt):
+    elif not plain(prompt) if typed else is_nothing(prompt):
         reason = f"the prompt is empty{f' ({prompt:.20})' if prompt.strip() else ''}"
     elif image is None and not isinstance(meta[item_meta.DESCRIPTION.name], str):
         reason = f"the description is no text: {meta[item_meta.DESCRIPTION.name]!r:.60}"

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from titjudge.core.cells import without_images
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import read_json, read_text
-from titjudge.core.names import id_of, is_nothing, plain
+from titjudge.core.names import by_usual_name, id_of, is_nothing, plain
 from titjudge.core.types import InvalidItem
 from titjudge.core.words import is_texts
 from titjudge.data.tables import first_row, scan_table, table_columns
@@ -218,7 +218,7 @@ def _columns(path: Path, named: str, prompt_file: str) -> tuple[str, str]:
         if not text:
             there = f" (there are: {', '.join(columns)})" if columns else ""
             raise ConfigError(f"--prompt-file '{prompt_file}': expected FILE:ID,PROMPT with two columns{there}")
-        return key.strip(), text.strip()
+        return plain(key), plain(text)
     _check_one_prompt(path)
     if columns is None:
         return "", ""
@@ -250,7 +250,7 @@ def _check_one_prompt(path: Path) -> None:
 
 def _usual(names: Iterable[str]) -> tuple[str, str]:
     """Choose the columns of id and prompt by their usual names; empty where there is none."""
-    there = set(names)
+    there = by_usual_name(names)
     texts = (*NAMES["prompt"], *INSTRUCTIONS)
-    key, text = (next((name for name in usual if name in there), "") for usual in (_IDS, texts))
+    key, text = (next((there[name] for name in usual if name in there), "") for usual in (_IDS, texts))
     return key, text

@@ -268,3 +268,8 @@ def test_a_value_can_be_kept_in_a_manifest_or_is_refused_in_one_short_line(tmp_p
 def test_what_no_manifest_can_hold_is_named_by_its_key_from_python_too(values: dict[str, Any], named: str) -> None:
     with pytest.raises(ConfigError, match=named):
         load_config(None, values)
+
+
+@pytest.mark.parametrize("columns", ["prompt=invite\u0301", {"prompt": "invite\u0301"}, {"prompt": ["invite\u0301"]}])
+def test_names_of_columns_are_compared_in_nfc(columns: Any) -> None:
+    assert load_config(None, {"columns": columns}).columns == {"prompt": ["invit\u00e9"]}

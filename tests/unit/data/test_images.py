@@ -41,6 +41,26 @@ def test_common_files_go_out_as_they_are(tmp_path: Path, name: str) -> None:
     assert (picture.width, picture.height) == (40, 30)
 
 
+@pytest.mark.parametrize(
+    ("start", "name"),
+    [
+        (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "HEIC"), (b"\0\0\0\x18ftypmif1\0\0\0\0mif1heic", "HEIC"),
+        (b"\0\0\0\x1cftyphevc", "HEIC"), (b"\xff\x0a\x7f\x01", "JPEG XL"), (b"\0\0\0\x0cJXL \r\n\x87\n", "JPEG XL"),
+        (b"\0\0\0\x0cjP  \r\n\x87\n", "JPEG 2000"), (b"%PDF-1.7", "PDF"), (b"8BPS\0\1", "Photoshop"),
+        (b'<?xml version="1.0"?>\n<!-- Made by a program -->\n<svg xmlns="x">', "SVG"), (b"<svg>", "SVG"),
+        (b"\n<!DOCTYPE html><html>", "web page"), (b"<html lang='de'>", "web page"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("ending", ["jpg", "png"])
+def test_a_file_of_a_known_format_that_is_not_read_is_called_by_it(
+    tmp_path: Path, start: bytes, name: str, ending: str
+) -> None:
+    (file := tmp_path / f"a.{ending}").write_bytes(start + bytes(200))
+    for refuse in (opened, images.check_header):
+        with pytest.raises(DataError, match=f"{name}.*PNG or JPEG"):
+            refuse(file)
+
+
 @pytest.mark.parametrize(("name", "mode"), [("a.bmp", "RGB"), ("a.tif", "CMYK"), ("a.gif", "P"), ("a.jpg", "CMYK")])
 def test_others_are_converted_to_png_once_and_for_all(tmp_path: Path, name: str, mode: str) -> None:
     first, second = opened(image(tmp_path / name, mode)), opened(tmp_path / name)

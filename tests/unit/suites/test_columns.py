@@ -99,8 +99,8 @@ def test_columns_with_other_names_are_no_prompts(name: str) -> None:
 
 
 def crossed(*sizes: int, prompts: int = 3) -> list[Row]:
-    """Rows in which the columns `Modell`, `Seed`, `cfg` have so many values, each with each prompt."""
-    names = ["Modell", "Seed", "cfg"][: len(sizes)]
+    """Rows in which the columns `Modell`, `Saat`, `cfg` have so many values, each with each prompt."""
+    names = ["Modell", "Saat", "cfg"][: len(sizes)]
     values = product(*(range(size) for size in sizes))
     cells = [dict(zip(names, combination, strict=True)) for combination in values]
     return [
@@ -118,8 +118,8 @@ def with_images(rows: list[Row]) -> list[Row]:
     [
         ((2,), {"generator=Modell", "sample=Modell"}),
         ((3,), {"generator=Modell", "sample=Modell"}),
-        ((3, 2), {"generator=Modell,sample=Seed", "generator=Seed,sample=Modell"}),
-        ((2, 2, 2), {f"{role}={name}" for role in ("generator", "sample") for name in ("Modell", "Seed", "cfg")}),
+        ((3, 2), {"generator=Modell,sample=Saat", "generator=Saat,sample=Modell"}),
+        ((2, 2, 2), {f"{role}={name}" for role in ("generator", "sample") for name in ("Modell", "Saat", "cfg")}),
     ],
 )
 def test_a_column_crossed_with_the_prompts_is_asked_about(
@@ -134,10 +134,10 @@ def test_a_column_crossed_with_the_prompts_is_asked_about(
 
 def test_what_the_user_has_said_ends_the_questions(tmp_path: Path) -> None:
     place = table(tmp_path, "csv", with_images(crossed(3, 2, 2)))
-    for columns in ({"generator": ["Modell"]}, {"sample": ["Seed"]}):
+    for columns in ({"generator": ["Modell"]}, {"sample": ["Saat"]}):
         with pytest.raises(UnclearData):
             loaded_with_notes(place, **columns)
-    items, bad, notes = loaded_with_notes(place, generator=["Modell"], sample=["Seed"])
+    items, bad, notes = loaded_with_notes(place, generator=["Modell"], sample=["Saat"])
     assert ({item.generator for item in items}, len(items), bad) == ({"M0", "M1", "M2"}, 36, {})
     assert "not used: cfg (2 values)" in notes
 
