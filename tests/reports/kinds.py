@@ -24,12 +24,14 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+import tiny_models
 from batch_server import BatchServer
 from builders import image_file, png, read_lines
 from commands import cli, hosted
 from loading import loaded
 from PIL import Image
 
+from titjudge import Judge
 from titjudge.core.errors import DataError, TitjudgeError
 from titjudge.core.registry import load
 from titjudge.core.types import Item
@@ -327,3 +329,57 @@ class Served(Report):
         assert self.value is None or [line["value"] for line in scores] == pytest.approx([self.value] * len(scores)), out
         assert [word for word in self.prints if word not in out] == [], out
         assert [word for word in self.silent if word in out] == [], out
+
+
+@dataclass(frozen=True)
+class Given(Report):
+    """An image in memory, given to `Judge.score`.
+
+    Attributes:
+        image: Makes it.
+        refused: Words that the ValueError must contain; without them it is judged.
+    """
+
+    image: Callable[[], Any] = lambda: None
+    refused: Collection[str] = ()
+
+    def check(self, folder: Path) -> None:
+        """Score the image with a model that answers well."""
+        said = ""
+        with Judge("lmm-score", captioner="fake/captioner", cache=str(folder)) as judge:
+            try:
+                assert judge.score(self.image(), "a cup").value is not None
+            except ValueError as error:
+                said = str(error)
+        assert bool(said) == bool(self.refused), said
+        assert [word for word in self.refused if word not in said] == [], said
+
+
+@dataclass(frozen=True)
+class Weights(Report):
+    """A local model whose saved tensors are changed, and that `judge` must refuse.
+
+    Attributes:
+        build: Makes it in a folder; of `tiny_models`.
+        change: Makes the tensors that are saved from those of the model.
+        role: The option that names the model.
+        model: Its name, with `{folder}`.
+        refused: Words that the error must contain.
+    """
+
+    build: Callable[[Path], Path] = tiny_models.qwen25_vl
+    change: Callable[[dict[str, Any]], dict[str, Any]] = dict
+    role: str = "--captioner"
+    model: str = "local/{folder}"
+    refused: Collection[str] = ()
+
+    def check(self, folder: Path) -> None:
+        """Judge an image with the changed model."""
+        from safetensors.torch import load_file, save_file
+
+        write_files(folder, {"data/0.png": 0, "data/0.txt": "a cup"})
+        file = self.build(folder / "model") / "model.safetensors"
+        save_file(self.change(load_file(file)), file, metadata={"format": "pt"})
+        models = ("--captioner", "fake", self.role, self.model.replace("{folder}", str(folder / "model")))
+        out = cli(folder, "judge", "data", "--metric", "tit", *models, "--no-report", code=2)
+        assert [word for word in self.refused if word not in out] == [], out

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from kinds import Sent
+from kinds import Given, Sent
 from PIL import Image
 
 RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 128, 0), (0, 0, 255), (255, 255, 255)
@@ -58,5 +58,17 @@ REPORTS = [
     Sent(
         "NousResearch/hermes-agent#25433", "models refuse or drop animations",
         "a.gif", saved("GIF", halves(RED, RED), save_all=True, append_images=[halves(GREEN, BLUE)]), (RED, RED),
+    ),
+    *(
+        Given("linzhiqiu/t2v_metrics#17", f"an array in memory: {kind}", image, refused)
+        for kind, image, refused in (
+            ("floats from 0 to 1", lambda: np.full((8, 8, 3), 0.5), ()),
+            ("bytes, channels first", lambda: np.zeros((3, 8, 8), dtype="uint8"), ()),
+            ("half precision", lambda: np.full((8, 8, 3), 0.5, dtype="float16"), ()),
+            ("64-bit integers", lambda: np.full((8, 8, 3), 200, dtype="int64"), ()),
+            ("floats from -1 to 1", lambda: np.linspace(-1, 1, 192).reshape(8, 8, 3), ("-1",)),
+            ("floats from 0 to 255", lambda: np.linspace(0, 255, 192).reshape(8, 8, 3), ("255",)),
+            ("NaN", lambda: np.full((8, 8, 3), np.nan), ("finite",)),
+        )
     ),
 ]

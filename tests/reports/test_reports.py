@@ -6,13 +6,14 @@ import importlib.util
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from kinds import Report  # noqa: E402
+from kinds import Report, Weights  # noqa: E402
 
 
 def _reports() -> list[Report]:
@@ -31,7 +32,12 @@ def _reports() -> list[Report]:
 REPORTS = _reports()
 
 
-@pytest.mark.parametrize("report", REPORTS, ids=[f"{n}-{report.source}" for n, report in enumerate(REPORTS)])
+def _parameter(number: int, report: Report) -> Any:
+    marks = [pytest.mark.slow] if isinstance(report, Weights) else []
+    return pytest.param(report, marks=marks, id=f"{number}-{report.source}")
+
+
+@pytest.mark.parametrize("report", [_parameter(*each) for each in enumerate(REPORTS)])
 def test_report(report: Report, tmp_path: Path, quick_retries: None) -> None:
     report.check(tmp_path)
 

@@ -10,8 +10,9 @@ from typing import Any
 from batch_server import BatchServer, Plan
 from kinds import Answer, Command, Served
 from PIL import Image
+from tls import Untrusted
 
-from titjudge.testing import Scripted, Seen
+from titjudge.testing import Scripted, Seen, Server
 
 RATING = '{"score": 70, "reason": "ok"}'
 USAGE = {"prompt_tokens": 900, "completion_tokens": 40, "total_tokens": 940}
@@ -76,7 +77,20 @@ def picture(kind: str, size: int = 8) -> bytes:
     return out.getvalue()
 
 
-BATCH = {"limits": {"batch_poll": 0.05, "batch_idle": 0.2}}
+class SelfSigned(Server):
+    """A server whose certificate nobody signed but itself."""
+
+    def __enter__(self) -> "SelfSigned":
+        self.closed = Untrusted().__enter__()
+        super().__enter__()
+        return self
+
+    @property
+    def openai(self) -> str:
+        return self.closed.url
+
+
+BATCH = {"limits": {"batch_poll": 0.02, "batch_idle": 0.1}}
 SCORE = '{"score": 70, "reason": "ok"}'
 
 def later(headers: Callable[[], Mapping[str, str]]) -> Any:
@@ -246,9 +260,21 @@ REPORTS = [
         refusing("response_format", 400, wrapped(message="response_format json_schema is not supported")), paid=8,
     ),
     Served(
-        "diegosouzapw/OmniRoute#3044", "the gateway says HTTP 200, and its error is inside",
-        lambda seen: Scripted(body=wrapped(message="This model does not take images", code=400)), statuses=["failed"], code=1,
-        again=4, prints=["does not take images"],
+        "diegosouzapw/OmniRoute#3044", "the words of the vendor stay in the wrapper",
+        lambda seen: Scripted(status=400, body=wrapped(message="This model supports at most 1 image", code=400)),
+        statuses=["failed"], code=1, again=4, prints=["at most 1 image"],
+    ),
+    Served(
+        "found beside diegosouzapw/OmniRoute#3044", "the gateway says HTTP 200, and its error is inside",
+        lambda seen: Scripted(body=wrapped(message="This model does not take images", code=400)),
+        statuses=["failed"], code=1, again=4, prints=["does not take images"],
+    ),
+    *(
+        Served(
+            source, "the server has a certificate of its own CA, and nothing says how to trust it", server=SelfSigned,
+            arguments=["--base-url", "{url}"], paid=0, statuses=["failed"], code=2, prints=["SSL_CERT_FILE"],
+        )
+        for source in ("simonw/llm-anthropic#45", "aio-libs/aiohttp#3180")
     ),
     Served(
         "praveenjuge/teak#255", "Groq: the same text fails the check of JSON every time",
