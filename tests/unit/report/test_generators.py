@@ -12,7 +12,7 @@ import pytest
 from report_runs import PROMPT, score, write_run
 
 from titjudge.core.errors import DataError
-from titjudge.core.tables import Table
+from titjudge.core.tables import Cell, Table
 from titjudge.core.types import Item, Status
 from titjudge.report.drawing import Chart
 from titjudge.report.generators import generators, score_table_of
@@ -22,11 +22,12 @@ from titjudge.report.plots import heat_map, radar
 from titjudge.report.sections import Charts, Part, Section
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.study.generator_scores import run_scores
-from titjudge.stats.generators.comparison_tables import FEWEST, categories
+from titjudge.stats.generators.comparison_tables import FEWEST, Scale, categories, compared_with_best, standings_table
 from titjudge.stats.generators.generator_differences import generator_differences
 from titjudge.stats.generators.slices import first_places, maturity, tier_means, tiers
 from titjudge.stats.scores.part_scores import part_scores
 from titjudge.stats.scores.per_prompt import PerPrompt
+from titjudge.stats.scores.scores_table import Entry, score_table
 
 
 def judged(folder: Path, prompts: int) -> Path:
@@ -213,6 +214,29 @@ def test_tiers_end_before_the_first_that_is_clearly_worse() -> None:
     assert tiers(means) == [[1, 3], [0], [4]]
     equal = 80 + rng.normal(size=(60, 60, 1)) + rng.normal(size=(60, 60, 12))
     assert np.mean([len(tiers(each)) > 1 for each in equal]) <= 0.05 + 2 * (0.05 * 0.95 / 60) ** 0.5
+
+
+def test_a_row_whose_interval_and_test_disagree_says_why() -> None:
+    """Intervals hold for all pairs together, p best steps down: of many generators some interval is too wide for its test."""
+    rng, seen = np.random.default_rng(0), {True: 0, False: 0}
+    for gap in np.linspace(3.0, 4.5, 6):
+        levels = np.array([60.0, 60 - gap, *[30.0 - k for k in range(4)]])
+        means = levels + rng.normal(0, 6, (30, 6))
+        entries = [Entry(f"p{p}", f"g{k}", "", float(means[p, k])) for p in range(30) for k in range(6)]
+        table = score_table(entries, metric="m", source="s", bounds=(0.0, 100.0))
+        comparison = compared_with_best(table)
+        assert comparison is not None
+        rows = {str(row[0]): row for row in standings_table(comparison, Scale((0.0, 100.0), True, 1)).rows}
+        for difference in comparison.differences[0]:
+            assert difference.interval is not None
+            assert difference.p_adjusted is not None
+            apart = not difference.interval[0] <= 0 <= difference.interval[1]
+            disagree = apart != (difference.p_adjusted < 0.05)
+            cell = rows[difference.a][4]
+            assert isinstance(cell, Cell)
+            assert bool(cell.note) == disagree
+            seen[disagree] += 1
+    assert all(seen.values())
 
 
 def test_gaps_between_tiers() -> None:

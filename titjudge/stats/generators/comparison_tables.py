@@ -32,6 +32,7 @@ from titjudge.stats.intervals import mean_interval
 from titjudge.stats.scores.part_scores import ELEMENT
 from titjudge.stats.scores.population import FEWEST, adjusted_scores, comparable
 from titjudge.stats.scores.scores_table import DERIVED, IMAGE_COLUMNS, ScoreTable
+from titjudge.stats.significance import ALPHA
 
 VALUES = 60  # of a category
 TIERS = 6  # of a table, the first ones
@@ -163,6 +164,7 @@ def standings_table(comparison: Comparison, scale: Scale) -> Table:
             name, prompts = scores.generators[k], int(np.isfinite(scores.means[:, k]).sum())
             mean = mean_cell(scores, adjusted[:, k], scale.digits, scale.sign)
             (gap, *test), *others = (_gap(differences.get(name), scale.digits) for differences in by_name)
+            gap = _explained(gap, by_name[0].get(name))
             rows.append((name, mean, tier, int(firsts[k]), gap, *(other[0] for other in others), *test, prompts))
     columns = ("generator", "mean", "tier", "best on", *(f"minus {name}" for name in against), "won / same / lost", "p", "p best",
                "detectable", "prompts")  # fmt: skip
@@ -188,6 +190,16 @@ def _gap(difference: GeneratorDifference | None, digits: int) -> list[Cell | str
     detectable = plain(difference.detectable, digits=digits + 1)
     ps = (p_value(difference.p), p_value(difference.p_adjusted))
     return [plain(difference.difference, difference.interval, digits + 1), counts, *ps, detectable]
+
+
+def _explained(gap: Any, difference: GeneratorDifference | None) -> Any:
+    """Say in the cell of a gap to the best that its interval is for all pairs together, if it and the test (p best) disagree."""
+    if not isinstance(gap, Cell) or difference is None or difference.interval is None or difference.p_adjusted is None:
+        return gap
+    low, high = difference.interval
+    if (low <= 0 <= high) != (difference.p_adjusted < ALPHA):
+        return gap
+    return replace(gap, note="interval for all pairs together; p best decides on the tier")
 
 
 def slice_tables(
