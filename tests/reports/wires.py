@@ -347,7 +347,7 @@ REPORTS = [
     ),
     Served(
         "NVIDIA-NeMo/Gym#1555", "the server closes idle connections, and the next request is lost",
-        lambda seen: Scripted(RATING, headers={"connection": "close"}), images=12, paid=12, value=70,
+        lambda seen: RATING, images=12, paid=12, value=70,
     ),
     Served(
         "NousResearch/hermes-agent#97486", "the server drops the image, and says no usage at all",
