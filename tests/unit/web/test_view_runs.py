@@ -117,6 +117,18 @@ def test_the_results_of_a_run_that_has_ended_are_shown_best_generator_first(tmp_
     assert runs.states()[0].means == ()
 
 
+@pytest.mark.parametrize(("rule", "first"), [("mean", "low"), ("any", "high"), ("all:0.5", "high"), ("best", "low")])
+def test_shares_of_prompts_are_better_if_higher_whatever_the_metric(tmp_path: Path, rule: str, first: str) -> None:
+    folder = make_run(tmp_path / "a", metrics={"text-rendering": {"higher_is_better": False}})
+    standings = [
+        {"generator": name, "metrics": {"text-rendering": {"mean": mean}}}
+        for name, mean in (("low", 0.5), ("high", 0.85))
+    ]
+    (folder / "results.json").write_text(json.dumps({"leaderboard": standings, "per_prompt": rule}))
+    (state,) = Runs(tmp_path).states()
+    assert state.means[0][0] == first
+
+
 @pytest.mark.parametrize(
     ("better", "brief"), [(True, "new beats old by"), (False, "Cannot be told apart on 40 prompts")]
 )

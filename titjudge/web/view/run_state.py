@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from titjudge.core.errors import DataError
+from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.failure_advice import advice
 from titjudge.core.numbers import is_number
 from titjudge.core.registry import first_metric
 from titjudge.core.run_records import FailureRecord, Manifest, ProgressRecord, Results
+from titjudge.stats.scores.per_prompt import PerPrompt
 from titjudge.stats.verdict.sentences import is_undecided, sentences, without_names
 from titjudge.web.view.score_tail import ScoreTail
 
@@ -142,7 +143,9 @@ def with_results(state: RunState, file: Path) -> RunState | None:
     """Add what results.json says; None where it is missing or damaged."""
     try:
         results = Results.read(file, _REMAKE)
-    except (OSError, DataError):
+        if PerPrompt.parse(results.per_prompt or "mean").counts:  # means are shares of prompts
+            state = replace(state, higher_is_better=True)
+    except (OSError, ConfigError, DataError):
         return None
     standings = [(result.generator, result.metrics.get(state.metric)) for result in results.leaderboard]
     means = [(generator, place.mean) for generator, place in standings if place and place.mean is not None]
