@@ -296,3 +296,6 @@ def test_the_page_says_what_five_usual_set_ups_cost(tmp_path: Path) -> None:
 
 def test_without_arguments_it_judges_the_bundled_example(tmp_path: Path) -> None:
     assert "model_a" in cli(tmp_path, "bench")
+    assert "model_a" in cli(tmp_path, "bench", "--out", "here")
+    assert (tmp_path / "here" / "run" / "results.json").is_file()
+    assert len([*(tmp_path / "runs").iterdir()]) == 1

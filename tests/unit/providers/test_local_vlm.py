@@ -378,13 +378,16 @@ def test_a_schema_is_asked_for_in_words(qwen: Path) -> None:
     assert reply.flags == ("schema-in-prompt",)
 
 
-def test_not_a_number_is_a_failure_not_an_answer(qwen: Path) -> None:
-    provider = Local(ProviderSettings(str(qwen), options={"device": "cpu", "dtype": "float32"}))
+@pytest.mark.parametrize(("dtype", "advice"), [("float32", "download them again"), ("bfloat16", "dtype: float32")])
+def test_not_a_number_is_a_failure_not_an_answer(qwen: Path, dtype: str, advice: str) -> None:
+    provider = Local(ProviderSettings(str(qwen), options={"device": "cpu", "dtype": dtype}))
     loaded = provider._loaded()
     loaded.model.lm_head.weight.data[3] = float("nan")
     (answer,) = generation.run(loaded, [ask("Hi")], rows=4, tokens=9999, template={})
     assert isinstance(answer, generation.RowError)
-    assert "not-a-number" in str(answer)
+    assert f"not-a-number in {dtype}" in str(answer)
+    assert advice in str(answer)
+    assert ("dtype: float32" in str(answer)) == (dtype != "float32")
 
 
 def test_stop_words_end_an_answer(llm: Path) -> None:

@@ -81,7 +81,7 @@ _IMAGE_SECONDS, _ANSWER_SECONDS = (10, 40), (2, 10)  # of hosted models, as they
     type=click.FloatRange(min=0),
 )
 @option("--strict", "With --fail-if-worse: exit with code 1 also if these prompts are too few to tell.", is_flag=True)
-@option("--out", "The folder for images, run and report.", "DIR", default="bench")
+@option("--out", "The folder for images, run and report [default: bench].", "DIR")
 @DRY_RUN
 @JSON
 @EXPLAIN
@@ -107,9 +107,9 @@ def bench(**flags: Any) -> int:
     from titjudge.suites.prompt_list import read_prompts
 
     prompt_file, texts = flags.pop("prompt_file"), flags.pop("generators")
-    options, samples, out = flags.pop("options"), flags.pop("samples"), Path(flags.pop("out"))
+    options, samples, out = flags.pop("options"), flags.pop("samples"), flags.pop("out")
     if prompt_file is None and not texts:
-        return _example(flags)
+        return _example(flags, out)
     if prompt_file is None:
         raise ConfigError("name the prompts: bench prompts.txt --generator A --generator B")
     listed = read_prompts(prompt_file)
@@ -117,7 +117,7 @@ def bench(**flags: Any) -> int:
         raise DataError("there are no prompts", Path(prompt_file))
     _check_gate(flags)
     generators = read_generators(texts, key_values("--option", options))
-    benchmark = Benchmark(out, listed.prompts, generators, samples, _sources(listed))
+    benchmark = Benchmark(Path(out or "bench"), listed.prompts, generators, samples, _sources(listed))
     for problem in listed.problems:
         say(f"left out: {problem.reason}", err=True)
     return _Bench(benchmark, flags).run()
@@ -153,12 +153,14 @@ def _check_gate(flags: dict[str, Any]) -> None:
         )
 
 
-def _example(flags: dict[str, Any]) -> int:
-    """Judge the bundled example."""
+def _example(flags: dict[str, Any], out: Path | None) -> int:
+    """Judge the bundled example; the run is where one of prompts would be, if a folder is given."""
+    from titjudge.apps.bench.benchmark import RUN
     from titjudge.cli.judge import run_images
     from titjudge.runs.session import Session
 
-    return run_images(Session(config_of(_judging(flags))), flags["json_file"], dry_run=flags["dry_run"])
+    place = {"out": str(Path(out) / RUN)} if out else {}
+    return run_images(Session(config_of(_judging(flags), **place)), flags["json_file"], dry_run=flags["dry_run"])
 
 
 def _judging(flags: dict[str, Any]) -> dict[str, Any]:

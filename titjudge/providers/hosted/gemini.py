@@ -84,6 +84,8 @@ class Gemini(Hosted):
         versioned = re.search(r"/v\d\w*$", self.endpoints.all[0].identity)
         model = self.model.removeprefix("models/")
         where = model if model.startswith("tunedModels/") else f"models/{model}"
+        # /v1beta, although google-genai 3 has /v1 by default: models and fields appear in it first, and files and batches are
+        # requested there, too. A base_url that ends in /v1 chooses /v1.
         return f"{'' if versioned or self.express else '/v1beta'}/{where}:generateContent"
 
     async def body(self, request: Request, *, in_prompt: bool = False) -> dict[str, Any]:

