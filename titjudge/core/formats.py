@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from titjudge.core.numbers import is_number, sum_words
 
@@ -63,10 +63,3 @@ def spending(value: float | None, unpriced: int = 0) -> str:
 def interval(low: str, high: str) -> str:
     """Format an interval from its formatted ends: `[77.8, 97.2]`."""
     return f"[{low}, {high}]"
-
-
-def ends_of(value: object) -> tuple[float, float] | None:
-    """Return the ends of an interval from a record; None for anything else."""
-    if isinstance(value, Sequence) and len(value) == 2 and all(is_number(end) for end in value):
-        return float(value[0]), float(value[1])
-    return None

@@ -292,26 +292,22 @@ def save_image(out: Path, picture: Any) -> str:
     return name
 
 
-_SORTS = {"hard": False, "ladder": 0, "template": CABINET}  # what a folder is that says nothing of it
-
-
 def template_in(out: Path) -> str:
     """Return the template of the ladder that a folder was made with; empty where there is none."""
     file = out / "made.json"
     made = read_json(file) if file.is_file() else None
-    return str(made.get("template", CABINET)) if isinstance(made, dict) and made.get("ladder") else ""
+    return str(made["template"]) if isinstance(made, dict) and made.get("ladder") else ""
 
 
 def open_folder(out: Path, options: Options) -> None:
     """Check that a folder is new or made with these options, and write the options into it."""
     file = out / "made.json"
     wanted = {"version": VERSION, **asdict(options), "levels": list(options.levels)}
-    wanted = {key: value for key, value in wanted.items() if _SORTS.get(key) != value}
     if file.is_file():
         made = read_json(file)
         made = made if isinstance(made, dict) else {}
-        for key in {**wanted, **_SORTS}:
-            was, now = (options_of.get(key, _SORTS.get(key, False)) for options_of in (made, wanted))
+        for key in {**wanted, **made}:
+            was, now = made.get(key), wanted.get(key)
             if was != now:
                 raise UserError(f"{out} was made with {key} {was}, not {now}: take another --out")
     elif out.exists() and (not out.is_dir() or any(out.iterdir())):

@@ -27,7 +27,6 @@ from titjudge.suites.pair_files import read_pairs
 
 Json = dict[str, Any]
 FORMATS = ("ms-swift", "llama-factory", "trl")
-PREFERENCE_FORMATS = ("jsonl", "pick-a-pic", "paths")
 _ROWS = 64  # pairs of images in memory at a time
 _MEDIA_TAG = re.compile(r"<(?:image|video|audio)>", re.IGNORECASE)
 
@@ -181,7 +180,7 @@ def write_preferences(lines: Sequence[Json], form: str, output: Path) -> None:
 
     Args:
         lines: Pairs, as `preferences` makes them.
-        form: One of `PREFERENCE_FORMATS`. jsonl: the lines as they are. pick-a-pic: a parquet table with the columns of
+        form: jsonl: the lines as they are. pick-a-pic: a parquet table with the columns of
             Pick-a-Pic (jpg_0, jpg_1, label_0, label_1, model_0, model_1, caption; the preferred image is the first or the second by
             a hash), as Diffusion-DPO's scripts read it. paths: a JSON list of prompt, path1 (preferred), path2, model1 and
             model2, as trainers of reward models read HPDv3.

@@ -38,7 +38,7 @@ _OPTIONAL_OF_ROLES = ("omit", "max_side", "squash", "thinking_level", "top_logpr
 def identity(config: RunConfig) -> dict[str, Any]:
     """Extract the keys of a configuration that decide what the scores mean; the others may change when a run is resumed.
 
-    Keys that were added later are left out where they are not set, so that older runs keep their identity.
+    Optional keys are omitted if they are not set, so that a run keeps its identity when a key is added.
     """
     record: dict[str, Any] = config.model_dump(mode="json", exclude=set(_UNRELATED.split()))
     if config.data is not None:
