@@ -350,6 +350,10 @@ REPORTS = [
         lambda seen: RATING, images=12, paid=12, value=70,
     ),
     Served(
+        "llm-d/llm-d#1564", "a connection is reset before the answer, and the image is lost",
+        first(1, Scripted(kind="drop_before")), images=3, paid=4, value=70,
+    ),
+    Served(
         "NousResearch/hermes-agent#97486", "the server drops the image, and says no usage at all",
         lambda seen: Scripted(RATING, usage={"prompt_tokens": 1}), prints=["image", "tokens"],
     ),
