@@ -17,7 +17,7 @@ from batch_server import BatchServer, Plan
 from test_batch_services import LOOK, BaseBatchService
 
 from titjudge.core.errors import Unanswered
-from titjudge.core.types import FailureKind, Reply, Status
+from titjudge.core.types import Failure, FailureKind, Reply, Status
 from titjudge.providers.batch.provider import Batches, BatchProvider, folder_name
 from titjudge.providers.batch.queue import BatchTiming
 from titjudge.testing import Scripted, Server
@@ -219,3 +219,26 @@ def test_a_file_of_answers_is_read_up_to_a_limit(service: BaseBatchService, monk
     found = service.ask(service.requests(2))
     assert service.kinds(found) == [Status.OK] * 2  # the third download was a good one
     assert any("longer than 1 MB" in line for line in service.said)
+
+
+def test_odd_looks_between_do_not_begin_the_wait_for_a_result_anew(service: BaseBatchService) -> None:
+    look, looks = getattr(service.server, f"_{service.kind}_look"), 0
+
+    def odd_at_times(seen: Any, ident: str) -> Any:
+        nonlocal looks
+        looks += 1
+        return (
+            look(seen, ident) if looks % 2 else Scripted(body={"id": ident, "name": ident, "status": "?", "state": "?"})
+        )
+
+    setattr(service.server, f"_{service.kind}_look", odd_at_times)
+    service.server.faults += [(CONTENT[service.kind], Scripted(body=HTML))] * 500
+
+    async def work(batch: BatchProvider) -> Failure:
+        with pytest.raises(Exception) as caught:
+            await asyncio.wait_for(batch.complete(service.request(1)), 10)
+        return batch.classify(caught.value)
+
+    found = service.session(work)
+    assert (found.maybe_billed, found.answered) == (True, True)
+    assert looks < 20

@@ -35,6 +35,9 @@ UNUSABLE: dict[str, tuple[Any, str]] = {  # the body, and words of the reason
     "a list of strings": (chat([ANSWER]), "list"),
     "text and strings": (chat([{"type": "text", "text": "half"}, ANSWER]), "list"),
     "a number": (chat(70), "int"),
+    "blank": (chat(" \n "), "no text"),
+    "a legacy text": ({**chat(), "choices": [{"index": 0, "text": ANSWER, "finish_reason": "stop"}]}, "text"),
+    "a delta": ({**chat(), "choices": [{"index": 0, "delta": {"content": ANSWER}, "finish_reason": "stop"}]}, "delta"),
     "no choices": ({**chat(ANSWER), "choices": []}, "form"),
     "choices null": ({**chat(ANSWER), "choices": None}, "form"),
     "a first choice of nothing": ({**chat(ANSWER), "choices": [None]}, "form"),
@@ -167,3 +170,25 @@ def test_too_few_tokens_for_an_image_are_said(tmp_path: Path, capsys: pytest.Cap
         judged(tmp_path / "good", server)
     warnings = json.loads((tmp_path / "good" / "run" / "results.json").read_text())["warnings"]
     assert not [line for line in warnings if "tokens" in line and "image" in line]
+
+
+@pytest.mark.parametrize(
+    "harmless", [{"code": 0, "message": ""}, {"code": 200, "message": "success"}, {}, "", None, False]
+)
+def test_an_error_field_that_says_success_is_none(tmp_path: Path, harmless: Any) -> None:
+    with Server(lambda seen: Scripted(body={**chat(ANSWER), "error": harmless})) as server:
+        assert {score.value for score in judged(tmp_path, server)} == {70.0}
+        assert server.count() == 3
+
+
+def test_a_part_that_is_a_refusal_is_one(tmp_path: Path) -> None:
+    body = chat([{"type": "refusal", "refusal": "I cannot rate this."}])
+    with Server(lambda seen: Scripted(body=body)) as server:
+        assert {str(score.status) for score in judged(tmp_path, server)} == {"refused"}
+
+
+@pytest.mark.parametrize("headers", [{"Retry-After": "3000"}, {}])
+def test_a_limit_that_does_not_pass_ends_the_run(tmp_path: Path, headers: dict[str, str]) -> None:
+    full = Scripted(status=429, headers=headers, body={"error": {"message": "slow down"}})
+    with Server(lambda seen: full) as server, pytest.raises(FatalProviderError, match="slow down"):
+        judged(tmp_path, server, 40, limits={"concurrency": 4, "patience": 0.5})

@@ -288,6 +288,10 @@ def proxies(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
         ({"ALL_PROXY": "socks5://a:1", "HTTPS_PROXY": "https://b:2"}, ("https://b:2", "HTTPS_PROXY")),
         ({"HTTPS_PROXY": "socks5://a:1", "NO_PROXY": "api.example.com"}, None),
         ({"HTTPS_PROXY": "http://a:1", "NO_PROXY": ".example.com"}, None),
+        ({"HTTPS_PROXY": "http://a:1", "NO_PROXY": "localhost, *.example.com"}, None),
+        ({"HTTPS_PROXY": "http://a:1", "NO_PROXY": "api.example.com:443"}, None),
+        ({"HTTPS_PROXY": "http://a:1", "NO_PROXY": "10.0.0.0/8;EXAMPLE.com"}, None),
+        ({"HTTPS_PROXY": "http://a:1", "NO_PROXY": "pi.example.com, ,*.x"}, ("http://a:1", "HTTPS_PROXY")),
     ],
 )
 def test_the_proxy_is_the_one_that_the_environment_names(

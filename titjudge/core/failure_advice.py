@@ -25,9 +25,9 @@ _HINTS = tuple((re.compile(pattern, re.IGNORECASE), hint) for pattern, hint in (
     (r"system.{0,40}(?:not (?:supported|allowed|enabled)|unsupported)|(?:support|allow)\w* .{0,20}system (?:role|message|prompt)"
      r"|developer instruction|roles must alternate|only user and assistant roles",
      "write the prompt templates without a system turn, or choose another model"),
-    (r"budget.{0,10}\b0\b|thinking.{0,40}(?:budget|required|mandatory|cannot be (?:disabled|turned off))|only works in thinking mode",
+    (r"budget.{0,10}\b(?<![.\d])0\b(?!\.)|thinking.{0,40}(?:budget|required|mandatory|cannot be (?:disabled|turned off))|only works in thinking mode",
      "this model always thinks: set thinking_budget above 0, or remove it"),
-    (r"context.{0,20}(?:length|window|size)|maximum (?:context|model length)|(?:prompt|input) is too long|too many (?:input |prompt )?tokens|tokens.{0,20}exceed.{0,40}context",
+    (r"context.{0,20}(?:length|window|size)|maximum (?:context|model length)|(?:prompt|input) is too long|too many (?:input |prompt )?tokens(?! per)|tokens.{0,20}exceed.{0,40}context",
      "set max_side, lower max_tokens, or give the server a longer context (vLLM --max-model-len, llama.cpp -c, Ollama num_ctx)"),
     (r"max_?(?:completion_|output_?)?tokens.{0,60}(?:too (?:large|high|big)|exceed|at most|less than|maximum|range|<=)|(?:maximum|supports? at most).{0,40}"
      r"(?:output|completion) tokens",

@@ -311,11 +311,17 @@ class Sender:
             return _fatal(failure, why)
         if failure.kind is FailureKind.BARRED:
             return self._barred(role, reach, item, failure)
-        if failure.kind in (FailureKind.FATAL, FailureKind.RATE_LIMIT):
+        if failure.kind is FailureKind.FATAL:
             return failure
         reach.since, patience = reach.since or now, self._policy.patience
-        if failure.kind is FailureKind.LATER:
+        if failure.kind in (FailureKind.LATER, FailureKind.RATE_LIMIT):
             reach.put_off.add(item)
+        if failure.kind is FailureKind.RATE_LIMIT:
+            asked = failure.retry_after or 0.0
+            if len(reach.put_off) < _MAX_BARRED or max(asked, now - reach.since) <= patience:
+                return failure
+            why = f"asks to wait {asked:.0f} s" if asked > patience else f"no answer for {patience / 60:g} minutes"
+            return _fatal(failure, f"{role.label}: {why}")
         if reach.answered is not None:
             is_gone = failure.not_sent or len(reach.put_off) >= _MAX_BARRED
             if is_gone and now - reach.since > patience:

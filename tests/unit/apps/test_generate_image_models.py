@@ -364,3 +364,48 @@ def test_a_setting_that_has_litellm_repeat_requests_is_refused() -> None:
 def test_a_provider_that_makes_no_images_is_named_with_those_that_do() -> None:
     with pytest.raises(ConfigError, match=r"openai/MODEL, gemini/MODEL, litellm/MODEL or diffusers/REPO"):
         image_model("vllm", ProviderSettings("x"), {})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text[:40] + "\n" + text[40:],
+        lambda text: text.rstrip("="),
+        lambda text: text.replace("+", "-").replace("/", "_"),
+    ],
+)
+def test_base64_in_its_other_spellings_is_the_image(server: Server, change: Any) -> None:
+    server.script(Scripted(body={"data": [{"b64_json": change(ENCODED)}]}))
+    assert made(asked(model("openai", server))).raw == picture()
+
+
+@pytest.mark.parametrize("provider", ["openai", "gemini"])
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ({"code": 429, "message": "too many requests"}, FailureKind.RATE_LIMIT),
+        ({"code": "content_filter", "message": "no"}, FailureKind.REFUSED),
+        ({"code": 402, "message": "insufficient balance"}, FailureKind.FATAL),
+    ],
+)
+def test_an_error_with_http_200_is_one(server: Server, provider: str, error: Any, kind: FailureKind) -> None:
+    server.script(Scripted(body={"error": error}))
+    assert failed(asked(model(provider, server))).kind is kind
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"quality": "low", "extra_body": {"quality": "high"}},
+        {"extra_body": {"size": "4096x4096"}, "size": "1024x1024"},
+        {"num_inference_images": 2}, {"generateCount": 3}, {"takes": 2}, {"num_images": [4]},
+    ],
+)  # fmt: skip
+def test_a_setting_with_two_values_or_of_several_images_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        checked(options)
+
+
+@pytest.mark.parametrize("value", [["https://a.example/1.png"], "data:image/png;base64,AAAA"])
+def test_images_that_are_sent_are_no_number_of_images(value: Any) -> None:
+    assert checked({"images": value, "quality": "low", "extra_body": {"quality": "low"}})["images"] == value

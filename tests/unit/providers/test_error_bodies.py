@@ -146,6 +146,30 @@ def test_filters_are_found_in_wrappers(body: Any) -> None:
     assert error_bodies.read(orjson.dumps(body)).kind(400) is FailureKind.REFUSED
 
 
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (
+            400,
+            {
+                "error": {
+                    "message": "litellm.ContentPolicyViolationError: AzureException - The response was filtered. Received Model Group=x"
+                }
+            },
+        ),
+        (
+            400,
+            {"error": {"message": "{'error': 'Violated guardrail policy', 'bedrock_guardrail_response': 'blocked'}"}},
+        ),
+        (446, {"error": {"message": "The guardrail checks of the config failed.", "type": "hooks_failed"}}),
+        (422, {"error": {"message": "The prompt may contain NSFW content."}}),
+        (400, {"error": {"code": "1301", "message": "系统检测到输入或生成内容可能包含不安全或敏感内容"}}),
+    ],
+)
+def test_filters_of_gateways_are_found(status: int, body: Any) -> None:
+    assert error_bodies.read(orjson.dumps(body)).kind(status) is FailureKind.REFUSED
+
+
 def test_a_quoted_prompt_is_no_filter() -> None:
     error = error_bodies.read(b'{"error": {"message": "cannot read \'moderation of a forum\'"}}')
     assert error.kind(400) is FailureKind.REJECTED
@@ -297,3 +321,58 @@ def test_quotation_marks_around_a_key_are_said(monkeypatch: pytest.MonkeyPatch) 
     message = provider.read_error(http.Answer(401, {}, b'{"error": {"message": "Incorrect API key"}}')).failure.message
     assert "quotation marks" in message
     assert "abcd1234" not in message
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (
+            400,
+            {
+                "error": {
+                    "message": "Budget has been exceeded! Current cost: 10.2, Max budget: 10.0",
+                    "type": "budget_exceeded",
+                }
+            },
+        ),
+        (429, {"error": {"message": "ExceededBudget: User=x over budget. Spend=12, Budget=10"}}),
+        (400, {"type": "error", "error": {"message": "Your credit balance is too low to access this API."}}),
+        (400, {"error": {"message": "You have reached your specified API usage limits."}}),
+        (403, {"error": "Your team has used all available credits or reached its monthly spending limit."}),
+        (429, {"error": {"message": "Your account is suspended due to insufficient balance, please recharge"}}),
+        (429, {"error": {"code": "1113", "message": "余额不足或无可用资源包,请充值。"}}),
+        (400, {"error": {"code": "Arrearage", "message": "Access denied, please keep your account in good standing."}}),
+        (403, {"statusCode": 403, "message": "Out of call volume quota. It is replenished in 18:21:43."}),
+        (403, {"error": {"message": "This API method requires billing to be enabled."}}),
+        (429, {"message": "Requests rate limit exceeded: monthly quota"}),
+        (429, {"__type": "ThrottlingException", "Message": "Too many tokens per day, please wait."}),
+        (429, {"error": {"message": "Rate limit reached on requests per day (RPD). Please try again in 1h12m24.5s."}}),
+    ],
+)
+@pytest.mark.parametrize("make", [OpenAI, Gemini])
+def test_money_that_is_spent_ends_the_run_at_once(make: Any, status: int, body: Any) -> None:
+    provider = make(ProviderSettings("m", base_url="http://127.0.0.1:9/v1"))
+    failure = provider.read_error(http.Answer(status, {}, orjson.dumps(body))).failure
+    assert failure.kind is FailureKind.FATAL
+    assert "thinking_budget" not in failure.message
+    assert "max_side" not in failure.message
+
+
+@pytest.mark.parametrize(
+    ("message", "wait"),
+    [
+        (
+            "Rate limit reached: Limit 3, Used 3. Please try again in 20s. Add a payment method at https://a.example/billing.",
+            20.0,
+        ),
+        ("Rate limit is exceeded. Try again in 33 seconds.", 33.0),
+        ("Please retry after 1m2.5s", 62.5),
+        ("Too many requests, retry in 450 ms", 0.45),
+        ("Usage limit per minute reached", None),
+        ("The prompt 'my balance is insufficient' came too soon", None),
+    ],
+)
+def test_a_limit_that_passes_is_waited_for(message: str, wait: float | None) -> None:
+    provider = OpenAI(ProviderSettings("m", base_url="http://127.0.0.1:9/v1"))
+    failure = provider.read_error(http.Answer(429, {}, orjson.dumps({"error": {"message": message}}))).failure
+    assert (failure.kind, failure.retry_after) == (FailureKind.RATE_LIMIT, wait)

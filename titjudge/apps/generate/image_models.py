@@ -32,6 +32,7 @@ from titjudge.providers.base import Model
 from titjudge.providers.finish_reasons import Ending
 from titjudge.providers.hosted import http, litellm_client
 from titjudge.providers.hosted.base import parsed, unreadable
+from titjudge.providers.hosted.error_bodies import holds_error
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.gemini import Gemini, content_of
 from titjudge.providers.hosted.litellm import LiteLLM
@@ -147,6 +148,8 @@ class OpenAIImages(OpenAI, ImageModel):
         with _reading(self, answer.body) as found:
             data = parsed(answer.body)
             found.usage = _usage(data.get("usage"), answer.headers)
+            if not data.get("data") and holds_error(data):
+                raise self.error_in(answer, found.usage)
             return await _made(self, request, found, data["data"] or [], data.get("model"), endpoint.host)
 
 
@@ -182,6 +185,8 @@ class GeminiImages(Gemini, ImageModel):
         with _reading(self, answer.body) as found:
             data = parsed(answer.body)
             found.usage = gemini_usage(data.get("usageMetadata"), answer.headers)
+            if not (data.get("candidates") or data.get("predictions")) and holds_error(data):
+                raise self.error_in(answer, found.usage)
             images, refusal = _imagen_answer(data) if self._imagen else _gemini_answer(data)
             if not images:
                 kind = FailureKind.REFUSED if refusal else FailureKind.RETRY
@@ -400,13 +405,23 @@ async def _made(
         raw = await _fetched(address, host, model.settings.timeout)
     else:
         text = encoded or address
-        raw = base64.b64decode(text.partition(",")[2] if text.startswith("data:") else text, validate=True)
+        raw = _decoded(text.partition(",")[2] if text.startswith("data:") else text)
     inspect(raw, Path(request.name))
     revised, version = (
         truncated(redact(text), _LONGEST_TEXT) if isinstance(text, str) else ""
         for text in (first.get("revised_prompt"), version)
     )
     return MadeImage(raw, found.usage or Usage(), revised, version, len(entries) - 1)
+
+
+def _decoded(text: str) -> bytes:
+    """Read base64, also with line breaks, in the alphabet of addresses, or without `=` at its end: the image is paid.
+
+    Raises:
+        ValueError: It is no base64.
+    """
+    text = "".join(text.split()).replace("-", "+").replace("_", "/").rstrip("=")
+    return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
 
 
 async def _fetched(address: str, host: str, timeout: float) -> bytes:

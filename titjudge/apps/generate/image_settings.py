@@ -19,7 +19,7 @@ _THINGS = (
     "(image|img|pic|picture|output|sample|result|generation|candidate|variation|variant|prediction|copie|copy|repeat)s?"
 )
 _COUNTS = re.compile(
-    rf"n|num|number|niter|iterations|count|quantity|amount|bestof|copies|repeat|.*batch.*|sequentialimage.*|(n|nb|nr|num|number|of|max|total|sample|generated)+({_THINGS}|count)+(per.*)?"
+    rf"n|num|number|niter|iterations|takes|.*count|num.*(images|imgs|outputs|samples|results)|quantity|amount|bestof|copies|repeat|.*batch.*|sequentialimage.*|(n|nb|nr|num|number|of|max|total|sample|generated)+({_THINGS}|count)+(per.*)?"
     rf"|{_THINGS[:-2]}(s|s?(count|num|number|per.*))"
 )
 """Names of settings that say how many images are made, in lower case without `_` and `-`. One image is asked for at a time."""
@@ -45,6 +45,7 @@ _FLAT = frozenset({"black_forest_labs", "dashscope", "gemini", "recraft", "stabi
 """Vendors whose models in the price list cost the same in every size that they make."""
 
 _SIZES = frozenset({"size", "imagesize", "width", "height", "megapixels", "outputmegapixels", "resolution"})
+_PRICED = _SIZES | _SPEEDS | {"quality"}
 _NAMED = {  # of `image_size` at fal.ai (docs.fal.ai)
     "square_hd": (1024, 1024), "square": (512, 512), "portrait_4_3": (768, 1024), "portrait_16_9": (576, 1024),
     "landscape_4_3": (1024, 768), "landscape_16_9": (1024, 576),
@@ -58,13 +59,25 @@ def check_counts(options: Mapping[str, Any]) -> None:
     """Refuse settings that make more than one image, also inside of other settings: the others would be paid and thrown away.
 
     Raises:
-        ConfigError: There is one.
+        ConfigError: There is one, or a setting that changes the price has two values.
     """
+    found: dict[str, Any] = {}
     for name, value in _flattened(options):
-        if _COUNTS.fullmatch(_plain(name)) and (value is True or value not in _ONE):
+        plain = _plain(name)
+        if _COUNTS.fullmatch(plain) and not _is_source(value) and (value is True or value not in _ONE):
             raise ConfigError(
                 f"--option {name}: titjudge asks for one image at a time, so it must be 1, not {value!r:.40}"
             )
+        if plain in _PRICED and str(found.setdefault(plain, value)) != str(value):
+            raise ConfigError(
+                f"--option {name}: it has two values, {found[plain]!r:.40} and {value!r:.40}. Remove one."
+            )
+
+
+def _is_source(value: Any) -> bool:
+    """Whether a value is an image, or a list of images, that the request holds."""
+    given = value if isinstance(value, list) and value else [value]
+    return all(isinstance(entry, str) and re.match(r"https?:|data:|gs:|s3:", entry) for entry in given)
 
 
 def is_hurried(options: Mapping[str, Any]) -> bool:

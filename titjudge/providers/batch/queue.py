@@ -118,7 +118,7 @@ class BatchQueue:
         self._queue_full = False
         self._leaving = False
         self._last_warning = ""
-        self._not_found: dict[str, list[float]] = {}  # by tag: when the provider said that it does not know the job
+        self._missing: dict[tuple[str, str], list[float]] = {}  # by tag and what was missing: when it was
 
     @property
     def journal(self) -> JobJournal:
@@ -366,12 +366,16 @@ class BatchQueue:
         for job in self.journal.in_state("live"):
             if self._leaving:
                 return
+            what = "is not known to the provider"
             try:
                 status = await self.service.status(job.id)
-                if not status.ended or await self._collect(job, status):
-                    self._not_found.pop(job.tag, None)
+                if not status.ended:
+                    self._missing.pop((job.tag, what), None)
+                    continue
+                what = "has no answers"  # whatever its state is said to be from now on
+                await self._collect(job, status)
             except JobNotFound:
-                if self._waited_for(job, "is not known to the provider"):
+                if self._waited_for(job, what):
                     self.journal.void(job.tag, "not known to the provider", lost=job.keys)
                     self._report(f"job {job.id} is gone; it may have been billed, and what it held is sent again")
                     self._fail(job.keys, _lost(job))
@@ -384,20 +388,19 @@ class BatchQueue:
 
         It may pass, and the job is billed all the same.
         """
-        times = self._not_found.setdefault(job.tag, [])
+        times = self._missing.setdefault((job.tag, what), [])
         times.append(time.monotonic())
         if len(times) == 1:
             self._report(f"job {job.id} {what} at the moment; looking again")
         return len(times) >= _MIN_NOT_FOUND and times[-1] - times[0] >= self.timing.gone
 
-    async def _collect(self, job: BatchJob, status: JobStatus) -> bool:
-        """Write down the answers of a job that has ended and hand them out; returns False if they must be downloaded again."""
+    async def _collect(self, job: BatchJob, status: JobStatus) -> None:
+        """Write down the answers of a job that has ended and hand them out; if they are not whole, only wait at first."""
         if status.queue_full:
-            self._put_back(job)
-            return True
+            return self._put_back(job)
         lines, are_whole = await self.service.answers(job, status)
         if not are_whole and not self._waited_for(job, "has incomplete answers"):
-            return False
+            return
         answered_keys = {line.key for line in lines}
         unanswered = {
             key: self._why_unanswered(job, status, number)
@@ -422,7 +425,6 @@ class BatchQueue:
                 pending.resolve(Answered(job, orjson.loads(errors[key].content)))
             else:
                 pending.fail(unanswered[key])
-        return True
 
     def _put_back(self, job: BatchJob) -> None:
         """Take back a job refused as the account has too much queued: send it after another, or in smaller ones."""

@@ -499,5 +499,5 @@ def unreadable(body: bytes) -> str:
         elif start.startswith(b"<"):
             what = "is a web page and not JSON (is base_url the address of the API?)"
     else:
-        what = "has an unexpected form"
+        what = "has an unexpected form (is base_url the address of this API?)"
     return f"the answer {what}: {body[:200].decode('utf-8', 'replace')}"

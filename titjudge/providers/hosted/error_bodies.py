@@ -15,12 +15,14 @@ from typing import Any
 
 from titjudge.core.failure_advice import lasts
 from titjudge.core.types import FailureKind, Reply, Usage
-from titjudge.providers.hosted.base import MAY_BE_LEFT_OUT, Remote, parsed
+from titjudge.providers.hosted.base import MAY_BE_LEFT_OUT, Hosted, Remote, parsed
 from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, kind_of_status, may_be_billed, retry_after
+from titjudge.providers.hosted.http import Answer
 from titjudge.providers.hosted.refused_parameters import refused_parameter
 
 _MESSAGES = (
     "message",
+    "Message",
     "msg",
     "detail",
     "error",
@@ -42,21 +44,36 @@ _WRAPPERS = (
     "response",
     "cause",
 )
-_CODES = ("code", "type", "status", "reason", "error_code", "error_type")
+_CODES = ("code", "type", "__type", "status", "statusCode", "reason", "error_code", "error_type")
 _SIGNS = frozenset({*_MESSAGES, "errors", "code", "metadata"})  # keys of which an error has at least one
+_NO_FAILURE = {"", "0", "200", "none", "null", "false", "ok", "success", "[]", "{}"}
 _DEEPEST, _LONGEST, _MOST = 20, 20_000, 12  # levels, characters of JSON within a text, entries of a list and messages
 _BEFORE_JSON = re.compile(r"""[^'"{}\[\]\n]{0,120}?(?:(?:\b[bB]|^)['"])?(?=[{\[])""")  # `400 - b'{"error": ...`
-_NO_QUOTA = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "account_deactivated"}
+_NO_QUOTA = {
+    "insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_disabled", "account_deactivated",
+    "budget_exceeded", "exceeded_current_quota_error", "arrearage", "allocationquota.freetieronly", "blocked_api_access",
+}  # fmt: skip
+_NO_CREDIT = re.compile(
+    r"""^[^'"`\n]*?(?:\b(?:credits?|funds|balance|free (?:tier|allocation))\b[^.'"`]{0,60}\b(?:too low|insufficient|not enough|depleted|exhausted|exceeded|used up)"""
+    r"""|\b(?:insufficient|not enough|out of|no (?:more )?|used all (?:available )?)(?: account)? ?(?:credits?|funds|balance)\b"""
+    r"""|\b(?:budget|spend(?:ing)?|usage|credit)\b[^.'"`]{0,20}\b(?:limits?|cap|exceeded)\b(?! per (?:second|minute))|over budget|exceeded[ \w]{0,20}\b(?:budget|credits)\b"""
+    r"""|(?:requires?|enable) billing|good standing|out of call volume quota|余额不足|欠费)""",
+    re.IGNORECASE,
+)
 _NO_MODEL = {"model_not_found", "model_decommissioned", "model_deprecated", "model_not_available"}
 _FILTERED = {  # OpenAI and Azure, Alibaba, xAI
     "content_filter", "content_policy_violation", "responsibleaipolicyviolation", "moderation_blocked",
-    "data_inspection_failed", "safety_check_failed",
+    "data_inspection_failed", "safety_check_failed", "1301",
 }  # fmt: skip
 _FILTERS = re.compile(
-    r"""^[^'"`\n]*\b(?:content (?:management |filter)|content policy|safety system|moderation|inappropriate content|flagged (?:as|for|by))""",
+    r"""^[^'"`\n]*\b(?:content (?:management |filter)|content policy|safety system|moderation|inappropriate content|flagged (?:as|for|by)"""
+    r"""|was filtered|nsfw|sensitive content|guardrails?\b[^.'"`]{0,40}\b(?:violat|block|fail|interven)|violat\w+[^.'"`]{0,20}\bguardrail)|^[^'"`\n]*(?:敏感|不安全|违规)""",
     re.IGNORECASE,
 )
-_DAILY = re.compile(r"\b(?:per|a|each)[ _-]day|PerDay|\bdaily\b|\((?:RPD|TPD)\)|\btoday\b", re.IGNORECASE)
+_LONG_TERM = re.compile(
+    r"\b(?:per|a|each)[ _-](?:day|month)|Per(?:Day|Month)|\b(?:daily|monthly)\b|\((?:RPD|TPD)\)|\btoday\b",
+    re.IGNORECASE,
+)
 _RANGE = re.compile(
     r"invalid value|must be|should be|between|at (?:most|least)|(?:greater|less) than|range|(?:max|min)imum",
     re.IGNORECASE,
@@ -130,7 +147,7 @@ class ServerError:
 
     def filtered(self, status: int) -> bool:
         """Whether it says that a content filter refused the request."""
-        return status in (400, 403, 422, 451, 500, 502) and (
+        return status in (400, 403, 422, 446, 451, 500, 502) and (
             self.moderated
             or not self.codes.isdisjoint(_FILTERED)
             or (status < 500 and any(map(_FILTERS.search, self.messages)))
@@ -142,6 +159,8 @@ class ServerError:
             return FailureKind.FATAL
         if self.filtered(status):
             return FailureKind.REFUSED
+        if status in (400, 402, 403, 429, 500) and any(map(_NO_CREDIT.search, self.messages)):
+            return FailureKind.FATAL
         codes = _NO_MODEL if status == 404 else {*_NO_MODEL, "unsupported_parameter"} if status == 400 else set()
         if codes & self.codes or (status == 400 and "invalid model" in self.text.lower()):
             return FailureKind.FATAL
@@ -170,6 +189,14 @@ def holds_error(data: Any) -> bool:
             isinstance(data.get(name), str) and data[name] for name in ("message", "msg", "error_message", "error_msg")
         )
     )
+
+
+def says_failure(error: Any) -> bool:
+    """Whether the `error` beside a whole answer says that something failed: some gateways write `code: 0` or `success`."""
+    if isinstance(error, str):
+        error = {"message": error}
+    said = [error.get(name) for name in _SIGNS] if isinstance(error, Mapping) else [error]
+    return any(str(value).strip().lower() not in _NO_FAILURE for value in said)
 
 
 def learned(
@@ -211,7 +238,7 @@ def failure_of(
     kind = kind or error.kind(status)
     given = (wait, retry_after(headers), _wait_in(error.text))
     wait = next((seconds for seconds in given if seconds is not None), None) if kind.may_pass else None
-    if kind is FailureKind.RATE_LIMIT and wait is None and _DAILY.search(error.text):
+    if kind is FailureKind.RATE_LIMIT and (wait is None or wait >= LONGEST_WAIT) and _LONG_TERM.search(error.text):
         kind = FailureKind.FATAL
     if status == 500 and kind is FailureKind.RETRY and lasts(error.text):
         kind = FailureKind.REJECTED
@@ -223,13 +250,51 @@ def failure_of(
     return provider.failure(kind, text, wait=wait, maybe_billed=may_be_billed(status))
 
 
+class ErrorReader(Hosted):
+    """A hosted provider that reads errors, also those in answers with a status of success."""
+
+    def read_error(
+        self, answer: Answer, *, schema: bool = False, tools: bool = False, sent: Collection[str] | None = None
+    ) -> ProviderFailure:
+        error = read(answer.body)
+        unsupported = learned(self, answer.status, error, schema=schema, tools=tools, sent=sent)
+        return unsupported or self.error_of(answer.status, error, answer.headers)
+
+    def error_in(self, answer: Answer, usage: Usage | None = None) -> ProviderFailure:
+        """Make the failure of an answer with a status of success that is an error."""
+        error = read(answer.body)
+        return self.error_of(error.status, error, answer.headers, usage, answered=error.status >= 500)
+
+    def error_of(
+        self,
+        status: int,
+        error: ServerError,
+        headers: Mapping[str, str],
+        usage: Usage | None = None,
+        *,
+        answered: bool = False,
+    ) -> ProviderFailure:
+        """Make the failure of an error by its status and codes; `answered`: it came beside a part of an answer."""
+        place = f"{self.base_url}{self.path}" if status in (404, 405) else self.base_url
+        kind, wait = self._own_words(status, error)
+        return failure_of(self, place, status, error, headers, usage, answered=answered, kind=kind, wait=wait)
+
+    def _own_words(self, status: int, error: ServerError) -> tuple[FailureKind, float | None]:
+        """Read the kind of an error, and the seconds that it asks to wait, from the vendor's own fields."""
+        return error.kind(status), None
+
+
 def _wait_in(message: str) -> float | None:
-    """Read the seconds of "Please try again in 1m2.5s" or "in 450ms"; OpenAI writes it even where a gateway drops the header."""
-    match = re.search(r"try again in (?:(\d+)m)?(\d+(?:\.\d+)?)(ms|s)\b", message)
+    """Read the seconds of "Please try again in 1m2.5s" or "retry after 450ms"; it stands there even where a gateway drops the header."""
+    match = re.search(
+        r"(?:try again|retry)\w* (?:in|after) (?:(\d{1,4})h)?(?:(\d{1,4})m)?(\d{1,9}(?:\.\d+)?) ?(ms|milliseconds?|s|sec|seconds?)\b",
+        message,
+        re.IGNORECASE,
+    )
     if not match:
         return None
-    seconds = float(match[2]) / (1000 if match[3] == "ms" else 1)
-    return min(60 * int(match[1] or 0) + seconds, LONGEST_WAIT)
+    seconds = float(match[3]) / (1000 if match[4].startswith("m") else 1)
+    return min(3600 * int(match[1] or 0) + 60 * int(match[2] or 0) + seconds, LONGEST_WAIT)
 
 
 def _read(value: Any, found: ServerError, depth: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from titjudge.providers import finish_reasons
 from titjudge.providers.finish_reasons import UNFINISHED, Ending
 from titjudge.providers.hosted import error_bodies, http, request_options, tool_calls
 from titjudge.providers.hosted.base import Hosted, image_base64, parsed
-from titjudge.providers.hosted.error_bodies import ServerError
+from titjudge.providers.hosted.error_bodies import ErrorReader, ServerError
 from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, kind_of_status
 from titjudge.providers.hosted.first_tokens import gemini_first_token
 from titjudge.providers.hosted.usage import NO_USAGE, gemini_usage, unread
@@ -45,7 +45,7 @@ _NAME = re.compile(r"[A-Za-z0-9:._-]+")  # of a project or a location
 _THINKING = {"thinking_budget": "thinkingBudget", "thinking_level": "thinkingLevel"}
 
 
-class Gemini(Hosted):
+class Gemini(ErrorReader):
     """One model behind `:generateContent`.
 
     `base_url` or GOOGLE_GEMINI_BASE_URL; the key from `api_key_env`, GEMINI_API_KEY or GOOGLE_API_KEY.
@@ -190,8 +190,7 @@ class Gemini(Hosted):
             data = parsed(answer.body)
             usage = None if isinstance(data, list) else gemini_usage(data.get("usageMetadata"), answer.headers)
             if error_bodies.holds_error(data) and (isinstance(data, list) or not data.get("candidates")):
-                error = error_bodies.read(answer.body)
-                raise self._error_of(error.status, error, answer.headers, usage, answered=error.status >= 500)
+                raise self.error_in(answer, usage)
             blocked = (data.get("promptFeedback") or {}).get("blockReason") or ""
             candidates = data.get("candidates") or [{}]
             candidate = next((one for one in candidates if one.get("index") == 0), candidates[0])
@@ -250,34 +249,11 @@ class Gemini(Hosted):
             return Status.TRUNCATED, finish_reasons.why_unfinished(finish or None), None
         return Status.OK, "", None
 
-    def read_error(
-        self,
-        answer: http.Answer,
-        *,
-        schema: bool = False,
-        tools: bool = False,
-        sent: Collection[str] | None = None,
-    ) -> ProviderFailure:
-        error = error_bodies.read(answer.body)
-        unsupported = error_bodies.learned(self, answer.status, error, schema=schema, tools=tools, sent=sent)
-        return unsupported or self._error_of(answer.status, error, answer.headers)
-
-    def _error_of(
-        self,
-        status: int,
-        error: ServerError,
-        headers: Mapping[str, str],
-        usage: Usage | None = None,
-        *,
-        answered: bool = False,
-    ) -> ProviderFailure:
-        place = f"{self.base_url}{self.path}" if status in (404, 405) else self.base_url
+    def _own_words(self, status: int, error: ServerError) -> tuple[FailureKind, float | None]:
         kind = error.kind(status)
-        if kind is not FailureKind.REFUSED:
+        if kind not in (FailureKind.REFUSED, FailureKind.FATAL):
             kind = _kind(status, error.text, error.details)
-        return error_bodies.failure_of(
-            self, place, status, error, headers, usage, answered=answered, kind=kind, wait=_delay(error.details)
-        )
+        return kind, _delay(error.details)
 
 
 async def content_of(message: Message) -> dict[str, Any]:
@@ -342,14 +318,12 @@ def _kind(status: int, message: str, details: Sequence[Mapping[str, Any]]) -> Fa
 
 
 def _used_up(message: str, details: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether a 429 says that no request will pass today: a daily quota, a quota of zero, no credit left.
+    """Whether a 429 says that no request will pass today: a daily quota, or a quota of zero.
 
     Google words short and long limits alike; the name of the violated quota differs, and a short limit names a delay.
     """
     violations = [entry for detail in details for entry in detail.get("violations") or [] if isinstance(entry, Mapping)]
     if any("PerDay" in str(entry.get("quotaId", "")) or entry.get("quotaValue") == "0" for entry in violations):
-        return True
-    if "credits are depleted" in message or "spending cap" in message:
         return True
     return "exceeded your current quota" in message and not details
 

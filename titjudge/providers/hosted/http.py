@@ -13,12 +13,13 @@ import io
 import ipaddress
 import itertools
 import os
+import re
 import time
 import urllib.request
 import zlib
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
@@ -315,9 +316,9 @@ def proxy_of(scheme: str, host: str) -> Proxy | None:
     Raises:
         ConfigError: It is not an HTTP proxy.
     """
-    if is_private(host) or urllib.request.proxy_bypass(host):
-        return None
     proxies = urllib.request.getproxies()
+    if is_private(host) or urllib.request.proxy_bypass(host) or _excepted(host, proxies.get("no", "")):
+        return None
     kind = scheme if proxies.get(scheme) else "all"
     address = proxies.get(kind, "").strip()
     if not address:
@@ -331,11 +332,24 @@ def proxy_of(scheme: str, host: str) -> Proxy | None:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         given = address.partition("://")[0]
         raise ConfigError(
-            f"{variable} must name an HTTP proxy as http://HOST:PORT, not '{given}://...': change or unset it"
+            f"{variable} must name an HTTP proxy as http://HOST:PORT, not '{given}://...': change or unset it. "
+            "Write special characters of a password as %XX."
         )
     for secret in {parts.password or "", unquote(parts.password or ""), _basic(parts.username, parts.password)}:
         register_secret(secret)
     return Proxy(address, variable)
+
+
+def _excepted(host: str, listed: str) -> bool:
+    """Whether NO_PROXY lists a host in a form that `urllib` does not know: `*.HOST`, `HOST:PORT`, `;`, a network."""
+    for entry in re.split(r"[,;\s]+", listed):
+        name = re.sub(r"(?<=[^:]):\d+$", "", entry.removeprefix("*")).lower()
+        if name and f".{host}".endswith(f".{name.removeprefix('.')}"):
+            return True
+        with suppress(ValueError):
+            if "/" in name and ipaddress.ip_address(host) in ipaddress.ip_network(name, strict=False):
+                return True
+    return False
 
 
 def refused_by_proxy(status: int, url: str) -> Exception:

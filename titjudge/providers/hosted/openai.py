@@ -7,7 +7,7 @@ Wire format: "Create chat completion", platform.openai.com/docs/api-reference/ch
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,8 +19,8 @@ from titjudge.core.types import FailureKind, ImageFile, Message, Reply, Request,
 from titjudge.providers import finish_reasons
 from titjudge.providers.finish_reasons import UNFINISHED, Ending
 from titjudge.providers.hosted import error_bodies, http, request_options, tool_calls
-from titjudge.providers.hosted.base import Hosted, Remote, image_base64, parsed
-from titjudge.providers.hosted.error_bodies import ServerError
+from titjudge.providers.hosted.base import Remote, image_base64, parsed
+from titjudge.providers.hosted.error_bodies import ErrorReader
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.first_tokens import openai_first_token
 from titjudge.providers.hosted.usage import NO_USAGE, openai_usage, unread
@@ -28,7 +28,7 @@ from titjudge.providers.image_size import fitted
 from titjudge.providers.json_schema import add_instruction, name_of, strict
 
 
-class OpenAI(Hosted):
+class OpenAI(ErrorReader):
     """One model behind `/chat/completions`.
 
     `base_url` (or OPENAI_BASE_URL) may hold several comma-separated addresses; `structured` auto asks for JSON-schema
@@ -100,44 +100,18 @@ class OpenAI(Hosted):
             usage = None if isinstance(data, list) else openai_usage(data.get("usage"), answer.headers)
             choices = None if isinstance(data, list) else data.get("choices")
             if not choices and error_bodies.holds_error(data):
-                error = error_bodies.read(answer.body)
-                raise self._error_of(error.status, error, answer.headers, usage, answered=error.status >= 500)
+                raise self.error_in(answer, usage)
             choice = first_choice(choices)
             broken = data.get("error") or choice.get("error")
-            if broken and choice.get("finish_reason") != "content_filter":
+            if error_bodies.says_failure(broken) and choice.get("finish_reason") != "content_filter":
                 error = error_bodies.read(json_bytes({"error": broken}))
-                raise self._error_of(error.status, error, answer.headers, usage, answered=True)
+                raise self.error_of(error.status, error, answer.headers, usage, answered=True)
             called = tool_calls.openai_calls((choice.get("message") or {}).get("tool_calls")) if tools else ()
             return chat_reply(self, data, choice, usage, flag, called, endpoint)
         except ProviderFailure:
             raise
         except Exception:  # whatever a server may write: it came with a status of success, so it may be billed
             raise self.unreadable(answer.body, usage, endpoint) from None
-
-    def read_error(
-        self,
-        answer: http.Answer,
-        *,
-        schema: bool = False,
-        tools: bool = False,
-        sent: Collection[str] | None = None,
-    ) -> ProviderFailure:
-        error = error_bodies.read(answer.body)
-        unsupported = error_bodies.learned(self, answer.status, error, schema=schema, tools=tools, sent=sent)
-        return unsupported or self._error_of(answer.status, error, answer.headers)
-
-    def _error_of(
-        self,
-        status: int,
-        error: ServerError,
-        headers: Mapping[str, str],
-        usage: Usage | None = None,
-        *,
-        answered: bool = False,
-    ) -> ProviderFailure:
-        """Make the failure of an error by its status and codes; `answered`: it came beside a part of an answer."""
-        place = f"{self.base_url}{self.path}" if status in (404, 405) else self.base_url
-        return error_bodies.failure_of(self, place, status, error, headers, usage, answered=answered)
 
 
 def first_choice(choices: Any) -> Mapping[str, Any]:
@@ -165,10 +139,14 @@ def chat_reply(
     """
     message, finish = choice.get("message") or {}, choice.get("finish_reason", "")
     end = finish_reasons.ending(finish)
-    refusal = message.get("refusal") or (message.get("provider_specific_fields") or {}).get("refusal")
+    refusal = (
+        message.get("refusal")
+        or (message.get("provider_specific_fields") or {}).get("refusal")
+        or _refusal_in(message.get("content"))
+    )
     text, elsewhere, where = text_of(message.get("content")), "", ""
     if not text.strip():
-        elsewhere, where = _text_elsewhere(message)
+        elsewhere, where = _text_elsewhere(message or choice)
     first, unfinished = None, ""
     why: FailureKind | None = None  # it is no answer
     if refusal:
@@ -213,12 +191,20 @@ def _text_elsewhere(message: Mapping[str, Any]) -> tuple[str, str]:
     for name in ("tool_calls", "function_call"):
         if message.get(name):
             return _as_text(message[name]), f"the answer is in {name}, and content is empty: turn tool calls off"
-    if content := message.get("content"):
+    content = message.get("content")
+    if content and not isinstance(content, str):
         return _as_text(content), f"content is no text but {type(content).__name__}"
-    for name in ("text", "output_text", "audio"):
+    for name in ("text", "output_text", "audio", "parsed", "delta"):
         if message.get(name):
             return _as_text(message[name]), f"the answer is in {name}, and content is empty"
     return "", ""
+
+
+def _refusal_in(content: Any) -> str:
+    """Read the refusal of a content of parts that has no text."""
+    parts = [part for part in content if isinstance(part, Mapping)] if isinstance(content, list) else []
+    said = "" if any(part.get("text") for part in parts) else next((part.get("refusal") for part in parts), "")
+    return said if isinstance(said, str) else ""
 
 
 def _as_text(value: Any) -> str:
