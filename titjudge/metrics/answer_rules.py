@@ -16,18 +16,20 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from titjudge.core.refusals import declines
 from titjudge.core.structured_output import after_thinking, json_object, without_chat_tokens
 
-_LABEL = r"\W*(?:\d+[.)]\s*)?(?:(?:answer|答案|回答)\W*:)?\W*"
+_LABEL = r"\W*(?:\d+[.)]\s*)?(?:(?:(?:the )?(?:final |correct )?(?:answer|verdict)|a|答案|回答)\W*[:=-])?\W*"
 _ENDS = r"(?=\W*$|\s*[^\w\s])"
-_YES = (
-    rf"yes\b|是的?(?!\w)|(?:yep|yeah|yup|affirmative|correct|true|indeed|absolutely|definitely|certainly|of course|oui|ja|sí|sim|да|tak|evet|はい|네|예|نعم"
-    rf"|对的?|對|有的?|正确|正確|没错|存在){_ENDS}"
+_PLAIN_YES = "yep|yeah|yup|oui|ja|sí|sì|sim|да|tak|evet|はい|네|예|نعم|हाँ|हां|对的?|對|有的?|正确|正確|没错"
+_PLAIN_NO = (
+    "nope|nah|non|nein|nee|nie|não|нет|hayır|いいえ|아니요|아니오|لا|नहीं|不|不是的|不对|不對|没有|沒有|没|不正确"
 )
+_COURTESY = "certainly|of course|absolutely|definitely|indeed"  # which also open a reply that then says something else
+_YES = rf"yes\b|是的?(?!\w)|(?:{_PLAIN_YES}|affirmative|correct|true|存在|(?P<courtesy>{_COURTESY})){_ENDS}"
 _NO = (  # as an answer: `No dog can be seen` and `No idea` say nothing about a question that one does not know
-    r"no\b(?=\W*$|\s*[^\w\s]|\s+(?:it|its|there|this|that|these|those|the|they|he|she)\b)|(?:否|不是)(?!\w)"
-    rf"|(?:nope|nah|negative|incorrect|false|not at all|(?:absolutely|definitely|certainly|of course) not|non|nein|nee|nie|não|нет|hayır|いいえ|아니요|아니오|لا"
-    rf"|不|不是的|不对|不對|没有|沒有|没|不正确|错误|不存在){_ENDS}"
+    r"no\b(?!\.\s*\d)(?=\W*$|\s*[^\w\s]|\s+(?:it|its|there|this|that|these|those|the|they|he|she)\b)|(?:否|不是)(?!\w)"
+    rf"|(?:{_PLAIN_NO}|negative|incorrect|false|not at all|(?:{_COURTESY}) not|错误|不存在){_ENDS}"
 )
 _ANSWER = re.compile(rf"{_LABEL}(?:(?P<yes>{_YES})|(?P<no>{_NO}))", re.IGNORECASE)
 _CONCLUSION = re.compile(
@@ -36,8 +38,36 @@ _CONCLUSION = re.compile(
     r"(?=\W*$|\s*[.,;:!?)\]}*\"'”。，！<]|\s+(?:because|as|since)\b)",
     re.IGNORECASE | re.MULTILINE,
 )
-_WORDS = {True: re.compile(r"\byes\b", re.IGNORECASE), False: re.compile(r"\bno\b", re.IGNORECASE)}
-_ALONE = {yes: re.compile(rf"(?m)^\W*{words.pattern}\W*$", re.IGNORECASE) for yes, words in _WORDS.items()}
+_WORDS = {  # the other word: anywhere in the line, or right after it in another language
+    True: re.compile(rf"\byes\b|^\W*(?:\w{{1,4}}\s)?(?:{_PLAIN_YES}|是的?){_ENDS}", re.IGNORECASE),
+    False: re.compile(rf"\bno\b|^\W*(?:\w{{1,4}}\s)?(?:{_PLAIN_NO}|否|不是){_ENDS}", re.IGNORECASE),
+}
+_ALONE = {
+    yes: re.compile(rf"(?m)^\W*(?:\d+[.)]\s*)?{word}\W*$", re.IGNORECASE)
+    for yes, word in ((True, "yes"), (False, "no"))
+}
+_NEGATION = re.compile(
+    r"n't\b|\b(?:not?|cannot|never|none|nothing|nobody|nowhere|without|neither|nor|zero|kein\w*|nicht|nein|pas|aucun\w*|non|ning\w+|não|nenhum\w*|нет|не)\b"
+    r"|[不没沒無无未]|ない|ません|없|않",
+    re.IGNORECASE,
+)
+_CLAUSE = re.compile(
+    r"[.!?,;:。！？，；：\n]|\b(?:but|however|though|although|aber|mais|pero)\b|但是?|不过", re.IGNORECASE
+)
+_BUT = re.compile(r"\b(?:but|aber|mais|pero|mas|ma|но)\b|但|不过|でも|しかし|하지만", re.IGNORECASE)
+_SIMPLE = re.compile(r"(?:\b(?:yes|no)|是的?|否)$", re.IGNORECASE)
+_TO_SOMEONE = re.compile(
+    r"\W*(?:i|i'm|i'd|i'll|we|please|sorry|unfortunately|as an?|there)\b|\W*[我请請抱对對]", re.IGNORECASE
+)
+_REVISED = re.compile(  # the speaker takes the word back, or cannot tell
+    r"[^\w\s]\s*(?:wait|hold on|correction|oops)\s*[^\w\s]|\b(?:scratch that|on second thought|my mistake|i (?:was|am) (?:wrong|mistaken)"
+    r"|i mis\w+|you(?: are|'re) right|i (?:can't|cannot|can not|am unable to) (?:tell|say|determine|judge|know))\b",
+    re.IGNORECASE,
+)
+_UNSURE = re.compile(  # before a conclusion, in its clause
+    r"n't\b|\b(?:not|might|may|could|expected|usual\w*|whoever|anyone|somebody|some|doubt\w*|wrong)\b[^,;:]*$",
+    re.IGNORECASE,
+)
 _OTHER = r"(?!\1\b)(?:yes|no)\b"
 _UNDECIDED = re.compile(  # `yes/no`, `no or yes`; `no, wait: yes`; `no idea`
     rf"(yes|no)\b(?:\W*(?:(?:or|and)\b\W*)?{_OTHER}(?=\W*$|\s*[,.;:!?])|.*[^\w\s]\s*{_OTHER}\W*$|(?<=no) (?:idea|clue)\b)",
@@ -45,9 +75,14 @@ _UNDECIDED = re.compile(  # `yes/no`, `no or yes`; `no, wait: yes`; `no idea`
 )
 _FENCED = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
 _ANSWER_KEYS = frozenset({"answer", "final_answer", "final answer", "答案", "回答"})
-_CONDITION = re.compile(r"\b(?:if|unless|whether|would be|depends|either|or)\b|如果|除非|是否", re.IGNORECASE)
+_FACT_KEYS = _ANSWER_KEYS | {"yes", "result", "response", "output", "verdict", "present", "visible", "value"}
+_ASKED = re.compile(r"[^.!?。！？\n]*[?？]\s*")
+_CONDITION = re.compile(r"\b(?:if|unless|whether|depends|either|or)\b|如果|除非|是否", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s*|\n+")
-_TURNS = re.compile(r"\b(?:actually|wait|but|however|correction|though|although|yes|no)\b|但|不过|是的", re.IGNORECASE)
+_TURNS = re.compile(
+    r"\b(?:actually|wait|but|however|correction|though|although|yes|no|oh|oops|mistaken?|sorry|false|wrong|incorrect|untrue|not true|kidding|joking)\b|但|不过|是的|错|不对|不是",
+    re.IGNORECASE,
+)
 _BLOCKED = re.compile(  # in a question: no sentence answers it for certain
     r"n't\b|n’t\b|\b(?:no|not|never|none|nothing|nobody|without|absent|absence|lack\w*|missing|free|empty|fewer|less|few|only|alone|except|exclud\w*|"
     r"instead|rather|or|either|neither|nor|if|unless|avoid\w*|hidden|invisible|zero|devoid|at most|cannot)\b|[不没無无未]|还是|或|只有|仅",
@@ -70,6 +105,8 @@ _STOPS = frozenset(
 _PLACE = re.compile(
     r"\b(?:in|within|on|of|by) (?:the|this|that) (?:given |provided )?(?:image|picture|photo|photograph|scene|frame)\b|\bat all\b"
 )
+_PICTURE = re.compile(r"\b(?:image|picture|photo\w*|screenshot)s?\b|[图圖]|照片")
+_LONGEST_REST = 600  # characters after yes or no that may contradict it
 _PLURAL = re.compile(r"(\w{2,}?(?:ch|sh|x|ss)(?=es$)|\w{3,}(?<!s)(?=s$))\w*$")
 _HAN = re.compile("[\u4e00-\u9fff]")
 _HAN_NO = re.compile("并?没有|并?不存在|看不到|[没沒不无無未否]")
@@ -124,27 +161,60 @@ def read_yes_no(text: str, question: str = "") -> bool | None:
 
     It is read from its first line, which has to begin with the word in any case and must not hold the other one; from a
     conclusion such as "The answer is yes."; or from a sentence that affirms or denies what the `question` asks, such as "No
-    dog is visible." No later line may be the other word alone. A JSON object is read by its key `answer`, or its only key.
+    dog is visible." No later line may be the other word alone, and no clause may say the opposite ("No, there is a dog.").
+    The question may be repeated before. A JSON object is read by its key `answer`, or its only key.
     """
     text = unicodedata.normalize("NFKC", without_chat_tokens(after_thinking(text)))
     fenced = _FENCED.fullmatch(text)
     if (data := json_object(fenced[1] if fenced else text)) is not None:
-        named = [value for key, value in data.items() if len(data) == 1 or key.strip().casefold() in _ANSWER_KEYS]
-        value = named[0] if len(named) == 1 else None
-        text = ("no", "yes")[value] if isinstance(value, bool) else value if isinstance(value, str) else ""
+        pairs = [(key.strip().casefold(), value) for key, value in data.items()]
+        named = [pair for pair in pairs if len(pairs) == 1 or pair[0] in _ANSWER_KEYS]
+        key, value = named[0] if len(named) == 1 else ("", "")
+        fact = isinstance(value, bool) and key in _FACT_KEYS
+        text = ("no", "yes")[value] if fact else value if isinstance(value, str) else ""
     text = re.sub(r"</?\w{1,20}>", " ", text).replace("’", "'").strip()
+    while asked := _ASKED.match(text):  # the question is repeated before the answer
+        text = text[asked.end() :].strip()
     first, _, others = text.partition("\n")
-    verdicts = {conclusion["yes"] is not None for conclusion in _CONCLUSION.finditer(text)}
+    conclusions = list(_CONCLUSION.finditer(text))
+    verdicts = {conclusion["yes"] is not None for conclusion in conclusions}
     if match := _ANSWER.match(first):
         yes = match["yes"] is not None
-        if _WORDS[not yes].search(first) or _ALONE[not yes].search(others):
+        rest = text[match.end() :]
+        if _contradicts(yes, first[match.end() :], rest, question) or _ALONE[not yes].search(others):
             return None
+        if not _SIMPLE.search(match[0]) and _BUT.search(first):
+            return None
+        if match["courtesy"] and rest.strip(" .!,") and not read_sentence(rest.lstrip(" .!,"), question):
+            return None
+        if match[0][-1:] in "有没沒" and _HAN_NO.search(question):
+            return None  # whether there is one, not whether there is none
         verdicts.add(yes)
-    elif verdicts and _CONDITION.search(text):
+    elif verdicts and (
+        _CONDITION.search(text) or any(_UNSURE.search(_clause(text, each.start())) for each in conclusions)
+    ):
         return None
     elif not verdicts and question:
         return read_sentence(re.sub(rf"^{_LABEL}", "", text, flags=re.IGNORECASE), question)
     return verdicts.pop() if len(verdicts) == 1 else None
+
+
+def _clause(text: str, end: int) -> str:
+    """Return what stands before a position, from the start of its clause."""
+    return re.split(r"[.!?;,\n]|\b(?:so|thus|therefore|hence|and)\b", text[:end])[-1]
+
+
+def _contradicts(yes: bool, line: str, rest: str, question: str) -> bool:
+    """Whether what follows yes or no says the other, takes it back, or is about the conversation."""
+    about_image = not question or _PICTURE.search(_PLACE.sub("", question.casefold())) is not None
+    if _WORDS[not yes].search(line) or _REVISED.search(rest):
+        return True
+    if _TO_SOMEONE.match(rest) and declines(rest.lstrip(" .!,:;，。"), answers=about_image):
+        return True
+    if not yes and _NEGATION.search(line) and _NEGATION.search(question):
+        return True  # "Is there no dog?" "No, there is no dog."
+    clauses = _CLAUSE.split(rest[:_LONGEST_REST]) if question else []
+    return any(read_sentence(clause, question) is (not yes) for clause in clauses)
 
 
 def read_sentence(text: str, question: str) -> bool | None:
@@ -183,10 +253,8 @@ def _content(text: str) -> list[str]:
 
 def begins_like(text: str) -> str:
     """Return `denial` or `affirmation` if a reply that cannot be read begins like one, else an empty text."""
-    first = _SENTENCE_END.split(after_thinking(text).strip(), maxsplit=1)[0].casefold()
-    if _HAN_NO.search(first) or _DENIALS & set(
-        re.findall(r"\w+", first.replace("n't", " not").replace("cannot", "not"))
-    ):
+    first = _SENTENCE_END.split(after_thinking(text).strip(), maxsplit=1)[0].casefold().replace("’", "'")
+    if _NEGATION.search(first):
         return "denial"
     return "affirmation" if re.match(r"\W*(?:yes\b|yeah|there (?:is|are)\b|是|有)", first) else ""
 

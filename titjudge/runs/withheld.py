@@ -31,7 +31,11 @@ def withheld(scores: Sequence[Score], items: Iterable[Item]) -> tuple[list[Score
             prompts[score.metric, text].add(item.prompt_id)
         unread[score.metric] += unread_as(score.parts) if score.value is None else []
     repeated = {key for key, shown in images.items() if len(shown) > 1 and addresses_someone(key[1])}
-    one_sided = {name: kinds[0] for name, kinds in unread.items() if len(kinds) >= _ONE_SIDED and len(set(kinds)) == 1}
+    one_sided = {}
+    for name, kinds in unread.items():
+        ((kind, count),) = Counter(kinds).most_common(1) or [("", 0)]
+        if kind and count >= max(_ONE_SIDED, len(kinds) / 2) and set(kinds) <= {kind, ""}:
+            one_sided[name] = kind
     counted = [_counted(score, repeated, one_sided) for score in scores]
     warnings = [
         f"{metric}: {len(images[metric, text])} images of {len(found)} prompts have the same description, word for word: {text[:60]!r}"
@@ -39,9 +43,8 @@ def withheld(scores: Sequence[Score], items: Iterable[Item]) -> tuple[list[Score
         if len(found) >= _SAME and len(images[metric, text]) >= _SAME
     ]
     warnings += [
-        f"{name}: {len(unread[name])} replies cannot be read, and all of them begin like a {kind}; a mean of the others would be wrong"
+        f"{name}: {len(unread[name])} replies cannot be read, and {unread[name].count(kind)} of them begin like a {kind}; a mean of the others would be wrong"
         for name, kind in one_sided.items()
-        if kind
     ]
     return counted, [*warnings, *_refusals(counted)]
 
@@ -53,7 +56,7 @@ def _counted(score: Score, repeated: Collection[tuple[str, str]], one_sided: Map
         reason = "the captioner said the same of different images, and describes none of them"
         return replace(score, value=None, status=Status.REFUSED, reason=reason)
     if kind := one_sided.get(score.metric):
-        reason = f"not counted: all unreadable replies begin like a {kind}"
+        reason = f"not counted: the unreadable replies begin like a {kind}"
         return replace(score, value=None, status=Status.UNPARSED, reason=reason)
     return score
 

@@ -60,7 +60,8 @@ def test_refusals_are_counted_by_generator() -> None:
 
 @pytest.mark.parametrize(
     ("kinds", "counts"),
-    [(["denial", "denial"], False), (["affirmation"] * 3, False), (["denial"], True), (["denial", "affirmation"], True), (["", ""], True), (["denial", ""], True)],
+    [(["denial", "denial"], False), (["affirmation"] * 3, False), (["denial"], True), (["denial", "affirmation"], True), (["", ""], True), (["denial", ""], True),
+     (["denial", "denial", ""], False), (["denial", "denial", "", "", ""], True), (["denial", "denial", "affirmation"], True)],
 )  # fmt: skip
 def test_no_mean_beside_unreadable_replies_of_one_kind(kinds: list[str], counts: bool) -> None:
     items = [Item(f"{n}", "p", None, generator="a", prompt_id="p") for n in range(len(kinds) + 2)]
