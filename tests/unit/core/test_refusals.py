@@ -211,6 +211,20 @@ REFUSALS = [
     '죄송합니다, 이미지가 보이지 않습니다.',
     'आपने कोई छवि अपलोड नहीं की है।',
     'لا أرى أي صورة في رسالتك.',
+    # by the words of the vendors' models, again
+    "I notice that no image came through with your message.", "There doesn't appear to be an image in your message.", "Unable to process the image.",
+    "It looks like there may have been an issue uploading the image.", "I'd be happy to describe the image, but I don't see one attached.",
+    "Cannot describe this image.", "I decline to answer.", "I must refuse this request.", "The response was filtered due to the prompt triggering content management policy.",
+    "The image isn't showing up on my end.", "I haven't been given an image.", "I'm sorry, this image is not appropriate for me to describe.",
+    "Failed to load image.", "Please try again later.", "Something went wrong.", "Internal server error", "I don't know.", "Thank you for sharing the image!",
+    "Where is the image?", "Hello! How can I help you today?", "Here's a detailed description of the image:", "Okay, I will describe the image.",
+    "由于图片内容不符合规定，我无法进行描述。", "暂时无法查看图片内容。", "你好，请问有什么可以帮您？", "这张图片不适合描述。", "我需要先看到图片才能描述。",
+    "画像がアップロードされていません。", "この画像の内容を説明することはできません。", "画像が読み込めませんでした。", "이미지가 제공되지 않았습니다.",
+    "Dieses Bild kann ich nicht beschreiben.", "Bild nicht gefunden.", "Je ne suis pas capable de voir des images.", "Je n'ai pas accès à l'image.",
+    "No puedo describir el contenido de esta imagen.", "No se puede mostrar la imagen.", "Não há imagem anexada.", "Изображение отсутствует.",
+    "Beklager, jeg kan ikke hjelpe med det.", "ขออภัย ฉันไม่สามารถดูภาพได้", "متأسفم، من نمی‌توانم تصویر را ببینم.", "מצטער, אני לא יכול לראות את התמונה.",
+    "Λυπάμαι, δεν μπορώ να δω την εικόνα.", "Omlouvám se, ale obrázek nevidím.", "Sajnálom, nem látom a képet.", "Anteeksi, en näe kuvaa.",
+    "Îmi pare rău, nu pot vedea imaginea.",
 ]  # fmt: skip
 DESCRIPTIONS = [
     'The image contains a picture that is not framed.',
@@ -309,6 +323,17 @@ DESCRIPTIONS = [
     'The screen of the phone shows no picture; the phone is black.',
     'A help desk where I see two people and a sign with the word request on it.',
     'An apology card with the words I am sorry in gold on a green background.',
+    # apologies and denials before a description
+    "I'm sorry for the blur, but the image shows a red car in front of a house.", "I won't identify the people: two men sit at a table.",
+    "While I can't identify the person, she has long brown hair and wears a green dress.", "A computer screen with the message: I'm sorry, I can't do that, Dave.",
+    "Unable to see over the fence, the boy stands on a box.", "The man asks: where is my hat?", "Image of a dog.", "A cat.", "猫", "Nothing is visible.", "The image is blank.",
+    "Leider ist das Bild unscharf und ich kann nicht alles erkennen. Ein Mann mit Hut steht links neben einem Baum.",
+    "Es tut mir leid, den Text kann ich nicht lesen. Das Bild zeigt zwei Katzen auf einem Sofa.",
+    "Tyvärr är bilden suddig, och jag kan inte läsa texten. En man i hatt står till vänster.", "Jag kan inte se någon hund. Bilden visar en katt.",
+    "Désolé, je ne peux pas identifier la personne, mais l'image montre une femme en robe rouge.", "Lo siento, no puedo leer el texto, pero la imagen muestra un perro.",
+    "申し訳ありませんが、人物は特定できません。画像には赤い服の女性が馬の隣に立っています。", "申し訳ありませんが、文字は読めませんが、画像には犬が写っています。",
+    "抱歉，我无法识别人物身份。图片中一位女士站在红色的马旁边。", "죄송하지만 글자는 읽을 수 없습니다. 사진에는 빨간 자동차가 있습니다.",
+    "Извините, я не могу прочитать текст. На изображении собака лежит на диване.", "Il n'y a personne.", "没有人。", "画像には人がいません。",
 ]  # fmt: skip
 LONG = (
     "A wide street in the evening. On the left there is a bakery with a yellow awning, in front of which two women in blue coats "
@@ -333,7 +358,8 @@ def test_a_description_of_what_is_or_is_not_there_is_none(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["```\n```", "```json\n```", "<|im_end|>", "<|im_start|><|im_end|>", "**", "...", "<div></div>", "</s>", "<img src='x'/>", "N/A", "None."],
+    ["```\n```", "```json\n```", "<|im_end|>", "<|im_start|><|im_end|>", "**", "...", "<div></div>", "</s>", "<img src='x'/>", "N/A", "None.",
+     "[image]", "![image](image.png)", "[IMG]", "(image)", "Image:", "[image omitted]", "&nbsp;", "<|endoftext|><|endoftext|>", "<|vision_start|><|image_pad|><|vision_end|>", "{}"],
 )  # fmt: skip
 def test_markup_alone_is_no_description(text: str) -> None:
     assert "markup" in refusal(text)
