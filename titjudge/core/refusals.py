@@ -14,6 +14,9 @@ from titjudge.core.words import truncated
 
 _LONGEST, _LONGEST_OTHERS = 1_500, 400  # characters: a longer text describes something
 _MARKS = ('"', "“", "”", "'")
+_LEAST_REPEATED = 20  # characters from which a text that is in the question repeats it
+_MARKUP = re.compile(r"```\w*|!?\[([^\]]*)\]\([^)]*\)|</?[a-zA-Z][\w-]*(?:\s[^<>]*)?/?>|&#?\w+;")
+_NO_WORD = re.compile(r"(?:https?|data):\S+|\S+\.(?:png|jpe?g|webp|gif|bmp)\b|[a-z0-9+/=_-]{50,}")
 _QUOTED = re.compile(r"[\"“”«»「『][^\"“”«»「」『』]{0,300}[\"“”«»」』]|(?<!\w)['‘][^'’\n]{1,200}['’](?!\w)")
 _SENTENCE = re.compile(r"(?<=[.!?…。！？।؟])\s*|\n+")
 
@@ -84,6 +87,7 @@ _TALK_WORDS = frozenset(
         imagem imagens não há consigo posso anexada disponível erro ao carregar descrever tenho nessuna immagine immagini non vedere c è disponibile errore questa descrivere
         caricare geen afbeelding beschikbaar kan ik niet zien deze beschrijven het laden изображение изображения картинка картинку фото отсутствует не загрузилось загрузилась
         найдено загружено доступно я могу это описать увидеть ошибка загрузки нет
+        user model paragraph english using between
         """,
     )
 )
@@ -158,23 +162,28 @@ _ASKS_OTHERS = re.compile(
 _OTHER = [tuple(re.compile(each) for each in language) for language in _OTHERS]
 
 
-def refusal(text: str) -> str:
-    """Return in one line why a text is no description of an image; empty if it is one."""
+def refusal(text: str, asked: str = "") -> str:
+    """Return in one line why a text is no description of an image, but for example the text of `asked`; empty if it is one."""
     if not text.strip():
         return ""
+    if len(bare := _bare(text)) > _LEAST_REPEATED and bare in _bare(asked):
+        return f"the answer repeats the question: {truncated(text.strip(), 60)!r}"
     if _without_content(text):
         return f"the answer is markup or talk alone: {truncated(text.strip(), 60)!r}"
     return f"the model declined: {truncated(' '.join(text.split()), 80)!r}" if declines(text) else ""
 
 
+def _bare(text: str) -> str:
+    """Return a text in one case and width, without markup, control tokens, addresses of files, and base64."""
+    text = unicodedata.normalize("NFKC", _MARKUP.sub(r" \1 ", without_chat_tokens(text))).casefold()
+    return " ".join(_NO_WORD.sub(" ", text).split())
+
+
 def _without_content(text: str) -> bool:
-    """Whether a text is markup, control tokens, or talk about a conversation or an image as a whole."""
-    bare = re.sub(
-        r"```\w*|!?\[([^\]]*)\]\([^)]*\)|</?[a-zA-Z][\w-]*(?:\s[^<>]*)?/?>|&#?\w+;", r" \1 ", without_chat_tokens(text)
-    )
-    bare = unicodedata.normalize("NFKC", bare).casefold()
+    """Whether a text is markup, numbers, or talk about a conversation or an image as a whole."""
+    bare = _bare(text)
     words = re.findall(r"\w+", _TALK_SIGNS.sub(" ", bare) if len(bare) <= _LONGEST_OTHERS else bare)
-    return all(word in _TALK_WORDS for word in words)
+    return all(word in _TALK_WORDS or word.isdecimal() for word in words)
 
 
 def declines(text: str, *, answers: bool = False) -> bool:

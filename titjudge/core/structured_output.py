@@ -6,6 +6,7 @@ Nothing is guessed: an answer that does not validate gives None.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -19,20 +20,21 @@ M = TypeVar("M", bound=BaseModel)
 
 _LONGEST = 200_000  # characters; of a longer answer only the end is parsed
 _MOST_BRACES = 2_000
+_LONGEST_QUOTED, _DEEPEST_QUOTED = 10_000, 8  # characters, and braces around, of an object that may be quoted
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 # The tags in which open models write what they think: <think>, [THINK], <seed:think>, <reasoning>, <|begin_of_thought|>,
 # <|START_THINKING|>, <unused94>thought, and the channels of gpt-oss (harmony) and Gemma.
-_THOUGHT = r"[\w:.▁-]{0,16}(?:think|thought|reasoning|reflection|scratch_?pad|monologue)[\w:.-]{0,12}"
+_THOUGHT = r"[\w:.▁-]{0,16}(?:think|thought|思考|推理|reasoning|reflection|scratch_?pad|monologue)[\w:.-]{0,12}"
 _THOUGHT_ENDS = re.compile(
-    rf"</\s*{_THOUGHT}\s*>|\[/{_THOUGHT}\]|◁/{_THOUGHT}▷|<[|｜](?:/|end[_▁](?:of[_▁])?){_THOUGHT}[|｜]>|<\|{_THOUGHT}_end\|>|<unused95>"
+    rf"(?:<|&lt;)/\s*{_THOUGHT}\s*(?:>|&gt;)|\[/{_THOUGHT}\]|◁/{_THOUGHT}▷|<[|｜](?:/|end[_▁](?:of[_▁])?){_THOUGHT}[|｜]>|<\|{_THOUGHT}_end\|>|<unused95>"
     r"|<\|inner_suffix\|>|<channel\|>|<\|channel\|>\s*final\b[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>"
     r"|<\|start\|>assistant<\|message\|>",
     re.IGNORECASE,
 )
 _THOUGHT_BEGINS = re.compile(
-    rf"<{_THOUGHT}(?:\s[^<>]*)?>|\[{_THOUGHT}\]|◁{_THOUGHT}▷|<[|｜](?!/|end){_THOUGHT}[|｜]>|<unused94>|<\|inner_prefix\|>"
+    rf"(?:<|&lt;)\s*{_THOUGHT}(?:\s[^<>]*)?(?:>|&gt;)|\[{_THOUGHT}\]|◁{_THOUGHT}▷|<[|｜](?!/|end){_THOUGHT}[|｜]>|<unused94>|<\|inner_prefix\|>"
     r"|<\|channel\|?>\s*(?:analysis|commentary|thought)\b",
     re.IGNORECASE,
 )
@@ -43,6 +45,7 @@ _SPOKEN = re.compile(  # harmony without its control tokens, Granite, and Ollama
     r"|[Tt]hinking\.\.\.\n(?:.*(?P<done>\.\.\.done thinking\.))?)",
     re.DOTALL,
 )
+_BRACKETS = str.maketrans("＜〈⟨《＞〉⟩》［］｜", "<<<<>>>>[]|")  # of full width, as one character each
 _TAG = re.compile(r"[<\[](?P<end>/?)(?P<name>[A-Za-z][\w:.-]{0,40})(?:\s[^<>\[\]]{0,80})?[>\]]")
 _ANSWER_TAGS = frozenset(
     {"answer", "final_answer", "final", "output", "result", "response", "json", "conclusion", "solution"}
@@ -64,13 +67,12 @@ def ends_in_thinking(text: str) -> bool:
 
 
 def _after_thoughts(text: str) -> tuple[str, bool]:
-    start, thinks = 0, False
-    if spoken := _SPOKEN.match(text):
+    plain, start, thinks = text.translate(_BRACKETS), 0, False
+    if spoken := _SPOKEN.match(plain):
         start, thinks = spoken.end(), not any(spoken.groups())
-    for end in _THOUGHT_ENDS.finditer(text):
+    for end in _THOUGHT_ENDS.finditer(plain):
         start, thinks = max(start, end.end()), False
-    rest = text[start:]
-    return rest, thinks or _THOUGHT_LINE.search(rest) is not None
+    return text[start:], thinks or _THOUGHT_LINE.search(plain[start:]) is not None
 
 
 def without_chat_tokens(text: str) -> str:
@@ -140,8 +142,12 @@ def _found(text: str) -> Iterator[_Found]:
         start = text.find("{", end)
 
 
-def _asides(text: str) -> list[tuple[int, int]]:
-    """Return the spans of a text that are no answer: inside a tag pair that closes before the end, or an open thought."""
+def _asides(text: str, question: str) -> list[tuple[int, int]]:
+    """Return the spans of a text that are no answer: inside a tag pair that closes before the end, or an open thought.
+
+    A tag in the `question` may be quoted, and opens no thought.
+    """
+    text = text.translate(_BRACKETS)
     opened: dict[str, list[int]] = {}
     spans = []
     last = len(without_chat_tokens(text.strip().removesuffix("```")))
@@ -153,12 +159,29 @@ def _asides(text: str) -> list[tuple[int, int]]:
             start = opened[name].pop()
             if name not in _ANSWER_TAGS and tag.end() < last:
                 spans.append((start, tag.end()))
-    return spans + [(thought.start(), len(text)) for thought in _THOUGHT_BEGINS.finditer(text)]
+    thoughts = (thought for thought in _THOUGHT_BEGINS.finditer(text) if thought[0] not in question)
+    return spans + [(thought.start(), len(text)) for thought in thoughts]
 
 
-def _squeezed(text: str) -> str:
-    """Remove blanks, quotation marks and backslashes, which a model that quotes may change."""
-    return re.sub(r"[\s\"'`\\“”‘’]+", "", text)
+def _words(text: str) -> tuple[str, ...]:
+    """Return the keys, values and words of an object in one order, as a model that quotes may change all else."""
+    with contextlib.suppress(ValueError, RecursionError):
+        text = json.dumps(json.loads(text), ensure_ascii=False)
+    words = re.findall(r"[^\W_]+(?:\.\d+)?", text.casefold())
+    return tuple(sorted(word.removesuffix(".0") for word in words))
+
+
+def _braced(text: str) -> set[tuple[str, ...]]:
+    """Return the words of everything in braces in the last `_LONGEST` characters, JSON or not."""
+    opened: list[int] = []
+    found = set()
+    text = text[-_LONGEST:]
+    for brace in itertools.islice(re.finditer("[{}]", text), _MOST_BRACES):
+        if brace[0] == "{":
+            opened.append(brace.start())
+        elif opened and brace.end() - (start := opened.pop()) < _LONGEST_QUOTED and len(opened) < _DEEPEST_QUOTED:
+            found.add(_words(text[start : brace.end()]))
+    return found
 
 
 def validated(
@@ -167,23 +190,23 @@ def validated(
     """Return the last object in `text` that validates as `schema`, with flags that say how it was obtained.
 
     It is the last one, because a judge may quote the text it judges (which may hold a score) before it answers. An
-    object in the text of the `question` is skipped, whatever its blanks, because it may be quoted after the answer. So is
+    object in the text of the `question` is skipped, whatever its form, because it may be quoted after the answer. So is
     an object inside a tag pair that closes before the end (`<draft>{...}</draft>`). There is no clear answer if a key of the
     object occurs twice, or if an object with other values stands before it without a word between them. An object that
-    validates under the only key of another (`{"answer": {...}}`) is accepted and flagged `unwrapped`. With `lenient`, an answer without any complete object is repaired with json-repair and flagged
+    validates under the only key of another (`{"answer": {...}}`) is accepted and flagged `unwrapped`. With `lenient`,
+    an answer without any complete object is repaired with json-repair and flagged
     `json-repaired`.
     """
     answer = after_thinking(text)
-    asides = _asides(answer)
-    asked = objects(question) if "{" in question else []
-    letters = _squeezed(question) if "{" in question else ""
+    asides = _asides(answer, question)
+    asked = _braced(question)
     skipped = max((end for _, end in asides), default=0)
     kept: tuple[M, tuple[str, ...]] | None = None
     begins = len(answer)
     for found in reversed(list(_found(answer))):
         if kept is not None and answer[found.end : begins].strip(", \t\r\n"):
             return kept
-        quoted = found.value in asked or _squeezed(answer[found.start : found.end]) in letters
+        quoted = bool(asked) and _words(answer[found.start : found.end]) in asked
         if quoted or any(start < found.start and found.end <= end for start, end in asides):
             skipped = max(skipped, found.end)
             continue
@@ -192,7 +215,7 @@ def validated(
             data = schema.model_validate(found.value)
         except ValidationError:
             inner = _wrapped(found.value)
-            if inner is None or inner in asked:
+            if inner is None or (asked and _words(json.dumps(inner)) in asked):
                 continue
             try:
                 data, flags = schema.model_validate(inner), ("unwrapped",)
@@ -208,7 +231,7 @@ def validated(
         import json_repair
 
         repaired = without_surrogates(json_repair.loads(answer[begin:][-_LONGEST:]))
-        if repaired not in asked:
+        if not asked or _words(json.dumps(repaired)) not in asked:
             with contextlib.suppress(ValidationError):
                 return schema.model_validate(repaired), ("json-repaired",)
     return None, ()

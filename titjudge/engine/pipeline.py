@@ -260,7 +260,7 @@ class Engine:
         if kept is not None:
             kept = _empty(kept, accept_empty)
         if kept is not None and describes:
-            kept = _declined(kept)
+            kept = _declined(kept, request)
         read = self._read(kept, schema, request) if kept is not None and is_taken(kept) else None
         if kept is not None and (read is not None or self._stands(key)):
             reply, new = kept, False
@@ -278,7 +278,7 @@ class Engine:
             if request.choices:
                 reply = _weighed(reply)
             if describes:
-                reply = _declined(reply)
+                reply = _declined(reply, request)
             read = self._read(reply, schema, request) if is_taken(reply) else None
         if not is_taken(reply):
             logger.info(
@@ -501,11 +501,11 @@ def _thought_out(reply: Reply) -> Reply:
     )
 
 
-def _declined(reply: Reply) -> Reply:
+def _declined(reply: Reply, request: Request) -> Reply:
     """Mark a reply that should be a description, and describes nothing, as refused."""
     if reply.status not in (Status.OK, Status.TRUNCATED):
         return reply
-    reason = refusal(after_thinking(reply.text))
+    reason = refusal(after_thinking(reply.text), "\n".join(message.text for message in request.messages))
     return replace(reply, status=Status.REFUSED, reason=reason) if reason else reply
 
 

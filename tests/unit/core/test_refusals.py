@@ -374,6 +374,21 @@ def test_an_answer_about_a_picture_in_the_image_is_an_answer(text: str) -> None:
     assert declines("I don't see any image in your message.", answers=True)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["iVBORw0KGgo" * 20, "data:image/png;base64," + "iVBORw0KGgo" * 3, "https://example.com/a/1.png", "image_0001.png", "0 0 0 0", "\ufffd\ufffd", "the the the", "Assistant:"],
+)  # fmt: skip
+def test_noise_is_no_description(text: str) -> None:
+    assert refusal(text)
+
+
+def test_the_question_again_is_no_description() -> None:
+    asked = "Describe what can be seen in it and nothing else: things and beings with their number."
+    assert refusal(f"<image>\n{asked}<|im_end|>", asked)
+    assert refusal("A dog.", f"{asked} A dog.") == ""
+    assert refusal(f"{asked} A brown dog sleeps.", asked) == ""
+
+
 @given(st.text(max_size=200))
 def test_no_text_crashes(text: str) -> None:
     assert refusal(text) == "" or "\n" not in refusal(text)
