@@ -91,6 +91,11 @@ _TALK_WORDS = frozenset(
         """,
     )
 )
+_MARKS_OF_TALK = re.compile(  # one of these makes a text of such words talk; `the picture` alone may be a description
+    r"\b(?:i|me|we|us|our|you|your|not|no|cannot|unable|error|fail\w*|sorry|please|invalid|unavailable|missing|denied|refused|removed|redacted|omitted|wrong|thanks?|hello|hi|welcome"
+    r"|question|exceeded|required|n/?a|none|null|nil|nan|undefined|unknown|kein\w*|nicht|fehler|ich|je|ne|aucune|erreur|impossible|ninguna|sin|puedo|se|erro|nenhuma|sem|não|nessuna|non|geen|niet|не|нет|я"
+    r"|ошибка|отсутствует|assistant|user)\b|n't\b|[:：?？]$|^(?:image|img|photo|picture|model)?$|^[^a-z]*$|[無无]"
+)
 _TALK_SIGNS = re.compile(  # the same in Chinese, Japanese and Korean
     "图片|图像|照片|圖片|圖像|[图圖]|您好|你好|链接|内容|违规|敏感|[我您你]|抱歉|对不起|不好意思|很遗憾|语言|模型|人工智能|助手|由于|因为|作为|请|问|"
     "无法|不能|不会|不适合|没有|没|未|不|办法|看到|看见|看|识别|描述|提供|上传|发送|加载|显示|读取|处理|访问|回答|协助|帮助?|想|了解|什么|有|可以|能|需要|先|才|再|重新|换|个|话题|吧|"
@@ -183,7 +188,9 @@ def _without_content(text: str) -> bool:
     """Whether a text is markup, numbers, or talk about a conversation or an image as a whole."""
     bare = _bare(text)
     words = re.findall(r"\w+", _TALK_SIGNS.sub(" ", bare) if len(bare) <= _LONGEST_OTHERS else bare)
-    return all(word in _TALK_WORDS or word.isdecimal() for word in words)
+    return all(word in _TALK_WORDS or word.isdecimal() for word in words) and (
+        not words or _MARKS_OF_TALK.search(bare.replace("’", "'").strip(" .*_()[]")) is not None
+    )
 
 
 def declines(text: str, *, answers: bool = False) -> bool:

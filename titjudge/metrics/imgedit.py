@@ -16,6 +16,7 @@ from titjudge.core.types import Ask, Item, Reply, Score
 from titjudge.metrics import metric
 from titjudge.metrics._shared import edit_images, unreadable
 
+_MOST_DIGITS = 4_000  # Python converts no more; such a number is off every scale, as 0 is
 RATINGS: dict[str, tuple[str, str, str]] = {
     "add": ("Prompt Compliance", "Visual Naturalness", "Physical & Detail Coherence"),
     "adjust": ("Prompt Compliance", "Visual Seamlessness", "Physical & Detail Fidelity"),
@@ -68,7 +69,8 @@ def read_lines(text: str) -> list[int]:
     Source: `extract_scores_and_average`, Benchmark/Basic/step1_get_avgscore.py @547185d.
     """
     parts = [line.strip().split(": ") for line in after_thinking(text).splitlines()]
-    return [int(part[1]) for part in parts if len(part) == 2 and part[1].isdecimal()]
+    digits = [part[1] for part in parts if len(part) == 2 and part[1].isdecimal()]
+    return [int(number) if len(number) <= _MOST_DIGITS else 0 for number in digits]
 
 
 @metric(

@@ -376,7 +376,7 @@ def test_an_answer_about_a_picture_in_the_image_is_an_answer(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["iVBORw0KGgo" * 20, "data:image/png;base64," + "iVBORw0KGgo" * 3, "https://example.com/a/1.png", "image_0001.png", "0 0 0 0", "\ufffd\ufffd", "the the the", "Assistant:"],
+    ["iVBORw0KGgo" * 20, "data:image/png;base64," + "iVBORw0KGgo" * 3, "https://example.com/a/1.png", "image_0001.png", "0 0 0 0", "\ufffd\ufffd", "Assistant:"],
 )  # fmt: skip
 def test_noise_is_no_description(text: str) -> None:
     assert refusal(text)
