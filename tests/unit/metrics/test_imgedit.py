@@ -137,3 +137,7 @@ SHA = {
 @pytest.mark.parametrize("name", list(SHA))
 def test_the_words_stay_as_published(name: str) -> None:
     assert words_digest(name) == SHA[name]
+
+
+def test_a_rating_of_any_number_of_digits_is_off_the_scale() -> None:
+    assert read_lines(f"Prompt Compliance: {'9' * 5_000}\nVisual Naturalness: 4") == [0, 4]
