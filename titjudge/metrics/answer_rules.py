@@ -171,7 +171,7 @@ def read_yes_no(text: str, question: str = "") -> bool | None:
         named = [pair for pair in pairs if len(pairs) == 1 or pair[0] in _ANSWER_KEYS]
         key, value = named[0] if len(named) == 1 else ("", "")
         fact = isinstance(value, bool) and key in _FACT_KEYS
-        text = ("no", "yes")[value] if fact else value if isinstance(value, str) else ""
+        text = ("yes" if value else "no") if fact else value if isinstance(value, str) else ""
     text = re.sub(r"</?\w{1,20}>", " ", text).replace("’", "'").strip()
     while asked := _ASKED.match(text):  # the question is repeated before the answer
         text = text[asked.end() :].strip()
