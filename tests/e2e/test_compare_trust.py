@@ -258,6 +258,7 @@ def test_the_forgetting_curve_as_tables_json_and_picture(tmp_path: Path, capsys:
     assert steps["model_b"] is None
     assert {rate["label"] for rate in found["places"]} == {"0-20%", "20-40%", "40-60%", "60-80%", "80-100%"}
     assert (found["metric"], found["claims"]) == ("tit-agent", 600)
+    assert "notes" not in found
     ElementTree.fromstring(plot.read_text())
     assert "model_a" in plot.read_text()
     cli(capsys, "forgetting", run.path, "--plot", tmp_path / "curve.PNG")

@@ -202,6 +202,8 @@ def forgetting(run: Path, metric: str | None, bins: int, files: OutputFiles) -> 
     name, claims, notes = claims_of_run(RunFolder(run), metric)
     by_place = curve(claims, bins=bins)
     record = {"run": str(run), "metric": name, "claims": len(claims), **fields_of(by_place)}
+    if not by_place.notes:  # all generators have the same prompts
+        del record["notes"]
     files.finish(by_place.tables(), record, notes=notes, chart=lambda: forgetting_chart(by_place, bins))
     return 0
 

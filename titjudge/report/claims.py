@@ -41,7 +41,7 @@ def _part(place: int, title: str, settled: Sequence[ClaimOutcome]) -> Part:
     curve = forgetting(settled)
     generators = list(dict.fromkeys(rate.generator for rate in curve.places))
     drawn = generators[:COLOURS]
-    note = f"{len(settled) - curve.unseen:,} claims met or not met; {curve.unseen:,} more cannot be seen, or were not settled."
+    note = f"{sum(rate.claims for rate in curve.places):,} claims met or not met; {curve.unseen:,} more cannot be seen, or were not settled."
     if len(drawn) < len(generators):
         note += f" {len(drawn)} of {len(generators)} generators are drawn, all are in the tables."
     names = tuple(name or NO_NAME for name in drawn)
