@@ -125,9 +125,22 @@ class Suite(ABC):
 
         Adds to the notes which spellings count as one name, and how many hidden files are skipped.
         """
-        spellings = Spellings()
-        yield from map(spellings.unified, self.load(folder))
+        spellings, texts, several_texts = Spellings(), dict[str, int](), dict[str, None]()
+        for item in map(spellings.unified, self.load(folder)):
+            if (
+                isinstance(item, Item)
+                and item.prompt_id
+                and texts.setdefault(item.prompt_id, text := hash(item.prompt)) != text
+            ):
+                several_texts[item.prompt_id] = None
+            yield item
         notes = spellings.notes()
+        if several_texts:
+            first = next(iter(several_texts))
+            notes.append(
+                f"{several(len(several_texts), 'prompt id')} with more than one text, such as {printable(first)}: images are judged "
+                "by their own text and compared as images of one prompt. Give each text an id of its own if they are not."
+            )
         if strays := strays_below(folder):
             first = strays[0].relative_to(folder).as_posix()
             notes.append(f"skipped {several(len(strays), 'hidden or system file')}, such as {printable(first)}")

@@ -13,7 +13,10 @@ from loading import loaded_with_notes
 
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.types import Item
 from titjudge.runs.folder.identity import identity
+from titjudge.suites.base import SuiteInputs
+from titjudge.suites.folder import Folder
 
 
 @pytest.mark.parametrize("prompt", ["text", "caption", "prompt"])
@@ -155,3 +158,14 @@ def test_a_prompt_with_the_number_0_has_an_id(tmp_path: Path, zero: str) -> None
     (tmp_path / "images.jsonl").write_text("\n".join(rows))
     items, _, _ = loaded_with_notes(tmp_path / "images.jsonl")
     assert {(item.prompt_id, item.generator) for item in items} == {("0", "0"), ("0", "1")}
+
+
+def test_two_texts_under_one_prompt_id_are_reported(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        png(tmp_path / f"{name}.png")
+    rows = [("a", "1", "a cup"), ("b", "1", "a hat"), ("c", "2", "a cup")]
+    table = "".join(f"{name}.png,{number},{text}\n" for name, number, text in rows)
+    (tmp_path / "m.csv").write_text(f"image,prompt_id,prompt\n{table}")
+    suite = Folder(SuiteInputs())
+    assert [item.prompt for item in suite.items(tmp_path) if isinstance(item, Item)] == ["a cup", "a hat", "a cup"]
+    assert [note for note in suite.notes if "1 prompt id with more than one text, such as 1" in note]
