@@ -167,5 +167,9 @@ def test_two_texts_under_one_prompt_id_are_reported(tmp_path: Path) -> None:
     table = "".join(f"{name}.png,{number},{text}\n" for name, number, text in rows)
     (tmp_path / "m.csv").write_text(f"image,prompt_id,prompt\n{table}")
     suite = Folder(SuiteInputs())
-    assert [item.prompt for item in suite.items(tmp_path) if isinstance(item, Item)] == ["a cup", "a hat", "a cup"]
+    assert [item.prompt for item in suite.items(tmp_path / "m.csv") if isinstance(item, Item)] == [
+        "a cup",
+        "a hat",
+        "a cup",
+    ]
     assert [note for note in suite.notes if "1 prompt id with more than one text, such as 1" in note]
