@@ -4,6 +4,7 @@ import asyncio
 import base64
 import hashlib
 import io
+import re
 import struct
 import threading
 import zlib
@@ -180,9 +181,11 @@ def test_formats_nobody_needs_are_not_opened_whatever_the_name_says(tmp_path: Pa
 
     file = tmp_path / "a.png"
     file.write_bytes(other_format(kind))
-    with pytest.raises(DataError, match="not an image"):
+    with pytest.raises(DataError, match=r"not an image|titjudge does not read"):
         opened(file)
-    assert "not an image" in str(thumbnail(Judged(file, (file.stat().st_size, 0)), 100, 50))
+    assert re.search(
+        "not an image|titjudge does not read", str(thumbnail(Judged(file, (file.stat().st_size, 0)), 100, 50))
+    )
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "MPO", "AVIF"])
