@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from titjudge.core.errors import DataError
+from titjudge.core.words import truncated
 
 MAX_BYTES = 50 * 2**20
 """Most bytes of an image file."""
@@ -72,11 +74,13 @@ def check_size(size: int, path: Path) -> None:
 
 
 def check_columns(names: Sequence[str], required: Sequence[str], path: Path, line: int = 1) -> None:
-    """Check that a table has its required columns.
+    """Check that a table has its required columns, and no name twice.
 
     Raises:
-        DataError: One is missing; names those that there are.
+        DataError: One is missing; names those that there are. Or two columns have the same name.
     """
+    if twice := next((name for name, count in Counter(filter(None, names)).items() if count > 1), ""):
+        raise DataError(f"two columns are called '{truncated(twice, 40)}': rename or delete one", path, line)
     if absent := missing_columns(names, required):
         raise DataError(absent, path, line)
 

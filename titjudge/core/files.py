@@ -405,7 +405,7 @@ def _drop_incomplete_line(path: Path) -> None:
 
 
 _FORMULA = tuple("=+-@\t＝＋－＠")
-_SEPARATOR = re.compile(r"sep=([,;\t])\s*")
+_SEPARATOR = re.compile(r"sep=([,;\t|])\s*")
 _FIELD_LIMIT = 10_000_000  # characters; a prompt of 20,000 words is no mistake
 
 
@@ -457,9 +457,9 @@ def _kept(lines: Iterable[str], taken: list[str]) -> Iterator[str]:
 
 
 def _delimiter(header: str) -> str:
-    """Choose between comma, semicolon and tab by the header: spreadsheets use the one of their locale."""
+    """Choose the separator that the header has most of: spreadsheets use the one of their locale."""
     plain = re.sub(r'"[^"]*"', "", header)
-    return "," if "," in plain else max(",;\t", key=plain.count)
+    return max(",;\t|", key=plain.count)
 
 
 def csv_separator(path: Path) -> str:

@@ -11,14 +11,20 @@ _INVISIBLE = (
     "\u00ad\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
 )
 _WHOLE = re.compile(r"(0|[1-9][0-9]*)\.0")
-_NOTHING = frozenset({"nan", "none", "null", "n/a", "#n/a", "<na>", "nat"})
+_INSIDE = dict.fromkeys(map(ord, "\u00ad\u180e\u200b\u2060\ufeff"), "") | dict.fromkeys(
+    map(ord, "\u00a0\u2007\u202f"), " "
+)
+_NOTHING = frozenset({"na", "nan", "none", "null", "n/a", "#n/a", "<na>", "nat"})
 
 
 def plain(name: str) -> str:
-    """Return a name as names are compared: in Unicode NFC, without outer blanks and outer zero-width characters."""
+    """Return a name as names are compared: in Unicode NFC, without outer blanks and what nobody sees.
+
+    Zero-width characters that shape or direct letters remain inside. Other blanks than the ideographic one count as a space.
+    """
     if name.isascii():
         return name.strip()
-    name = unicodedata.normalize("NFC", name)
+    name = unicodedata.normalize("NFC", name).translate(_INSIDE)
     while (shorter := name.strip().strip(_INVISIBLE)) != name:
         name = shorter
     return name

@@ -19,7 +19,19 @@ _ALLOW = "allow its folder with `judge --image-root DIR`"
 _REMEDY = f"copy it there, put the manifest into the folder that holds them all, or {_ALLOW}"
 
 
-_STRAYS = frozenset({"thumbs.db", "ehthumbs.db", "desktop.ini", "__macosx", "@eadir", "$recycle.bin", "lost+found"})
+_STRAYS = frozenset(
+    {
+        "thumbs.db",
+        "ehthumbs.db",
+        "desktop.ini",
+        "__macosx",
+        "@eadir",
+        "$recycle.bin",
+        "#recycle",
+        "#snapshot",
+        "lost+found",
+    }
+)
 
 
 def is_stray(name: str) -> bool:

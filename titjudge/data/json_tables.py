@@ -26,7 +26,7 @@ def columns(path: Path) -> tuple[str, ...] | None:
 def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
     """Yield number, from 1, and record of every row; for a bad one the DataError that describes it.
 
-    A row is an element of an array, a caption of COCO (with the keys of its image), an image of an object whose keys are file
+    A row is an element of an array (alone, or as the only key of an object), a caption of COCO (with the keys of its image), an image of an object whose keys are file
     names (as DiffusionDB's `part-000001.json`; the file name is the key `image`) or ids (as PIE-Bench's `mapping_file.json`; the id
     is the key `id`), or a line of JSON lines.
 
@@ -47,7 +47,9 @@ def _whole(path: Path) -> list[Any] | dict[str, Any] | None:
     array = first.startswith(b"[")
     try:
         record = {} if array else orjson.loads(first)
-        if not array and not (isinstance(record, dict) and (_is_coco(record) or _is_by_name(record))):
+        if not array and not (
+            isinstance(record, dict) and (_only_list(record) or _is_coco(record) or _is_by_name(record))
+        ):
             return None
     except orjson.JSONDecodeError:  # an object of several lines, or a bad line of JSON lines
         try:
@@ -76,6 +78,12 @@ def _first_line(path: Path) -> tuple[bytes, int]:
         raise DataError(error.strerror or str(error), path) from error
 
 
+def _only_list(content: Mapping[str, Any]) -> list[Any] | None:
+    """Return the rows of an object with nothing but a list of objects: `{"data": [...]}`."""
+    rows = next(iter(content.values()), None) if len(content) == 1 else None
+    return rows if isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows) else None
+
+
 def _is_coco(content: Mapping[str, Any]) -> bool:
     return isinstance(content.get("images"), list) and isinstance(content.get("annotations"), list)
 
@@ -95,6 +103,8 @@ def _records(content: list[Any] | dict[str, Any], path: Path) -> Iterable[Any]:
     """
     if isinstance(content, list):
         return content
+    if rows := _only_list(content):
+        return rows
     if _is_coco(content):
         return _captions(content["images"], content["annotations"], path)
     if _is_by_name(content):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ _PERSON = "annotator|rater|user|worker|judge|evaluator|participant|labell?er|rev
 _OPINION = "score|rating|vote|preference|choice|answer|rank"
 RATERS = tuple(
     f"{name}{ending}"
-    for ending in ("", "_id", "_name")
+    for ending in ("", "_id", "id", "_name")
     for name in (
         "annotator",
         "rater",
@@ -32,7 +33,7 @@ RATERS = tuple(
         "reviewer",
     )
 )
-"""Names of the column that says who speaks, in lower case."""
+"""Names of the column that says who speaks, as `_plain` writes them."""
 _OF_ONE = re.compile(
     rf"(?:(?:{_OPINION})[ _.-]*(?:(?:of|by)[ _.-]+)?)?(?:{_PERSON})(?:[ _.-]*\d+|[ _.-]+[a-z])(?:[ _.-]*(?:{_OPINION}))?"
     rf"|(?:{_OPINION}|r)[ _.-]*\d+"
@@ -42,9 +43,9 @@ _THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+")
 
 
 def column_of(names: Iterable[Any], wanted: Sequence[str]) -> str | None:
-    """Find the first column that has one of the wanted names (lower case, `_` for blanks); None without one."""
+    """Find the first column that has one of the wanted names (as `_plain` writes them), or its plural; None without one."""
     known = {_plain(name): name for name in names}
-    return next((known[name] for name in wanted if name in known), None)
+    return next((known[name] for one in wanted for name in (one, f"{one}s") if name in known), None)
 
 
 def opinion_columns(names: Iterable[Any], wanted: Sequence[str]) -> list[str]:
@@ -55,7 +56,8 @@ def opinion_columns(names: Iterable[Any], wanted: Sequence[str]) -> list[str]:
 
 
 def _plain(name: Any) -> str:
-    return str(name).strip().casefold().replace(" ", "_")
+    """Write `Worker ID`, `worker-id` and `WorkerId` as `worker_id`."""
+    return re.sub(r"[\s_-]+|(?<=[a-z])(?=[A-Z])", "_", str(name).strip()).casefold()
 
 
 def opinions_in(cell: Any, parse: Callable[[Any], T | None]) -> list[tuple[str, T]] | None:
@@ -74,6 +76,12 @@ def opinions_in(cell: Any, parse: Callable[[Any], T | None]) -> list[tuple[str, 
         return [("", whole)]
     else:
         text = str(cell).strip()
+        if text.startswith("{"):
+            try:
+                named = json.loads(text)
+            except (ValueError, RecursionError):
+                return None
+            return opinions_in(named, parse) if isinstance(named, dict) else None
         inside = text[1:-1] if text[0] + text[-1] in ("[]", "()") else text
         if inside is text and _TWO_NUMBERS.fullmatch(text):  # 4,5: 4.5, or 4 and 5
             return None
@@ -113,12 +121,15 @@ class Opinions(Generic[Key, T]):
         of: Key -> name -> opinion. Who is not named is counted as another person in each row.
         lines: Row of each opinion, by key and name.
         doubles: Number of opinions that repeat one of the same person.
+        blanks: Number of rows without an opinion.
+        unused: Further columns of opinions, which do not count.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.of: dict[Key, dict[str, T]] = {}
-        self.doubles = 0
+        self.doubles = self.blanks = 0
+        self.unused: dict[str, None] = {}
         self.lines: dict[tuple[Key, str], int] = {}
 
     def add(self, key: Key, who: str, opinion: T, line: int, what: str) -> str | None:
@@ -145,9 +156,13 @@ class Opinions(Generic[Key, T]):
         return {who for said in self.of.values() for who in said}
 
     def notes(self, noun: str) -> list[str]:
-        """Report repetitions."""
-        what = f"{self.doubles:,} {noun} repeat one of the same person and count once"
-        return [f"{self.path}: {what}"] if self.doubles else []
+        """Report repetitions, empty cells and columns that do not count."""
+        lines = {
+            f"{self.doubles:,} {noun} repeat one of the same person and count once": self.doubles,
+            f"rows without {noun}, which do not count: {self.blanks:,}": self.blanks,
+            f"not used: {', '.join(self.unused)}": self.unused,
+        }
+        return [f"{self.path}: {line}" for line, happened in lines.items() if happened]
 
 
 def spread(counts: Sequence[int]) -> str:

@@ -257,7 +257,7 @@ def read_ranks(file: Path, column: str = "rank", notes: dict[str, None] | None =
     for number, record in read_table(file, ("prompt_id",)):
         prompt = plain(str(record["prompt_id"]))
         rater = column_of(record, RATERS)
-        who = _NOBODY if rater is None else plain(str(record[rater] or ""))
+        who = _NOBODY if rater is None else "" if record[rater] is None else plain(str(record[rater]))
         if column in record and "generator" in record:
             row_ranks = {plain(str(record["generator"])): record[column]}
         elif column != "rank":

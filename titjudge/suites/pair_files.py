@@ -71,8 +71,9 @@ def read_votes(path: Path | str, images: Images | None = None, notes: dict[str, 
     if is_battles(path):
         raise DataError("battles (model_a, model_b, winner) are no votes on pairs: give them to --pairs", path)
     names = table_columns(path)
-    required: tuple[str, ...] = VOTE_COLUMNS[:3]
+    required: tuple[str, ...] = VOTE_COLUMNS[:3] if names is None else ()
     if names is not None:
+        required = tuple(column_of(names, [name]) or name for name in VOTE_COLUMNS[:3])
         columns = opinion_columns(names, _PREFERENCE) or [VOTE_COLUMNS[-1]]
         required = (*required, *columns, *filter(None, [column_of(names, RATERS)]))
     votes: list[Vote] = []
@@ -87,7 +88,10 @@ def read_votes(path: Path | str, images: Images | None = None, notes: dict[str, 
         annotator = "" if rater is None else _text(record, rater, path, line)
         source = str(record.get("source") or "")
         key = (prompt, min(a, b), max(a, b))
-        for name, choice in _choices(record, (a, b), path, line):
+        choices = _choices(record, (a, b), path, line, may_be_empty=rater is not None)
+        said.blanks += not choices
+        said.unused |= dict.fromkeys(opinion_columns(record, ())) if column_of(record, _PREFERENCE) else {}
+        for name, choice in choices:
             winner = {"a": a, "b": b}.get(choice, choice)
             who = said.add(key, " ".join(filter(None, (annotator, name))), winner, line, f"{a} / {b}")
             if who is not None:
@@ -98,7 +102,7 @@ def read_votes(path: Path | str, images: Images | None = None, notes: dict[str, 
 
 
 def _text(record: Mapping[str, Any], name: str, path: Path, line: int) -> str:
-    value = record.get(name)
+    value = record.get(column_of(record, [name]) or name)
     number = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
     if (
         isinstance(value, bool)
@@ -117,7 +121,9 @@ def _item(image: str, prompt: str, images: Images | None, path: Path, line: int)
     return ids.get(prompt, image)
 
 
-def _choices(record: Mapping[str, Any], sides: tuple[str, str], path: Path, line: int) -> list[tuple[str, str]]:
+def _choices(
+    record: Mapping[str, Any], sides: tuple[str, str], path: Path, line: int, *, may_be_empty: bool
+) -> list[tuple[str, str]]:
     """Read the choices of a row, with the names of who made them where a column is theirs."""
     columns = opinion_columns(record, _PREFERENCE)
     if not columns:
@@ -125,7 +131,7 @@ def _choices(record: Mapping[str, Any], sides: tuple[str, str], path: Path, line
     found = []
     for column in columns:
         choices = opinions_in(record[column], lambda cell: read_choice(cell, *sides))
-        if choices is None or not (choices or len(columns) > 1):
+        if choices is None or not (choices or may_be_empty or len(columns) > 1):
             raise DataError(f"the {column} must be a, b, tie or {BOTH_BAD}, not '{record[column]}'", path, line)
         own = "" if len(columns) == 1 else column
         found += [(" ".join(filter(None, (own, name))), choice) for name, choice in choices]

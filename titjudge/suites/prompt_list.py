@@ -114,15 +114,16 @@ def numberings(file: str) -> list[Numbering]:
 
 
 def _numberings(file: str) -> list[Numbering]:
-    if not Path(file).is_file():
-        return [Numbering(file, read_prompts(file).prompts, "ids")]
-    listed = _text_lines(Path(file))
+    listed = _text_lines(Path(file)) if Path(file).is_file() else None
     if listed is not None:
         return list(_of_lines(file, listed))
-    keys = _keys(Path(file))
+    keys = _keys(Path(file)) if Path(file).is_file() else None
     key, text = _usual(keys) if keys else ("", "")
     if not text:
-        return [Numbering(file, read_prompts(file).prompts, "ids")]
+        listing = read_prompts(file)
+        if listing.problems and not listing.prompts:
+            raise DataError(listing.problems[0].reason, file)
+        return [Numbering(file, listing.prompts, "ids")]
     first = [f"{file}:{key},{text}"] if key else []
     prompt_files = [*first, f"{file}:#,{text}", f"{file}:#1,{text}"]
     return [
@@ -180,7 +181,7 @@ def _read_rows(path: Path, columns: tuple[str, str], listing: PromptList) -> Non
         if isinstance(row, DataError):
             reason = str(row)
         elif not key or not text:
-            reason = f"{where}: no prompt with its id: name the columns, {path.name}:ID,PROMPT"
+            reason = f"{where}: no column is known as {'id' if text else 'prompt'}: name both, {path.name}:ID,PROMPT"
         elif not isinstance(row[text], str) or is_nothing(row[text]):
             reason = f"{where}: '{text}' is no prompt: {row[text]!r:.60}"
         else:
@@ -228,7 +229,9 @@ def _columns(path: Path, named: str, prompt_file: str) -> tuple[str, str]:
     if not key or not text:
         there = ", ".join(columns) or "none"
         raise DataError(
-            f"no column with the {'prompt' if key else 'id'} (there are: {there}): {path.name}:ID,PROMPT", path
+            f"no column is known as the {'id' if text else 'prompt'} (there are: {there}): name the columns with "
+            f"--prompt-file {path}:ID,PROMPT, or {path}:#,PROMPT to count the rows from 0",
+            path,
         )
     return key, text
 

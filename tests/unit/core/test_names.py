@@ -1,4 +1,4 @@
-"""Names are compared in Unicode NFC, without outer blanks and outer zero-width characters."""
+"""Names are compared in Unicode NFC, without outer blanks and what nobody sees."""
 
 from __future__ import annotations
 
@@ -21,6 +21,13 @@ def test_spellings_of_a_name_are_one(name: str, written: str, form: str) -> None
 
 
 @pytest.mark.parametrize(
+    "written", ["my\u00a0model", "my\u202fmodel", "my m\u200bodel", "my mo\u00addel", "m\u2060y mod\ufeffel\u00a0"]
+)
+def test_nothing_invisible_inside_a_name_makes_another(written: str) -> None:
+    assert plain(written) == "my model"
+
+
+@pytest.mark.parametrize(
     ("one", "other"), [("flux", "Flux"), ("a b", "a  b"), ("a\u200db", "ab"), ("１", "1"), ("ﬁ", "fi")]
 )
 def test_names_that_look_different_stay_different(one: str, other: str) -> None:
@@ -32,7 +39,7 @@ def test_a_plain_name_stays_as_it_is(text: str) -> None:
     assert plain(plain(text)) == plain(text)
 
 
-@pytest.mark.parametrize("text", ["", " ", "\u200b", "nan", "NaN", "None", "NULL", " null ", "<NA>", "N/A"])
+@pytest.mark.parametrize("text", ["", " ", "\u200b", "nan", "NaN", "None", "NULL", "NA", " null ", "<NA>", "N/A"])
 def test_what_stands_for_a_missing_text_is_nothing(text: str) -> None:
     assert is_nothing(text)
 

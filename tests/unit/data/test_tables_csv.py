@@ -49,6 +49,20 @@ def test_a_missing_column_says_which_there_are(tmp_path: Path, text: str, messag
         list(scan_table(file_of(tmp_path, text), ("prompt",)))
 
 
+@pytest.mark.parametrize("text", ["a,b,a\n1,2,3\n", "a;b; a \n1;2;3\n", '"a",b,a\u00a0\n1,2,3\n'])
+def test_two_columns_of_one_name_are_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(DataError, match="two columns are called 'a': rename"):
+        list(scan_csv(file_of(tmp_path, text)))
+
+
+@pytest.mark.parametrize("mark", [",", ";", "|", "\t"])
+def test_the_separator_is_what_the_header_has_most_of(tmp_path: Path, mark: str) -> None:
+    other = ";" if mark == "," else ","
+    text = mark.join(["image", "prompt", f"notes{other} more"]) + "\n" + mark.join(["0.png", f"a cup{other} red", "x"])
+    rows = list(read_table(file_of(tmp_path, text)))
+    assert rows == [(2, {"image": "0.png", "prompt": f"a cup{other} red", f"notes{other} more": "x"})]
+
+
 def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot be read: No such file"):
         list(csv_rows(tmp_path / "none.csv"))

@@ -102,6 +102,8 @@ def rated(folder: Path, text: str, name: str = "r.csv", parts: tuple[str, ...] =
         "Image_ID,Worker ID,Rating\nold/p_0.png,a,5\nnew/p_1.png,a,2\nold/p_0.png,b,3\nnew/p_1.png,b,3\n",
         "file_name,rater1,rater2,rater3\nold/p_0.png,5,3,4\nnew/p_1.png,2,,3\n",
         "image,score_1,score_2\nold/p_0.png,5,3\nnew/p_1.png,2,3\n",
+        "image,WorkerId,Ratings\nold/p_0.png,0,5\nnew/p_1.png,0,2\nold/p_0.png,1,3\nnew/p_1.png,1,3\nnew/p_1.png,2,NA\n",
+        'image,scores\nold/p_0.png,"{""ann"": 5, ""ben"": 3}"\nnew/p_1.png,"{""ann"": 2, ""ben"": 3}"\n',
         'image,score\nold/p_0.png,"[5, 3, 4]"\nnew/p_1.png,2;3\n',
         "image;score\nold/p_0.png;4,00\nnew/p_1.png;2,5\n",
         'image;rater;mos\nold/p_0.png;a;4,5\nold/p_0.png;b;3,5\nnew/p_1.png;a;"2,500"\n',
@@ -139,6 +141,14 @@ def test_the_same_rating_of_one_person_counts_once(tmp_path: Path) -> None:
     assert "1 rating" in found.notes[0]
 
 
+def test_what_does_not_count_is_reported(tmp_path: Path) -> None:
+    found = rated(tmp_path, "image,rater,score,rater1,rater2\nx,a,5,1,2\nx,b,,1,2\n")
+    assert (found.means["score"], found.raters["score"]) == ({"x": 5}, {"x": 1})
+    assert [
+        word for note, word in zip(found.notes, ("count: 1", "rater1, rater2"), strict=True) if word not in note
+    ] == []
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -156,6 +166,8 @@ def test_the_same_rating_of_one_person_counts_once(tmp_path: Path) -> None:
             + "".join(f"{k},{r},{k * f}\n" for k in range(1, 6) for r, f in (("a", 0.2), ("b", 1))),
             "scale",
         ),
+        ("image,rater,score\nx,a,4\nx,b,80\ny,a,3\ny,b,55\n", "'b' rates 2 images 19 times"),
+        ('image,score\nx,"[4, 5, 80]"\ny,"[1, 2, 40]"\n', "scale"),
     ],
 )
 def test_ratings_that_cannot_be_read_are_named(tmp_path: Path, text: str, told: str) -> None:

@@ -80,7 +80,7 @@ def test_what_cannot_be_meant_is_said(out: Path) -> None:
     for pattern, message in (("c/{generator}.png", "needs {prompt_id}"), ("{prompt_id}/{1}.png", "a name in braces")):
         with pytest.raises(ConfigError, match=message):
             ImageTree(pattern, str(table))
-    with pytest.raises(DataError, match=r"no column with the prompt \(there are: index, words\): p\.csv:ID,PROMPT"):
+    with pytest.raises(DataError, match=r"prompt \(there are: index, words\).*p\.csv:ID,PROMPT"):
         loaded(out, "{prompt_id}.png", str(table))
     with pytest.raises(DataError, match=r"'no' is missing \(there are: index, words\)"):
         loaded(out, "{prompt_id}.png", f"{table}:index,no")

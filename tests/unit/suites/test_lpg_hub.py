@@ -108,7 +108,7 @@ def test_what_is_said_counts(tmp_path: Path) -> None:
         ({"images.zip": "", "prompts.json": RECORDS}, "no images here: unpack images.zip first"),
         ({"images.tar.gz": "", "prompts.json": RECORDS}, "no images here: unpack images.tar.gz first"),
         (images("flux/1.png"), r"no file of prompts, such as prompts\.jsonl\. Say --suite-option prompts=FILE"),
-        ({"prompts.csv": "number\n1\n", **images("flux/1.png")}, "prompts.csv: no column with the id"),
+        ({"prompts.csv": "number\n1\n", **images("flux/1.png")}, "prompts.csv:#,PROMPT"),
         ({"prompts.json": "{", **images("flux/1.png")}, "prompts.json"),
         ({"prompts.txt": "a\nb\nc\n", **images("flux/1.png")}, r"counted from 0 or 1\? Say .*prompts=prompts\.txt or prompts\.txt:1"),
     ],

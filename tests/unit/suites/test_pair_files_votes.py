@@ -37,6 +37,8 @@ def decided(pairs: list[Pair]) -> set[tuple[str, str, str, str]]:
     "text",
     [
         f"{HEAD},annotator,preference\np,x,y,ann,a\np,x,y,bob,A\np,y,x,eve,a\nq,v,w,ann,tie\nq,v,w,bob,Tie\nq,v,w,eve,b\n",
+        "Prompt ID,Image_A,imageB,Votes\np,x,y,a;a;b\nq,v,w,tie;tie;b\n",
+        f"{HEAD},annotator,preference\np,x,y,0,a\np,x,y,1,a\np,x,y,2,\np,x,y,3,b\nq,v,w,0,tie\nq,v,w,1,tie\nq,v,w,2,b\n",
         f"{HEAD},preference\np,x,y,a\np,x,y,a\np,x,y,b\nq,v,w,tie\nq,v,w,tie\nq,w,v,a\n",
         f"{HEAD},Worker ID,vote\np,x,y,1,left\np,x,y,2,LEFT\np,x,y,3,right\nq,v,w,1,same\nq,v,w,2,draw\nq,v,w,4,right\n",
         f"{HEAD},rater1,rater2,rater3\np,x,y,a,a,b\nq,v,w,tie,b,tie\n",

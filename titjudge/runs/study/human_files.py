@@ -42,6 +42,7 @@ _IMAGES = (
 )
 _PROMPTS, _GENERATORS, _SAMPLES = ("prompt_id", "prompt"), ("generator", "model", "system"), ("sample", "seed")
 _FEWEST, _SCALES = 5, 4  # ratings of one person; times that one scale is longer than another
+_SHARED = 5  # the same for images that several people rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +104,16 @@ def read_human_scores(
             others = f"; or a column for {', '.join(parts)}" if parts else ""
             raise DataError(f"the column '{SCORE}' is missing{others} (there are: {', '.join(record)})", path, line)
         rater = column_of(record, RATERS)
-        who = plain(str(record[rater] or "")) if rater is not None else ""
+        who = "" if rater is None or record[rater] is None else plain(str(record[rater]))
+        said.unused |= dict.fromkeys(
+            column for column in opinion_columns(record, ()) if column not in (*scores, *named)
+        )
         for column in (*scores, *named):
             cell = record[column]
             numbers = opinions_in(cell, read_number)
-            if numbers is None or (not numbers and scores == [column]):
+            blank = numbers == [] and scores == [column]
+            said.blanks += blank
+            if numbers is None or (blank and rater is None):
                 raise DataError(f"the {column} must be a number, not '{'' if cell is None else cell}'", path, line)
             for name, number in numbers:
                 person = " ".join(filter(None, (who, column if column in scores[1:] or len(scores) > 1 else "", name)))
@@ -144,8 +150,10 @@ def _check_scales(said: Opinions[tuple[str, str], float], path: Path) -> None:
     """Refuse to average a rating on 1 to 5 with one on 0 to 100.
 
     Raises:
-        DataError: The highest rating of one person is many times that of another, who uses several.
+        DataError: The highest rating of one person is many times that of another, who uses several; or one rates the same images
+            many times as high as the others.
     """
+    _check_shared(said, path)
     given: dict[tuple[str, str], list[float]] = {}
     for (part, _), by_person in said.of.items():
         for person, number in by_person.items():
@@ -173,6 +181,24 @@ def _not_rated(said: Opinions[tuple[str, str], float]) -> list[str]:
             what = f"{numbers.count(code):,} of {len(numbers):,} are {code:g}, and the others are {low:g} to {high:g}"
             notes.append(f"{said.path}: {part}: {what}. If {code:g} means 'not rated', leave these cells empty")
     return notes
+
+
+def _check_shared(said: Opinions[tuple[str, str], float], path: Path) -> None:
+    """Check the ratings of one person against those that others give the same images.
+
+    Raises:
+        DataError: They are many times as high, or as low.
+    """
+    shared: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for (part, _), by_person in said.of.items():
+        for person, number in by_person.items() if len(by_person) > 1 else ():
+            others = (sum(by_person.values()) - number) / (len(by_person) - 1)
+            shared.setdefault((part, person), []).append((number, others))
+    for (part, person), both in shared.items():
+        own, others = (sum(numbers) for numbers in zip(*both, strict=True))
+        if len({*both}) > 1 and min(own, others) > 0 and own >= _SHARED * others:
+            what = f"{part}: '{person}' rates {len(both)} images {own / others:.0f} times as high as the others do"
+            raise DataError(f"{what}: bring the ratings to one scale first", path)
 
 
 def _joined(said: Opinions[tuple[str, str], float]) -> HumanRatings:
