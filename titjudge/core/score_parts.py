@@ -174,7 +174,9 @@ class Duels(TypedDict):
 
 
 STEADINESS = ("disagreement", "spread", "order_effect", "first_advantage")
-SUMMED = frozenset({*TokensRead.__annotations__, *STEADINESS, "against", "questions_asked", "questions_skipped"})
+SUMMED = frozenset(
+    {*TokensRead.__annotations__, *STEADINESS, "against", "unread_as", "questions_asked", "questions_skipped"}
+)
 """The parts that are kept in memory where only tables are made."""
 
 

@@ -17,7 +17,7 @@ import orjson
 
 from titjudge.core.answer_probabilities import FirstToken
 from titjudge.core.item_meta import DESCRIPTION
-from titjudge.core.score_parts import SUMMED
+from titjudge.core.score_parts import SUMMED, description
 from titjudge.core.types import Embedding, InvalidItem, Item, Reply, Request, Score, Status, ToolCall, Usage
 from titjudge.core.words import truncated
 
@@ -276,6 +276,7 @@ def _placed(image: str, folder: Path) -> Path:
 
 # Parts of a score that only a case of a report shows.
 _SHOWN_ONLY = frozenset({"description", "missing", "contradicted", "evidence", "transcript"})
+_SHORT = 400  # characters of a description that is kept, to compare it with others
 _NONE: Mapping[str, Any] = {}
 
 
@@ -288,6 +289,8 @@ def lean_score(record: Mapping[str, Any], *, counted: bool = False) -> Score:
     """
     parts = record["parts"]
     kept = {name: parts[name] for name in parts if (name in SUMMED if counted else name not in _SHOWN_ONLY)}
+    if 0 < len(text := description(parts)) <= _SHORT:  # a refusal may be the description of many images
+        kept["description"] = sys.intern(text)
     shared = {name: sys.intern(record[name]) for name in ("item", "metric", "generator", "prompt_id")}
     reason = record["reason"] if record["value"] is None else ""
     return score_from({**record, **shared, "reason": reason, "replies": (), "parts": kept or _NONE})
@@ -311,13 +314,13 @@ def lean_item(item: Item | InvalidItem, *, alone: bool = False, counted: bool = 
 
 
 def _lean_meta(meta: Mapping[str, Any], alone: bool) -> Mapping[str, Any]:
-    description = meta.get(DESCRIPTION.name)
-    if not isinstance(description, str) or len(description) <= _LONG:
+    given = meta.get(DESCRIPTION.name)
+    if not isinstance(given, str) or len(given) <= _LONG:
         return meta or _NONE
     others = {name: value for name, value in meta.items() if name != DESCRIPTION.name}
     if alone:
         return others or _NONE
-    digest = hashlib.blake2b(description.encode(errors="replace"), digest_size=16).hexdigest()
+    digest = hashlib.blake2b(given.encode(errors="replace"), digest_size=16).hexdigest()
     return {**others, "description": digest}
 
 

@@ -6,7 +6,7 @@ import json
 import math
 from array import array
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from titjudge.report.transcripts import DRAWN, case
 from titjudge.stats.bootstrap import Ints
 from titjudge.stats.equality import with_ties
 from titjudge.stats.generators.comparison_tables import Scale
+from titjudge.stats.scores.withheld import counted
 
 Json = dict[str, Any]
 _SHOWN = frozenset({*Compared.__annotations__, *TokensRead.__annotations__})
@@ -148,6 +149,7 @@ class StoredScores(dict[tuple[str, str], Score]):
             score = lean_score(record)
             self[score.item_id, score.metric] = score
             self._offsets.add((score.item_id, score.metric), offset)
+        self.update(counted(list(self.values()), lambda: (item for item in run.items() if isinstance(item, Item))))
         self._reader = JsonlReader(run.path / "scores.jsonl") if self else None
 
     def whole(self, item: str, metric: str) -> Score:
@@ -155,7 +157,12 @@ class StoredScores(dict[tuple[str, str], Score]):
         offset = self._offsets.get((item, metric))
         assert self._reader is not None
         assert offset is not None
-        return score_from(self._reader.read_at(offset))
+        score, lean = score_from(self._reader.read_at(offset)), self[item, metric]
+        return (
+            score
+            if lean.value == score.value
+            else replace(score, value=lean.value, status=lean.status, reason=lean.reason)
+        )
 
 
 class StoredAnswers:

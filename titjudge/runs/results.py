@@ -21,12 +21,12 @@ from titjudge.core.score_parts import question_counts, steadiness, texts_cut
 from titjudge.core.types import CONSTRUCTION, InvalidItem, Item, Pair, Score, Table
 from titjudge.engine.budget import Spending
 from titjudge.metrics import Metric, everywhere
-from titjudge.runs.withheld import withheld
 from titjudge.stats.intervals import WAY
 from titjudge.stats.people.agreement_tables import agreement_tables
 from titjudge.stats.people.undecided import Undecided, undecided
 from titjudge.stats.ranking.duels import duel_tables
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
+from titjudge.stats.scores.withheld import withheld
 from titjudge.suites.base import Suite
 
 CONSTRUCTED = "the preferences of these data come from how the images were made: nobody was asked"

@@ -40,6 +40,7 @@ from titjudge.runs.resolve import stored_run
 from titjudge.runs.results import summarize
 from titjudge.runs.run_verdict import verdict_on
 from titjudge.stats.scores.per_prompt import PerPrompt
+from titjudge.stats.scores.withheld import counted
 from titjudge.suites.base import Suite
 
 _WITHOUT_ANSWER = frozenset({Status.FAILED, Status.BUDGET, Status.MISSING})
@@ -400,7 +401,14 @@ def _check_tables(
         return
     rule = PerPrompt.parse(before.per_prompt)
     results, _ = summarize(
-        items, scores.values(), suite, before.human_pairs, metrics, status="", money=folder.money(), per_prompt=rule
+        items,
+        counted(scores.values(), folder.judged).values(),
+        suite,
+        before.human_pairs,
+        metrics,
+        status="",
+        money=folder.money(),
+        per_prompt=rule,
     )
     settled = results.joined(Results(settle=before.settle))
     results = results.joined(Results(verdict=verdict_on(folder, settled, scores)))

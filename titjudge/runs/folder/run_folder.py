@@ -34,6 +34,7 @@ from titjudge.metrics import Metric
 from titjudge.runs.folder import journal
 from titjudge.runs.folder.identity import begun_with, differing, extends, identity, other_run
 from titjudge.runs.folder.score_digests import PLACE, Digests, compares_images, listed_record
+from titjudge.stats.scores.withheld import counted
 
 _IDENTITY = ".identity.json"  # a copy of the run's identity, in case its manifest is lost
 _REMAKE = "the `judge` or `merge` command that made it makes it again"
@@ -98,8 +99,8 @@ class RunFolder:
         leaned = [lean_item(item) for item in self.items()]
         items = {item.id: item for item in leaned if isinstance(item, Item)}
         unusable = [item for item in leaned if isinstance(item, InvalidItem) and item.is_image]
-        scores = (lean_score(record) for record in self.read("scores.jsonl"))
-        return items, unusable, {(score.item_id, score.metric): score for score in scores}
+        scores = {(record["item"], record["metric"]): lean_score(record) for record in self.read("scores.jsonl")}
+        return items, unusable, counted(scores.values(), items.values)
 
     def stats(self) -> dict[str, Any]:
         """Read size (bytes) and modification time (ns) of each image file as it was judged, by item id."""
@@ -110,12 +111,15 @@ class RunFolder:
         return {r["id"]: r["source_stats"] for r in self.read("items.jsonl") if r.get("source_stats")}
 
     def scores(self, *, slim: bool = False) -> dict[tuple[str, str], Score]:
-        """Read the last score of each item and metric; `slim` leaves out replies and the parts that no table sums up."""
+        """Read the last score of each item and metric, without a value where no table counts it (`withheld`).
+
+        `slim` leaves out replies and the parts that no table sums up.
+        """
         scores: dict[tuple[str, str], Score] = {}
         for record in self.read("scores.jsonl"):
             score = lean_score(record, counted=True) if slim else score_from(record)
             scores[score.item_id, score.metric] = score
-        return scores
+        return counted(scores.values(), self.judged)
 
     def _valid_scores(self, items: Path, metrics: Mapping[str, Metric]) -> set[tuple[str, str]]:
         """Find item and metric of every score with a value whose item has not changed since.

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from titjudge.core.serialization import lean_score, score_record
 from titjudge.core.types import Item, Score, Status
-from titjudge.runs.withheld import withheld
+from titjudge.stats.scores.withheld import counted, withheld
 
 SAME = "The system is at capacity; your upload is in the queue. Try again later, please."
 
@@ -71,3 +72,18 @@ def test_no_mean_beside_unreadable_replies_of_one_kind(kinds: list[str], counts:
     counted, warnings = withheld(scores, items)
     assert [score.value for score in counted[-2:]] == ([1.0] * 2 if counts else [None] * 2)
     assert bool(warnings) is not counts
+
+
+def test_every_reader_of_a_run_counts_the_same_scores() -> None:
+    """Leaner scores keep what shows that the whole run refused."""
+    items = [Item(f"{n}", "p", Path(f"{n}.png"), generator="ab"[n % 2], prompt_id=str(n)) for n in range(3)]
+    scores = [
+        Score(item.id, "tit", 0.5, parts={"description": SAME}, generator=item.generator, prompt_id=item.prompt_id)
+        for item in items
+    ]
+    lean = [lean_score(score_record(score), counted=True) for score in scores]
+    assert [score.value for score in counted(lean, lambda: items).values()] == [None] * 3
+    assert [
+        score.status for score in counted([lean_score(score_record(score)) for score in scores], lambda: items).values()
+    ] == [Status.REFUSED] * 3
+    assert [score.value for score in counted(scores[:1], lambda: items).values()] == [0.5]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from titjudge.core.refusals import addresses_someone
@@ -12,6 +12,15 @@ from titjudge.core.types import Item, Score, Status
 
 _SAME = 3  # different images, of different prompts, from which one description for all is worth a warning
 _ONE_SIDED = 2  # unreadable replies from which it matters that all of them say the same
+
+
+def counted(scores: Iterable[Score], items: Callable[[], Iterable[Item]]) -> dict[tuple[str, str], Score]:
+    """Return the scores by item and metric as every table counts them; `items` are read only if a score is in doubt."""
+    kept = list(scores)
+    texts = [(score.metric, text) for score in kept if (text := description(score.parts))]
+    if len(set(texts)) < len(texts) or any(unread_as(score.parts) for score in kept):
+        kept, _ = withheld(kept, items())
+    return {(score.item_id, score.metric): score for score in kept}
 
 
 def withheld(scores: Sequence[Score], items: Iterable[Item]) -> tuple[list[Score], list[str]]:
@@ -25,9 +34,10 @@ def withheld(scores: Sequence[Score], items: Iterable[Item]) -> tuple[list[Score
     prompts: dict[tuple[str, str], set[str]] = defaultdict(set)
     unread: dict[str, list[str]] = defaultdict(list)
     for score in scores:
-        item = of_item[score.item_id]
+        if (item := of_item.get(score.item_id)) is None:
+            continue
         if text := description(score.parts):
-            images[score.metric, text].add(item.image or item.id)
+            images[score.metric, text].add(item.image or (item.id if item.prompt else None))  # a slim item has neither
             prompts[score.metric, text].add(item.prompt_id)
         unread[score.metric] += unread_as(score.parts) if score.value is None else []
     repeated = {key for key, shown in images.items() if len(shown) > 1 and addresses_someone(key[1])}
