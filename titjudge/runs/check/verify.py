@@ -400,18 +400,12 @@ def _check_tables(
         result.notes.append("there is no results.json: no table to compare")
         return
     rule = PerPrompt.parse(before.per_prompt)
+    judged = counted(scores.values(), folder.judged)
     results, _ = summarize(
-        items,
-        counted(scores.values(), folder.judged).values(),
-        suite,
-        before.human_pairs,
-        metrics,
-        status="",
-        money=folder.money(),
-        per_prompt=rule,
+        items, judged.values(), suite, before.human_pairs, metrics, status="", money=folder.money(), per_prompt=rule
     )
     settled = results.joined(Results(settle=before.settle))
-    results = results.joined(Results(verdict=verdict_on(folder, settled, scores)))
+    results = results.joined(Results(verdict=verdict_on(folder, settled, judged)))
     now = results.to_json()
     if new := added(before.to_json(), now):
         result.notes.append(f"not compared, as the run does not have what comes out now: {', '.join(new)}")
