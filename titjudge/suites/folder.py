@@ -42,10 +42,19 @@ from titjudge.data.data_paths import files_below, inside, real_name
 from titjudge.data.embedded_prompts import embedded_prompt
 from titjudge.data.tables import is_table, read_table
 from titjudge.suites.base import Columns, Suite, SuiteInputs, image_files, printable
+from titjudge.suites.columns import TableUse
 from titjudge.suites.edit_folders import edit_folder
 from titjudge.suites.image_tree import ImageTree
 from titjudge.suites.layouts import recognised
-from titjudge.suites.manifests import NAMES, ManifestReader, check_manifest, find_tables, item_of, named_generator
+from titjudge.suites.manifests import (
+    KNOWN,
+    NAMES,
+    ManifestReader,
+    check_manifest,
+    find_tables,
+    item_of,
+    named_generator,
+)
 from titjudge.suites.pair_files import read_pairs
 from titjudge.suites.prompt_places import PromptPlace, distinct
 from titjudge.suites.samples import sample_of, split_sample
@@ -207,6 +216,7 @@ def known_images(folder: Path) -> dict[str, dict[str, str]]:
 
 def _images(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
     """Yield the images that images.jsonl lists, with the prompts and further keys of prompts.jsonl."""
+    _check_factors(folder / "images.jsonl")
     prompts, problems = _prompts(folder)
     yield from problems
     for number, record in scan_jsonl(folder / "images.jsonl", ("image", "prompt_id")):
@@ -242,6 +252,22 @@ def _images(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]
                 name=plain(image),
                 sources=sources,
             )
+
+
+def _check_factors(file: Path) -> None:
+    """Check that no key of images.jsonl that is not read tells the images of each prompt apart.
+
+    Raises:
+        DataError: One does, and would be averaged over.
+    """
+    use, used = TableUse(), {"image", "prompt_id", *NAMES["generator"], *NAMES["sample"], *KNOWN}
+    for _, record in scan_jsonl(file):
+        if isinstance(record, Mapping):
+            key = hash((plain(str(record.get("prompt_id"))), plain(named_generator(record, NAMES["generator"]))))
+            use.add(record, [name for name in record if name not in used], key, hash(sample_of(record)))
+    if factors := use.factors():
+        what = f"images of one prompt differ in {', '.join(map(use.described, factors))}, which is not read"
+        raise DataError(f"{what}: rename that key to generator or sample, or delete it", file)
 
 
 def _prompts(folder: Path) -> tuple[dict[str, dict[str, Any]], list[InvalidItem]]:

@@ -414,3 +414,13 @@ def test_a_manifest_without_rows_has_no_images(tmp_path: Path, name: str) -> Non
     (tmp_path / name).write_bytes(EMPTY[name])
     with pytest.raises(DataError, match="no images"):
         loaded(tmp_path / name)
+
+
+def test_a_key_that_tells_the_images_of_each_prompt_apart_is_not_averaged_over(tmp_path: Path) -> None:
+    write_lines(tmp_path / "prompts.jsonl", *({"prompt_id": p, "prompt": f"a {p}"} for p in "xyz"))
+    rows = [{"image": f"{m}{p}.png", "prompt_id": p, "method": m, "height": 8} for p in "xyz" for m in "abc"]
+    write_lines(tmp_path / "images.jsonl", *rows)
+    with pytest.raises(DataError, match=r"method \(3 values\).*generator or sample"):
+        list(Folder().load(tmp_path))
+    write_lines(tmp_path / "images.jsonl", *({**row, "generator": row["method"]} for row in rows))
+    assert len(list(Folder().load(tmp_path))) == 9
