@@ -105,7 +105,7 @@ def test_a_made_folder_is_judged_with_a_captioner_and_compared(tmp_path: Path) -
     prompt = json.loads((data / "prompts.jsonl").read_text().splitlines()[0])["prompt"]
 
     def describe(seen: Seen) -> Scripted:
-        return Scripted(prompt)
+        return Scripted(f"{prompt} It is {seen.images[0][:8]}." if seen.images else prompt)
 
     with Server(describe) as server:
         command = (

@@ -34,6 +34,9 @@ _STRAYS = frozenset(
 )
 
 
+_STATE = frozenset({".generate", ".made"})  # of `generate` and `known-answer make`
+
+
 def is_stray(name: str) -> bool:
     """Return True for the name of a hidden file or folder, or of one that an operating system leaves among the files of people."""
     return name.startswith(".") or name.lower() in _STRAYS
@@ -45,8 +48,8 @@ def files_below(folder: Path) -> list[Path]:
 
 
 def strays_below(folder: Path) -> list[Path]:
-    """List what `files_below` skips, by path; a folder counts once, whatever it holds."""
-    return sorted(path for path in _walked(folder) if is_stray(path.name))
+    """List what `files_below` skips, by path; a folder counts once, and the folders of titjudge's own state do not."""
+    return sorted(path for path in _walked(folder) if is_stray(path.name) and path.name not in _STATE)
 
 
 def _walked(folder: Path) -> Iterator[Path]:
