@@ -14,6 +14,7 @@ lint:
 	ruff format --check .
 	mypy
 	lint-imports
+	python .ci/size.py
 
 docs:
 	python docs/generate.py
