@@ -14,6 +14,7 @@ from titjudge.stats.generators.comparison_tables import compared_with_best
 from titjudge.stats.generators.gate import CANNOT_TELL, NOT_WORSE, gate
 from titjudge.stats.generators.generator_differences import generator_differences, is_best
 from titjudge.stats.generators.slices import best_first
+from titjudge.stats.people.agreement import agreement
 from titjudge.stats.scores.population import adjusted_scores, comparable
 from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
 from titjudge.stats.significance import range_p
@@ -187,3 +188,22 @@ def test_who_is_not_compared_is_named() -> None:
     comparison = compared_with_best(table(scores))
     assert comparison is not None
     assert (comparison.against, comparison.aside, comparison.tier_names) == (("B",), ("C",), [["B"], ["A"]])
+
+
+def test_a_generator_that_is_not_compared_comes_last_with_its_own_mean() -> None:
+    means = np.full((40, 3), NAN)
+    means[:, 1:] = easy_part()
+    means[:3, 0] = 99.0
+    names = ("few", "part", "all")
+    items = [
+        Item(f"{name}/{row}", f"a thing {row}", None, name, f"p{row}")
+        for column, name in enumerate(names)
+        for row in range(40)
+        if np.isfinite(means[row, column])
+    ]
+    value = {f"{name}/{row}": float(means[row, column]) for column, name in enumerate(names) for row in range(40)}
+    found = agreement(items, [Score(item.id, "m", value[item.id]) for item in items])
+    assert [row.generator for row in found.leaderboard] == ["all", "part", "few"]
+    places = {row.generator: row.metrics["m"] for row in found.leaderboard}
+    assert (places["few"].mean, places["few"].rank) == (99.0, None)
+    assert (places["all"].mean_rank, places["part"].mean_rank) == (1.0, 2.0)

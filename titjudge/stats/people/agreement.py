@@ -376,7 +376,8 @@ def _leaderboard(
     if standings:
         first = first_metric(standings)
         sign = 1.0 if first in lower else -1.0
-        means = {name: place.mean for name, place in standings[first].places.items() if place.mean is not None}
+        board = standings[first]
+        means = {name: p.mean for name, p in board.places.items() if p.mean is not None and name not in board.aside}
         listed.sort(key=lambda name: sign * means[name] if name in means else math.inf)
         metrics.sort(key=lambda name: name != first)
     return [

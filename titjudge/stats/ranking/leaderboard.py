@@ -31,10 +31,12 @@ class Leaderboard:
     Attributes:
         places: The place of each generator, best first; what is undefined without a score is None.
         warnings: About coverage, in words.
+        aside: Generators with a score that are not compared, because they share too few prompts with the others.
     """
 
     places: Mapping[str, PlaceRecord]
     warnings: tuple[str, ...] = ()
+    aside: tuple[str, ...] = ()
 
     def mean_ranks(self) -> dict[str, float | None]:
         """Return the mean rank of each generator."""
@@ -84,10 +86,11 @@ def leaderboard(
     scores = rule.combine(cell, value, cells, len(generators)).reshape(shape)
     if rule.counts:
         bounds, higher_is_better = (0.0, 1.0), True
-    ranks = _competing_ranks(scores if higher_is_better else -scores, common=common)
-    adjusted = adjusted_scores(scores)
-    unconnected = np.asarray(~np.isfinite(adjusted).any(axis=0))
-    adjusted = np.where(unconnected, scores, adjusted)
+    compared = _compared(scores) if common else np.ones(len(generators), dtype=bool)
+    ranks = _competing_ranks(np.where(compared, scores if higher_is_better else -scores, np.nan), all_of=common)
+    adjusted = adjusted_scores(np.where(compared, scores, np.nan))
+    apart = np.asarray(~np.isfinite(adjusted).any(axis=0))
+    adjusted = np.where(apart, scores, adjusted)
     means, mean_ranks = averages(adjusted), averages(ranks)
     place_numbers = rankdata(with_ties(mean_ranks), method="min")
     no_intervals: list[Interval | None] = [None] * len(generators)
@@ -111,8 +114,9 @@ def leaderboard(
         )
         places[generator_name] = place if spreads[k] is None else place.with_(spread=spreads[k])
     uneven = rule.warnings(np.bincount(cell, minlength=cells), name)
-    warnings = _coverage_warnings(places, scores, unconnected, name)
-    return Leaderboard(_best_first(places), (*warnings, *uneven))
+    aside = [name for name, is_apart in zip(generators, apart, strict=True) if is_apart and places[name].scored]
+    warnings = _coverage_warnings(places, scores, aside, name)
+    return Leaderboard(_best_first(places), (*warnings, *uneven), tuple(aside))
 
 
 def _spreads(cell: Ints, value: Floats, generator: Ints, generators: int) -> list[float | None]:
@@ -122,16 +126,23 @@ def _spreads(cell: Ints, value: Floats, generator: Ints, generators: int) -> lis
     return [None if variance is None else math.sqrt(variance) for variance in variances]
 
 
-def _competing_ranks(scores: Floats, *, common: bool) -> Floats:
-    """Rank the generators of each prompt, shape (prompts, generators); NaN on prompts where some, or all but one, have no score."""
+def _compared(scores: Floats) -> NDArray[np.bool_]:
+    """Mark the generators that are compared: `population.comparable`, with fewer prompts if no two share enough; alone, the only one."""
+    columns = np.isfinite(scores).any(axis=0)
+    if columns.sum() < 2:
+        return np.asarray(columns)
+    most = int(np.triu(shared_prompts(scores), 1).max())
+    return np.isin(np.arange(scores.shape[1]), comparable(scores, max(1, min(FEWEST, most))))
+
+
+def _competing_ranks(scores: Floats, *, all_of: bool) -> Floats:
+    """Rank the generators of each prompt, shape (prompts, generators); NaN on prompts where fewer than two have a score.
+
+    With `all_of` also on prompts where some generator has none.
+    """
     scored = np.isfinite(scores)
-    if common:
-        most = np.triu(shared_prompts(scores), 1).max()
-        compared = comparable(scores, max(1, min(FEWEST, int(most))))
-        scores = np.where(np.isin(np.arange(scores.shape[1]), compared), scores, np.nan)
-        scored = np.isfinite(scores)
     ranks = prompt_ranks(scores)
-    ranks[scored.sum(axis=1) < (max(2, len(compared)) if common else 2)] = np.nan
+    ranks[scored.sum(axis=1) < max(2, int(scored.any(axis=0).sum()) if all_of else 0)] = np.nan
     return ranks
 
 
@@ -178,10 +189,8 @@ def prompt_ranks(scores: Floats) -> Floats:
     return rankdata(-with_ties(scores))
 
 
-def _coverage_warnings(
-    places: Mapping[str, PlaceRecord], scores: Floats, unconnected: NDArray[np.bool_], name: str
-) -> list[str]:
-    """Warn that generators have scores on unlike prompts or images; `unconnected` marks those that share no prompt with the others."""
+def _coverage_warnings(places: Mapping[str, PlaceRecord], scores: Floats, aside: Sequence[str], name: str) -> list[str]:
+    """Warn that generators have scores on unlike prompts or images; `aside` names those that are not compared."""
     prompts = int(np.isfinite(scores).any(axis=1).sum())
     if len(places) < 2 or not prompts:
         return []
@@ -196,11 +205,9 @@ def _coverage_warnings(
         warnings.append(
             f"{name}: some images have no score ({_counted({name: count for name, count in lost.items() if count})}); the others of their prompt count."
         )
-    if alone := [
-        name for (name, place), apart in zip(places.items(), unconnected, strict=True) if apart and place.scored
-    ]:
+    if aside:
         warnings.append(
-            f"{name}: {', '.join(alone)} cannot be compared: no prompt in common with the others. The means are their own."
+            f"{name}: {', '.join(aside)} cannot be compared: too few prompts in common with the others. The means are their own."
         )
     return warnings
 
