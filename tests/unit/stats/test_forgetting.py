@@ -83,7 +83,7 @@ def test_a_fall_that_is_only_in_the_kind_is_told_from_one_within_kinds() -> None
 
 
 def test_rates_by_place_kind_and_length() -> None:
-    base = {"generator": "g", "group": "p"}
+    base = {"generator": "g", "prompt_id": "p"}
     found = forgetting(
         [
             {"claim": "a", "kind": "entity", "position": 0.0, "met": True, "words": 100, **base},
@@ -93,7 +93,7 @@ def test_rates_by_place_kind_and_length() -> None:
                 "kind": "style",
                 "position": 1.0,
                 "met": None,
-                "prompt_words": 101,
+                "words": 101,
                 "generator": "g",
                 "prompt_id": "q",
             },
@@ -138,11 +138,18 @@ def test_where_all_claims_agree_the_interval_is_that_of_so_many_prompts(met: boo
         ({"position": True}, "0 to 1"),
         ({"met": "yes"}, "true, false"),
         ({"words": 0}, "words"),
-        ({"group": None}, "id"),
+        ({"prompt_id": None}, "id"),
     ],
 )
 def test_a_record_that_is_wrong_is_named(change: dict[str, object], word: str) -> None:
-    record = {"claim": "a red cat", "kind": "entity", "position": 0.5, "met": True, "words": 5, "group": "p"} | change
+    record = {
+        "claim": "a red cat",
+        "kind": "entity",
+        "position": 0.5,
+        "met": True,
+        "words": 5,
+        "prompt_id": "p",
+    } | change
     with pytest.raises(DataError, match=f"a red cat.*{word}"):
         forgetting([record])
 

@@ -30,7 +30,7 @@ from titjudge.stats.generators.slices import (
 )
 from titjudge.stats.intervals import mean_interval
 from titjudge.stats.scores.part_scores import ELEMENT
-from titjudge.stats.scores.population import FEWEST, adjusted_scores, comparable
+from titjudge.stats.scores.population import FEWEST, adjusted_scores, comparable, is_complete
 from titjudge.stats.scores.scores_table import DERIVED, IMAGE_COLUMNS, ScoreTable
 from titjudge.stats.significance import ALPHA
 
@@ -271,10 +271,9 @@ def compared_table(scores: ScoreTable, scale: Scale, *, settled: bool) -> Table:
 def population_notes(scores: ScoreTable, aside: Sequence[str]) -> list[str]:
     """Note how means are made comparable if some scores are missing, and which generators are not compared."""
     notes = []
-    scored = np.isfinite(scores.means)
-    if not scored[np.ix_(scored.any(axis=1), scored.any(axis=0))].all():
+    if not is_complete(scores.means):
         notes.append(
-            f"Not every generator has every prompt: means are estimated for the same {int(scored.any(axis=1).sum()):,} prompts, "
+            "Not every generator has every prompt: means are estimated for the same prompts, "
             "by least squares with an effect of each prompt."
         )
     if aside:

@@ -40,14 +40,13 @@ class ClaimOutcome:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> ClaimOutcome:
-        """Make a claim from a record with these keys (`words` may be called `prompt_words`, `prompt_id` `group`).
+        """Make a claim from a record with these keys.
 
         Raises:
             DataError: A key is missing, `position` is outside [0, 1], or `met` is not true, false or null.
         """
         name = str(record.get("claim", ""))
-        words = record.get("words", record.get("prompt_words"))
-        prompt_id = record.get("prompt_id", record.get("group"))
+        words, prompt_id = record.get("words"), record.get("prompt_id")
         position, met = record.get("position"), record.get("met")
         if isinstance(position, bool) or not isinstance(position, int | float) or not 0 <= position <= 1:
             raise DataError(f"claim '{name}': position is a number from 0 to 1, not {position!r}")

@@ -49,6 +49,12 @@ def comparable(means: Floats, fewest: int = FEWEST) -> list[int]:
     return sorted(best) if len(best) > 1 else []
 
 
+def is_complete(means: Floats) -> bool:
+    """Return True if every generator with a score has one on every prompt with a score."""
+    scored = np.isfinite(means)
+    return bool(scored[np.ix_(scored.any(axis=1), scored.any(axis=0))].all())
+
+
 def adjusted_scores(means: Floats) -> Floats:
     """Estimate the score of each generator on every prompt, so that the means of generators can be compared.
 
@@ -63,9 +69,9 @@ def adjusted_scores(means: Floats) -> Floats:
         Same shape. NaN for generators that no chain of shared prompts connects with the others, and on prompts without any
         score of a connected generator.
     """
-    scored = np.isfinite(means)
-    if scored[np.ix_(scored.any(axis=1), scored.any(axis=0))].all():
+    if is_complete(means):
         return means
+    scored = np.isfinite(means)
     connected = _connected(scored)
     rows = np.asarray(scored[:, connected].any(axis=1, keepdims=True))
     out = np.full(means.shape, np.nan)

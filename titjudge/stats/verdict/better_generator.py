@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -59,11 +60,10 @@ def better_generator(
     scale = runs[0].prompt_scale(metric)
     plain = replace(table, slices={})
     comparison = None if settled else compared_with_best(plain, baseline)
-    order = [name for tier in comparison.tier_names for name in tier] if comparison else []
-    order += [plain.generators[k] for k in best_first(plain.means) if plain.generators[k] not in order]
-    order += [
-        name for name in plain.generators if name not in order and np.isfinite(plain.means[:, plain.column(name)]).any()
-    ]
+    has_score = np.isfinite(plain.means).any(axis=0)
+    columns = [*best_first(plain.means), *np.flatnonzero(has_score).tolist()]
+    tiers = comparison.tier_names if comparison else []
+    order = list(dict.fromkeys([*chain(*tiers), *(plain.generators[k] for k in columns)]))
     record = BetterGenerator(
         metric=metric,
         metric_range=scale.range,
