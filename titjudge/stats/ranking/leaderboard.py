@@ -18,7 +18,7 @@ from titjudge.stats.intervals import mean_intervals
 from titjudge.stats.pairwise_accuracy import Values
 from titjudge.stats.ranking.rankdata import rankdata
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt, pooled
-from titjudge.stats.scores.population import FEWEST, adjusted_scores, comparable, shared_prompts
+from titjudge.stats.scores.population import adjusted_scores, comparable_if_few
 
 _NAMED = 6  # generators of a warning
 FEWEST_FOR_SRCC = 3
@@ -127,12 +127,11 @@ def _spreads(cell: Ints, value: Floats, generator: Ints, generators: int) -> lis
 
 
 def _compared(scores: Floats) -> NDArray[np.bool_]:
-    """Mark the generators that are compared: `population.comparable`, with fewer prompts if no two share enough; alone, the only one."""
+    """Mark the generators that are compared (`population.comparable_if_few`); alone, the only one."""
     columns = np.isfinite(scores).any(axis=0)
     if columns.sum() < 2:
         return np.asarray(columns)
-    most = int(np.triu(shared_prompts(scores), 1).max())
-    return np.isin(np.arange(scores.shape[1]), comparable(scores, max(1, min(FEWEST, most))))
+    return np.isin(np.arange(scores.shape[1]), comparable_if_few(scores))
 
 
 def _competing_ranks(scores: Floats, *, all_of: bool) -> Floats:

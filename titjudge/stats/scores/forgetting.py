@@ -17,7 +17,7 @@ from titjudge.core.formats import WIDE
 from titjudge.core.tables import Table, p_value, percent, plain
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, multiplicities, percentile_interval
 from titjudge.stats.intervals import share_intervals
-from titjudge.stats.scores.population import FEWEST, comparable, shared_prompts
+from titjudge.stats.scores.population import comparable_if_few
 from titjudge.stats.significance import ALPHA
 
 BINS = 10
@@ -204,8 +204,7 @@ def _common(listed: list[ClaimOutcome], generators: Sequence[str]) -> tuple[list
     has[prompt, [generators.index(claim.generator) for claim in listed]] = 1.0
     if np.isfinite(has).all() or len(generators) < 2:
         return listed, ()
-    most = int(np.triu(shared_prompts(has), 1).max())
-    compared = comparable(has, max(1, min(FEWEST, most)))
+    compared = comparable_if_few(has)
     common = np.isfinite(has[:, compared]).all(axis=1) & bool(compared)
     if not common.any():
         compared = []

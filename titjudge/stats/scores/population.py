@@ -49,6 +49,12 @@ def comparable(means: Floats, fewest: int = FEWEST) -> list[int]:
     return sorted(best) if len(best) > 1 else []
 
 
+def comparable_if_few(means: Floats) -> list[int]:
+    """Choose the generators to compare as `comparable` does, with fewer prompts if no two share enough."""
+    most = int(np.triu(shared_prompts(means), 1).max())
+    return comparable(means, max(1, min(FEWEST, most)))
+
+
 def is_complete(means: Floats) -> bool:
     """Return True if every generator with a score has one on every prompt with a score."""
     scored = np.isfinite(means)
