@@ -331,7 +331,7 @@ class Served(Run):
             self.run(folder, server, command)
             assert first <= self.paid, out
             assert paid() - first <= self.again, out
-            assert server.connections >= server.count(), "two requests share a connection"
+            assert len(server.connections) >= server.count(), "two requests share a connection"
         assert_words("\n".join(seen.text for seen in server.requests), self.sent)
         file = folder / "run" / "scores.jsonl"
         scores = read_lines(file) if self.code == 0 or file.is_file() else []

@@ -358,4 +358,4 @@ class ProviderSpec:
         assert server.count() == 24
         assert waves == [waves[0]] * 3
         assert len(set(waves[0])) == 8
-        assert server.connections <= 24
+        assert len(server.connections) <= 24

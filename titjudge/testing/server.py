@@ -16,10 +16,9 @@ import math
 import socket
 import struct
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from types import TracebackType
 
 from titjudge.testing.wires import (
     ANSWERS,
@@ -51,7 +50,7 @@ class Server:
         requests: What came, in order.
         answered: How many whole answers were handed to the socket.
         answers_left: Further answers wait until there are more.
-        connections: How many were opened.
+        connections: Those that were opened, each with its task and its writer.
         in_flight: Requests that have no answer yet.
         most_in_flight: The most of them at any time.
         port: Where it listens.
@@ -65,13 +64,12 @@ class Server:
         self.requests: list[Seen] = []
         self.answered = 0
         self.answers_left = math.inf
-        self.connections = 0
+        self.connections: list[tuple[asyncio.Task[None], asyncio.StreamWriter]] = []
         self.in_flight = self.most_in_flight = 0
         self.port = 0
         self._queue: deque[Scripted | str] = deque()
-        self._counts: dict[bytes, int] = {}
+        self._counts = Counter[bytes]()
         self._loop = asyncio.new_event_loop()
-        self._tasks: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._run, name="loopback-server", daemon=True)
         self._ready = threading.Event()
 
@@ -91,9 +89,7 @@ class Server:
 
     def count(self, test: Callable[[Seen], bool] | str | None = None) -> int:
         """Count the requests that came: all, those to an api, or those for which `test` holds."""
-        if callable(test):
-            return sum(1 for request in self.requests if test(request))
-        return sum(1 for request in self.requests if test in (None, request.api))
+        return sum(test(request) if callable(test) else test in (None, request.api) for request in self.requests)
 
     @property
     def last(self) -> Seen:
@@ -106,9 +102,7 @@ class Server:
             raise RuntimeError("the loopback server does not start")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
 
@@ -116,34 +110,39 @@ class Server:
         """Serve on the event loop of the server's thread until the loop is stopped."""
         asyncio.set_event_loop(self._loop)
         server = self._loop.run_until_complete(
-            asyncio.start_server(self._connection, "127.0.0.1", self.port, limit=2**26)
+            asyncio.start_server(self._connected, "127.0.0.1", self.port, limit=2**26)
         )
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
         try:
             self._loop.run_forever()
         finally:
+            self._loop.remove_reader(server.sockets[0].fileno())
+            self._loop.run_until_complete(self._close())
             server.close()
-            for task in list(self._tasks):
-                task.cancel()
-            self._loop.run_until_complete(asyncio.gather(*self._tasks, return_exceptions=True))
-            self._loop.run_until_complete(asyncio.sleep(0))
             self._loop.close()
+
+    async def _close(self) -> None:
+        """Close each connection, also one that was accepted a moment ago or still has bytes to send."""
+        for _ in range(3):  # an accepted connection gets its transport in the next turns of the loop
+            await asyncio.sleep(0)
+        for task, writer in self.connections:
+            task.cancel()
+            writer.transport.abort()
+            await asyncio.wait([task])
 
     # ------------------------------------------------------------------ HTTP
 
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections.append((self._loop.create_task(self._connection(reader, writer)), writer))
+
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        self.connections += 1
         try:
             while await self._serve_one(reader, writer):
                 pass
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass  # the client has gone, or the server stops
         finally:
-            self._tasks.discard(task)
             writer.close()
 
     async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
@@ -153,8 +152,8 @@ class Server:
         headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])}
         raw = await _body(reader, headers)
         request = read(method, path, headers, raw)
-        nth = self._counts[request.digest] = self._counts.get(request.digest, 0) + 1
-        request = replace(request, nth=nth)
+        self._counts[request.digest] += 1
+        request = replace(request, nth=self._counts[request.digest])
         self.requests.append(request)
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
@@ -165,9 +164,7 @@ class Server:
 
     async def _answer(self, request: Seen, writer: asyncio.StreamWriter) -> bool:
         """Send the scripted answer to a request, or break off as it says; returns whether the connection goes on."""
-        answer: Scripted | str | None = self._queue.popleft() if self._queue else None
-        if answer is None and self.handler is not None:
-            answer = self.handler(request)
+        answer = self._queue.popleft() if self._queue else self.handler and self.handler(request)
         scripted = Scripted(answer) if isinstance(answer, str) else answer or Scripted()
         if scripted.kind == "hang":
             await asyncio.sleep(3600)
@@ -184,8 +181,9 @@ class Server:
         kind = "text/html" if body.startswith(b"<") else "application/json"
         lines = [f"HTTP/1.1 {status} X", f"Content-Type: {kind}", f"Content-Length: {len(body)}"]
         lines += [f"{name}: {value}" for name, value in {"x-request-id": "req_1", **scripted.headers}.items()]
-        half = scripted.kind == "drop_after"
-        writer.write("\r\n".join([*lines, "", ""]).encode() + (body[: len(body) // 2] if half else body))
+        if half := scripted.kind == "drop_after":
+            body = body[: len(body) // 2]
+        writer.write("\r\n".join([*lines, "", ""]).encode() + body)
         await writer.drain()
         if half:
             await asyncio.sleep(0.02)
@@ -196,8 +194,7 @@ class Server:
     def _written(self, request: Seen, scripted: Scripted) -> tuple[int, bytes]:
         """Make the status and the body of an answer."""
         status = scripted.status
-        if scripted.body is not None:
-            body = scripted.body
+        if (body := scripted.body) is not None:
             return status, body if isinstance(body, bytes) else body.encode() if isinstance(body, str) else dump(body)
         if scripted.kind == "html":
             return status, HTML
