@@ -1,11 +1,13 @@
-"""The command line. Only the standard library and click are imported until the command is known."""
+"""The command line. Only the standard library and click are imported until the command is known, and for `--help` not click."""
 
 from __future__ import annotations
 
 import gc
+import os
 import sys
 
 BUDGET_REACHED, TOO_FEW_SCORED = 3, 4  # exit codes
+COMPLETE = "_TITJUDGE_COMPLETE"  # environment variable with the request of a shell that completes a command
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -17,15 +19,33 @@ def main(arguments: list[str] | None = None) -> None:
     from titjudge.core.signals import INTERRUPTED, end_interrupted, ended_by_ctrl_c
 
     gc.set_threshold(10_000, 50, 50)  # by default the search for cycles takes 8% of a run and finds hardly any
+    program, given = _program(sys.argv[0]), sys.argv[1:] if arguments is None else arguments
     with ended_by_ctrl_c():
+        if given in ([], ["help"], ["--help"], ["-h"]) and COMPLETE not in os.environ and _show_overview(program):
+            sys.exit(0)
         from titjudge.cli.dispatch import run_command
     try:
-        code = run_command(_program(sys.argv[0]), sys.argv[1:] if arguments is None else arguments)
+        code = run_command(program, given)
     except KeyboardInterrupt:  # a second one, while the first is told
         code = INTERRUPTED
     if code == INTERRUPTED:
         end_interrupted()
     sys.exit(code)
+
+
+def _show_overview(program: str) -> bool:
+    """Print the list of commands; False if `run_command` must, as other packages have some or it cannot be written."""
+    import shutil
+
+    from titjudge.cli.overview import page, unlisted
+
+    if unlisted():
+        return False
+    try:
+        print(page(program, max(50, min(80, shutil.get_terminal_size().columns) - 2), {}), end="", flush=True)
+    except OSError:
+        return False
+    return True
 
 
 def _program(started: str) -> str:

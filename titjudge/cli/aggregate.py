@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from titjudge.cli.commands import COMPARE, Broken, Group
+from titjudge.cli.commands import Broken, Group
 from titjudge.cli.logs import add_log_options
 from titjudge.cli.options import JSON, PATH, option, with_options
 from titjudge.cli.output import show_results
@@ -32,7 +32,7 @@ class _Aggregations(Group):
         return _command_of(cmd_name) if cmd_name in self.list_commands(ctx) else None
 
 
-@click.group(cls=_Aggregations, section=COMPARE)
+@click.group(cls=_Aggregations)
 def aggregate() -> None:
     """Compute the official tables of a benchmark from files that its scripts, or a run, have written. No model is asked.
 

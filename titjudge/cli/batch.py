@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from titjudge.cli.commands import JUDGE, Group
+from titjudge.cli.commands import Group
 from titjudge.cli.options import (
     JSON,
     PATH,
@@ -39,7 +39,7 @@ _run_options: Callable[[F], F] = with_options(
 )
 
 
-@click.group(cls=Group, section=JUDGE, resumed=True)
+@click.group(cls=Group, resumed=True)
 def batch() -> None:
     """Export the questions of a run to a file, and import or record answers from a file.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from titjudge.cli.commands import LOOK_UP, Group
+from titjudge.cli.commands import Group
 from titjudge.cli.options import JSON, option
 from titjudge.cli.output import show_results
 from titjudge.cli.terminal import say
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _CACHE = option("--cache", "The cache folder  [default: $TITJUDGE_CACHE or cache/].", "DIR", name="folder")
 
 
-@click.group(cls=Group, section=LOOK_UP)
+@click.group(cls=Group)
 def cache() -> None:
     """Show or clear the cache: answers, embeddings and image checks, kept on disk so that nothing is paid twice.
 

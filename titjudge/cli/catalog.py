@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from titjudge.cli.commands import LOOK_UP, PROMPTS, Command, Group
+from titjudge.cli.commands import Command, Group
 from titjudge.cli.completion import completer
 from titjudge.cli.coverage import export
 from titjudge.cli.options import JSON, option
@@ -80,7 +80,7 @@ def _weights_record(row: Any) -> dict[str, Any]:
     }
 
 
-@click.command(cls=Command, section=LOOK_UP)
+@click.command(cls=Command)
 @JSON
 def metrics(json_file: Path | None) -> int:
     """List the metrics: the models they ask, range, source and options; and the learned ones with their weights."""
@@ -111,7 +111,7 @@ def metrics(json_file: Path | None) -> int:
     return 0
 
 
-@click.command(cls=Command, section=LOOK_UP)
+@click.command(cls=Command)
 @JSON
 def providers(json_file: Path | None) -> int:
     """List the providers and embedders, and the environment variable that holds the key of each."""
@@ -128,7 +128,7 @@ def providers(json_file: Path | None) -> int:
     return 0
 
 
-@click.command(cls=Command, section=LOOK_UP)
+@click.command(cls=Command)
 @JSON
 def suites(json_file: Path | None) -> int:
     """List the suites: version, metrics, what they need, and how they deviate from the official code."""
@@ -164,7 +164,7 @@ class _Prompts(Group):
         return super().parse_args(ctx, args or [self.default])
 
 
-@click.group(cls=_Prompts, section=PROMPTS, default="show")
+@click.group(cls=_Prompts, default="show")
 def prompts() -> None:
     """List the prompt templates, show one, or export the prompts of a suite.
 

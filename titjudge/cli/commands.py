@@ -1,10 +1,4 @@
-"""The commands: those here and those that packages announce, each imported when it is used or listed.
-
-A package, and `titjudge.apps` like any other, announces a command by an entry point:
-
-    [project.entry-points."titjudge.commands"]
-    my-command = "my_package.command:my_command"
-"""
+"""The commands: those of `overview` and those that packages announce, each imported when it is used."""
 
 from __future__ import annotations
 
@@ -17,45 +11,26 @@ from typing import Any, NoReturn
 import click
 
 from titjudge import __version__
+from titjudge.cli import overview
 from titjudge.cli.logs import add_log_options
 from titjudge.cli.option_groups import help_all_option, is_long, shows_all, write_groups
-from titjudge.core import registry
+from titjudge.cli.overview import BUILT_IN, COMPARE, JUDGE, LOOK_UP, OTHERS, PROMPTS, TRUST, names, target_of
 from titjudge.core.errors import ConfigError, UserError, nearest
 from titjudge.core.signals import ended_by_ctrl_c
 
-SECTIONS = JUDGE, COMPARE, TRUST, PROMPTS, LOOK_UP, OTHERS = (
-    "Judge images",
-    "Compare and report",
-    "Trust a judge",
-    "Prompts and images",
-    "Look things up",
-    "Other packages",
-)
-"""Titles of `--help`, in this order; those that a package adds come last."""
-
-_BUILT_IN = {
-    "judge": "titjudge.cli.judge:judge",
-    "score": "titjudge.cli.score:score",
-    "sweep": "titjudge.cli.sweep:sweep",
-    "batch": "titjudge.cli.batch:batch",
-    "merge": "titjudge.cli.merge:merge",
-    "verify": "titjudge.cli.verify:verify",
-    "compare": "titjudge.cli.compare:compare",
-    "report": "titjudge.cli.report:report",
-    "aggregate": "titjudge.cli.aggregate:aggregate",
-    "reference": "titjudge.cli.reference:reference",
-    "view": "titjudge.cli.view:view",
-    "probe": "titjudge.cli.probe:probe",
-    "prompts": "titjudge.cli.catalog:prompts",
-    "fetch": "titjudge.cli.fetch:fetch",
-    "coverage": "titjudge.cli.coverage:coverage",
-    "metrics": "titjudge.cli.catalog:metrics",
-    "suites": "titjudge.cli.catalog:suites",
-    "providers": "titjudge.cli.catalog:providers",
-    "cache": "titjudge.cli.cache:cache",
-    "doctor": "titjudge.cli.doctor:doctor",
-}
-"""Name -> `module:attribute`; no package can take such a name, and `doctor` says where one has tried."""
+__all__ = [
+    "COMPARE",
+    "JUDGE",
+    "LOOK_UP",
+    "OTHERS",
+    "PROMPTS",
+    "TRUST",
+    "Command",
+    "Commands",
+    "Group",
+    "command_of",
+    "commands",
+]
 
 
 class Command(click.Command):
@@ -132,7 +107,7 @@ class Commands(click.Group):
         return names()
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return command_of(cmd_name) if _target(cmd_name) else None
+        return command_of(cmd_name) if target_of(cmd_name) else None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args or args[0] == "help":
@@ -142,48 +117,26 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if _target(args[0]) is None and not ctx.resilient_parsing:
+        if target_of(args[0]) is None and not ctx.resilient_parsing:
             meant = nearest(args[0], names())
             raise UserError(f"there is no command '{args[0]}'.{meant} Try `{ctx.info_name} --help`.")
         return super().resolve_command(ctx, args)
 
-    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        formatter.write_paragraph()
-        with formatter.indentation():
-            formatter.write_text(inspect.cleandoc(self.help or "").replace("python cli.py", ctx.info_name or ""))
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        sections: dict[str, list[tuple[str, str]]] = {title: [] for title in SECTIONS}
-        for name in names():
+    def get_help(self, ctx: click.Context) -> str:
+        others = {}
+        for name in overview.unlisted():
             command = command_of(name)
-            section = command.section if isinstance(command, Command) else OTHERS
-            sections.setdefault(section, []).append((name, command.get_short_help_str(limit=1000)))
-        for title, rows in sections.items():
-            if rows:
-                with formatter.section(title):
-                    formatter.write_dl(rows)
-
-
-def names() -> list[str]:
-    """List the names of all commands; nothing is imported."""
-    return [*_BUILT_IN, *sorted(registry.announced("commands").keys() - _BUILT_IN.keys())]
-
-
-def overridden() -> dict[str, str]:
-    """Return the commands of packages that have the name of one of titjudge's own: name -> `module:attribute`."""
-    return registry.overridden("commands", _BUILT_IN)
-
-
-def _target(name: str) -> str | None:
-    return _BUILT_IN.get(name) or registry.announced("commands").get(name)
+            title = command.section if isinstance(command, Command) else OTHERS
+            others[name] = (title, command.get_short_help_str(limit=1000))
+        return overview.page(ctx.info_name or "", ctx.make_formatter().width, others).rstrip()
 
 
 @functools.cache
 def command_of(name: str) -> click.Command:
     """Import a command, and add the options that every command has."""
-    target = _target(name) or ""
+    target = target_of(name) or ""
     with ended_by_ctrl_c():
-        command = _imported(target) if name in _BUILT_IN else _of_package(name, target)
+        command = _imported(target) if name in BUILT_IN else _of_package(name, target)
     add_log_options(command)
     return command
 
@@ -212,14 +165,4 @@ def _imported(target: str) -> click.Command:
 )
 @click.version_option(__version__, "--version", "-V", message="titjudge %(version)s")
 def commands() -> None:
-    """Judge text-to-image outputs against their prompts with vision-language models, language models and embeddings.
-
-    It also measures how far the judgement agrees with people.
-
-    \b
-    Examples:
-      python cli.py judge             the bundled example: no key, no network
-      python cli.py judge --data my_images --provider gemini --max-cost 5
-      python cli.py score --prompt "a red cube" --provider openai image.png
-      python cli.py COMMAND --help    options and examples of a command
-    """
+    """Run a command of titjudge; `overview.page` is the help."""

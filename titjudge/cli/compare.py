@@ -7,14 +7,14 @@ from pathlib import Path
 import click
 
 from titjudge.cli import compare_generators, compare_judges
-from titjudge.cli.commands import COMPARE, Group
+from titjudge.cli.commands import Group
 from titjudge.cli.options import EXPLAIN, JSON, PATH, option
 from titjudge.cli.output import show_results
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
 
 
-@click.group(cls=Group, section=COMPARE, default="runs")
+@click.group(cls=Group, default="runs")
 def compare() -> None:
     """Measure how far runs agree with human pairs (`compare RUN...`), compare generators and judges, convert votes and ranks.
 

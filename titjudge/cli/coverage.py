@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from titjudge.cli.commands import PROMPTS, Command
+from titjudge.cli.commands import Command
 from titjudge.cli.options import JSON, F, key_option, key_options, key_values, option, with_options
 from titjudge.cli.output import check_writable, show_problems, show_results
 from titjudge.cli.terminal import say
@@ -74,7 +74,7 @@ def export(samples: int, seed: int, limit: int | None, length: str, out: Path, *
     return 0 if lines else 1
 
 
-@click.command(cls=Command, section=PROMPTS)
+@click.command(cls=Command)
 @_SUITE
 @key_option("columns", "image=COLUMN,prompt=...")
 @key_option("grid", "ROWSxCOLUMNS")

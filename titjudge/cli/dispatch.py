@@ -9,13 +9,13 @@ import sys
 
 import click
 
-from titjudge.cli import BUDGET_REACHED
-from titjudge.cli.commands import Command, command_of, commands, names
+from titjudge.cli import BUDGET_REACHED, COMPLETE
+from titjudge.cli.commands import Command, command_of, commands
+from titjudge.cli.overview import names
 from titjudge.cli.terminal import say
 from titjudge.core.errors import BudgetExhausted, TitjudgeError, UnclearData
 from titjudge.core.signals import INTERRUPTED, terminated_like_ctrl_c
 
-_COMPLETE = "_TITJUDGE_COMPLETE"  # environment variable with the request of a shell that completes a command
 _PATH_ERRORS = {errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.EEXIST}  # the user named a wrong path
 _MACHINE_ERRORS = {
     errno.ENOSPC,
@@ -42,7 +42,7 @@ def run_command(program: str, arguments: list[str]) -> int:
     _open_closed_streams()
     try:
         with terminated_like_ctrl_c():
-            result = commands.main(arguments, prog_name=program, complete_var=_COMPLETE, standalone_mode=False)
+            result = commands.main(arguments, prog_name=program, complete_var=COMPLETE, standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.ClickException as error:
         error.show()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from titjudge.cli.commands import LOOK_UP, Command
+from titjudge.cli.commands import Command
 from titjudge.cli.options import JSON, config_of, model_options, option
 from titjudge.cli.output import show_results
 from titjudge.cli.terminal import say
@@ -23,7 +23,7 @@ _WHICH_COLOUR = "Which colour fills this image? Answer with one word."
 _UNSEEN = "the image may not reach the model"
 
 
-@click.command(cls=Command, section=LOOK_UP)
+@click.command(cls=Command)
 @option(
     "--ask",
     "Send a tiny question to the captioner (with an image) and the judge, at each of their addresses, and show which endpoint "
@@ -85,11 +85,11 @@ def _setup(provider: str) -> list[Row]:
 
 def _overridden() -> list[Row]:
     """Name what packages announce under a name of titjudge's own: it is not used."""
-    from titjudge.cli import commands
+    from titjudge.cli.overview import BUILT_IN
     from titjudge.core import registry
 
     targets_by_kind = {
-        "commands": commands.overridden(),
+        "commands": registry.overridden("commands", BUILT_IN),
         **{kind: registry.overridden(kind) for kind in registry.TABLES},
     }
     return [

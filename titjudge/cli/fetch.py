@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from titjudge.cli.commands import PROMPTS, Command
+from titjudge.cli.commands import Command
 from titjudge.cli.options import option
 from titjudge.cli.terminal import say
 
 
-@click.command(cls=Command, section=PROMPTS, resumed=True)
+@click.command(cls=Command, resumed=True)
 @click.argument("suite")
 @option("-o", "Folder to write to  [default: the name of the suite].", "DIR", name="folder")
 @option(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from titjudge.cli import BUDGET_REACHED, TOO_FEW_SCORED
-from titjudge.cli.commands import JUDGE, Command
+from titjudge.cli.commands import Command
 from titjudge.cli.layout import paragraph
 from titjudge.cli.option_groups import MODELS, OUTPUT, STOPPING
 from titjudge.cli.options import (
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 
 @click.command(
     cls=Command,
-    section=JUDGE,
     resumed=True,
     epilog="See docs/configuration.md for run.yaml and docs/metrics.md for the metrics.",
 )

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from titjudge.cli.commands import JUDGE, Command
+from titjudge.cli.commands import Command
 from titjudge.cli.judge import results_json, without_score
 from titjudge.cli.options import EXPLAIN, JSON, PATH, option
 from titjudge.cli.output import show_notes, show_places, show_tables, write_json
 from titjudge.cli.terminal import say
 
 
-@click.command(cls=Command, section=JUDGE)
+@click.command(cls=Command)
 @click.argument("runs", nargs=-1, required=True, type=PATH)
 @option("--out", "The run folder to write.", "DIR", required=True)
 @option("--pairs", "Human pairs (jsonl or csv)  [default: those of the runs].", "FILE")

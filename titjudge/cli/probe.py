@@ -7,13 +7,13 @@ from typing import Any
 import click
 
 from titjudge.cli import BUDGET_REACHED
-from titjudge.cli.commands import TRUST, Command
+from titjudge.cli.commands import Command
 from titjudge.cli.options import DRY_RUN, JSON, config_of, model_options, option
 from titjudge.cli.output import show_tables, write_json
 from titjudge.cli.terminal import say
 
 
-@click.command(cls=Command, section=TRUST, resumed=True)
+@click.command(cls=Command, resumed=True)
 @option("--data", "A folder of images with known errors (`known-answer make`)  [default: the bundled example].", "DIR")
 @option(
     "--metric",

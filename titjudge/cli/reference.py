@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from titjudge.cli.commands import COMPARE, Group
+from titjudge.cli.commands import Group
 from titjudge.cli.options import JSON
 from titjudge.cli.output import show_results
 
 
-@click.group(cls=Group, section=COMPARE)
+@click.group(cls=Group)
 def reference() -> None:
     """List or show leaderboards published in papers; `report RUN --reference NAME` puts a run among their rows.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from titjudge.cli.commands import COMPARE, Command
+from titjudge.cli.commands import Command
 from titjudge.cli.options import JSON, PATH, Sinks, option, sink_options
 from titjudge.cli.output import show_tables, write_json
 from titjudge.cli.terminal import say
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _SUFFIX = {"latex": "tex", "markdown": "md"}
 
 
-@click.command(cls=Command, section=COMPARE)
+@click.command(cls=Command)
 @click.argument("runs", nargs=-1, required=True, type=PATH)
 @option("--out", "The file to write, or its folder  [default: the first run].", "FILE")
 @option(

@@ -8,13 +8,13 @@ from typing import Any
 import click
 
 from titjudge.cli import BUDGET_REACHED
-from titjudge.cli.commands import JUDGE, Command
+from titjudge.cli.commands import Command
 from titjudge.cli.options import JSON, PATH, config_of, model_options, option
 from titjudge.cli.output import show_results
 from titjudge.core.errors import UserError
 
 
-@click.command(cls=Command, section=JUDGE, resumed=True)
+@click.command(cls=Command, resumed=True)
 @click.argument("images", nargs=-1, required=True, type=PATH)
 @option("--prompt", "The prompt the images were made from.", "TEXT")
 @option("--prompt-file", "A text file with that prompt (UTF-8).", "FILE")

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from titjudge.cli.commands import JUDGE, Command
+from titjudge.cli.commands import Command
 from titjudge.cli.judge import exit_code, how_to_resume
 from titjudge.cli.options import EXPLAIN, JSON, PATH, key_option, option
 from titjudge.cli.output import show_results, show_tables, write_json
@@ -15,7 +15,7 @@ from titjudge.cli.terminal import say
 from titjudge.core.numbers import sum_words
 
 
-@click.command(cls=Command, section=JUDGE, resumed=True)
+@click.command(cls=Command, resumed=True)
 @click.argument("file", type=PATH)
 @option("--data", "Data folder, instead of the one in the file.", "DIR")
 @option("--out", "Where the run folders go  [default: runs/NAME-OF-FILE].", "DIR")

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from titjudge.cli.commands import JUDGE, Command
+from titjudge.cli.commands import Command
 from titjudge.cli.options import JSON, PATH
 from titjudge.cli.output import show_notes, write_json
 from titjudge.cli.terminal import say
 
 
-@click.command(cls=Command, section=JUDGE)
+@click.command(cls=Command)
 @click.argument("run", type=PATH)
 @JSON
 def verify(run: Path, json_file: Path | None) -> int:

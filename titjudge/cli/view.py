@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from titjudge.cli.commands import COMPARE, Command
+from titjudge.cli.commands import Command
 from titjudge.cli.options import PATH, page_options, say_address
 from titjudge.web.view import PORT
 
 
-@click.command(cls=Command, section=COMPARE)
+@click.command(cls=Command)
 @click.argument("runs", type=PATH, default=Path("runs"))
 @page_options(PORT)
 def view(runs: Path, host: str, port: int | None, url: str) -> int:

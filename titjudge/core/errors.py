@@ -15,7 +15,6 @@ TitjudgeError
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -139,5 +138,7 @@ class CacheWriteError(TitjudgeError):
 
 def nearest(name: str, names: Iterable[str]) -> str:
     """Return ` Did you mean 'x'?` where a known name is close to `name`, else an empty string (both to be appended)."""
+    import difflib
+
     close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.6)
     return f" Did you mean '{close[0]}'?" if close else ""

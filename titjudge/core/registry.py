@@ -9,13 +9,13 @@ runner with, for example,
 
 from __future__ import annotations
 
-import functools
 import importlib
 import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from titjudge.core.entry_points import announced
 from titjudge.core.errors import ConfigError, TitjudgeError, nearest
 
 _SUITES = Path(__file__).parents[1] / "suites"
@@ -130,14 +130,6 @@ DECIDES = "tit-llm"  # the metric that is looked at first where a run has severa
 BESIDE = frozenset({"preservation", "preservation-l1", "preservation-ssim"})
 """Metrics that stand beside the success of an edit: an edit that was not made has the best values, so they never decide."""
 VENDOR_NAMES = {"google": "gemini"}  # what genai-prices calls a vendor, to what it is called here
-
-
-@functools.cache
-def announced(kind: str) -> dict[str, str]:
-    """Return the entry points of a kind (`commands` as well): name -> `module:attribute`."""
-    from importlib.metadata import entry_points
-
-    return {point.name: point.value for point in entry_points(group=f"titjudge.{kind}")}
 
 
 def _known(kind: str) -> dict[str, str]:

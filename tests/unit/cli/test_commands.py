@@ -11,10 +11,11 @@ from pathlib import Path
 
 import click
 import pytest
-from commands import HEAVY, cli
+from commands import HEAVY, cli, shell
 
-from titjudge.cli.commands import OTHERS, SECTIONS, Command, Group, command_of, names
+from titjudge.cli.commands import OTHERS, Command, Group, command_of
 from titjudge.cli.dispatch import run_command
+from titjudge.cli.overview import SECTIONS, SUMMARIES, names, target_of
 from titjudge.core import registry
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -70,15 +71,40 @@ def test_the_help_shows_how_titjudge_was_started(capsys: pytest.CaptureFixture[s
     assert "  titjudge judge --data my_images" in capsys.readouterr().out
 
 
-def test_help_imports_nothing_heavy() -> None:
-    code = "import sys\nfrom titjudge.cli.dispatch import run_command\nrun_command('titjudge', ['--help'])"
-    assert imported(code)[-1] == "[]"
+def test_the_list_of_commands_has_the_first_sentence_of_each() -> None:
+    listed = {target: text for texts in SUMMARIES.values() for target, text in texts.items()}
+    assert {target_of(name): command_of(name).get_short_help_str(limit=1000) for name in names()} == listed
+
+
+def test_help_imports_neither_click_nor_a_command() -> None:
+    """It writes what click would write for it, such as for `--help judge`."""
+    code = """
+import sys
+from titjudge.cli import main
+try:
+    main(["--help"])
+except SystemExit as end:
+    assert end.code == 0
+own = sorted(name for name in sys.modules if name.startswith("titjudge."))
+assert own == [f"titjudge.{name}" for name in OWN], own
+assert not {"click", "importlib.metadata", "pathlib"} & {*sys.modules}"""
+    own = ["cli", "cli.overview", "core", "core.entry_points", "core.lazy", "core.signals"]
+    *lines, heavy = imported(code.replace("OWN", repr(own)))
+    assert heavy == "[]"
+    usual = imported("from titjudge.cli.dispatch import run_command\nrun_command('-c', ['--help', 'judge'])")
+    assert [line.replace("python cli.py", "-c") for line in lines] == usual[:-1]
+
+
+def test_a_shell_that_completes_a_command_gets_no_help(tmp_path: Path) -> None:
+    line = {"_TITJUDGE_COMPLETE": "bash_complete", "COMP_WORDS": "titjudge verif", "COMP_CWORD": "1"}
+    assert shell(tmp_path, **line).split() == ["plain,verify"]
 
 
 def test_help_of_every_command_imports_nothing_heavy() -> None:
     code = """
 from titjudge.cli.commands import names
 from titjudge.cli.dispatch import run_command
+from titjudge.cli.overview import SECTIONS, SUMMARIES, names, target_of
 for name in names():
     assert run_command("titjudge", [name, "--help"]) == 0"""
     lines = imported(code)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from titjudge.cli import BUDGET_REACHED
-from titjudge.cli.commands import JUDGE, Command
+from titjudge.cli.commands import Command
 from titjudge.cli.options import (
     DRY_RUN,
     EXPLAIN,
@@ -44,7 +44,7 @@ _TIMEOUT = 180.0  # seconds for one image
 _IMAGE_SECONDS, _ANSWER_SECONDS = (10, 40), (2, 10)  # of hosted models, as they usually are
 
 
-@click.command(cls=Command, section=JUDGE, resumed=True)
+@click.command(cls=Command, resumed=True)
 @click.argument("prompt_file", required=False, metavar="[PROMPTS]")
 @option(
     "--generator",

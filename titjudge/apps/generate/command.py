@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from titjudge.cli import BUDGET_REACHED
-from titjudge.cli.commands import PROMPTS, Command
+from titjudge.cli.commands import Command
 from titjudge.cli.options import DRY_RUN, JSON, PATH, key_options, key_values, option
 from titjudge.cli.output import show_problems, write_json
 from titjudge.cli.progress import PLAIN_INTERVAL, duration
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from titjudge.apps.generate.hosted_maker import MakingOutcome
 
 
-@click.command(cls=Command, section=PROMPTS, resumed=True)
+@click.command(cls=Command, resumed=True)
 @click.argument("todo", type=PATH)
 @option(
     "--command",

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from titjudge.apps.label import PORT
-from titjudge.cli.commands import TRUST, Group
+from titjudge.cli.commands import Group
 from titjudge.cli.options import JSON, PATH, option, page_options, say_address, with_options
 from titjudge.cli.output import show_results
 from titjudge.cli.terminal import say
@@ -21,7 +21,7 @@ _serve_options = with_options(
 )
 
 
-@click.group(cls=Group, section=TRUST, resumed=True, default="serve")
+@click.group(cls=Group, resumed=True, default="serve")
 def label() -> None:
     """Let people vote on pairs of images, or mark single images (`label DATA`); turn votes into labels and agreement.
 

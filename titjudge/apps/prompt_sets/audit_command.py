@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from titjudge.cli.commands import PROMPTS, Command
+from titjudge.cli.commands import Command
 from titjudge.cli.options import JSON, PATH, PROMPT_COLUMNS, TABLE_FILE, option
 from titjudge.cli.output import check_writable, show_tables, write_json
 from titjudge.cli.terminal import say
 
 
-@click.command(cls=Command, section=PROMPTS)
+@click.command(cls=Command)
 @click.argument("data", type=PATH)
 @PROMPT_COLUMNS
 @option(

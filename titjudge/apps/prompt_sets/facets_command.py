@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from titjudge.cli.commands import PROMPTS, Command
+from titjudge.cli.commands import Command
 from titjudge.cli.judge import run_prompts
 from titjudge.cli.options import DRY_RUN, JSON, PATH, PROMPT_COLUMNS, key_option, key_options, model_options, option
 from titjudge.cli.output import check_writable
@@ -14,7 +14,7 @@ from titjudge.cli.terminal import say
 from titjudge.core.errors import UserError
 
 
-@click.command(cls=Command, section=PROMPTS, resumed=True)
+@click.command(cls=Command, resumed=True)
 @option(
     "--data", "A data folder, or a list of prompts (.jsonl, .csv, .parquet, .txt).", "DATA", type=PATH, required=True
 )

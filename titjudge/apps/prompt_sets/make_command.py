@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from titjudge.cli.commands import PROMPTS, Command
+from titjudge.cli.commands import Command
 from titjudge.cli.judge import run_prompts
 from titjudge.cli.options import DRY_RUN, JSON, config_of, key_options, model_options, option
 from titjudge.cli.output import check_writable
 from titjudge.cli.terminal import say
 
 
-@click.command(cls=Command, section=PROMPTS, resumed=True)
+@click.command(cls=Command, resumed=True)
 @option(
     "--recipe",
     "six-block: long prompts as in LPG-Bench. tiif: short and long ones, with questions. facets: bilingual, short and long "

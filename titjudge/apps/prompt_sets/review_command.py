@@ -7,14 +7,14 @@ from pathlib import Path
 import click
 
 from titjudge.apps.prompt_sets.review import PORT
-from titjudge.cli.commands import PROMPTS, Command
+from titjudge.cli.commands import Command
 from titjudge.cli.options import PATH, option, page_options, say_address
 from titjudge.cli.output import check_writable
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
 
 
-@click.command(cls=Command, section=PROMPTS, resumed=True)
+@click.command(cls=Command, resumed=True)
 @click.argument("file", type=PATH)
 @option("--reviewer", "Name under which decisions are recorded.", "NAME", default="reviewer")
 @page_options(PORT)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from titjudge.apps.rewards import PORT
-from titjudge.cli.commands import JUDGE, Command
+from titjudge.cli.commands import Command
 from titjudge.cli.options import (
     address_options,
     config_of,
@@ -26,9 +26,7 @@ from titjudge.core.errors import UserError
 _TOKEN = "TITJUDGE_TOKEN"
 
 
-@click.command(
-    cls=Command, section=JUDGE, resumed=True, epilog="See docs/serve.md for the lines to change in each framework."
-)
+@click.command(cls=Command, resumed=True, epilog="See docs/serve.md for the lines to change in each framework.")
 @key_option("metrics", "NAME", "--metric", multiple=True)
 @model_options
 @key_options(max_requests="N", max_tokens="N", rpm="N", tpm="N", out="DIR")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from titjudge.cli.commands import TRUST, Group
+from titjudge.cli.commands import Group
 from titjudge.cli.options import option
 from titjudge.cli.progress import duration
 from titjudge.cli.terminal import say
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from titjudge.apps.scenes.generate import RenderProgress
 
 
-@click.group("known-answer", cls=Group, section=TRUST, resumed=True)
+@click.group("known-answer", cls=Group, resumed=True)
 def known_answer() -> None:
     """Make test images of which it is known how far they follow their long prompts.
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from titjudge.cli.commands import COMPARE, Group
+from titjudge.cli.commands import Group
 from titjudge.cli.options import PATH, option
 from titjudge.cli.output import check_writable
 from titjudge.cli.terminal import say
@@ -16,7 +16,7 @@ _SHOWN = 20  # left-out answers that are printed
 _METRIC = option("--metric", "The metric of the run; needed if it has several.", "NAME")
 
 
-@click.group(cls=Group, section=COMPARE)
+@click.group(cls=Group)
 def export() -> None:
     """Write finished runs as training data for judges and generators, or split such data by prompt.
 

@@ -1,0 +1,132 @@
+"""The commands, and what `--help` lists of them. Without click and without the commands, so that the list is there at once.
+
+A package, and `titjudge.apps` like any other, announces a command by an entry point:
+
+    [project.entry-points."titjudge.commands"]
+    my-command = "my_package.command:my_command"
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+
+from titjudge.core.entry_points import announced
+
+SECTIONS = JUDGE, COMPARE, TRUST, PROMPTS, LOOK_UP, OTHERS = (
+    "Judge images",
+    "Compare and report",
+    "Trust a judge",
+    "Prompts and images",
+    "Look things up",
+    "Other packages",
+)
+"""Titles of `--help`, in this order; those that a package adds come last."""
+
+SUMMARIES = {
+    JUDGE: {
+        "titjudge.cli.judge:judge": "Judge the images of a data folder, and say how far each metric agrees with people.",
+        "titjudge.cli.score:score": "Score images against one prompt.",
+        "titjudge.cli.sweep:sweep": "Run every combination of the captioners, embedders, judges and prompts of a YAML file over the same data.",
+        "titjudge.cli.batch:batch": "Export the questions of a run to a file, and import or record answers from a file.",
+        "titjudge.cli.merge:merge": "Join the shards of a run (made with `judge --shard`) into one run folder with tables and report.",
+        "titjudge.cli.verify:verify": "Recompute every number of a run from its stored answers, and compare.",
+        "titjudge.apps.bench.command:bench": "Say which generator is better: make the images of PROMPTS, judge them, and stop before the cap is passed.",
+        "titjudge.apps.rewards.command:serve": "Serve rewards to a training run: any metrics, in the wire formats of five frameworks, from one process.",
+    },
+    COMPARE: {
+        "titjudge.cli.compare:compare": "Measure how far runs agree with human pairs (`compare RUN...`), compare generators and judges, convert votes and ranks.",
+        "titjudge.cli.report:report": "Write one self-contained HTML report of one or several runs, or a folder of many images.",
+        "titjudge.cli.aggregate:aggregate": "Compute the official tables of a benchmark from files that its scripts, or a run, have written.",
+        "titjudge.cli.reference:reference": "List or show leaderboards published in papers; `report RUN --reference NAME` puts a run among their rows.",
+        "titjudge.cli.view:view": "Serve a page with the runs of a folder: scores, progress and cost, images as they are judged, and reports.",
+        "titjudge.apps.training.command:export": "Write finished runs as training data for judges and generators, or split such data by prompt.",
+    },
+    TRUST: {
+        "titjudge.cli.probe:probe": "Test a judge on known errors, planted errors, bribes and harmless changes, and print its trust card.",
+        "titjudge.apps.scenes.command:known_answer": "Make test images of which it is known how far they follow their long prompts.",
+        "titjudge.apps.label.command:label": "Let people vote on pairs of images, or mark single images (`label DATA`); turn votes into labels and agreement.",
+    },
+    PROMPTS: {
+        "titjudge.cli.catalog:prompts": "List the prompt templates, show one, or export the prompts of a suite.",
+        "titjudge.cli.fetch:fetch": "Download the published files of a suite at a pinned revision, and verify their checksums.",
+        "titjudge.cli.coverage:coverage": "List the missing images of each generator, before money is spent on judging the rest.",
+        "titjudge.apps.prompt_sets.audit_command:audit_prompts": "Audit a set of prompts: lengths, what text encoders would cut off, near-duplicates, balance, language.",
+        "titjudge.apps.prompt_sets.facets_command:facets": "Let a judge name the facets of the Qwen-Image-Bench rubric that each prompt tests.",
+        "titjudge.apps.generate.command:generate": "Make the images that the lines of TODO ask for (`prompts export` writes them).",
+        "titjudge.apps.prompt_sets.make_command:make_prompts": "Make a set of prompts with a language model (--judge), by the recipe of a paper.",
+        "titjudge.apps.prompt_sets.review_command:review_prompts": "Serve a page where a person accepts, edits or rejects each prompt of FILE (JSON lines, as make-prompts writes them).",
+    },
+    LOOK_UP: {
+        "titjudge.cli.catalog:metrics": "List the metrics: the models they ask, range, source and options; and the learned ones with their weights.",
+        "titjudge.cli.catalog:suites": "List the suites: version, metrics, what they need, and how they deviate from the official code.",
+        "titjudge.cli.catalog:providers": "List the providers and embedders, and the environment variable that holds the key of each.",
+        "titjudge.cli.cache:cache": "Show or clear the cache: answers, embeddings and image checks, kept on disk so that nothing is paid twice.",
+        "titjudge.cli.doctor:doctor": "Check which providers have keys, which models load, and where the cache is; with --ask, also whether models answer.",
+    },
+}
+"""Title -> `module:attribute` -> the first sentence of its docstring. `_` is `-` in the name of a command."""
+
+BUILT_IN = {
+    target.partition(":")[2].replace("_", "-"): target
+    for targets in SUMMARIES.values()
+    for target in targets
+    if target.startswith("titjudge.cli.")
+}
+"""Name -> `module:attribute`; no package can take such a name, and `doctor` says where one has tried."""
+
+_PAGE = """Usage: {program} COMMAND [OPTIONS] [ARGUMENTS]
+
+{about}
+
+  It also measures how far the judgement agrees with people.
+
+  Examples:
+    {program} judge             the bundled example: no key, no network
+    {program} judge --data my_images --provider gemini --max-cost 5
+    {program} score --prompt "a red cube" --provider openai image.png
+    {program} COMMAND --help    options and examples of a command
+
+Options:
+  -V, --version  Show the version and exit.
+  -h, --help     Show this message and exit.
+"""
+_ABOUT = (
+    "Judge text-to-image outputs against their prompts with vision-language models, language models and embeddings."
+)
+
+
+def names() -> list[str]:
+    """List the names of all commands; nothing is imported."""
+    return [*BUILT_IN, *sorted(announced("commands").keys() - BUILT_IN.keys())]
+
+
+def target_of(name: str) -> str | None:
+    """Return the `module:attribute` of a command; None if there is none of this name."""
+    return BUILT_IN.get(name) or announced("commands").get(name)
+
+
+def unlisted() -> list[str]:
+    """List the commands of other packages: their code has what `page` must be told."""
+    listed = {target for texts in SUMMARIES.values() for target in texts}
+    return [name for name in names() if target_of(name) not in listed]
+
+
+def page(program: str, width: int, others: Mapping[str, tuple[str, str]]) -> str:
+    """Write the help of the program, in lines of at most `width` characters; `others` are title and text of each `unlisted`."""
+    listed = {target: (title, text) for title, texts in SUMMARIES.items() for target, text in texts.items()}
+    sections: dict[str, list[tuple[str, str]]] = {title: [] for title in SECTIONS}
+    for name in names():
+        title, text = others.get(name) or listed[target_of(name) or ""]
+        sections.setdefault(title, []).append((name, text))
+    about = textwrap.fill(_ABOUT, width, initial_indent="  ", subsequent_indent="  ")
+    lists = [f"\n{title}:\n{_rows(rows, width)}" for title, rows in sections.items() if rows]
+    return _PAGE.format(program=program, about=about) + "".join(lists)
+
+
+def _rows(rows: Sequence[tuple[str, str]], width: int) -> str:
+    indent = " " * (4 + max(len(name) for name, _ in rows))
+    return "".join(
+        textwrap.fill(text, width, initial_indent=f"  {name}".ljust(len(indent)), subsequent_indent=indent) + "\n"
+        for name, text in rows
+    )
