@@ -190,7 +190,7 @@ class Player:
         self.log = folder / "log"
         self.log.touch()
         self.draw = random.Random(schedule.seed + 1)
-        self.port = 20_000 + self.draw.randrange(30_000)
+        self.port = 20_000 + self.draw.randrange(30_000) % 12_000  # below the ports that connections of other tests get
         self.data = _data(folder / "data", 4 if schedule.mode == "agent" else 8)
         self.commands = self._commands()
 
