@@ -1,10 +1,10 @@
-"""What judges, pools of them and single people reach on ImagenHub, from the ratings and stored answers of VIEScore.
+"""What judges and single people reach on ImagenHub, from the ratings and stored answers of VIEScore.
 
     python -m benchmarks.ceiling CHECKOUT    # a copy of VIEScore's repository, which is not part of this project
 
 Five generators x 197 prompts, rated by three people. Pairs are those on which the mean ratings differ; equal scores of a
 judge, or a person, count half. Prints (1) each judge, (2) the plain mean of three judges, (3) one person against the mean of the
-other two, (4) the pool that `sweep` would name, with its accuracy on prompts that had no say in the choice.
+other two.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from titjudge.core.types import Pair
 from titjudge.stats.bootstrap import Floats, Interval
 from titjudge.stats.intervals import mean_intervals
 from titjudge.stats.pairwise_accuracy import Values, pair_index, pairwise_accuracy
-from titjudge.stats.ppi.judge_pool import best_pool, standardised
 
 GENERATORS = ("DALLE2", "DeepFloydIF", "OpenJourney", "SD", "SDXL")
 TASK = "ImagenHub_Text-Guided_IG"
@@ -79,8 +78,9 @@ def answers(checkout: Path, images: list[Image]) -> dict[str, Floats]:
     """Read each judge's semantic score of each image, standardised; one that is missing or no number has the mean, 0."""
     found = {}
     for name, scores in replies(checkout).items():
-        column = standardised(np.array([scores.get(image, np.nan) for image in images]))
-        found[name] = np.where(np.isfinite(column), column, 0.0)
+        column = np.array([scores.get(image, np.nan) for image in images])
+        spread = np.nanstd(column) or 1.0
+        found[name] = np.nan_to_num((column - np.nanmean(column)) / spread)
     return found
 
 
@@ -143,10 +143,6 @@ def reached(checkout: Path) -> dict[str, float]:
     found["mean of three judges"] = accuracy(images, truth, np.mean([judges[name] for name in THREE], axis=0))
     for k in range(3):
         found[f"person {k + 1}"] = accuracy(images, np.delete(people, k, axis=1).mean(axis=1), people[:, k])
-    pool = best_pool(pairs_of(images, truth), {name: named(images, column) for name, column in judges.items()})
-    if pool is not None:
-        found[f"pool {' + '.join(pool.judges)}, cross-fitted"] = pool.accuracy
-        found["the best single judge, cross-fitted"] = pool.single_accuracy
     return found
 
 

@@ -5,27 +5,20 @@ Each goes through the function that a command calls, with that command's argumen
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from itertools import combinations
 from random import Random
 
 import numpy as np
 
 from benchmarks.coverage_rows import Rows, covered
 from titjudge.core.errors import DataError
-from titjudge.core.types import Pair
 from titjudge.metrics.lmm_score import lmm_score
 from titjudge.probes.canary import Canary, _report
 from titjudge.probes.trust_card import CAUGHT, PASS, line, with_verdicts
 from titjudge.stats.bootstrap import Floats, Interval
 from titjudge.stats.generators.planning import Pilot, plans, prompts_needed
-from titjudge.stats.pairwise_accuracy import pair_index
 from titjudge.stats.people.votes import Vote, aggregate_votes
 from titjudge.stats.ppi.bridging import bridge
-from titjudge.stats.ppi.cascade import apply, recommend
-from titjudge.stats.ppi.judge_pool import best_pool, standardised
-from titjudge.stats.ppi.two_tier import two_tier
 from titjudge.stats.scores.scores_table import ScoreTable
 
 PROMPTS = (12, 30, 100)
@@ -41,95 +34,6 @@ def board(means: Floats, bounds: Interval | None = None) -> ScoreTable:
     nothing = (None,) * len(names)
     ones = np.ones(means.shape, dtype=np.int64)
     return ScoreTable(tuple(names), tuple(prompts), means, ones, nothing, nothing, 1.0, "score", "board", bounds=bounds)
-
-
-# -- compare people --gold -------------------------------------------------------------------------------------------
-
-
-def _yes_no(rng: np.random.Generator, share: float, agreement: float) -> tuple[Floats, Floats]:
-    dear = rng.random(WHOLE) < share
-    return dear * 1.0, np.where(rng.random(WHOLE) < agreement, dear, ~dear) * 1.0
-
-
-def _saturated(rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Marks of 100 on nine prompts of ten, of both judges on most of them."""
-    dear = np.where(rng.random(WHOLE) < 0.9, 100.0, 10.0 * rng.integers(0, 10, WHOLE))
-    other = np.where(rng.random(WHOLE) < 0.5, 100.0, 50.0)
-    return dear, np.where(rng.random(WHOLE) < 0.9, dear, other)
-
-
-def gold_rows(runs: int) -> Rows:
-    """By kind of scores: how many of the intervals that there are hold, by the number of prompts of the dear judge."""
-    rng = np.random.default_rng(21)
-    kinds: list[tuple[str, float, Callable[[], tuple[Floats, Floats]]]] = [
-        ("`--gold`: yes 90%, judges agree 90%", 0.9, lambda: _yes_no(rng, 0.9, 0.9)),
-        ("`--gold`: yes 95%, judges agree 90%", 0.95, lambda: _yes_no(rng, 0.95, 0.9)),
-        ("`--gold`: yes 98%, judges agree 97%", 0.98, lambda: _yes_no(rng, 0.98, 0.97)),
-        ("`--gold`: 90% of marks at the top", 94.5, lambda: _saturated(rng)),
-    ]
-    rows = []
-    for name, truth, draw in kinds:
-        found = []
-        for part in PROMPTS:
-            intervals = []
-            for _ in range(runs):
-                dear, cheap = draw()
-                some = np.full(WHOLE, np.nan)
-                chosen = rng.choice(WHOLE, part, replace=False)
-                some[chosen] = dear[chosen]
-                estimate = two_tier(board(cheap[:, None]), board(some[:, None])).generators[0].estimate
-                if estimate.interval is not None:
-                    intervals.append(estimate.interval)
-            found.append(covered(intervals, truth))
-        rows.append((name, found))
-    return rows
-
-
-# -- sweep, compare cascade ------------------------------------------------------------------------------------------
-
-
-def _compared(rng: np.random.Generator, prompts: int) -> tuple[list[Pair], dict[str, dict[str, float | None]]]:
-    """Pairs of 4 images of each prompt in their true order, and six judges of various noise who share a part of it."""
-    truth, shared = rng.normal(size=(prompts, 4)), 0.7 * rng.normal(size=(prompts, 4))
-    pairs = [
-        Pair(f"p{p}", f"{p}/{i}", f"{p}/{j}", "a" if truth[p, i] > truth[p, j] else "b")
-        for p in range(prompts)
-        for i, j in combinations(range(4), 2)
-    ]
-    values: dict[str, dict[str, float | None]] = {}
-    for name, noise in JUDGES.items():
-        scores = np.round(4 * (truth + shared + noise * rng.normal(size=(prompts, 4))))
-        values[name] = {f"{p}/{i}": float(scores[p, i]) for p in range(prompts) for i in range(4)}
-    return pairs, values
-
-
-def choice_rows(runs: int) -> Rows:
-    """How many intervals hold the true accuracy of the pool, and of the cascade, that is named."""
-    rng = np.random.default_rng(22)
-    pairs, values = _compared(rng, 3000)
-    index = pair_index(pairs)
-    scores = {name: standardised(index.scores(each)) for name, each in values.items()}
-
-    @functools.cache
-    def truth_of(pool: tuple[str, ...]) -> float:
-        mean = sum(scores[name] for name in pool)
-        return float((np.sign(mean[index.a] - mean[index.b]) == index.preference).mean())
-
-    pools, cascades = [], []
-    for prompts in PROMPTS:
-        pool_held, cascade_held = [], []
-        for k in range(runs):
-            some, own = _compared(rng, prompts)
-            pool = best_pool(some, own)
-            assert pool is not None
-            pool_held.append(covered([pool.interval], truth_of(tuple(sorted(pool.judges)))))
-            if k < runs // 3:
-                advice = recommend(some, own, PRICES)
-                truth = apply(advice.outcome.rule, index, values, PRICES).accuracy
-                cascade_held.append(covered([advice.interval], truth))
-        pools.append(float(np.mean(pool_held)))
-        cascades.append(float(np.mean(cascade_held)))
-    return [("`sweep`: accuracy of the pool it names", pools), ("`compare cascade`: accuracy of its rule", cascades)]
 
 
 # -- label export ----------------------------------------------------------------------------------------------------

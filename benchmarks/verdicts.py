@@ -8,7 +8,7 @@ generators that were exchanged at random within prompts fail a gate; (2) what se
 generator wins, and how often exchanged generators get a verdict, beside that of peeking at a fixed-sample test; (3) what power a study has that was planned from a pilot, and how often the
 printed range holds the number of prompts it takes; (5) what is lost by drawing a tenth of the comparisons of a pairwise judge; with
 `--answers OLD NEW`, two official answer trees of TIIF-Bench by two judges, (4) how often a leaderboard that is carried over holds for a
-generator that was left out, and (6) what a cheap judge on all prompts spares of a dear one.
+generator that was left out.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from titjudge.stats.generators.replay_settling import replay_pairs, replay_race
 from titjudge.stats.generators.sequential import OPEN, settle
 from titjudge.stats.intervals import TAIL, mean_intervals, moments
 from titjudge.stats.ppi.bridging import BridgeLine, bridge
-from titjudge.stats.ppi.two_tier import two_tier
 from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
 from titjudge.stats.significance import benjamini_hochberg, sign_flip_p
 
@@ -230,34 +229,6 @@ def succession(trees: list[Path], scale: int) -> None:
     for anchors in (4, 6, 10, 16):
         held, half = carried_over(found.line.x, found.line.y, anchors, 5000 // scale)
         show(f"intervals from {anchors} random anchors that hold another; half-width {half:.3f}", held, "93 to 97%")
-    tiers(old, new, scale)
-
-
-def two_tiers(cheap: Floats, dear: Floats, part: int, repeats: int, seed: int = 10) -> tuple[float, float, float]:
-    """Join a cheap judge on all prompts with a dear one on a random part, for every two generators.
-
-    Prompts are drawn with replacement, so that the truth is the dear judge's mean over these.
-
-    Args:
-        cheap, dear: scores of both judges, shape (prompts, generators). part: prompts of the dear judge.
-
-    Returns: share of intervals that hold, share of the dear judge's own that hold, share of dear judgements spared.
-    """
-    rng = np.random.default_rng(seed)
-    held, alone, saved = [], [], []
-    names, prompts = [f"g{k:02}" for k in range(dear.shape[1])], [f"p{k:05}" for k in range(len(dear))]
-    truth = dict(zip(names, dear.mean(axis=0), strict=True))
-    for _ in range(repeats):
-        rows = rng.integers(0, len(dear), len(dear))
-        some = rng.choice(len(dear), part, replace=False)
-        low = _dense(cheap[rows], names, prompts, "cheap")
-        high = _dense(dear[rows][some], names, [prompts[k] for k in some], "dear")
-        for each in two_tier(low, high).differences:
-            gap = truth[each.names[0]] - truth[each.names[1]]
-            for ends, told in ((each.estimate.interval, held), (each.estimate.people_interval, alone)):
-                told.append(ends is not None and ends[0] <= gap <= ends[1])
-            saved.append(each.saved or 0.0)
-    return float(np.mean(held)), float(np.mean(alone)), float(np.mean(saved))
 
 
 def _dense(means: Floats, generators: list[str], prompts: list[str], source: str) -> ScoreTable:
@@ -307,43 +278,6 @@ def duels(table: ScoreTable, repeats: int, seed: int = 9) -> None:
                 f"lost {every - few:.4f}   (at most .02)",
                 flush=True,
             )
-
-
-def tiers(old: ScoreTable, new: ScoreTable, scale: int) -> None:
-    names = sorted(set(old.generators) & set(new.generators))
-    prompts = sorted(set(old.prompts) & set(new.prompts))
-    both = []
-    for table in (new, old):
-        rows = [table.prompts.index(prompt) for prompt in prompts]
-        both.append(table.means[rows][:, [table.column(name) for name in names]])
-    print(
-        "\n6. Two tiers: NEW on all prompts, OLD on a random part; every two generators, on the prompts that all have"
-    )
-    share = np.minimum(*(np.isfinite(each).mean(axis=0) for each in both))
-    for kept in dict.fromkeys(tuple(np.flatnonzero(share > least).tolist()) for least in (0.0, 0.9)):
-        columns = [each[:, kept] for each in both]
-        whole = np.isfinite(columns[0]).all(axis=1) & np.isfinite(columns[1]).all(axis=1)
-        spared(*(each[whole] for each in columns), scale)
-
-
-def spared(cheap: Floats, dear: Floats, scale: int) -> None:
-    pairs = list(combinations(range(dear.shape[1]), 2))
-    squared = [np.corrcoef(dear[:, a] - dear[:, b], cheap[:, a] - cheap[:, b])[0, 1] ** 2 for a, b in pairs]
-    print(
-        f"  {dear.shape[1]} generators, {len(dear)} prompts; squared correlation of the two judges' differences, on average: "
-        f"{np.mean(squared):.3f}"
-    )
-    for part in (30, 60, 120):
-        held, alone, saved = two_tiers(cheap, dear, part, 60 // scale)
-        show(f"OLD on {part} prompts: intervals that hold", held, "93 to 97%")
-        show("    those of OLD alone that hold", alone, "no target")
-        show("    judgements by OLD that NEW spares at equal width", saved, "25 to 35%")
-        bound = float(np.mean(squared)) * (1 - part / len(cheap))
-        show(
-            "    what a linear use of NEW can spare: that correlation x the share that only NEW judged",
-            bound,
-            "no target",
-        )
 
 
 def show(line: str, value: float, wanted: str) -> None:

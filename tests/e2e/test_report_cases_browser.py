@@ -1,4 +1,4 @@
-"""Claims, transcripts and the forgetting curve of a report in a real browser."""
+"""Claims and transcripts of a report in a real browser."""
 
 from __future__ import annotations
 
@@ -67,20 +67,6 @@ def test_the_transcript_is_folded_and_the_keyboard_opens_it(show: Callable[..., 
     until(page, "!document.querySelector('.transcript').open || document.querySelector('.receipts').open")
 
 
-def test_the_curve_has_its_own_section(show: Callable[..., Any], report: Path) -> None:
-    page = show(report)
-    page.keyboard.press("5")
-    page.locator("#view-claims").wait_for(state="visible")
-    assert page.locator("#view-claims .chart svg").count() == 3
-    assert page.locator("#view-claims .legend li").all_inner_texts() == ["model_a", "model_b"]
-    assert page.locator("#view-claims .legend .marker").count() == 2
-    page.locator("#view-claims .chart summary").first.click()
-    assert "not settled" in page.locator("#view-claims .chart table").first.inner_text()
-    assert page.locator("#view-claims section.block tbody tr").count() == 2
-    page.keyboard.press("6")
-    page.locator("#view-images").wait_for(state="visible")
-
-
 def test_what_was_not_met_is_named_in_the_pair(show: Callable[..., Any], tmp_path: Path) -> None:
     pairs = [{"prompt_id": "p0", "a": "a0.png", "b": "b0.png", "preference": "a"}]
     run = agent_run(tmp_path / "run", prompts=1)
@@ -113,7 +99,7 @@ def test_hostile_claims_and_looks_are_text(show: Callable[..., Any], tmp_path: P
         scores.append(score(item, "tit-agent", 50.0, **parts | {"stopped": text}))
     run = write_run(tmp_path / "run", items, scores, results={}, metrics={"tit-agent": {"range": [0, 100]}})
     page = show(write_report([run], tmp_path / "report.html"))
-    for place in ("claims", *(f"images?i={n}" for n in range(len(items)))):
+    for place in (f"images?i={n}" for n in range(len(items))):
         visit(page, place)
         page.keyboard.press("r")
         page.wait_for_timeout(20)
@@ -123,9 +109,7 @@ def test_hostile_claims_and_looks_are_text(show: Callable[..., Any], tmp_path: P
 
 
 def test_on_a_phone_nothing_is_wider_than_the_page(show: Callable[..., Any], report: Path) -> None:
-    page = show(report, "#claims", width=390, height=800)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    visit(page, "images?i=1")
+    page = show(report, "#images?i=1", width=390, height=800)
     page.keyboard.press("r")
     until(page, "document.querySelectorAll('.rounds > li').length === 3")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
@@ -173,11 +157,9 @@ def test_axe_finds_no_serious_fault_in_claims(browser: Any, report: Path, dark: 
     page.goto(report.as_uri())
     page.wait_for_selector("html[data-ready]")
     page.evaluate(axe)
-    found = []
-    for place in ("claims", "images?i=0"):
-        visit(page, place)
-        page.keyboard.press("r")
-        page.wait_for_timeout(50)
-        found += serious_faults(page, place)
+    visit(page, "images?i=0")
+    page.keyboard.press("r")
+    page.wait_for_timeout(50)
+    found = serious_faults(page, "images?i=0")
     context.close()
     assert found == []

@@ -29,8 +29,6 @@ def compare() -> None:
       python cli.py compare plan runs/pilot --difference 0.02 --pair old,new
       python cli.py compare bridge runs/gpt-4o runs/qwen
       python cli.py compare people runs/first --pairs human_pairs.jsonl
-      python cli.py compare cascade runs/sweep
-      python cli.py compare forgetting runs/first --plot curve.svg
       python cli.py compare elements runs/mine --human marks.jsonl
       python cli.py compare costs runs/recorded --priced-as openai/gpt-4o
     """

@@ -1,19 +1,17 @@
-"""`compare people`, `cascade`, `forgetting`, `elements`, `bridge` and `costs`: how far a judge is right, and at what price."""
+"""`compare people`, `elements`, `bridge` and `costs`: how far a judge is right, and at what price."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from titjudge.cli.compare_options import METRIC, SCORE_METRIC, OutputFiles, file_options, read_judged, table_options
-from titjudge.cli.options import JSON, PATH, option
-from titjudge.cli.output import show_notes, show_results
-from titjudge.cli.terminal import say
-from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.formats import p_value
+from titjudge.cli.options import PATH, option
+from titjudge.cli.output import show_notes
+from titjudge.core.errors import DataError
 
 if TYPE_CHECKING:
     from titjudge.runs.study.human_study import Study
@@ -31,14 +29,11 @@ PRICES = option(
 @click.command(short_help="Rank generators as people would, from few human pairs and many judge scores.")
 @click.argument("run", type=PATH)
 @option("--pairs", "The few human pairs (jsonl or csv)  [default: the run's].", "FILE", name="pairs_file")
-@option("--gold", "A run, or table, of an expensive judge on a random part of the prompts, in place of people.", "RUN")
-@option("--gold-metric", "Metric of --gold  [default: as --metric].", "NAME")
 @METRIC
 @option("--level", "Confidence level of the intervals.", "P", type=click.FloatRange(0.5, 0.9999), default=0.95)
 @file_options
 def people(
-    run: Path, pairs_file: Path | None, gold: Path | None, gold_metric: str | None, metric: str | None, level: float,
-    files: OutputFiles,
+    run: Path, pairs_file: Path | None, metric: str | None, level: float, files: OutputFiles,
 ) -> int:  # fmt: skip
     """Rank the generators of RUN as people would, from few human pairs and the judge's scores of all images.
 
@@ -46,44 +41,18 @@ def people(
     the human pairs are a random sample of all pairs. For comparison it also shows people alone, the judge alone (whose
     interval ignores the judge's errors), and how many more human pairs would separate two neighbours.
 
-    With --gold an expensive judge takes the place of people: RUN is a cheap judge on all prompts, --gold the expensive one
-    on a random part of them, and the scores estimate those of the expensive judge.
-    `judge --limit N --limit-seed S` draws such a part; `--limit N` alone takes the first prompts.
-
     \b
     Examples:
       python cli.py compare people runs/first --pairs human_pairs.jsonl
       python cli.py compare people runs/first --metric tit-llm --level 0.99 \\
         --json board.json
-      python cli.py compare people runs/cheap --gold runs/dear
     """
     from titjudge.report.plots import joined_chart
 
-    record: dict[str, Any]
-    if gold is None:
-        if gold_metric is not None:
-            raise ConfigError("--gold-metric goes with --gold")
-        study = _study(run, metric, pairs_file)
-        board = study.board(level)
-        record = {"run": str(run), "metric": study.metric, **board.to_json()}
-        rows = [(standing.generator, standing.win_rate) for standing in board.standings]
-        files.finish(board.tables(), record, chart=lambda: joined_chart(rows, "people", "the judge"))
-        return 0
-    if pairs_file is not None:
-        raise ConfigError("--gold stands in the place of people: it does not go with --pairs")
-    from titjudge.core.serialization import fields_of
-    from titjudge.stats.ppi.two_tier import two_tier
-
-    cheap, dear = read_judged(run, metric), read_judged(gold, gold_metric or metric)
-    estimated = two_tier(cheap, dear, level=level)
-    record = {"run": str(run), "gold": str(gold), "metric": dear.metric, **fields_of(estimated)}
-    rows = [(generator.names[0], generator.estimate) for generator in estimated.generators]
-    files.finish(
-        estimated.tables(),
-        record,
-        notes=[*cheap.notes, *dear.notes],
-        chart=lambda: joined_chart(rows, "the dear judge", "the cheap one"),
-    )
+    study = _study(run, metric, pairs_file)
+    board = study.board(level)
+    record = {"run": str(run), "metric": study.metric, **board.to_json()}
+    files.finish(board.tables(), record, chart=lambda: joined_chart(board.standings))
     return 0
 
 
@@ -102,110 +71,6 @@ def _study(run: Path, metric: str | None, pairs_file: Path | None) -> Study:
         message = "no human pairs: give some with --pairs FILE, or collect them with `label`"
         raise DataError(message, pairs_file or run)
     return study(folder, pairs, metric)
-
-
-@click.command(short_help="Find the cheapest way to use the judges of a sweep.")
-@click.argument("sweep", type=PATH, metavar="SWEEP_DIR")
-@option("--pairs", "Human pairs (jsonl or csv)  [default: the sweep's].", "FILE", name="pairs_file")
-@option("--max-price", "The most that 1,000 pairs may cost.", "USD", type=click.FloatRange(min=0))
-@option(
-    "--tolerance",
-    "How much less accurate than the best judge alone a rule may be.",
-    "SHARE",
-    type=click.FloatRange(0, 1),
-    default=0.01,
-)
-@option("--longest", "The most judges in a chain.", "N", type=click.IntRange(1, 3), default=2)
-@PRICES
-@JSON
-def cascade(
-    sweep: Path, pairs_file: Path | None, max_price: float | None, tolerance: float, longest: int,
-    prices: tuple[str, ...], json_file: Path | None,
-) -> int:  # fmt: skip
-    """Find the cheapest way to use the judges of a sweep: a cheap one first, an expensive one where the first is unsure.
-
-    Prices are the list prices of the stored answers; what two judges share (a description) is paid once. Recommends the
-    cheapest rule within --tolerance of the best judge alone or, with --max-price, the most accurate one within that price.
-    Judges that agree with people no more often than guessing (p .05 or more, as `judge` reports it) are in no rule.
-
-    \b
-    Examples:
-      python cli.py compare cascade runs/sweep
-      python cli.py compare cascade runs/sweep --pairs pairs.jsonl \\
-        --max-price 5 --json cascade.json
-    """
-    from titjudge.engine.prices import parse_price_flag
-    from titjudge.runs.study.sweep_judges import swept_judges
-    from titjudge.stats.ppi.cascade import guessing_judges, recommend
-    from titjudge.suites.pair_files import read_pairs
-
-    judges = swept_judges(sweep, dict(map(parse_price_flag, prices)), longest=longest)
-    read: dict[str, None] = {}
-    pairs = read_pairs(pairs_file, notes=read) if pairs_file else judges.pairs
-    if not pairs:
-        raise DataError("no human pairs to mark the judges on: give some with --pairs FILE", sweep)
-    if not judges.values:
-        missing = "; ".join(f"{name}: {reason}" for name, reason in judges.left_out.items())
-        raise DataError(f"no judge can be used: {missing}", sweep)
-    guessing = guessing_judges(pairs, judges.values)
-    judges = judges.without({name: f"no better than guessing (p {p_value(p)})" for name, p in guessing.items()})
-    notes = [*read, *(f"left out: {name}: {reason}" for name, reason in judges.left_out.items())]
-    if not judges.values:
-        record = {"sweep": str(sweep), "rule": None, "recommended": None, "left_out": judges.left_out}
-        show_results([], record, json_file, notes)
-        say(
-            f"recommended: nothing: by these pairs ({len(pairs):,}) no judge agrees with people more often than guessing"
-        )
-        return 0
-    advice = recommend(
-        pairs,
-        judges.values,
-        judges.prices,
-        max_price=None if max_price is None else max_price / 1000,
-        together=judges.together,
-        tolerance=tolerance,
-        longest=longest,
-    )
-    if len(judges.values) == 1:
-        notes.append("only one judge: there is nothing to escalate to")
-    if not any(judges.prices.values()):
-        notes.append("every judge is free: the rule is chosen by accuracy alone")
-    record = {"sweep": str(sweep), **advice.to_json(), "left_out": judges.left_out}
-    show_results([advice.table(), advice.frontier_table()], record, json_file)
-    for line in (f"\nrecommended: {advice.outcome.rule}", *(f"  note: {note}" for note in notes)):
-        say(line)
-    return 0
-
-
-@click.command(short_help="Show where in the prompt generators stop reading.")
-@click.argument("run", type=PATH)
-@METRIC
-@option("--bins", "Into how many parts the prompt is divided.", "N", type=click.IntRange(2, 50), default=10)
-@file_options
-def forgetting(run: Path, metric: str | None, bins: int, files: OutputFiles) -> int:
-    """Show where generators stop reading: how often claims are met, by place in the prompt, by kind and by prompt length.
-
-    For runs of a metric that checks single claims: tit-agent, graph-alignment, dsg, tifa.
-
-    \b
-    Examples:
-      python cli.py compare forgetting runs/first
-      python cli.py compare forgetting runs/first --metric tit-agent \\
-        --plot curve.svg --json curve.json
-    """
-    from titjudge.core.serialization import fields_of
-    from titjudge.report.plots import forgetting_chart
-    from titjudge.runs.folder.run_folder import RunFolder
-    from titjudge.runs.study.human_study import claims_of_run
-    from titjudge.stats.scores.forgetting import forgetting as curve
-
-    name, claims, notes = claims_of_run(RunFolder(run), metric)
-    by_place = curve(claims, bins=bins)
-    record = {"run": str(run), "metric": name, "claims": len(claims), **fields_of(by_place)}
-    if not by_place.notes:  # all generators have the same prompts
-        del record["notes"]
-    files.finish(by_place.tables(), record, notes=notes, chart=lambda: forgetting_chart(by_place, bins))
-    return 0
 
 
 @click.command(short_help="Compare single questions, facets and elements with people.")
@@ -298,4 +163,4 @@ def costs(runs: tuple[Path, ...], priced_as: str, prices: tuple[str, ...], files
     return 0
 
 
-COMMANDS = (people, cascade, forgetting, elements, bridge, costs)
+COMMANDS = (people, elements, bridge, costs)

@@ -11,7 +11,6 @@
 | `people` | charts of agreement of metrics with people |
 | `matrix` | prompts down, generators across, with pictures |
 | `generators` | comparison of generators: gaps, tiers, categories, sample sizes |
-| `claims` | forgetting curves |
 | `provenance` | failures, cost, models, prompts, configuration |
 | `drawing`, `plots` | charts, drawn once for the page and for files |
 | `tables`, `cells` | tables as Markdown, LaTeX and CSV; links in cells |

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from titjudge.report.claims import claims
 from titjudge.report.generators import generators
 from titjudge.report.matrix import matrix
 from titjudge.report.model import Report
@@ -23,7 +22,6 @@ def contents(report: Report) -> list[Section]:
         matrix(report),
         people(report),
         generators(report),
-        claims(report),
         _list("images", "prompt, description, reason, name", "Status", "The chosen image"),
         _list("prompts", "prompt, description, name", "Status", "The chosen prompt with its images"),
         _list("pairs", "prompt, name of an image", "Outcome", "The chosen pair"),

@@ -28,14 +28,12 @@ from titjudge.stats.generators.comparison_tables import (
 from titjudge.stats.generators.planning import Outlook, outlook
 from titjudge.stats.generators.replay_settling import replay_best, replay_tables
 from titjudge.stats.ppi.bridging import bridge, bridge_table
-from titjudge.stats.ppi.two_tier import two_tier
 from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.significance import POWER
 from titjudge.stats.verdict.judged_runs import joined_table
 from titjudge.stats.verdict.verdict import apart
 
 MOST = 4  # metrics; the command line shows all
-_PART = 0.8  # of the prompts: a judge of fewer judged a part
 _CELLS = 60, 30  # values and generators of a heat map
 _AXES = 12  # of a radar
 
@@ -180,24 +178,20 @@ def _charts(table: ScoreTable, drawn: Sequence[int], order: Sequence[int], scale
 
 
 def _across_judges(report: Report, scores: Mapping[int, ScoreTable]) -> list[Table]:
-    """Tabulate combinations of two runs by different judges: a transferred leaderboard, or a dear judge on a part of the prompts."""
+    """Tabulate combinations of two runs by different judges: a transferred leaderboard."""
     combined: list[Table] = []
     for (first, old), (second, new) in pairwise(scores.items()):
         first_run, second_run = (report.runs[report.judges[place].run] for place in (first, second))
         if first_run is second_run or not _judges_differ(first_run, second_run):
             continue
-        part = set(new.prompts) <= set(old.prompts) and len(new.prompts) <= _PART * len(old.prompts)
+        if not set(old.generators) - set(new.generators):
+            continue
         try:
-            if part:
-                tables = two_tier(old, new).tables()
-            elif set(old.generators) - set(new.generators):
-                tables = [bridge_table(bridge(old, new))]
-            else:
-                continue
-        except DataError:  # too little in common: the commands say what
+            table = bridge_table(bridge(old, new))
+        except DataError:  # too little in common: the command says what
             continue
         both = f"{report.judges[first].label} and {report.judges[second].label}"
-        combined += [replace(table, title=f"{table.title}: {both}") for table in tables]
+        combined.append(replace(table, title=f"{table.title}: {both}"))
     return combined
 
 

@@ -1,9 +1,9 @@
-"""The charts of comparisons, for the report and for `--plot`: differences, settling, power, forgetting, heat maps, profiles."""
+"""The charts of comparisons, for the report and for `--plot`: differences, settling, power, heat maps, profiles."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,7 @@ from titjudge.stats.generators.planning import Pilot, Plan, PowerCurve, power_cu
 from titjudge.stats.generators.replay_settling import RaceResult, replay_averages
 from titjudge.stats.generators.sequential import Settled
 from titjudge.stats.ppi.bridging import Bridge
-from titjudge.stats.ppi.inference import Estimate
-from titjudge.stats.scores.forgetting import Forgetting, Rate
+from titjudge.stats.ppi.ppi_leaderboard import GeneratorRank
 
 _ROWS = 60  # most rows of a chart, so that they can be read
 _DEEPEST = 0.45  # highest opacity of a cell, so that words on it are legible in either theme
@@ -67,16 +66,16 @@ def settling_chart(pairs: Sequence[Settled], races: Sequence[RaceResult]) -> Cha
     return Chart("settling", "When each question was settled", "", draw, size=_row_size(len(rows)))
 
 
-def joined_chart(rows: Sequence[tuple[str, Estimate]], gold: str, helper: str) -> Chart:
-    """Chart the estimates by `gold` (people, or a dear judge) of each generator, with and without the help of another judge."""
-    rows = [(name, estimate) for name, estimate in rows if estimate.value is not None][:_ROWS]
+def joined_chart(standings: Sequence[GeneratorRank]) -> Chart:
+    """Chart how often people prefer each generator, with and without the help of the judge."""
+    rows = [(each.generator, each.win_rate) for each in standings if each.win_rate.value is not None][:_ROWS]
 
     def draw(canvas: Canvas) -> None:
         axes = canvas.rows([name for name, _ in rows])
         for place, (_, estimate) in enumerate(rows):
             for y, value, ends, series, label in (
-                (place + 0.17, estimate.people, estimate.people_interval, 5, f"{gold} alone"),
-                (place - 0.17, estimate.value, estimate.interval, 0, f"{gold} with the help of {helper}"),
+                (place + 0.17, estimate.people, estimate.people_interval, 5, "people alone"),
+                (place - 0.17, estimate.value, estimate.interval, 0, "people with the help of the judge"),
             ):
                 if ends is not None:
                     canvas.interval(axes, ends, [y, y], canvas.colour(series))
@@ -85,7 +84,7 @@ def joined_chart(rows: Sequence[tuple[str, Estimate]], gold: str, helper: str) -
         axes.set_xlabel("score with its interval")
         canvas.legend(axes)
 
-    return Chart("joined", f"Scores by {gold}", "", draw, size=_row_size(len(rows), 0.08 * len(rows) + 0.2))
+    return Chart("joined", "Scores by people", "", draw, size=_row_size(len(rows), 0.08 * len(rows) + 0.2))
 
 
 def plan_curves(plans: Sequence[Plan], pilot: Pilot) -> list[PowerCurve]:
@@ -162,60 +161,6 @@ def bridge_chart(bridge: Bridge, old: str, new: str) -> Chart:
         canvas.legend(axes)
 
     return Chart("bridge", "Generators by both judges", "", draw, size=(6, 5))
-
-
-def forgetting_chart(forgetting: Forgetting, bins: int) -> Chart:
-    """Chart the share of claims met by place in the prompt, one line a generator with its intervals and its step."""
-    steps = {step.generator: step.position for step in forgetting.steps if step.position is not None}
-    generators = list(dict.fromkeys(rate.generator for rate in forgetting.places))
-    return rates_chart("forgetting", "Claims met by place in the prompt", "place in the prompt, %", forgetting.places, generators,
-                       place_labels(bins), steps=steps)  # fmt: skip
-
-
-def place_labels(bins: int) -> list[str]:
-    """Label the parts of a prompt: `0-10%`."""
-    return [f"{100 * k / bins:.0f}-{100 * (k + 1) / bins:.0f}%" for k in range(bins)]
-
-
-def rates_chart(
-    id: str, title: str, axis: str, rates: Sequence[Rate], generators: Sequence[str], labels: Sequence[str], *,
-    joined: bool = True, steps: Mapping[str, float] | None = None,
-) -> Chart:  # fmt: skip
-    """Chart the share of claims that each generator meets, by label.
-
-    Args:
-        id: Name in the page.
-        title: Title.
-        axis: What the labels are.
-        rates: The shares.
-        generators: Those drawn, in the order of their colours.
-        labels: The categories of the axis.
-        joined: Whether a line joins the values.
-        steps: The place in the prompt, in [0, 1], after which a generator meets fewer claims.
-    """
-
-    def draw(canvas: Canvas) -> None:
-        axes = canvas.axes()
-        for place, generator in enumerate(generators):
-            shift = (place - (len(generators) - 1) / 2) * 0.04 * len(labels) / max(2, len(generators))
-            by_label = {rate.label: rate for rate in rates if rate.generator == generator}
-            points = [
-                (by_label[label].rate, by_label[label].interval) if label in by_label else (None, None)
-                for label in labels
-            ]
-            series(canvas, axes, points, place, shift, joined=joined, label=generator.lstrip("_") or "(unnamed)")
-            if generator in (steps or {}):
-                x = (steps or {})[generator] * len(labels) - 0.5
-                axes.axvline(x, color=canvas.colour(place), linestyle=":", linewidth=1)
-        categories(axes, [label.removesuffix("%") for label in labels], axis)
-        shares(axes, 0.0)
-        canvas.legend(axes)
-
-    rows = tuple(
-        (rate.generator or NO_NAME, rate.label, percent(rate.rate, rate.interval), rate.claims, rate.unseen)
-        for rate in rates
-    )
-    return Chart(id, title, "", draw, Table(title, ("generator", axis, "met", "claims", "not settled"), rows))
 
 
 Point = tuple[float | None, Sequence[float] | None]  # a value and its interval

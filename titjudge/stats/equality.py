@@ -1,4 +1,4 @@
-"""When two scores count as equal: one rule for accuracy, ranks, leaderboards, duels, cascades and trust cards.
+"""When two scores count as equal: one rule for accuracy, ranks, leaderboards, duels and trust cards.
 
 The same cosine, or the same mean of a checklist, comes out a last digit apart when it is added up in another order or by
 another processor's routines. Such scores are a tie: no verdict may depend on the machine.

@@ -11,7 +11,6 @@ absent in a share of 1 - .025^(1/n) of prompts (46% for 6).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -59,36 +58,6 @@ def share_interval(prompt: Ints, hits: Floats, trials: Floats | None = None) -> 
     """
     sums = group_sums(prompt, int(prompt.max(initial=-1)) + 1, hits, np.ones(len(hits)) if trials is None else trials)
     return share_intervals(sums[:, 0], sums[:, 1])[0]
-
-
-def choice_interval(
-    prompt: Ints, hits: Floats, named: Floats, others: Sequence[Floats], trials: Floats
-) -> Interval | None:
-    """Compute the interval of the share that a choice gets right, clustered by prompt, from choices made without each prompt.
-
-    The choices made without some prompts are not the one that is named at the end, so the interval is widened by how much
-    their shares differ from its share: by the mean square of these differences, with their errors. It is counted twice,
-    because choices from mostly the same prompts differ less than choices from prompts of their own would (found by simulation).
-
-    Args:
-        prompt: Number of the prompt of each trial, from 0.
-        hits: 1 for a hit and 0 for a miss of the choice that was made without the prompt, same shape.
-        named: Hits of the choice that is named, likewise.
-        others: Those of each choice that was made without some prompts.
-        trials: 0 for rows that do not count.
-    """
-    from scipy.special import stdtrit
-
-    interval = share_interval(prompt, hits * trials, trials)
-    if interval is None or not others:
-        return interval
-    apart = [(other - named) * trials for other in others]
-    sums = group_sums(prompt, int(prompt.max(initial=-1)) + 1, *apart, trials)
-    differences = moments(sums[:, :-1], np.repeat(sums[:, -1:], len(apart), axis=1))
-    square = sum(difference**2 + error**2 for _, difference, error, _ in differences) / len(differences)
-    half = -float(stdtrit(differences[0][0] - 1, TAIL)) * (2 * square) ** 0.5
-    share, (low, high) = float((hits * trials).sum() / trials.sum()), interval
-    return max(0.0, share - float(np.hypot(share - low, half))), min(1.0, share + float(np.hypot(high - share, half)))
 
 
 def _log_odds(share: Any, error: Any, prompts: int, tail: float) -> tuple[Any, Any]:

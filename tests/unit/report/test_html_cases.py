@@ -1,4 +1,4 @@
-"""Claims, transcripts, the forgetting curve and the trust card as a report holds them."""
+"""Claims, transcripts and the trust card as a report holds them."""
 
 from __future__ import annotations
 
@@ -10,21 +10,15 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_runs import PROMPT, agent_parts, agent_run, score, small_run, write_run
+from report_runs import PROMPT, agent_parts, agent_run, small_run
 
 from titjudge.core.card_record import CardRecord
 from titjudge.core.tables import Table, text_of
-from titjudge.core.types import Item
-from titjudge.report.claims import claims
-from titjudge.report.html import render
 from titjudge.report.model import as_json, load
 from titjudge.report.overview import overview
-from titjudge.report.plots import place_labels
-from titjudge.report.sections import Charts, Note
 from titjudge.report.text_pool import Texts
 from titjudge.report.transcripts import case
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.stats.scores.forgetting import BINS
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
@@ -87,40 +81,6 @@ def test_what_a_case_shows_is_not_among_the_receipts(tmp_path: Path) -> None:
     record = as_json(report, {})["items"][0]["s"][0]
     assert record["ag"]["claims"]
     assert {name for name, _ in record["x"]} == {"stopped", "counts", "prompt_words"}
-
-
-def test_the_curve_of_each_generator(tmp_path: Path) -> None:
-    section = claims(load([agent_run(tmp_path / "run")]))
-    assert section is not None
-    note, charts, steps = section.blocks
-    assert isinstance(charts, Charts)
-    assert charts.names == ("model_a", "model_b")
-    places, kinds, _ = charts.charts
-    assert [chart.title for chart in charts.charts] == [
-        "Claims met by place in the prompt", "Claims met by kind", "Claims met by length of the prompt"
-    ]  # fmt: skip
-    assert "f-c1" in places.svg
-    assert all(label.removesuffix("%") in places.svg for label in place_labels(BINS))  # empty tenths keep their place
-    met = {row[:2]: row[2] for row in kinds.numbers.rows}
-    assert met["model_b", "text"].text == "0.0%"
-    assert isinstance(note, Note)
-    assert "112 claims met or not met; 8 more" in note.text
-    assert isinstance(steps, Table)
-    assert len(steps.rows) == 2
-
-
-def test_runs_without_claims_have_no_section_and_broken_ones_no_curve(tmp_path: Path) -> None:
-    assert claims(load([small_run(tmp_path / "small")])) is None
-    item = Item("a", PROMPT, None, "g", "p")
-    broken = write_run(
-        tmp_path / "broken",
-        [item],
-        [score(item, "tit-agent", 1.0, claims=[{"claim": "x", "verdict": "met", "position": 7}])],
-    )
-    assert claims(load([broken])) is None
-    page = render(load([broken])).decode()
-    assert 'data-view="claims"' not in page
-    assert "view-claims" not in page
 
 
 def test_a_card_in_the_run_or_beside_it_is_shown(tmp_path: Path) -> None:

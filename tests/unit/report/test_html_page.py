@@ -312,7 +312,7 @@ def test_commands_in_an_introduction_are_set_as_code(tmp_path: Path) -> None:
 
 # -- sections --------------------------------------------------------------------------------------------------------------
 
-ORDER = ("overview", "matrix", "people", "generators", "claims", "images", "prompts", "pairs", "failures", "provenance")
+ORDER = ("overview", "matrix", "people", "generators", "images", "prompts", "pairs", "failures", "provenance")
 
 
 def test_sections_stand_in_their_documented_order(tmp_path: Path) -> None:
@@ -322,8 +322,7 @@ def test_sections_stand_in_their_documented_order(tmp_path: Path) -> None:
     navigation = page.partition("<nav")[2].partition("</nav>")[0]
     assert tuple(re.findall('data-view="([a-z]+)"', navigation)) == ORDER
     assert tuple(re.findall('<section id="view-([a-z]+)"', page)) == ORDER
-    assert len(ORDER) == 10
-    assert "<kbd>9</kbd> <kbd>0</kbd>" in page
+    assert "<kbd>9</kbd>" in page
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -339,7 +338,7 @@ def test_the_numbers_in_each_figure_are_its_own_whatever_the_order_of_the_sectio
     )
     charts = [chart for section in sections for chart in section.charts]
     assert [(id, unescape(title)) for id, title, _ in figures] == [(chart.id, chart.title) for chart in charts]
-    assert len({id for id, _, _ in figures}) == len(figures) > 6
+    assert len({id for id, _, _ in figures}) == len(figures) > 2
     for (_, title, figure), chart in zip(figures, charts, strict=True):
         assert f'<caption class="away">{title}</caption>' in figure
         assert chart.numbers.title == chart.title

@@ -13,8 +13,6 @@ from titjudge.stats.generators.paired_differences import mean_differences, promp
 from titjudge.stats.generators.replay_settling import replay_race
 from titjudge.stats.generators.sequential import OPEN
 from titjudge.stats.pairwise_accuracy import pairwise_accuracy, tie_optimised_accuracy
-from titjudge.stats.ppi.cascade import apply
-from titjudge.stats.ppi.cascade_rules import CascadeRule
 from titjudge.stats.ranking.bradley_terry import bradley_terry
 from titjudge.stats.ranking.correlation import correlation
 from titjudge.stats.ranking.leaderboard import leaderboard
@@ -68,7 +66,6 @@ def test_no_statistic_hangs_on_the_last_digit(values: dict[str, float]) -> None:
     assert ranks.srcc is None
     assert ranks.ndcg == pytest.approx((1 + 1 / math.log2(3)) / 2)
     assert correlation([*values.values(), 1.0], [1.0, 2.0, 3.0], resamples=0).srcc == pytest.approx(-(0.75**0.5))
-    assert apply(CascadeRule(("j",)), pair, {"j": values}, {"j": 0.0}).accuracy == 0.0
 
 
 def test_runs_that_differ_by_rounding_alone_do_not_differ() -> None:

@@ -18,7 +18,16 @@ from hypothesis import strategies as st
 from titjudge.core.errors import DataError
 from titjudge.core.serialization import json_value
 from titjudge.stats.bootstrap import multiplicities
-from titjudge.stats.people.votes import BOTH_BAD, Rule, Vote, _alphas, aggregate_votes, decide, krippendorff_alpha
+from titjudge.stats.people.votes import (
+    BOTH_BAD,
+    Rule,
+    Vote,
+    _alphas,
+    aggregate_votes,
+    decide,
+    human_ceiling,
+    krippendorff_alpha,
+)
 
 
 def ballot(a: int, b: int, tie: int, pair: tuple[str, str] = ("x", "y"), who: str = "n") -> list[Vote]:
@@ -235,3 +244,34 @@ def test_both_bad_is_a_tie_for_the_rules_of_the_paper_which_has_three_answers(pa
     verdicts = Counter(both_bad=1, tie=1, a=1)
     assert decide(Counter(a=7, b=6, tie=2), verdicts) == (Rule.EXPERTS, "tie")
     assert decide(Counter(a=7, b=6, tie=2), Counter(both_bad=2, a=1)) == (Rule.EXPERTS, BOTH_BAD)
+
+
+def test_the_ceiling_is_leave_one_out_by_brute_force() -> None:
+    rng = np.random.default_rng(1)
+    votes = [
+        Vote(f"p{k // 6}", *(("x", "y") if rng.random() < 0.5 else ("y", "x")), f"n{who}", str(rng.choice(["a", "b", "tie"])))
+        for k in range(60)
+        for who in range(5)
+    ]  # fmt: skip
+    votes = [
+        Vote(f"{vote.prompt_id}-{at // 5}", vote.a, vote.b, vote.annotator, vote.choice)
+        for at, vote in enumerate(votes)
+    ]
+    turned = {"a": "b", "b": "a", "tie": "tie"}
+    hits = trials = 0
+    for vote in votes:
+        same = [one for one in votes if one.prompt_id == vote.prompt_id and one.annotator != vote.annotator]
+        others = Counter(one.choice if one.a == vote.a else turned[one.choice] for one in same)
+        if others["a"] != others["b"]:
+            trials += 1
+            hits += vote.choice == ("a" if others["a"] > others["b"] else "b")
+    found = human_ceiling(votes)
+    assert (found.accuracy, found.votes, found.annotators) == (pytest.approx(hits / trials), trials, 5)
+    summary = aggregate_votes(votes, annotators=5)
+    assert summary.to_json()["human_ceiling"]["accuracy"] == found.accuracy
+    assert "human ceiling: one person prefers" in summary.table().notes[0]
+
+
+def test_one_person_alone_has_no_ceiling() -> None:
+    found = human_ceiling([Vote("p", "x", "y", "n1", "a")])
+    assert (found.accuracy, found.line()) == (None, "")

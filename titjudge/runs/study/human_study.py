@@ -1,4 +1,4 @@
-"""Read from a stored run what the statistics of trust need: the judge's preferences beside people's, and claims."""
+"""Read from a stored run what the statistics of trust need: the judge's preferences beside people's."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.stats.equality import same
 from titjudge.stats.pairwise_accuracy import Values, values_by_metric
 from titjudge.stats.ppi.ppi_leaderboard import PeopleBoard, people_board
-from titjudge.stats.scores.claims import claims_of
-from titjudge.stats.scores.forgetting import ClaimOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,27 +133,3 @@ def _preferences(items: Sequence[Item], values: Values) -> tuple[list[Pair], int
             preferred = "tie" if x is None or y is None or same(x, y) else "a" if x > y else "b"
             pairs.append(Pair(prompt, a.id, b.id, preferred))
     return pairs, unscored
-
-
-def claims_of_run(run: RunFolder, metric: str | None = None) -> tuple[str, list[ClaimOutcome], list[str]]:
-    """Return a metric of a run, the claims in its scores, and notes.
-
-    Raises:
-        ConfigError: No such metric.
-        DataError: No run folder, or no score has claims.
-    """
-    run.check()
-    items = list(run.judged())
-    by_metric = grouped(run.scores().values(), lambda score: score.metric)
-    if metric is not None:
-        choose_metric(by_metric, metric, run)
-    claims = {name: outcomes for name, scores in by_metric.items() if (outcomes := claims_of(items, scores))}
-    if not claims or (metric is not None and metric not in claims):
-        whose = f"the scores of {metric} hold" if metric else "its scores hold"
-        raise DataError(
-            f"{whose} no claims with a place in the prompt (tit-agent, graph-alignment, dsg and tifa write some)",
-            run.path,
-        )
-    notes: list[str] = []
-    name = choose_metric(claims, metric, run, notes)
-    return name, claims[name], notes

@@ -39,7 +39,6 @@ from titjudge.runs.session import Session, Watcher
 from titjudge.runs.study.human_study import oriented_values
 from titjudge.stats.pairwise_accuracy import Values
 from titjudge.stats.people.agreement_tables import chance_level
-from titjudge.stats.ppi.judge_pool import Pool, best_pool
 from titjudge.stats.ranking.rank_agreement import GAIN, PAPER_FIT_GAIN
 
 _EXPLANATION = (
@@ -143,7 +142,6 @@ class Swept:
         failed: Why a combination stopped at a wrong key, model or quota, by folder.
         spent: USD spent by all combinations.
         status: How the sweep ended.
-        pool: The best panel of its judges, where one can be told.
         unpriced: Requests whose price nobody knows; their cost is not in `spent`.
     """
 
@@ -153,11 +151,10 @@ class Swept:
     failed: dict[str, str]
     spent: float
     status: str
-    pool: Pool | None = None
     unpriced: int = 0
 
     def table(self) -> Table:
-        notes = [self.pool.line()] if self.pool is not None else []
+        notes = []
         rows = [_cells(row) for row in self.rows]
         if (common := next((row.common for row in self.rows if row.common), None)) is None:
             rows = [{name: cell for name, cell in cells.items() if name != "common pairs"} for cells in rows]
@@ -203,7 +200,6 @@ class Swept:
             "rows": [row.to_json() for row in self.rows],
             "runs": {name: outcome.status for name, outcome in self.outcomes.items()},
             "failed": self.failed,
-            "pool": self.pool,
         }
 
 
@@ -298,8 +294,7 @@ class Sweep:
         ranked = _ranked(list(rows.values()), pairs)
         sums = [RunFolder(self.folder / combination.folder).money() for combination in self.combinations]
         spent, unpriced = sum(money.spent for money in sums), sum(money.unpriced for money in sums)
-        pool = best_pool(pairs, {row.name: row.values for row in ranked})
-        swept = Swept(self.folder, ranked, outcomes, failed, spent, status, pool, unpriced)
+        swept = Swept(self.folder, ranked, outcomes, failed, spent, status, unpriced)
         if outcomes:
             text = orjson.dumps(swept.to_json(), option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY)
             write_atomic(self.folder / "sweep.json", text, sync=True)

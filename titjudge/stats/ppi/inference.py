@@ -25,7 +25,6 @@ from titjudge.core.errors import DataError
 from titjudge.core.grouping import group_means
 from titjudge.core.types import Pair
 from titjudge.stats.bootstrap import LEVEL, Floats, Interval, Ints, codes, number
-from titjudge.stats.intervals import sample_skewness, skewness_shift
 
 FEW = 20  # labelled prompts below which an interval is only approximate
 _WIN = {"a": 1.0, "tie": 0.5, "b": 0.0}
@@ -83,7 +82,6 @@ class Fit:
     Attributes:
         value, people, naive: As in `Estimate`, shape (K,).
         spread, people_spread, naive_spread: Their covariances, shape (K, K).
-        skew, people_skew, naive_skew: Their third standardised cumulants, shape (K,).
         power: lambda.
         parts: Per-prompt contributions of people, the judge on labelled pairs, and the judge on the rest, each (groups, K).
         effective, naive_effective: Effective number of prompts (of equal size) of the labelled, and of all, pairs, shape (K,).
@@ -95,9 +93,6 @@ class Fit:
     spread: Floats
     people_spread: Floats
     naive_spread: Floats
-    skew: Floats
-    people_skew: Floats
-    naive_skew: Floats
     power: float
     parts: tuple[Floats, Floats, Floats]
     labelled_prompts: int
@@ -123,16 +118,7 @@ def fit(columns: PreferenceArrays) -> Fit:
     effective = _effective(columns.mask, columns.group, columns.groups), _effective(mask, group, columns.groups)
     parts = (a, b, u)
     spreads = (contributions.T @ contributions, a.T @ a, all_judge.T @ all_judge)
-    skews = (_skewness(contributions), _skewness(a), _skewness(all_judge))
-    return Fit(value, people, naive, *spreads, *skews, power, parts, labelled, *effective)
-
-
-def _skewness(contributions: Floats) -> Floats:
-    """Compute the third standardised cumulant of a sum of independent contributions, shape (K,); 0 where it has no spread."""
-    scaled = contributions / np.maximum(np.abs(contributions).max(axis=0, initial=0.0), 1e-300)  # cubes do not vanish
-    squares, cubes = (scaled**2).sum(axis=0), (scaled**3).sum(axis=0)
-    skewness: Floats = np.divide(cubes, squares**1.5, out=np.zeros_like(cubes), where=squares > 0)
-    return skewness
+    return Fit(value, people, naive, *spreads, power, parts, labelled, *effective)
 
 
 def _linear(values: Floats, mask: Floats, group: Ints, groups: int) -> tuple[Floats, Floats]:
@@ -174,7 +160,6 @@ def ppi_mean(
     *,
     level: float = LEVEL,
     bounds: tuple[float, float] | None = None,
-    skewed: bool = False,
 ) -> Estimate:
     """Estimate the mean of the labels that people would give to all pairs.
 
@@ -186,8 +171,6 @@ def ppi_mean(
         rest_groups: Prompt of each unlabelled pair.
         level: Coverage of the interval, in (0, 1).
         bounds: Ends of the scale, which the interval is cut to.
-        skewed: Widen intervals on the side of a long tail, as `intervals.mean_intervals` does (Johnson 1978): near an end
-            of the scale a few labelled prompts seldom show those far from it.
 
     Raises:
         ValueError: Lengths differ, or a number is not finite.
@@ -206,7 +189,7 @@ def ppi_mean(
     columns = PreferenceArrays(
         y[:, None], f[:, None], ones[0], group[: len(y)], r[:, None], ones[1], group[len(y) :], len(prompts)
     )
-    return estimate(fit(columns), columns, 0, level=level, bounds=bounds, skewed=skewed)
+    return estimate(fit(columns), columns, 0, level=level, bounds=bounds)
 
 
 def estimate(
@@ -216,24 +199,22 @@ def estimate(
     *,
     level: float = LEVEL,
     bounds: tuple[float, float] | None = None,
-    skewed: bool = False,
 ) -> Estimate:
-    """Return column `k` of a fit with its intervals: Student's t, and for `skewed` data as `ppi_mean` says."""
+    """Return column `k` of a fit with its intervals by Student's t."""
     n, rest = int(columns.mask[:, k].sum()), int(columns.rest_mask[:, k].sum())
     reason = undefined(fitted, columns, k)
     spread, alone = float(fitted.spread[k, k]), float(fitted.people_spread[k, k])
     effective, naive = float(fitted.effective[k]), float(fitted.naive_effective[k])
-    skews = [float(skew[k]) if skewed else 0.0 for skew in (fitted.skew, fitted.people_skew, fitted.naive_skew)]
     worth = n * alone / spread if not reason and spread > 0 else None
     few = f"only {fitted.labelled_prompts} labelled prompts: the interval is approximate"
     return Estimate(
         value=number(fitted.value[k]),
-        interval=None if reason else _interval(fitted.value[k], spread, skews[0], effective, level, bounds),
+        interval=None if reason else _interval(fitted.value[k], spread, effective, level, bounds),
         power=fitted.power,
         people=number(fitted.people[k]),
-        people_interval=(None if reason else _interval(fitted.people[k], alone, skews[1], effective, level, bounds)),
+        people_interval=(None if reason else _interval(fitted.people[k], alone, effective, level, bounds)),
         naive=number(fitted.naive[k]),
-        naive_interval=_interval(fitted.naive[k], float(fitted.naive_spread[k, k]), skews[2], naive, level, bounds),
+        naive_interval=_interval(fitted.naive[k], float(fitted.naive_spread[k, k]), naive, level, bounds),
         labelled=n,
         unlabelled=rest,
         prompts=columns.groups,
@@ -259,14 +240,13 @@ def half_width(prompts: float, level: float) -> float:
 
 
 def _interval(
-    value: float, variance: float, skewness: float, prompts: float, level: float, bounds: tuple[float, float] | None
+    value: float, variance: float, prompts: float, level: float, bounds: tuple[float, float] | None
 ) -> Interval | None:
-    """Compute the interval of one estimate, longer on the side of the long tail and cut to the scale; None without variance."""
+    """Compute the interval of one estimate, cut to the scale; None without variance."""
     if not np.isfinite(value) or variance <= 0:
         return None
-    t, error = half_width(prompts, level), variance**0.5
-    shift = skewness_shift(skewness * sample_skewness(prompts), t)
-    low, high = value - (t + max(0.0, -shift)) * error, value + (t + max(0.0, shift)) * error
+    half = half_width(prompts, level) * variance**0.5
+    low, high = value - half, value + half
     return (float(low), float(high)) if bounds is None else (max(bounds[0], float(low)), min(bounds[1], float(high)))
 
 

@@ -6,6 +6,5 @@
 | `per_prompt` | means of the images of a prompt |
 | `part_scores` | scores of parts: claims, questions, facets |
 | `claims` | shares of claims met |
-| `forgetting` | share of claims met by position in the prompt, kind and length |
 | `missing_scores` | images without a score, and what they may hide |
 """

@@ -4,15 +4,42 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from titjudge.core.errors import DataError
 from titjudge.core.score_parts import alignment, claims, questions, sequence
 from titjudge.core.types import Item, Score
-from titjudge.core.words import count_words
-from titjudge.stats.scores.forgetting import ClaimOutcome
 
 _PLACE = ("position", "span", "start")
 _TUPLE = re.compile(r"(?:\d+\s*\|\s*)?(?P<kind>\w+)[^()]*\((?P<names>[^()]+)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimOutcome:
+    """One requirement of a prompt, with its `position` in the prompt, in [0, 1], and whether the image meets it; None: not seen."""
+
+    claim: str
+    kind: str
+    position: float
+    met: bool | None
+    generator: str
+    prompt_id: str
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> ClaimOutcome:
+        """Make a claim from a record with these keys.
+
+        Raises:
+            DataError: `position` is not a number in [0, 1], or `met` is not true, false or null.
+        """
+        name = str(record.get("claim", ""))
+        position, met = record.get("position"), record.get("met")
+        if isinstance(position, bool) or not isinstance(position, int | float) or not 0 <= position <= 1:
+            raise DataError(f"claim '{name}': position is a number from 0 to 1, not {position!r}")
+        if met is not None and not isinstance(met, bool):
+            raise DataError(f"claim '{name}': met is true, false or null, not {met!r}")
+        return cls(name, str(record.get("kind", "")), float(position), met, record["generator"], record["prompt_id"])
 
 
 def claims_of(items: Iterable[Item], scores: Iterable[Score]) -> list[ClaimOutcome]:
@@ -35,7 +62,7 @@ def claims_of(items: Iterable[Item], scores: Iterable[Score]) -> list[ClaimOutco
 def _claims_in(item: Item, score: Score) -> Iterator[ClaimOutcome]:
     """Yield the claims of one score: those of the agentic judge, else of the graph metric, else the questions."""
     rows, aligned = claims(score.parts), alignment(score.parts)
-    facts = {"generator": item.generator, "prompt_id": item.prompt_id, "words": count_words(item.prompt)}
+    facts = {"generator": item.generator, "prompt_id": item.prompt_id}
     if rows:
         for row in rows:
             if any(row.get(key) is not None for key in _PLACE):

@@ -136,7 +136,7 @@ def _keyed(item: Item, prompt: str) -> Item:
 
 
 def _parts(items: Mapping[str, Item], scores: Sequence[Score]) -> dict[str, dict[str, Mapping[str, float]]]:
-    """Read the parts of scores; without claims where one is malformed, which `compare forgetting` names."""
+    """Read the parts of scores; without claims if one is malformed."""
     try:
         return part_scores(items, scores)
     except DataError:
