@@ -105,8 +105,6 @@ TABLES: dict[str, dict[str, str]] = {
         "lpg-bench": "titjudge.suites.lpg_bench:LpgBench",
         "longt2ibench": "titjudge.suites.longt2ibench.suite:LongT2IBench",
         "qwen-image-bench": "titjudge.suites.qwen_image_bench.suite:QwenImageBench",
-        "longtext-bench": "titjudge.suites.longtext_bench:LongTextBench",
-        "not-geneval": "titjudge.suites.geneval:NotGenEval",
         "oneig-bench": "titjudge.suites.oneig_bench:OneIGBench",
         **{file.stem: f"{_YAML_SUITE}({file})" for file in sorted(_SUITES.glob("*.yaml"))},
     },

@@ -21,8 +21,8 @@ from titjudge.metrics.questions import Asked, Asking
 from titjudge.metrics.text_reading import Wanted, listed, matched_share
 from titjudge.suites.base import Suite, SuiteInputs, by_generator, reason_of
 from titjudge.suites.image_tree import ImageTree, find_tree
-from titjudge.suites.prompt_file import Prompts
 from titjudge.suites.prompt_places import PromptPlace
+from titjudge.suites.question_data import PromptRecord, inconsistent_ids
 from titjudge.suites.question_schema import TableSpec
 from titjudge.suites.question_tables import make_table
 
@@ -36,15 +36,17 @@ CLASSES = {
 }
 _ALIGNED = ("anime", "human", "object", "multilingualism")  # classes with questions
 _MOST_EDITS = {"EN": 100, "ZH": 50}  # more edits count as so many
+_FIELDS = {"type": "type", "prompt_length": "prompt_length", "class": "subject"}
 _ASKED, _READ = "questions", "text-reading"
 Rows = Mapping[str, dict[str, Any]]
+Prompts = dict[str, PromptRecord]
 
 
 class OneIGBench(Suite):
     """OneIG-Bench: alignment by questions, rendered text, reasoning by similarity (style and diversity are left out).
 
     Args:
-        mode: `EN` or `ZH`.
+        variant: `zh`: the Chinese prompts.
         images: A pattern of image paths with {class}, from the working directory, where they are not in `images/`.
     """
 
@@ -69,13 +71,13 @@ class OneIGBench(Suite):
         "means by prompt length and type are those of fine_grained_analysis.py, English only, as there",
     )
 
-    def __init__(self, inputs: SuiteInputs = SuiteInputs(), *, mode: str = "EN", images: str = "") -> None:
+    def __init__(self, inputs: SuiteInputs = SuiteInputs(), *, variant: str = "en", images: str = "") -> None:
         super().__init__(inputs)
-        if mode.upper() not in _MOST_EDITS:
-            raise ConfigError(f"mode is EN or ZH, not '{mode}'")
+        if variant.upper() not in _MOST_EDITS:
+            raise ConfigError(f"the variant must be en or zh, not '{variant}'")
         if images and "{class}" not in images:
             raise ConfigError(f"images={images}: the pattern needs {{class}}, as ids are those of a class")
-        self._mode, self._images = mode.upper(), images
+        self._mode, self._images = variant.upper(), images
 
     def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
         """Yield the images of the three tasks with what metrics ask about them.
@@ -98,13 +100,12 @@ class OneIGBench(Suite):
                         f"no images: expected {places}, or say --suite-option images=PATTERN", folder
                     ) from None
                 continue
-            tree = ImageTree(
-                pattern, f"OneIG-Bench ({name})", {key: prompt for key, (prompt, _) in prompts.items()}, others
-            )
+            texts = {key: record.prompt for key, record in prompts.items()}
+            tree = ImageTree(pattern, f"OneIG-Bench ({name})", texts, others)
             for item in tree.items(root, self.image_roots, self._notes):
                 item = replace(item, id=f"{name}/{item.id}")
                 if isinstance(item, Item):
-                    item = replace(item, prompt_id=f"{name}/{item.prompt_id}", meta=prompts[item.prompt_id][1])
+                    item = replace(item, prompt_id=f"{name}/{item.prompt_id}", meta=prompts[item.prompt_id].fields)
                 yield item
 
     def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:
@@ -116,8 +117,8 @@ class OneIGBench(Suite):
         by_class, problems = self._read(folder)
         yield from problems
         for name, prompts in by_class.items():
-            for key, (prompt, meta) in prompts.items():
-                text = meta.get(item_meta.GENERATED_FROM.name, prompt)
+            for key, record in prompts.items():
+                text = record.fields.get(item_meta.GENERATED_FROM.name, record.prompt)
                 yield PromptPlace(f"{name}/{key}", text, f"images/{name}/{{generator}}/{key}_{{sample}}.png")
 
     def _read(self, folder: Path) -> tuple[dict[str, Prompts], list[InvalidItem]]:
@@ -139,10 +140,7 @@ class OneIGBench(Suite):
         by_class["text"] = _texts(file, rows[CLASSES["text"]], problems)
         answers = read_json(_file(folder, f"scripts/reasoning/gt_answer{end}.json"))
         by_class["reasoning"] = {
-            key: (
-                answer,
-                {**_fields(row), item_meta.CLASS.name: "reasoning", item_meta.GENERATED_FROM.name: _prompt(row)},
-            )
+            key: _record(key, row, "reasoning", {item_meta.GENERATED_FROM.name: _prompt(row)}, answer)
             for key, row in rows[CLASSES["reasoning"]].items()
             if isinstance(answer := answers.get(key), str) and answer.strip()
         }
@@ -162,9 +160,11 @@ class OneIGBench(Suite):
         for key, entry in read_json(file).items():
             try:
                 asked = {**how, "questions": _questions_of(entry)}
-                _check_questions(asked)
-                meta = {**_fields(rows[key]), item_meta.CLASS.name: name, item_meta.ASKED.name: asked}
-                prompts[key] = _prompt(rows[key]), meta
+                record = _record(key, rows[key], name, {item_meta.ASKED.name: asked})
+                record.questions = Asked.model_validate(asked).questions
+                if problem := inconsistent_ids(record, parents_exist=True):
+                    raise ValueError(problem)
+                prompts[key] = record
             except (ValueError, TypeError, AttributeError, KeyError) as error:
                 reason = first_problem(error) if isinstance(error, ValidationError) else reason_of(error)
                 problems.append(InvalidItem(f"{file.name}:{key}", f"{file.name}:{key}: {reason}"))
@@ -220,16 +220,6 @@ def _questions_of(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _check_questions(asked: Mapping[str, Any]) -> None:
-    """Check that questions have the form that metrics take, and depend only on questions that exist."""
-    questions = Asked.model_validate(asked).questions
-    ids = {question.id for question in questions}
-    for question in questions:
-        for parent in question.parents:
-            if parent not in ids:
-                raise ValueError(f"there is no question {parent}, on which one depends")
-
-
 def _texts(file: Path, rows: Rows, problems: list[InvalidItem]) -> Prompts:
     """Read the prompts that ask for text, with the texts to look for."""
     prompts: Prompts = {}
@@ -245,11 +235,8 @@ def _texts(file: Path, rows: Rows, problems: list[InvalidItem]) -> Prompts:
         except ValueError as error:
             problems.append(InvalidItem(where, f"{where}: 'text_content' is {error}"))
             continue
-        prompt = rows.get(row["id"], row)
-        prompts[row["id"]] = (
-            _prompt(prompt),
-            {**_fields(prompt), item_meta.CLASS.name: "text", item_meta.TEXT.name: wanted.model_dump()},
-        )
+        key = row["id"]
+        prompts[key] = _record(key, rows.get(key, row), "text", {item_meta.TEXT.name: wanted.model_dump()})
     return prompts
 
 
@@ -264,9 +251,10 @@ def _prompt(row: Mapping[str, Any]) -> str:
     return str(row.get("prompt_en") or row.get("prompt_cn") or "")
 
 
-def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
-    names = {"type": "type", "prompt_length": "prompt_length", "class": "subject"}
-    return {field: row[name] for name, field in names.items() if row.get(name)}
+def _record(key: str, row: Mapping[str, Any], name: str, meta: Mapping[str, Any], prompt: str = "") -> PromptRecord:
+    """Make the record of a prompt of a class, with its fields for the tables."""
+    fields = {field: row[column] for column, field in _FIELDS.items() if row.get(column)}
+    return PromptRecord(key, prompt or _prompt(row), "", fields={**fields, item_meta.CLASS.name: name, **meta})
 
 
 def _decoded(value: Any) -> dict[str, Any]:

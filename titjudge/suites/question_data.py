@@ -12,17 +12,21 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from titjudge.core import item_meta
 from titjudge.core.cells import ImageCell
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_json
 from titjudge.core.numbers import is_number
 from titjudge.core.structured_output import first_problem
 from titjudge.core.types import InvalidItem
+from titjudge.core.words import is_texts
 from titjudge.data.data_paths import inside, is_stray
 from titjudge.data.tables import scan_table
 from titjudge.metrics.answer_rules import VisualQuestion
+from titjudge.metrics.text_reading import Wanted, compare
+from titjudge.suites.base import reason_of
 from titjudge.suites.prompt_places import filled
-from titjudge.suites.question_schema import PromptFiles, QuestionColumns, QuestionSpec
+from titjudge.suites.question_schema import PromptFiles, QuestionColumns, QuestionSpec, TextColumn
 
 Row = tuple[int, dict[str, Any] | DataError]
 
@@ -86,7 +90,8 @@ def read_prompts(
                 if name not in records:
                     records[name] = record
                 elif not by_rows:
-                    raise DataError(f"the prompt '{name}' stands twice", file, number)
+                    name = "" if record.prompt == records[name].prompt else name  # of two equal ones the first counts
+                    raise DataError(f"the prompt '{record.id}' stands twice", file, number)
                 else:
                     records[name].questions += record.questions
             except DataError as error:
@@ -102,7 +107,7 @@ def read_prompts(
         for record, absent in zip(records.values(), _absent(cells), strict=True):
             record.fields[name] = absent and column in columns
     for record in records.values():
-        problem = _inconsistent_ids(record, parents_exist)
+        problem = inconsistent_ids(record, parents_exist=parents_exist)
         if problem and record.id not in wrong:
             problems.append(InvalidItem(record.where, f"{record.where}: {problem}", prompt_id=record.id))
             wrong.add(record.id)
@@ -180,14 +185,13 @@ def _record(row: Mapping[str, Any], spec: QuestionSpec, file: Path, number: int,
     for key, by_field in spec.prompts.groups.items():
         for source, groups in by_field.items():
             fields[key] = next((group for group, members in groups.items() if fields.get(source) in members), "")
-    questions = (
-        spec.questions if isinstance(spec.questions, list) else _questions(row, spec.questions, file, spec.ask.each)
-    )
+    if spec.texts is not None:
+        fields[item_meta.TEXT.name] = _wanted(row, spec.texts)
     images = row.get(spec.sources.column)
     cells = [cell for cell in (images if isinstance(images, list) else [images]) if isinstance(cell, ImageCell)]
     unique = filled(spec.prompts.unique, {**fields, "prompt_id": name})
     places = tuple(cell.place for cell in cells)
-    return PromptRecord(unique, text, f"{file.name}:{number}", name, fields, list(questions), places)
+    return PromptRecord(unique, text, f"{file.name}:{number}", name, fields, _questions(row, spec, file), places)
 
 
 def counts(values: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
@@ -204,7 +208,58 @@ def counts(values: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
     return True
 
 
-def _questions(row: Mapping[str, Any], columns: QuestionColumns, file: Path, unit: str) -> list[VisualQuestion]:
+def _wanted(row: Mapping[str, Any], texts: TextColumn) -> dict[str, Any]:
+    """Return the texts that an image must show, as `text-reading` takes them.
+
+    Raises:
+        DataError: They are no list of texts, or have no words.
+    """
+    if not is_texts(row.get(texts.column)) or not row[texts.column]:
+        raise DataError(f"'{texts.column}' is no list of texts")
+    wanted = Wanted(texts=row[texts.column], rule=texts.rule)
+    if not compare(wanted, "", official=False):
+        raise DataError(f"'{texts.column}' has no words")
+    return wanted.model_dump(exclude_defaults=True)
+
+
+def geneval_questions(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Make the questions of a prompt of GenEval from its metadata: on each object, then on its colour and its place."""
+    exact = {entry["class"] for entry in row.get("exclude", ())}
+    questions: list[dict[str, Any]] = []
+    for number, entry in enumerate(row["include"]):
+        name, count = entry["class"], int(entry["count"])
+        some = f"exactly {count} of the object '{name}'" if name in exact or count > 1 else f"at least one '{name}'"
+        questions.append({"id": str(number), "question": f"Does the image show {some}?", "category": "object"})
+        if "color" in entry:
+            text = f"Is the {name} {entry['color']}?"
+            questions.append({"id": f"{number} color", "question": text, "category": "color", "parents": [str(number)]})
+        if "position" in entry:
+            where, other = entry["position"]
+            text = f"Is the {name} {where} the {row['include'][other]['class']}?"
+            above = [str(number), str(int(other))]
+            questions.append({"id": f"{number} position", "question": text, "category": "position", "parents": above})
+    if not questions:
+        raise ValueError("nothing to ask")
+    return questions
+
+
+def _questions(row: Mapping[str, Any], spec: QuestionSpec, file: Path) -> list[VisualQuestion]:
+    """Return the questions about a prompt: those of all prompts, or those that its row holds.
+
+    Raises:
+        DataError: There are none, or they are malformed.
+    """
+    if isinstance(spec.questions, list):
+        return list(spec.questions)
+    if isinstance(spec.questions, QuestionColumns):
+        return _listed_questions(row, spec.questions, file, spec.ask.each)
+    try:
+        return [VisualQuestion.model_validate(question) for question in geneval_questions(row)]
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise DataError(f"not as GenEval writes it: {reason_of(error)}") from error
+
+
+def _listed_questions(row: Mapping[str, Any], columns: QuestionColumns, file: Path, unit: str) -> list[VisualQuestion]:
     """Read the questions of a row from its columns, which hold lists of one length.
 
     Raises:
@@ -236,7 +291,7 @@ def _part(key: str, value: Any) -> Any:
     return str(value).strip() if isinstance(value, str | int) else value
 
 
-def _inconsistent_ids(record: PromptRecord, parents_exist: bool) -> str:
+def inconsistent_ids(record: PromptRecord, *, parents_exist: bool) -> str:
     """Say which ids of the questions are wrong; empty where none is."""
     ids = [question.id for question in record.questions if question.id]
     if len(set(ids)) < len(ids):

@@ -40,6 +40,7 @@ class PromptFiles(BaseModel, extra="forbid"):
             paths of images too.
         rows: A row is a prompt, or one question of it (the rows of a prompt then have the same id).
         where: Columns with the value that a row must have to count, such as {language: en}.
+        digits: Fewest digits of an id in the paths of new images.
     """
 
     folders: list[str] = Field(default=["."], min_length=1)
@@ -53,6 +54,14 @@ class PromptFiles(BaseModel, extra="forbid"):
     unique: str = "{prompt_id}"
     rows: Literal["prompts", "questions"] = "prompts"
     where: dict[str, str | bool | int] = {}
+    digits: int = 0
+
+
+class TextColumn(BaseModel, extra="forbid"):
+    """The column of the texts that an image must show, a list, and the rule by which they are compared (`text_reading.Wanted`)."""
+
+    column: str
+    rule: Literal["words", "signs"]
 
 
 class SourceImages(BaseModel, extra="forbid"):
@@ -84,7 +93,7 @@ class TableSpec(BaseModel, extra="forbid"):
     """A table: means by category for each generator.
 
     Attributes:
-        mean: Of images, of prompts (the mean of their images first) or of single answers.
+        mean: Of images, of prompts (the mean of their images first), of single answers or of the words of texts that were read.
         by: The field (or `category` of answers) whose values are the columns; without it there is one mean.
         upto: Texts at which values are cut off, one after the other: with "-", `entity - whole` is `entity`.
         order: The columns that come first.
@@ -93,12 +102,13 @@ class TableSpec(BaseModel, extra="forbid"):
         counted: Answers as they enter the score (after their parents), or as given.
         value: A part of the score instead of its value, for images and prompts; of several, each that a score has counts.
         where: Fields with the value that an image must have to count.
+        columns: Of the words of texts: fields whose values are the columns.
         bounds: The worst and the best value. A further table then has, for each column, the images without a score by the
             reason, those scored in part, and what the mean would be if all that is missing were the worst or the best.
     """
 
     title: str
-    mean: Literal["images", "prompts", "answers"] = "images"
+    mean: Literal["images", "prompts", "answers", "words"] = "images"
     by: str = ""
     upto: list[str] = []
     order: list[str] = []
@@ -107,6 +117,7 @@ class TableSpec(BaseModel, extra="forbid"):
     counted: bool = True
     value: str | list[str] = ""
     where: dict[str, str | bool | int] = {}
+    columns: list[str] = []
     bounds: tuple[float, float] | None = None
 
     @property
@@ -143,7 +154,9 @@ class QuestionSpec(BaseModel, extra="forbid"):
         images: Patterns of image paths below the data folder, without ending, as for `--images`; the first that fits counts.
         prompts: Where prompts are.
         sources: Where the images are that edits were made from.
-        questions: The columns of the questions, or the questions themselves where they are the same for every prompt.
+        questions: The columns of the questions, or the questions themselves where they are the same for every prompt; `geneval`:
+            questions made of the metadata of GenEval.
+        texts: The texts that an image must show.
         metric: How answers become a score: parsed by a rule (`questions`), or by their probabilities (`soft-tifa`); or any
             other metric, which asks questions of its own.
         ask: How questions are asked.
@@ -160,7 +173,8 @@ class QuestionSpec(BaseModel, extra="forbid"):
     images: list[str] = ["images/{generator}/{prompt_id}_{sample}", "images/{generator}/{prompt_id}"]
     prompts: PromptFiles
     sources: SourceImages = SourceImages()
-    questions: QuestionColumns | list[VisualQuestion] = []
+    questions: QuestionColumns | list[VisualQuestion] | Literal["geneval"] = []
+    texts: TextColumn | None = None
     metric: str = "questions"
     ask: Asking = Asking()
     official: Official = Official()
@@ -191,7 +205,7 @@ class QuestionSpec(BaseModel, extra="forbid"):
         for number, table in enumerate(self.tables):
             if table.by not in fields and (table.mean, table.by) != ("answers", "category"):
                 raise ValueError(f"tables.{number}.by: '{table.by}' is no field of the prompts")
-            if unknown := table.where.keys() - fields:
+            if unknown := {*table.where, *table.columns} - fields:
                 raise ValueError(f"tables.{number}.where: '{min(unknown)}' is no field of the prompts")
         return self
 

@@ -140,7 +140,8 @@ class QuestionSuite(Suite):
             pattern = f"{self.spec.images[0]}.png"
         edits = self.spec.sources != SourceImages()
         for name, record in prompts.items():
-            values = {**record.fields, "prompt_id": record.key, "suffix": "png"}
+            number = record.key.zfill(self.spec.prompts.digits)
+            values = {**record.fields, "prompt_id": number, "suffix": "png"}
             try:
                 fields = source_field(self._sources_of(values, record, folder)) if edits else {}
             except DataError as error:

@@ -10,6 +10,7 @@ from typing import Any
 from titjudge.core.score_parts import could_be
 from titjudge.core.score_parts import questions as questions_of
 from titjudge.core.types import Item, Score, Status, Table
+from titjudge.metrics.text_reading import matched_share
 from titjudge.suites.base import Scored, by_generator
 from titjudge.suites.question_data import counts
 from titjudge.suites.question_schema import TableSpec
@@ -29,6 +30,8 @@ def make_tables(spec: TableSpec, items: Sequence[Item], scores: Sequence[Score],
     if spec.by and spec.mean != "answers" and items and not any(_column(spec, item) for item in items):
         return []  # the data lack this field
     selected = [item for item in items if counts(item.meta, spec.where)]
+    if spec.mean == "words":
+        return [_words_table(spec, selected, scores)]
     tables = [make_table(spec, selected, scores, grids=grids)]
     complete = {score.item_id for score in scores if score.value is not None and not could_be(score.parts)}
     if spec.bounds and any(item.id not in complete for item in selected):
@@ -67,6 +70,28 @@ def make_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], 
     lacking = sum(total - done for total, done in counts.values())
     notes = (f"{lacking:,} of {len(items):,} images have no score, and enter no mean",) if lacking else ()
     return Table(spec.title, ("generator", "images", "scored", *overall_column, *order), rows, notes)
+
+
+def _words_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score]) -> Table:
+    """Make the table of the shares of words that were read: over all images, and by the values of fields."""
+    columns = [
+        (key, value) for key in spec.columns for value in sorted({str(item.meta.get(key, "")) for item in items} - {""})
+    ]
+    rows = [
+        (
+            generator,
+            len(images),
+            len(scored),
+            matched_share([score for _, score in scored]),
+            *(
+                matched_share([score for item, score in scored if str(item.meta.get(key, "")) == value])
+                for key, value in columns
+            ),
+        )
+        for generator, images, scored in by_generator(items, scores)
+    ]
+    titles = ("generator", "images", "scored", "text score", *(f"{key} {value}" for key, value in columns))
+    return Table(spec.title, titles, tuple(rows))
 
 
 def _unscored(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], bounds: tuple[float, float]) -> Table:

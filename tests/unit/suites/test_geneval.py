@@ -17,8 +17,8 @@ from titjudge.core.types import InvalidItem, Item, Reply, Score, Status
 from titjudge.metrics.answer_rules import VisualQuestion
 from titjudge.metrics.questions import questions
 from titjudge.metrics.soft_tifa import geometric_mean, soft_tifa, tokens_of
-from titjudge.suites.geneval import questions_of
 from titjudge.suites.geneval_results import TASKS, aggregate_results
+from titjudge.suites.question_data import geneval_questions
 
 POSITION = {
     "tag": "position",
@@ -87,13 +87,13 @@ def test_bad_results_are_named(tmp_path: Path, line: str, says: str) -> None:
 
 
 def test_questions_are_made_of_the_metadata() -> None:
-    asked = questions_of(POSITION)
+    asked = geneval_questions(POSITION)
     assert [each["question"] for each in asked] == [
         "Does the image show at least one 'dog'?", "Does the image show at least one 'car'?", "Is the car red?",
         "Is the car left of the dog?",
     ]  # fmt: skip
     assert asked[3]["parents"] == ["1", "0"]
-    assert questions_of(COUNTING)[0]["question"] == "Does the image show exactly 2 of the object 'clock'?"
+    assert geneval_questions(COUNTING)[0]["question"] == "Does the image show exactly 2 of the object 'clock'?"
 
 
 class Judge:
@@ -130,7 +130,7 @@ def test_not_geneval_reads_genevals_tree(data: Path) -> None:
     found = list(suite.load(data))
     bad = [each.reason for each in found if isinstance(each, InvalidItem)]
     assert bad[0] == "evaluation_metadata.jsonl:2: not as GenEval writes it: the key 'class' is missing"
-    assert bad[1] == "evaluation_metadata.jsonl:4: the keys 'tag', 'include' are missing"
+    assert bad[1] == "evaluation_metadata.jsonl:4: the key 'tag' is missing"
     items = [each for each in found if isinstance(each, Item)]
     assert [(each.prompt_id, each.sample, each.generator) for each in items] == [
         ("0", 0, "gen"),

@@ -120,10 +120,10 @@ def pictures(folder: Path, *names: str) -> None:
 
 def test_longtext_bench_names_bad_lines(tmp_path: Path) -> None:
     suite = registry.load("suites", "longtext-bench")
-    with pytest.raises(DataError, match=r"no text_prompts\.jsonl here"):
+    with pytest.raises(DataError, match=r"no prompts here, nor in textbench/: text_prompts\.jsonl"):
         list(suite().load(tmp_path))
-    with pytest.raises(ConfigError, match="mode is en or zh"):
-        suite(mode="fr")
+    with pytest.raises(ConfigError, match="no variant 'fr': it has zh"):
+        suite(variant="fr")
     good = {"prompt_id": 0, "prompt": "a sign", "text": ["STOP"], "category": "sign", "length": "short"}
     wrong = [
         good,
@@ -140,7 +140,7 @@ def test_longtext_bench_names_bad_lines(tmp_path: Path) -> None:
         "text_prompts.jsonl:2: the prompt '0' stands twice",
         "text_prompts.jsonl:3: 'text' is no list of texts",
         "text_prompts.jsonl:4: 'text' has no words",
-        "text_prompts.jsonl:5: the keys 'prompt', 'text' are missing",
+        "text_prompts.jsonl:5: the key 'prompt' is missing",
     ]
     items = [each for each in found if isinstance(each, Item)]
     assert [(each.id, each.sample) for each in items] == [("gen/0000_1.png", 1), ("gen/0000_2.png", 2)]
@@ -188,7 +188,7 @@ def test_oneig_reads_three_tasks_and_names_what_is_wrong(oneig: Path) -> None:
         "anime.json:001", "anime.json:002", "anime.json:009", "text_content.csv:3",
     ]  # fmt: skip
     assert reasons[0] == "anime.json:001: its questions are not JSON: '{'"
-    assert reasons[1].endswith("there is no question 7, on which one depends")
+    assert reasons[1].endswith("has the parent 7, which does not exist")
     items = {each.id: each for each in found if isinstance(each, Item)}
     assert list(items) == [
         "anime/gen/000_0.webp",
@@ -216,8 +216,8 @@ def test_oneig_reads_three_tasks_and_names_what_is_wrong(oneig: Path) -> None:
 def test_oneig_says_which_file_is_missing(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no OneIG-Bench\.csv here: --data is a copy of OneIG-Benchmark"):
         list(registry.load("suites", "oneig-bench")().load(tmp_path))
-    with pytest.raises(ConfigError, match="mode is EN or ZH"):
-        registry.load("suites", "oneig-bench")(mode="FR")
+    with pytest.raises(ConfigError, match="the variant must be en or zh"):
+        registry.load("suites", "oneig-bench")(variant="FR")
     with pytest.raises(ConfigError, match=r"the pattern needs \{class\}"):
         registry.load("suites", "oneig-bench")(images="out/{generator}/{prompt_id}.png")
 
