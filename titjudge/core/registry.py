@@ -10,6 +10,7 @@ runner with, for example,
 from __future__ import annotations
 
 import importlib
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,20 +19,32 @@ from typing import Any
 from titjudge.core.entry_points import announced
 from titjudge.core.errors import ConfigError, TitjudgeError, nearest
 
-_SUITES = Path(__file__).parents[1] / "suites"
+_PACKAGE = Path(__file__).parents[1]
 _YAML_SUITE = "titjudge.suites.question_suite:suite_of"
 _LEARNED = "titjudge.metrics.learned:learned_metric"
-_LEARNED_TABLE = Path(__file__).parents[1] / "data" / "learned_metrics.yaml"
+_METRIC = r'^@metric\(\s*"(?P<name>[^"]+)".*?^async def (?P<attribute>\w+)'
+_SUITE = r'^class (?P<attribute>\w+)\((?:Suite|Folder)\):.*?^    name = "(?P<name>[^"]+)"'
+_AGGREGATION = r"^(?P<name>(?P<attribute>[A-Z0-9_]+)) = Aggregation\("
 
 
-def _own_learned() -> list[str]:
-    """List the learned metrics that run in this process: rows of the table without a `status`.
+def _declared(folder: str, pattern: str) -> dict[str, str]:
+    """Find what the files of a folder declare, by their text: importing them would make every command start later."""
+    found = {}
+    for file in sorted((_PACKAGE / folder).rglob("*.py")):
+        module = str(file)[len(str(_PACKAGE.parent)) + 1 : -len(".py")].replace(os.sep, ".")
+        for match in re.finditer(pattern, file.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+            found[match["name"].lower().replace("_", "-")] = f"{module}:{match['attribute']}"
+    return found
+
+
+def _learned() -> list[str]:
+    """List the learned metrics that run in this process or by the user's command: rows of the table without another `status`.
 
     Only their names are read, by their indentation: parsing the YAML would make every command start later.
     """
-    rows = _LEARNED_TABLE.read_text(encoding="utf-8").partition("\nmetrics:\n")[2]
-    rows_by_name = re.findall(r"^  ([\w.-]+):.*\n((?:(?:   .*)?\n)*)", rows, re.MULTILINE)
-    return [name for name, row in rows_by_name if "\n    status:" not in f"\n{row}"]
+    table = (_PACKAGE / "data" / "learned_metrics.yaml").read_text(encoding="utf-8").partition("\nmetrics:\n")[2]
+    rows = re.findall(r"^  ([\w.-]+):.*\n((?:(?:   .*)?\n)*)", table, re.MULTILINE)
+    return [name for name, row in rows if "\n    status: by the models" not in f"\n{row}"]
 
 
 TABLES: dict[str, dict[str, str]] = {
@@ -54,67 +67,13 @@ TABLES: dict[str, dict[str, str]] = {
         "openai": "titjudge.providers.hosted.embeddings:OpenAIEmbedder",
         "gemini": "titjudge.providers.hosted.embeddings:GeminiEmbedder",
     },
-    "metrics": {
-        "tit": "titjudge.metrics.tit:tit",
-        "tit-llm": "titjudge.metrics.tit:tit_llm",
-        "self-eval": "titjudge.metrics.tit:self_eval",
-        "lmm-score": "titjudge.metrics.lmm_score:lmm_score",
-        "lmm-critique": "titjudge.metrics.lmm_score:lmm_critique",
-        **{
-            name: f"titjudge.metrics.answer_probability:{name.replace('-', '_')}"
-            for name in ("vqascore", "lmm-score-expected", "q-eval")
-        },
-        "tit-agent": "titjudge.metrics.agent.metric:tit_agent",
-        "pairwise": "titjudge.metrics.pairwise:pairwise",
-        "pairwise-text": "titjudge.metrics.pairwise:pairwise_text",
-        "yes-no": "titjudge.metrics.yes_no:yes_no",
-        "text-rendering": "titjudge.metrics.text_rendering:text_rendering",
-        "text-rendering-vlm": "titjudge.metrics.text_rendering:text_rendering_vlm",
-        **{name: f"{_LEARNED}({name})" for name in _own_learned()},
-        "lmm4lmm": "titjudge.metrics.external:lmm4lmm",
-        "visionreward": "titjudge.metrics.external:visionreward",
-        "dsg": "titjudge.metrics.dsg:dsg",
-        "tifa": "titjudge.metrics.tifa:tifa",
-        "viescore": "titjudge.metrics.viescore:viescore",
-        "viescore-edit": "titjudge.metrics.viescore_edit:viescore_edit",
-        "editscore": "titjudge.metrics.editscore:editscore",
-        "imgedit": "titjudge.metrics.imgedit:imgedit",
-        "imgedit-uge": "titjudge.metrics.imgedit:imgedit_uge",
-        **{
-            name: f"titjudge.metrics.preservation:{name.replace('-', '_')}"
-            for name in ("preservation", "preservation-l1", "preservation-ssim")
-        },
-        "kris": "titjudge.metrics.kris:kris",
-        "rise": "titjudge.metrics.rise:rise",
-        "edit-diff": "titjudge.metrics.edit_diff:edit_diff",
-        "unifiedreward": "titjudge.metrics.unifiedreward:unifiedreward",
-        "unifiedreward-2": "titjudge.metrics.unifiedreward:unifiedreward_2",
-        "checklist": "titjudge.metrics.checklist:checklist",
-        "graph-alignment": "titjudge.metrics.graph_alignment:graph_alignment",
-        "questions": "titjudge.metrics.questions:questions",
-        "soft-tifa": "titjudge.metrics.soft_tifa:soft_tifa",
-        "text-reading": "titjudge.metrics.text_reading:text_reading",
-    },
+    "metrics": _declared("metrics", _METRIC) | {name: f"{_LEARNED}({name})" for name in _learned()},
     "tasks": {},  # what writes prompts; it reads no image and does not judge
     "suites": {
-        "folder": "titjudge.suites.folder:Folder",
-        "prompts": "titjudge.suites.prompts:Prompts",
-        "starter": "titjudge.suites.starter:Starter",
-        "tiif": "titjudge.suites.tiif.suite:Tiif",
-        "known-answer": "titjudge.suites.known_answer.suite:KnownAnswer",
-        "lpg-bench": "titjudge.suites.lpg_bench:LpgBench",
-        "longt2ibench": "titjudge.suites.longt2ibench.suite:LongT2IBench",
-        "qwen-image-bench": "titjudge.suites.qwen_image_bench.suite:QwenImageBench",
-        "oneig-bench": "titjudge.suites.oneig_bench:OneIGBench",
-        **{file.stem: f"{_YAML_SUITE}({file})" for file in sorted(_SUITES.glob("*.yaml"))},
+        **_declared("suites", _SUITE),
+        **{file.stem: f"{_YAML_SUITE}({file})" for file in sorted((_PACKAGE / "suites").glob("*.yaml"))},
     },
-    "aggregations": {
-        "geneval": "titjudge.suites.geneval_results:GENEVAL",
-        "longt2ibench": "titjudge.suites.longt2ibench.aggregation:LONGT2IBENCH",
-        "qwen-image-bench": "titjudge.suites.qwen_image_bench.aggregation:QWEN_IMAGE_BENCH",
-        "tiif": "titjudge.suites.tiif.aggregation:TIIF",
-        "tiif-text": "titjudge.suites.tiif.aggregation:TIIF_TEXT",
-    },  # what `aggregate` computes from official files
+    "aggregations": _declared("suites", _AGGREGATION),  # what `aggregate` computes from official files
     "sinks": {},
     "learned_metrics": {},  # rows beside those of titjudge/data/learned_metrics.yaml
     "runners": {},  # what runs a configuration elsewhere than in this process

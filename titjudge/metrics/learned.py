@@ -3,6 +3,9 @@
 Each is a row of `titjudge.data.learned_metrics`; its model runs as the provider `scorer`, which also returns how
 many tokens of the prompt the model read.
 
+LMM4LMM, VisionReward and any metric that `external` declares are computed by a command of the user's
+(`titjudge.providers.learned.external` describes its input and output).
+
 FGA-BLIP2 also scores elements of the prompt (phrases that occur in it) where `item.meta["elements"]` lists them; a type
 in parentheses (`red cube (color)`, as EvalMuse writes it) is not passed to the model.
 """
@@ -18,7 +21,7 @@ from titjudge.core import item_meta
 from titjudge.core.errors import ConfigError
 from titjudge.core.score_parts import ElementScores, element_words
 from titjudge.core.types import Ask, Item, Score
-from titjudge.data.learned_metrics import NATIVE, LearnedMetric, find
+from titjudge.data.learned_metrics import COMMAND, NATIVE, LearnedMetric, find
 from titjudge.metrics import Metric, Sources, metric
 from titjudge.metrics._shared import image_of, prompt_read, sources_of
 
@@ -34,6 +37,18 @@ class Measurement(BaseModel):
     tokens_used: int = Field(ge=0)
     tokens_total: int = Field(ge=0)
     parts: dict[str, float] = Field(default_factory=dict)
+
+
+class CommandAnswer(BaseModel):
+    """What the command answers; the counts are given together or not at all."""
+
+    model_config = ConfigDict(extra="ignore", title="Answer")  # its name in the keys of caches on disk
+
+    score: float = Field(allow_inf_nan=False)
+    tokens_used: int | None = Field(default=None, ge=0)
+    tokens_total: int | None = Field(default=None, ge=0)
+    parts: dict[str, float] = Field(default_factory=dict)
+    reason: str = ""
 
 
 def _score(measured: Measurement, elements: list[str]) -> Score:
@@ -71,14 +86,50 @@ def _declare(row: LearnedMetric) -> Metric:
     return metric(row.key, roles=(f"scorer/{row.key}",), range=row.range, source=row.source, sources=sources)(measure)
 
 
+def external(
+    name: str, *, range: tuple[float, float], source: str, summary: str, higher_is_better: bool = True
+) -> Metric:
+    """Declare a metric that the command of the model `external/NAME` computes, for an entry point of your own.
+
+    Args:
+        name: Name of the metric and of its command (`TITJUDGE_EXTERNAL_NAME`).
+        range: Its lowest and highest value.
+        source: The paper or code that defines it.
+        summary: One line for the list of metrics.
+        higher_is_better: Whether a higher value is a better image.
+    """
+
+    async def measure(item: Item, ask: Ask) -> Score:
+        reply = await ask(
+            "baselines/text", role=f"external/{name}", images=[image_of(item)], schema=CommandAnswer, prompt=item.prompt
+        )
+        return _command_score(reply.data)
+
+    measure.__doc__ = summary
+    return metric(name, roles=(f"external/{name}",), range=range, source=source, higher_is_better=higher_is_better)(
+        measure
+    )
+
+
+def _command_score(answer: CommandAnswer) -> Score:
+    """Make the score of an answer, with a reason where the command says that it did not read the whole prompt."""
+    parts: dict[str, Any] = dict(answer.parts)
+    if answer.tokens_used is None or answer.tokens_total is None:
+        return Score.of(answer.score, reason=answer.reason, **parts)
+    read, cut = prompt_read(answer.tokens_used, answer.tokens_total)
+    return Score.of(answer.score, reason="; ".join(filter(None, (cut, answer.reason))), **parts, **read)
+
+
 @functools.cache
 def learned_metric(name: str) -> Metric:
     """Make the metric of a row, as the registry asks for it.
 
     Raises:
-        ConfigError: There is no such row, or none that titjudge computes.
+        ConfigError: There is no such row, or none that titjudge or the user's command computes.
     """
     row = find(name)
+    if row is not None and row.status == COMMAND:
+        return external(row.key, range=row.range, source=row.source, summary=row.summary)
     if row is None or row.status != NATIVE:
         raise ConfigError(f"there is no learned metric '{name}' that runs here")
     return _declare(row)

@@ -9,12 +9,12 @@ import pytest
 
 from titjudge.core import registry
 from titjudge.core.errors import ConfigError
-from titjudge.data.learned_metrics import NATIVE, TABLE, rows
+from titjudge.data.learned_metrics import COMMAND, NATIVE, TABLE, rows
 
 
 def test_the_learned_metrics_are_the_rows_of_the_table_that_run_here() -> None:
     learned = [name for name, code in registry.TABLES["metrics"].items() if "learned_metric(" in code]
-    assert learned == [name for name, row in TABLE.items() if row.status == NATIVE]
+    assert learned == [name for name, row in TABLE.items() if row.status in (NATIVE, COMMAND)]
     assert len(learned) > 20
 
 
@@ -22,6 +22,30 @@ def test_a_row_of_another_package_with_a_name_of_the_table_is_not_used(monkeypat
     monkeypatch.setitem(registry.announced("learned_metrics"), "pickscore", "other.rows:PICKSCORE")
     assert [row for row in rows() if row.key == "pickscore"] == [TABLE["pickscore"]]
     assert registry.overridden("learned_metrics") == {"pickscore": "other.rows:PICKSCORE"}
+
+
+NAMES = {
+    "metrics": """
+checklist dsg edit-diff editscore graph-alignment imgedit imgedit-uge kris lmm-critique lmm-score
+lmm-score-expected pairwise pairwise-text preservation preservation-l1 preservation-ssim q-eval questions rise
+self-eval soft-tifa text-reading text-rendering text-rendering-vlm tifa tit tit-agent tit-llm unifiedreward
+unifiedreward-2 viescore viescore-edit vqascore yes-no
+""",
+    "suites": """
+dpg-bench folder gedit-bench geneval2 imgedit-bench imgedit-uge known-answer kris-bench longt2ibench
+longtext-bench lpg-bench not-geneval oneig-bench prompts qwen-image-bench rise-bench starter t2i-corebench
+tiif unigenbench wise wise-verified
+""",
+    "aggregations": """
+geneval longt2ibench qwen-image-bench tiif tiif-text
+""",
+}
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_the_files_of_a_folder_declare_exactly_these_names(kind: str) -> None:
+    own = {name for name, code in registry.TABLES[kind].items() if "learned_metric(" not in code}
+    assert own == {*NAMES[kind].split()}
 
 
 @pytest.mark.parametrize("kind", ["metrics", "suites"])

@@ -26,13 +26,15 @@ from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import score_item
-from titjudge.metrics.external import external, lmm4lmm, visionreward
+from titjudge.metrics.learned import external, learned_metric
 from titjudge.providers.learned import subprocess
 from titjudge.providers.learned.external import External, command_of, read, variable
 from titjudge.providers.learned.subprocess import ProcessOutcome, run
 
 HEAD = "import json, sys\nrows = [json.loads(line) for line in sys.stdin]\n"
 ECHO = HEAD + 'for r in rows:\n    print(json.dumps({"id": r["id"], "score": len(r["prompt"])}))\n'
+
+lmm4lmm, visionreward = learned_metric("lmm4lmm"), learned_metric("visionreward")
 
 
 @pytest.fixture(autouse=True)
