@@ -31,8 +31,8 @@ from titjudge.core.serialization import json_bytes, score_record
 from titjudge.core.types import Item, Score, Status
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.folder.score_digests import listed_record
+from titjudge.runs.outcome import verdict_on
 from titjudge.runs.publishing import publish
-from titjudge.runs.run_verdict import verdict_on
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "known_answer"
 

@@ -114,8 +114,7 @@ def schemas() -> dict[Path, str]:
     """The files of docs/schemas and their content."""
     import json
 
-    from titjudge.core.config_schema import config_schema
-    from titjudge.core.run_records import Manifest, Results, record_schema
+    from titjudge.core.run_records import Manifest, Results, config_schema, record_schema
 
     found = {"run": config_schema(), "manifest": record_schema(Manifest), "results": record_schema(Results)}
     return {

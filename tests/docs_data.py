@@ -14,10 +14,10 @@ from builders import png, read_lines, write_lines
 
 from titjudge.apps.generate.image_models import GeminiImages, ImageRequest, MadeImage, OpenAIImages
 from titjudge.core.types import Reply, Request, Usage
+from titjudge.providers.dry_run import made_up_reply
 from titjudge.providers.fake import Fake
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.openai import OpenAI
-from titjudge.providers.made_up import made_up_reply
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "known_answer"
 GENERATORS = {"model_a": "old", "model_b": "new", "model_c": "base", "model_d": "other"}

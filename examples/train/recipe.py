@@ -20,7 +20,7 @@ from titjudge.data.image_decoding import open_image, upright
 from titjudge.data.images import check_header
 from titjudge.data.tables import read_table
 from titjudge.providers.learned.chat_heads import inputs_of
-from titjudge.providers.local.images import rgb
+from titjudge.providers.local.base import rgb
 from titjudge.providers.local.loading import load_processor
 
 try:

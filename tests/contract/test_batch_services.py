@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from batch_server import BatchServer, Plan
 
-from titjudge.core.keys import request_key
+from titjudge.core.serialization import request_key
 from titjudge.core.types import FailureKind, Message, ProviderSettings, Reply, Request, Status
 from titjudge.providers.batch.provider import BatchProvider, batch_service_for
 from titjudge.providers.batch.queue import BatchQueue, BatchTiming

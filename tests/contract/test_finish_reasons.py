@@ -18,8 +18,8 @@ from titjudge.core.types import Failure, Message, Reply, Request, Score, Status,
 from titjudge.engine import retry
 from titjudge.engine.cache import AnswerCache
 from titjudge.providers import ProviderSettings
+from titjudge.providers.base import UNFINISHED
 from titjudge.providers.batch import provider as batch
-from titjudge.providers.finish_reasons import UNFINISHED
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.litellm import LiteLLM
 from titjudge.providers.hosted.openai import OpenAI

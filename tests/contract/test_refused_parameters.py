@@ -21,7 +21,7 @@ from titjudge.engine.budget import Budget
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
-from titjudge.providers.hosted.refused_parameters import refused_parameter
+from titjudge.providers.hosted.base import refused_parameter
 from titjudge.testing import Scripted, Seen, Server
 
 pytestmark = pytest.mark.usefixtures("keys_of_nobody")

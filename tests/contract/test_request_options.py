@@ -15,7 +15,7 @@ from commands import cli
 from titjudge import Judge
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError
-from titjudge.core.keys import request_key
+from titjudge.core.serialization import request_key
 from titjudge.core.types import Message, Request
 from titjudge.engine.roles import Roles
 from titjudge.providers import ProviderSettings, make_provider

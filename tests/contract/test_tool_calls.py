@@ -12,7 +12,7 @@ from test_provider_sdk import SYSTEM, gemini_sdk, plain
 from test_provider_spec import CASES, Messages, _param, google_credentials
 
 from titjudge.core.errors import ConfigError
-from titjudge.core.keys import request_key
+from titjudge.core.serialization import request_key
 from titjudge.core.structured_output import json_object, schema_of
 from titjudge.core.types import FailureKind, Message, Reply, Request, Status, Tool, ToolCall, ToolResult
 from titjudge.providers import ProviderSettings

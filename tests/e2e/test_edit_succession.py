@@ -14,9 +14,9 @@ from commands import ROOT, cli
 
 from titjudge.core import registry
 from titjudge.core.types import ImageFile, Reply, Request, Usage
+from titjudge.providers.dry_run import made_up_reply
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.openai import OpenAI
-from titjudge.providers.made_up import made_up_reply
 
 EDITORS = {f"editor_{k}": 2 + k for k in range(6)}  # how bright their results are, in tenths
 TITLE = "From a retired judge to its successor"

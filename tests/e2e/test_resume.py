@@ -18,8 +18,8 @@ from titjudge.core.types import Reply, Request, Status
 from titjudge.engine.roles import Roles
 from titjudge.providers.fake import Fake
 from titjudge.runs.check.verify import verify
-from titjudge.runs.folder.fingerprints import Pins
 from titjudge.runs.folder.identity import extends
+from titjudge.runs.folder.manifest import Pins
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.session import Session
 from titjudge.testing import Server

@@ -10,7 +10,7 @@ import pytest
 from builders import described_images
 from commands import cli
 
-from titjudge.core.formats import spending
+from titjudge.core.words import spending
 from titjudge.report.model import load
 from titjudge.report.provenance import failures
 from titjudge.runs.folder.run_folder import RunFolder

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from PIL import Image
 
 from titjudge.cli.compare import compare
-from titjudge.cli.verify import verify as command
+from titjudge.cli.merge import verify as command
 from titjudge.core.config import load_config
 from titjudge.core.serialization import checksum_differs, with_checksum
 from titjudge.runs.check.verify import VerificationResult, verify

@@ -112,7 +112,7 @@ def import_(**flags: Any) -> int:
     """
     from dataclasses import asdict
 
-    from titjudge.runs.offline.answers import import_answers
+    from titjudge.runs.offline.batch import import_answers
 
     session = _session(flags)
     imports = {str(file): import_answers(session, file) for file in flags["files"]}

@@ -1,22 +1,24 @@
-"""`metrics`, `providers`, `suites`, `prompts`: list what titjudge has."""
+"""`metrics`, `providers`, `suites`, `prompts`, `reference`: list what titjudge has; `cache` and `fetch`: files it keeps."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from titjudge.cli.commands import Command, Group
-from titjudge.cli.completion import completer
 from titjudge.cli.coverage import export
-from titjudge.cli.options import JSON, option
+from titjudge.cli.options import JSON, completer, option
 from titjudge.cli.output import show_results, show_tables
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from titjudge.engine.cache import AnswerCache
     from titjudge.metrics import Metric
 
 
@@ -202,4 +204,123 @@ def show(name: str | None, overlay: Path | None) -> int:
     prompts = map(library.get, library.names())
     rows = tuple((p.name, p.version, ", ".join(sorted(p.variables)), p.source, p.sha256[:16]) for p in prompts)
     show_tables([Table("prompts", ("prompt", "version", "variables", "source", "sha256"), rows)])
+    return 0
+
+
+@click.group(cls=Group)
+def reference() -> None:
+    """List or show leaderboards published in papers; `report RUN --reference NAME` puts a run among their rows.
+
+    \b
+    Examples:
+      python cli.py reference list
+      python cli.py reference show qwen-image-bench
+      python cli.py report runs/first --reference qwen-image-bench
+    """
+
+
+@reference.command(name="list")
+@JSON
+def list_(json_file: Path | None) -> int:
+    """List the published tables."""
+    from titjudge.stats.generators.published_tables import list_table, published_names
+
+    table = list_table(published_names())
+    show_results([table], table.records, json_file)
+    return 0
+
+
+@reference.command("show")
+@click.argument("name")
+@JSON
+def show_published(name: str, json_file: Path | None) -> int:
+    """Show one table, with its judge, protocol, date and source."""
+    from titjudge.stats.generators.published_tables import published
+
+    leaderboard = published(name)
+    table = leaderboard.table()
+    facts = ("name", "title", "of", "source", "date", "scale", "judge", "protocol", "prompts", "prompts_of", "script", "differs",
+             "remarks")  # fmt: skip
+    record = {key: getattr(leaderboard, key) for key in facts} | {"rows": table.records}
+    show_results([table], record, json_file)
+    return 0
+
+
+_CACHE = option("--cache", "The cache folder  [default: $TITJUDGE_CACHE or cache/].", "DIR", name="folder")
+
+
+@click.group(cls=Group)
+def cache() -> None:
+    """Show or clear the cache: answers, embeddings and image checks, kept on disk so that nothing is paid twice.
+
+    \b
+    Examples:
+      python cli.py cache stats
+      python cli.py cache clear --yes
+    """
+
+
+def _open(folder: Path | None) -> AbstractContextManager[AnswerCache]:
+    from titjudge.engine.cache import open_cache
+
+    return open_cache(folder)
+
+
+@cache.command()
+@_CACHE
+@JSON
+def stats(folder: Path | None, json_file: Path | None) -> int:
+    """Show the folder of the cache, its size and entries."""
+    from titjudge.core.types import Table
+
+    with _open(folder) as opened:
+        kinds = Counter(key.partition(":")[0] for key in opened.keys())  # noqa: SIM118
+        size = opened.size()
+        names = {"ask": "answers", "embed": "embeddings", "image": "image verdicts"}
+        rows = tuple((names.get(kind, kind), count) for kind, count in sorted(kinds.items()))
+        notes = (f"{size / 2**20:.1f} MiB on disk", *opened.warnings)
+        table = Table(f"cache {opened.folder}", ("kind", "entries"), rows, notes)
+        show_results([table], {"folder": str(opened.folder), "bytes": size, "entries": dict(kinds)}, json_file)
+    return 0
+
+
+@cache.command()
+@_CACHE
+@option("--yes", "Do not ask for confirmation.", is_flag=True)
+def clear(folder: Path | None, yes: bool) -> int:
+    """Delete all entries. Answers that were paid for are lost."""
+    with _open(folder) as opened:
+        if not yes:
+            click.confirm(f"Forget {len(opened)} entries in {opened.folder}?", abort=True)
+        say(f"{opened.clear()} entries forgotten")
+    return 0
+
+
+@click.command(cls=Command, resumed=True)
+@click.argument("suite")
+@option("-o", "Folder to write to  [default: the name of the suite].", "DIR", name="folder")
+@option(
+    "--include", "Files of the hub repository to download instead of those the suite needs.", "PATTERN", multiple=True
+)
+@option("--revision", "Commit, branch or tag on the hub instead of the pinned one.", "SHA", default="")
+def fetch(suite: str, folder: Path | None, include: tuple[str, ...], revision: str) -> int:
+    """Download the published files of a suite at a pinned revision, and verify their checksums.
+
+    Files that exist are verified and not downloaded again; a broken download is resumed. Most files come from GitHub,
+    without images: you make these. HF_ENDPOINT names another hub, HF_TOKEN holds a token for it. A data set whose revision
+    is not pinned by titjudge is pinned by the first download, in fetched.json. Without a network, the message names the
+    files, their repository, and where to put them.
+
+    \b
+    Examples:
+      python cli.py fetch geneval2
+      python cli.py fetch tiif -o tiif_data
+      python cli.py fetch qwen-image-bench --include 'images/gpt-image-2/*'
+      python cli.py fetch lpg-bench
+    """
+    from titjudge.suites.official_files import fetch_suite
+
+    folder = folder or Path(suite.rpartition("/")[2])
+    count = fetch_suite(suite, folder, say, include=include, revision=revision)
+    say(f"{count:,} files downloaded into {folder}")
     return 0

@@ -11,7 +11,6 @@ import click
 
 from titjudge.cli import BUDGET_REACHED, TOO_FEW_SCORED
 from titjudge.cli.commands import Command
-from titjudge.cli.layout import paragraph
 from titjudge.cli.option_groups import MODELS, OUTPUT, STOPPING
 from titjudge.cli.options import (
     DRY_RUN,
@@ -28,6 +27,7 @@ from titjudge.cli.options import (
     sink_options,
 )
 from titjudge.cli.output import (
+    paragraph,
     show_forecast,
     show_notes,
     show_places,

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from titjudge.cli.completion import COMPLETED, completer
 from titjudge.cli.option_groups import METRIC, MODELS, MONEY, OUTPUT, Option, place_of_key
 from titjudge.cli.terminal import say
 from titjudge.core.errors import UserError
@@ -20,6 +19,38 @@ from titjudge.core.paths import run_schema
 if TYPE_CHECKING:
     from titjudge.core.config import RunConfig
     from titjudge.report.sinks import Target
+
+
+COMPLETED = {
+    "--suite": "suites",
+    "--metric": "metrics",
+    "--provider": "providers",
+    "--captioner": "models",
+    "--judge": "models",
+    "--embedder": "embedders",
+    "--detector": "models",
+}
+"""Flag -> the kind of its values; any other value is accepted, too."""
+
+
+def completer(kind: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """Make the `shell_complete` of a click option or argument whose values are names of a kind."""
+    return lambda context, parameter, typed: [name for name in known_values(kind) if name.startswith(typed)]
+
+
+def known_values(kind: str) -> list[str]:
+    """List the names of a kind; models are the default models of the providers."""
+    from titjudge.core import registry
+    from titjudge.core.prompts import prompt_names, template_folders
+    from titjudge.core.retirements import default_model
+
+    if kind == "prompts":
+        return prompt_names(template_folders())
+    if kind != "models":
+        return registry.names(kind)
+    providers = registry.names("providers")
+    return [f"{name}/{default_model(name)}" if registry.needs_model(name) else name for name in providers]
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -171,7 +202,7 @@ def _url(context: click.Context, parameter: click.Parameter, value: str) -> str:
 
 
 def _is_page(url: str) -> bool:
-    from titjudge.core.addresses import url_parts
+    from titjudge.core.redaction import url_parts
 
     parts = url_parts(url)
     return parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query + parts.fragment
@@ -186,7 +217,7 @@ def say_address(lines: Sequence[str], link: str, usual: int, port: int | None) -
         usual: The port it tries first.
         port: The port of `--port`; None without it.
     """
-    from titjudge.core.addresses import url_parts
+    from titjudge.core.redaction import url_parts
     from titjudge.web.http_guard import is_loopback
 
     for line in lines:

@@ -30,7 +30,7 @@ SUMMARIES = {
         "titjudge.cli.sweep:sweep": "Run every combination of the captioners, embedders, judges and prompts of a YAML file over the same data.",
         "titjudge.cli.batch:batch": "Export the questions of a run to a file, and import or record answers from a file.",
         "titjudge.cli.merge:merge": "Join the shards of a run (made with `judge --shard`) into one run folder with tables and report.",
-        "titjudge.cli.verify:verify": "Recompute every number of a run from its stored answers, and compare.",
+        "titjudge.cli.merge:verify": "Recompute every number of a run from its stored answers, and compare.",
         "titjudge.apps.bench.command:bench": "Say which generator is better: make the images of PROMPTS, judge them, and stop before the cap is passed.",
         "titjudge.apps.rewards.command:serve": "Serve rewards to a training run: any metrics, in the wire formats of five frameworks, from one process.",
     },
@@ -38,8 +38,8 @@ SUMMARIES = {
         "titjudge.cli.compare:compare": "Measure how far runs agree with human pairs (`compare RUN...`), compare generators and judges, convert votes and ranks.",
         "titjudge.cli.report:report": "Write one self-contained HTML report of one or several runs, or a folder of many images.",
         "titjudge.cli.aggregate:aggregate": "Compute the official tables of a benchmark from files that its scripts, or a run, have written.",
-        "titjudge.cli.reference:reference": "List or show leaderboards published in papers; `report RUN --reference NAME` puts a run among their rows.",
-        "titjudge.cli.view:view": "Serve a page with the runs of a folder: scores, progress and cost, images as they are judged, and reports.",
+        "titjudge.cli.catalog:reference": "List or show leaderboards published in papers; `report RUN --reference NAME` puts a run among their rows.",
+        "titjudge.cli.report:view": "Serve a page with the runs of a folder: scores, progress and cost, images as they are judged, and reports.",
         "titjudge.apps.training.command:export": "Write finished runs as training data for judges and generators, or split such data by prompt.",
     },
     TRUST: {
@@ -49,7 +49,7 @@ SUMMARIES = {
     },
     PROMPTS: {
         "titjudge.cli.catalog:prompts": "List the prompt templates, show one, or export the prompts of a suite.",
-        "titjudge.cli.fetch:fetch": "Download the published files of a suite at a pinned revision, and verify their checksums.",
+        "titjudge.cli.catalog:fetch": "Download the published files of a suite at a pinned revision, and verify their checksums.",
         "titjudge.cli.coverage:coverage": "List the missing images of each generator, before money is spent on judging the rest.",
         "titjudge.apps.prompt_sets.audit_command:audit_prompts": "Audit a set of prompts: lengths, what text encoders would cut off, near-duplicates, balance, language.",
         "titjudge.apps.prompt_sets.facets_command:facets": "Let a judge name the facets of the Qwen-Image-Bench rubric that each prompt tests.",
@@ -61,7 +61,7 @@ SUMMARIES = {
         "titjudge.cli.catalog:metrics": "List the metrics: the models they ask, range, source and options; and the learned ones with their weights.",
         "titjudge.cli.catalog:suites": "List the suites: version, metrics, what they need, and how they deviate from the official code.",
         "titjudge.cli.catalog:providers": "List the providers and embedders, and the environment variable that holds the key of each.",
-        "titjudge.cli.cache:cache": "Show or clear the cache: answers, embeddings and image checks, kept on disk so that nothing is paid twice.",
+        "titjudge.cli.catalog:cache": "Show or clear the cache: answers, embeddings and image checks, kept on disk so that nothing is paid twice.",
         "titjudge.cli.doctor:doctor": "Check which providers have keys, which models load, and where the cache is; with --ask, also whether models answer.",
     },
 }

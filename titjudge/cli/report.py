@@ -1,4 +1,4 @@
-"""`report`: write the page of runs again, or export their tables."""
+"""`report`: write the page of runs again, or export their tables; `view`: serve them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from titjudge.cli.commands import Command
-from titjudge.cli.options import JSON, PATH, Sinks, option, sink_options
+from titjudge.cli.options import JSON, PATH, Sinks, option, page_options, say_address, sink_options
 from titjudge.cli.output import show_tables, write_json
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
+from titjudge.web.view import PORT
 
 if TYPE_CHECKING:
     from titjudge.core.types import Table
     from titjudge.runs.folder.run_folder import RunFolder
+
 
 _SUFFIX = {"latex": "tex", "markdown": "md"}
 
@@ -153,3 +155,25 @@ def _write_page(
     if missing:
         click.echo(f"{len(missing):,} of {count + len(missing):,} images are not shown: {missing[0]}", err=True)
     return written
+
+
+@click.command(cls=Command)
+@click.argument("runs", type=PATH, default=Path("runs"))
+@page_options(PORT)
+def view(runs: Path, host: str, port: int | None, url: str) -> int:
+    """Serve a page with the runs of a folder: scores, progress and cost, images as they are judged, and reports.
+
+    Two runs that are ticked can be compared side by side.
+
+    \b
+    Example:
+      python cli.py view runs
+    """
+    from titjudge.runs.folder.run_folder import RunFolder
+    from titjudge.web.view.server import serve_view
+
+    def ready(links: list[str]) -> None:
+        say_address([f"{links[0]}  (Ctrl-C ends)"], links[0], PORT, port)
+
+    serve_view(runs, open_run=RunFolder, host=host, port=port, url=url, ready=ready)
+    return 0

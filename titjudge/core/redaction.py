@@ -1,4 +1,4 @@
-"""Remove secrets from everything that is printed, stored or logged."""
+"""Remove secrets from everything that is printed, stored or logged, and take addresses apart."""
 
 from __future__ import annotations
 
@@ -6,9 +6,24 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Mapping
+from urllib.parse import SplitResult, urlsplit
 
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.words import truncated
+
+
+def url_parts(address: str) -> SplitResult:
+    """Split an address as `urlsplit` does; one that it refuses, or with a port that is no port, has no parts at all.
+
+    Callers so refuse it like any other text that is no address: it has neither scheme nor host name.
+    """
+    try:
+        parts = urlsplit(address.strip())
+        usable = parts.port != 0  # which raises for most others that are no port
+    except ValueError:
+        usable = False
+    return parts if usable else SplitResult("", "", "", "", "")
+
 
 _LONGEST_MESSAGE = 400  # characters
 _SHORTEST_SECRET = 4  # characters; shorter ones occur in ordinary words

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any
 
-from titjudge.core import formats
+from titjudge.core import words
 
 _LIKE_A_NUMBER = re.compile(r"[-+<]?\$?[\d.,]+%?((/| / | of )[\d,]+)*( \[.*\])?(, [a-z ]+ [\d.<]+)?")
 
@@ -76,15 +76,15 @@ class Cell:
     def _written(self, value: float) -> str:
         match self.format:
             case CellFormat.PERCENT:
-                return formats.percentage(value)
+                return words.percentage(value)
             case CellFormat.POINTS:
-                return formats.points(value)
+                return words.points(value)
             case CellFormat.P_VALUE:
-                return formats.p_value(value)
+                return words.p_value(value)
             case CellFormat.MONEY:
-                return formats.money(value)
+                return words.money(value)
             case _:
-                return formats.number(value, self.digits, signed=self.format is CellFormat.SIGNED)
+                return words.number(value, self.digits, signed=self.format is CellFormat.SIGNED)
 
     def _interval(self) -> str:
         if self.interval is None:
@@ -92,7 +92,7 @@ class Cell:
         low, high = (
             "" if end is None else self._written(end).removesuffix("%").removesuffix(" pts") for end in self.interval
         )
-        return formats.interval(low or "-∞", high or "∞")
+        return words.interval(low or "-∞", high or "∞")
 
 
 Value = Any  # of a table: str, int, float, bool, Cell, or None for what is undefined
@@ -155,7 +155,7 @@ def _is_numeric(value: Value) -> bool:
     if isinstance(value, Cell):
         return value.order is not None or _is_numeric(value.value)
     if isinstance(value, str):  # files hold cells as text
-        return _LIKE_A_NUMBER.fullmatch(value) is not None or value == formats.DASH
+        return _LIKE_A_NUMBER.fullmatch(value) is not None or value == words.DASH
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
@@ -171,7 +171,7 @@ def says_something(values: Sequence[Value]) -> bool:
 def rounded(values: Sequence[Value]) -> list[Value]:
     """Shorten the numbers of a column to three digits of the largest; shares, sums, p-values and words stay as they are."""
     numbers = [value.value if isinstance(value, Cell) else value for value in values]
-    most = formats.decimals(number for number in numbers if isinstance(number, float))
+    most = words.decimals(number for number in numbers if isinstance(number, float))
     return [_shortened(value, most) for value in values]
 
 
@@ -185,13 +185,13 @@ def _shortened(value: Value, most: int) -> Value:
     return Cell(value, CellFormat.NUMBER, most) if isinstance(value, float) else value
 
 
-def text_of(value: Value, dash: str = formats.DASH) -> str:
+def text_of(value: Value, dash: str = words.DASH) -> str:
     """Return a value of a table in one line; None is a dash."""
     if value is None:
         return dash
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return formats.number(value) if isinstance(value, int | float) else str(value)
+    return words.number(value) if isinstance(value, int | float) else str(value)
 
 
 def percent(value: float | None, interval: Sequence[float | None] | None = None, **more: Any) -> Cell | None:
@@ -215,7 +215,7 @@ def dollars(value: float | None, unpriced: int = 0) -> Cell | None:
     """Make the cell of a sum in US dollars that `unpriced` requests are not in; None stays None."""
     if value is None and not unpriced:
         return None
-    return Cell(formats.spending(value, unpriced), sort=value) if unpriced else Cell(value or 0.0, CellFormat.MONEY)
+    return Cell(words.spending(value, unpriced), sort=value) if unpriced else Cell(value or 0.0, CellFormat.MONEY)
 
 
 def _statistic(

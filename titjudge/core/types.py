@@ -456,7 +456,7 @@ class Ask(Protocol):
             accept_truncated: Whether to return an answer that hit its token limit (the official TIT protocol does).
             accept_empty: Whether to return an answer that ended without a word, whose text is then empty; else it is kept as `unparsed`.
             describes: Whether the answer must describe an image; if it refuses or says that there is no image, it is refused.
-            sample: Number of this answer among repeated ones, from 0 (`titjudge.core.samples` says of which).
+            sample: Number of this answer among repeated ones, from 0 (`titjudge.engine.ask` says of which).
             params: Sampling parameters of the protocol; those in the configuration of the role go before them.
             tools: Tools that the model may call; only where `has_tools` says that it can.
             turns: The conversation after the question.

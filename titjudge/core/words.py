@@ -1,10 +1,14 @@
-"""Texts: their words in any script, their first characters, and lists of them."""
+"""Texts: their words in any script, their first characters, lists of them, and numbers as text."""
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
+from collections.abc import Iterable
 from typing import Any, TypeGuard
+
+from titjudge.core.numbers import is_number, sum_words
 
 _SIGN = "\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # Chinese and Japanese
 _MARK = "\u3000-\u303f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"  # their space and punctuation
@@ -33,3 +37,61 @@ def truncated(text: str, longest: int) -> str:
 def is_texts(value: Any) -> TypeGuard[list[str]]:
     """Tell whether a value is a list of texts; an empty one is."""
     return isinstance(value, list) and all(isinstance(text, str) for text in value)
+
+
+WIDE = 4  # with more metrics than this a leaderboard shows ranks only
+DASH = "–"
+
+
+def number(value: float, digits: int | None = None, *, signed: bool = False) -> str:
+    """Format a number with thousands separators: `1,234`, `0.395`; without `digits` up to four decimals, by its size."""
+    if not math.isfinite(value):
+        return DASH
+    sign = "+" if signed else ""
+    if isinstance(value, int):
+        return f"{value:{sign},}"
+    if digits is not None:
+        return f"{value:{sign},.{digits}f}"
+    return f"{value:{sign}.4f}".rstrip("0").rstrip(".") if abs(value) < 1000 else f"{value:{sign},.1f}"
+
+
+def decimals(values: Iterable[float]) -> int:
+    """Return how many decimals show three digits of the largest value, and at least one: `72.2`, `8.83`, `0.883`, `0.0455`."""
+    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    return min(6, max(1, 2 - math.floor(math.log10(largest)))) if largest else 1
+
+
+def score_digits(scores: Iterable[float]) -> int:
+    """Return the decimals that scores are shown with, given some of them or the ends of their scale: three up to 2, else one."""
+    return 3 if max(map(abs, scores), default=0.0) <= 2 else 1
+
+
+def percentage(value: float, digits: int = 1) -> str:
+    """Format a fraction: `88.9%`."""
+    return f"{100 * value:.{digits}f}%"
+
+
+def points(value: float) -> str:
+    """Format a difference of two fractions in percentage points: `+5.0 pts`."""
+    return f"{100 * value:+.1f} pts"
+
+
+def p_value(p: float) -> str:
+    """Format a p-value: `0.013`, `<0.0001`."""
+    return "<0.0001" if p < 0.0001 else f"{p:.2g}"
+
+
+def money(value: float) -> str:
+    """Format US dollars, sums below $1 with four decimals."""
+    return "$0" if value == 0 else f"${value:,.2f}" if value >= 1 else f"${value:.4f}"
+
+
+def spending(value: float | None, unpriced: int = 0) -> str:
+    """Format a sum of US dollars that `unpriced` requests are not in, as nobody knows their price."""
+    text = money(value) if is_number(value) else DASH
+    return sum_words(value, unpriced, text) if unpriced else text
+
+
+def interval(low: str, high: str) -> str:
+    """Format an interval from its formatted ends: `[77.8, 97.2]`."""
+    return f"[{low}, {high}]"

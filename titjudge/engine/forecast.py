@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from titjudge.core.config import RoleConfig
 from titjudge.core.errors import BudgetHeld
-from titjudge.core.grouped_reasons import Refused, listed
+from titjudge.core.grouping import Refused, listed
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import InvalidItem, Item, ProviderSettings, Status, Table, Usage
 from titjudge.engine.budget import Budget, Reservation, job_entry

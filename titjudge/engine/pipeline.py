@@ -20,11 +20,18 @@ from typing import Any, Literal
 
 from titjudge.core import structured_output
 from titjudge.core.errors import BudgetExhausted, CacheWriteError, FatalProviderError, TitjudgeError, Unanswered
-from titjudge.core.keys import content_key, request_key
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.refusals import refusal
 from titjudge.core.retirements import OTHER_MODEL
-from titjudge.core.serialization import embedding_from, embedding_record, reply_from, reply_record, request_record
+from titjudge.core.serialization import (
+    content_key,
+    embedding_from,
+    embedding_record,
+    reply_from,
+    reply_record,
+    request_key,
+    request_record,
+)
 from titjudge.core.structured_output import after_thinking, ends_in_thinking, schema_of
 from titjudge.core.types import EMPTY, NO_ANSWER, Embedding, Message, Planned, Reply, Request, Status, Usage
 from titjudge.data.images import ImageFiles
@@ -33,7 +40,7 @@ from titjudge.engine.budget import Budget, Reservation
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.roles import ProviderRole, Roles
 from titjudge.engine.sender import Interrupted, Journal, Sender
-from titjudge.providers.finish_reasons import UNFINISHED, Ending, ending
+from titjudge.providers.base import UNFINISHED, Ending, ending
 
 logger = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from titjudge.core import clock, registry
-from titjudge.core.addresses import url_parts
 from titjudge.core.errors import ConfigError, UserError, nearest
+from titjudge.core.redaction import url_parts
 from titjudge.core.types import Usage
 from titjudge.providers.vendors import VENDORS
 

@@ -12,10 +12,9 @@ from typing import Any
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import DataError, Unanswered
 from titjudge.core.numbers import is_number
-from titjudge.core.samples import ONCE, Sample
 from titjudge.core.score_parts import COULD_BE, TABLED, PanelVote, PanelVotes, Parts, QuestionCounts, Samples, objects
 from titjudge.core.types import Item, Score, Status
-from titjudge.engine.ask import BoundAsk
+from titjudge.engine.ask import ONCE, BoundAsk, Sample
 from titjudge.engine.budget import Reservation
 from titjudge.engine.pipeline import Engine
 from titjudge.metrics import Metric

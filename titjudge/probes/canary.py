@@ -26,12 +26,12 @@ from titjudge.core.comparable_runs import drift_between, models_of
 from titjudge.core.errors import BudgetExhausted, DataError, UserError
 from titjudge.core.files import write_atomic
 from titjudge.core.run_records import Manifest
-from titjudge.core.samples import Purpose, Sample
 from titjudge.core.types import Item
+from titjudge.engine.ask import Purpose, Sample
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.scoring import score_item
 from titjudge.metrics import Metric
-from titjudge.probes import battery, effect_size
+from titjudge.probes import battery, item_scorer
 from titjudge.probes.item_scorer import versions_of
 from titjudge.suites.known_answer.suite import KnownAnswer
 
@@ -264,7 +264,7 @@ def _units(canaries: Sequence[Canary], metrics: Mapping[str, Metric]) -> dict[st
     """Return the unit of each metric: twice the spread of its frozen values, at most its range."""
     frozen = {name: [c.value for c in canaries if c.metric == name and c.value is not None] for name in metrics}
     whole = {name: metric.range[1] - metric.range[0] for name, metric in metrics.items()}
-    return {name: min(whole[name], 2 * effect_size.spread(frozen[name], metrics[name].range)) for name in metrics}
+    return {name: min(whole[name], 2 * item_scorer.spread(frozen[name], metrics[name].range)) for name in metrics}
 
 
 def _moved(before: float | None, now: float | None, unit: float) -> bool:

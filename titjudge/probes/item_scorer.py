@@ -5,19 +5,53 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from titjudge.core import item_meta
 from titjudge.core.errors import BudgetExhausted
-from titjudge.core.samples import ONCE, Sample
 from titjudge.core.types import Item, Score, Status
+from titjudge.engine.ask import ONCE, Sample
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Role
 from titjudge.engine.scoring import score_item
 from titjudge.metrics import Metric
-from titjudge.probes import effect_size
+from titjudge.stats.equality import score_distance
+
+# Least difference between the best and the worst images that counts, as a share of the spread of all scores.
+CLEAR = 0.1
+
+
+def spread(values: Iterable[float], limits: tuple[float, float]) -> float:
+    """Return the difference between the greatest and the least score, at most that of the metric's `limits`.
+
+    Where the scores do not differ, or there are none, it is that of the limits, or 1 where those are infinite.
+    """
+    ordered = sorted(values)
+    whole = limits[1] - limits[0]
+    default = whole if math.isfinite(whole) else 1.0
+    return min(score_distance(ordered[0], ordered[-1], default), whole) if ordered else default
+
+
+def span(by_level: Mapping[int, Sequence[float]], limits: tuple[float, float]) -> float:
+    """Return the difference between the mean score of images without errors and that of images with the most errors.
+
+    Args:
+        by_level: Scores by number of errors; a higher score is better.
+        limits: The metric's range; its ends may be infinite.
+
+    Returns:
+        A positive number: the spread of all scores where the means do not clearly differ in the right direction.
+    """
+    levels = sorted(level for level, values in by_level.items() if values)
+    whole = spread((value for values in by_level.values() for value in values), limits)
+    if len(levels) > 1:
+        best, worst = (sum(by_level[level]) / len(by_level[level]) for level in (levels[0], levels[-1]))
+        if best - worst > CLEAR * whole:
+            return best - worst
+    return whole
+
 
 IN_FLIGHT = 64
 
@@ -94,17 +128,17 @@ class Prober:
         return (low, high) if self.metric.higher_is_better else (-high, -low)
 
     def span(self, items: Iterable[Item]) -> float:
-        """Compute the unit of effects from the scores of these images (`effect_size.span`)."""
+        """Compute the unit of effects from the scores of these images (`span`)."""
         by_level: dict[int, list[float]] = {}
         for item in items:
             value = self.value(item)
             if value is not None:
                 by_level.setdefault(int(item_meta.LEVEL.get(item, 0)), []).append(value)
-        return effect_size.span(by_level, self.limits)
+        return span(by_level, self.limits)
 
     def reach(self, span: float) -> float:
         """Return how far a score can be moved at most, in spans: over the metric's range, else over the scores seen."""
         low, high = self.limits
         values = [value for item in self.scores if (value := self.value(item)) is not None]
-        whole = high - low if math.isfinite(high - low) else effect_size.spread(values, self.limits)
+        whole = high - low if math.isfinite(high - low) else spread(values, self.limits)
         return max(1.0, whole / span)

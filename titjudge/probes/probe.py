@@ -12,9 +12,9 @@ from typing import Any
 from titjudge.core import item_meta
 from titjudge.core.errors import DataError
 from titjudge.core.grouping import grouped
-from titjudge.core.samples import Purpose, Sample
 from titjudge.core.score_parts import description, duels, predictions
 from titjudge.core.types import Item, Pair, Score, Status
+from titjudge.engine.ask import Purpose, Sample
 from titjudge.engine.pipeline import Engine
 from titjudge.metrics import Metric
 from titjudge.probes import battery

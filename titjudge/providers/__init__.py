@@ -7,8 +7,16 @@ from __future__ import annotations
 
 from titjudge.core import registry
 from titjudge.core.types import ProviderSettings
-from titjudge.providers.base import SAMPLING_PARAMETERS, Capabilities, Embedder, Model, Provider
-from titjudge.providers.wrapper import WrappedProvider, adapted_embedder, adapted_provider
+from titjudge.providers.base import (
+    SAMPLING_PARAMETERS,
+    Capabilities,
+    Embedder,
+    Model,
+    Provider,
+    WrappedProvider,
+    adapted_embedder,
+    adapted_provider,
+)
 
 __all__ = [
     "SAMPLING_PARAMETERS",

@@ -13,11 +13,74 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
 from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.types import Embedding, Failure, FailureKind, Reply, Request, Usage
+
+UNFINISHED = "unfinished"  # flag of a reply that ended otherwise than by its end or its token limit
+
+
+class Ending(StrEnum):
+    """The words by which models and servers say why an answer ends, and what is made of each.
+
+    | meaning  | what is made of the answer                                                                          |
+    | -------- | --------------------------------------------------------------------------------------------------- |
+    | WHOLE    | It is an answer.                                                                                    |
+    | CUT      | The token limit: truncated; kept, and not paid again.                                               |
+    | FILTERED | Refused; kept, and not paid again.                                                                  |
+    | BROKEN   | The server broke off, which may pass: requested again, three times in all; then kept as unparsed.   |
+    | UNKNOWN  | A word in no list: unparsed; kept, and not paid again, as asking again may bring the same word.     |
+
+    A server that gives no reason at all (no such key, an empty text) is believed: some know none. `null` is another matter: in
+    OpenAI's wire format it is the word for an answer that goes on, as in all chunks of a stream but the last, so that in a whole
+    answer it says that the end never came. It is UNKNOWN. Google says the same of a missing `finishReason` ("If empty, the
+    model has not stopped generating tokens", ai.google.dev/api/generate-content).
+    """
+
+    WHOLE = "whole"
+    CUT = "cut"
+    FILTERED = "filtered"
+    BROKEN = "broken"
+    UNKNOWN = "unknown"
+
+
+_WORDS: dict[Ending, tuple[str, ...]] = {
+    Ending.WHOLE: (
+        *("", "stop", "end_turn", "stop_sequence", "eos", "eos_token", "complete", "completed"),
+        *("tool_calls", "tool_call", "tool_use", "function_call"),
+    ),
+    Ending.CUT: ("length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"),
+    Ending.FILTERED: (
+        *("content_filter", "content_filtered", "refusal", "sensitive", "error_toxic", "guardrail_intervened"),
+        *("safety", "prohibited_content", "recitation", "blocklist", "spii"),
+        *("image_safety", "image_prohibited_content", "image_recitation"),
+    ),
+    Ending.BROKEN: (
+        *("abort", "aborted", "cancel", "cancelled", "canceled", "error", "failed", "timeout", "interrupted"),
+        *("network_error", "insufficient_system_resource", "service_unavailable", "server_error", "internal_error"),
+        *("other", "language", "malformed_response", "malformed_function_call", "unexpected_tool_call"),
+        *("too_many_tool_calls", "missing_thought_signature", "no_image", "image_other"),
+    ),
+}
+_ENDINGS = {word: ending for ending, words in _WORDS.items() for word in words}
+
+
+def ending(finish: object) -> Ending:
+    """Find what a finish reason means, whatever its case; None is the `null` of a server, and no text is no known word."""
+    return Ending.UNKNOWN if finish is None else _ENDINGS.get(str(finish).strip().lower(), Ending.UNKNOWN)
+
+
+def why_unfinished(finish: object) -> str:
+    """Say in one line why an answer that is BROKEN or UNKNOWN is none."""
+    if finish is None:
+        return "the answer is not finished (finish reason: null)"
+    if ending(finish) is Ending.BROKEN:
+        return f"the server broke the answer off (finish reason: {finish})"
+    return f"the answer ended for a reason that is not known as an end ({finish})"
+
 
 SAMPLING_PARAMETERS = frozenset([
     "max_tokens", "temperature", "top_p", "top_k", "min_p", "seed", "stop", "detail", "frequency_penalty",
@@ -308,3 +371,122 @@ class Embedder(Model, ABC):
     @abstractmethod
     async def embed(self, texts: Sequence[str]) -> list[Embedding]:
         """Embed each text, in order, as a unit vector; no instruction prefix is ever added."""
+
+
+class WrappedProvider(Provider):
+    """Stands in another provider's place with its identity; a subclass overrides what it does differently.
+
+    Args:
+        real: The provider that everything else is left to.
+    """
+
+    def __init__(self, real: Provider) -> None:
+        self.real = real
+        self.name, self.model, self.version = real.name, real.model, real.version
+        self.base_url, self.account, self.listed_as = real.base_url, real.account, real.listed_as
+        self.capabilities = real.capabilities
+
+    @property
+    def is_free(self) -> bool:
+        return self.real.is_free
+
+    @property
+    def extra_body(self) -> Mapping[str, Any]:
+        return getattr(self.real, "extra_body", {})
+
+    @property
+    def refused(self) -> frozenset[str]:
+        return getattr(self.real, "refused", frozenset())
+
+    @property
+    def on_headers(self) -> OnHeaders | None:
+        """The engine's observer of headers; the real provider calls it."""
+        return self.real.on_headers
+
+    @on_headers.setter
+    def on_headers(self, observer: OnHeaders | None) -> None:
+        self.real.on_headers = observer
+
+    async def complete(self, request: Request) -> Reply:
+        return await self.real.complete(request)
+
+    def classify(self, error: Exception) -> Failure:
+        return self.real.classify(error)
+
+    def usage_bound(self, request: Request) -> Usage:
+        return self.real.usage_bound(request)
+
+    def ready(self) -> None:
+        self.real.ready()
+
+    def load(self) -> None:
+        self.real.load()
+
+    def leave(self) -> None:
+        self.real.leave()
+
+    async def aclose(self) -> None:
+        await self.real.aclose()
+
+
+class _DuckProvider(WrappedProvider):
+    """Adapts an object with a provider's five attributes and four methods whose class does not subclass `Provider`."""
+
+    real: Any
+
+    def __init__(self, real: Any) -> None:
+        self.real = real
+        self.name, self.version, self.base_url, self.account = real.name, real.version, real.base_url, real.account
+        self.model = str(getattr(real, "model", ""))
+        self.capabilities = real.capabilities
+
+    @property
+    def is_free(self) -> bool:
+        return self.direct
+
+    async def complete(self, request: Request) -> Reply:
+        try:
+            reply: Reply = await self.real.complete(request)
+        finally:
+            self.capabilities = self.real.capabilities  # it may have learned that the model calls no tools
+        return reply
+
+    def ready(self) -> None:
+        return None
+
+    def load(self) -> None:
+        return None
+
+    def leave(self) -> None:
+        return None
+
+
+class _DuckEmbedder(Embedder):
+    """Adapts an object with an embedder's attributes and methods whose class does not subclass `Embedder`."""
+
+    def __init__(self, real: Any) -> None:
+        self.real = real
+        self.name, self.identity, self.max_tokens = real.name, real.identity, real.max_tokens
+        self.local = bool(real.local)
+        self.base_url = self.account = str(getattr(real, "base_url", ""))
+
+    async def embed(self, texts: Sequence[str]) -> list[Embedding]:
+        vectors: list[Embedding] = await self.real.embed(texts)
+        return vectors
+
+    def classify(self, error: Exception) -> Failure:
+        failure: Failure = self.real.classify(error)
+        return failure
+
+    async def aclose(self) -> None:
+        await self.real.aclose()
+
+
+def adapted_provider(provider: Any) -> Provider:
+    """Return a provider as it is, or an adapter where it does not subclass `Provider`."""
+    return provider if isinstance(provider, Provider) else _DuckProvider(provider)
+
+
+def adapted_embedder(embedder: Any) -> Embedder:
+    """Return an embedder as it is, or an adapter where it does not subclass `Embedder`."""
+    return embedder if isinstance(embedder, Embedder) else _DuckEmbedder(embedder)

@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from titjudge.core.keys import request_key
-from titjudge.core.types import Embedding, Reply, Request, Usage
+from titjudge.core.answer_probabilities import FirstToken
+from titjudge.core.serialization import request_key
+from titjudge.core.structured_output import smallest
+from titjudge.core.types import Embedding, Reply, Request, ToolCall, Usage
 from titjudge.providers import token_counts
-from titjudge.providers.base import Embedder, Provider
-from titjudge.providers.image_size import fitted
-from titjudge.providers.made_up import made_up_reply
-from titjudge.providers.wrapper import WrappedProvider
+from titjudge.providers.base import Embedder, Provider, WrappedProvider
+from titjudge.providers.token_counts import fitted
+
+
+def made_up_reply(request: Request, usual: str) -> Reply:
+    """Make up a reply: the answer that the metric plans with, else the smallest of the schema, else `usual`.
+
+    All choices are equally likely to be its first token.
+    """
+    text, calls = _answer(request, usual)
+    likely = math.log(1 / len(request.choices)) if request.choices else 0.0
+    first = FirstToken(tuple((token, likely) for token in request.choices)) if request.choices else None
+    return Reply(text, finish_reason="stop", tool_calls=calls, first_token=first)
+
+
+def _answer(request: Request, usual: str) -> tuple[str, tuple[ToolCall, ...]]:
+    planned = request.planned
+    if isinstance(planned, str):
+        return planned, ()
+    if isinstance(planned, tuple):
+        return usual, planned
+    if request.schema is None:
+        return usual, ()
+    return smallest(request.schema, planned), ()
+
 
 Lengths = tuple[int, int, int]  # output tokens at p10, p50, p90
 BLANK_VECTOR = "AAAAAA=="  # one zero, as vectors are kept

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from titjudge.core.types import Failure, FailureKind, ProviderSettings, Reply, Request, Usage
 from titjudge.providers.base import Capabilities, Provider, check_options
-from titjudge.providers.made_up import made_up_reply
+from titjudge.providers.dry_run import made_up_reply
 
 Answer = str | Reply | Exception
 

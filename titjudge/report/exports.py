@@ -13,15 +13,15 @@ import orjson
 
 from titjudge.core.errors import ConfigError, MissingExtra, nearest
 from titjudge.core.files import csv_text, write_atomic
-from titjudge.core.formats import spending
 from titjudge.core.run_records import StoredRun
 from titjudge.core.score_parts import contradicted, description, missing
 from titjudge.core.tables import Table
 from titjudge.core.types import Item
-from titjudge.report.cells import strings
+from titjudge.core.words import spending
 from titjudge.report.generators import generators
 from titjudge.report.model import Report, load
 from titjudge.report.overview import overview_tables
+from titjudge.report.sections import strings
 from titjudge.report.tables import escape_markdown, latex, markdown
 
 COLUMNS = (

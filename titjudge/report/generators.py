@@ -8,9 +8,9 @@ from itertools import pairwise
 from math import inf, isnan
 
 from titjudge.core.errors import DataError, nearest
-from titjudge.core.formats import percentage
 from titjudge.core.tables import Table, plain
 from titjudge.core.types import Item
+from titjudge.core.words import percentage
 from titjudge.report.drawing import COLOURS, Chart
 from titjudge.report.model import JudgedMetric, Loaded, Report
 from titjudge.report.plots import heat_map, power_chart, radar

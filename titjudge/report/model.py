@@ -23,8 +23,7 @@ from titjudge.core.types import InvalidItem, Item, Score
 from titjudge.data import containers
 from titjudge.report.crops import ClaimCrops
 from titjudge.report.judged_images import Judged, Sameness
-from titjudge.report.text_pool import Texts
-from titjudge.report.transcripts import DRAWN, case
+from titjudge.report.transcripts import DRAWN, Texts, case
 from titjudge.stats.bootstrap import Ints
 from titjudge.stats.equality import with_ties
 from titjudge.stats.generators.comparison_tables import Scale

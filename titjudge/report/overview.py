@@ -7,13 +7,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from titjudge.core.formats import DASH, number, percentage, spending
 from titjudge.core.run_records import Manifest, SettleRecord
 from titjudge.core.tables import Cell, CellFormat, Table, dollars, says_something
 from titjudge.core.types import CONSTRUCTION, Item
-from titjudge.report.cells import fragment, linked
+from titjudge.core.words import DASH, number, percentage, spending
 from titjudge.report.model import JudgedMetric, Loaded, Report
-from titjudge.report.sections import Fact, Headline, Section, single
+from titjudge.report.sections import Fact, Headline, Section, fragment, linked, single
 from titjudge.report.side_by_side import comparisons
 from titjudge.report.verdict import opening
 from titjudge.stats.people.agreement_tables import AGREEMENT_WITH, SRCC_WITH, UNNAMED, agreement_tables

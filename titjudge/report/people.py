@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from titjudge.core.formats import percentage
 from titjudge.core.tables import Table, percent, plain
 from titjudge.core.types import CONSTRUCTION, PEOPLE
-from titjudge.core.words import count_words
+from titjudge.core.words import count_words, percentage
 from titjudge.report.drawing import COLOURS, Canvas, Chart, shortened
 from titjudge.report.model import Report
 from titjudge.report.plots import NO_NAME, categories, series, shares

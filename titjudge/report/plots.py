@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from titjudge.core.formats import percentage
 from titjudge.core.tables import Table, percent
+from titjudge.core.words import percentage
 from titjudge.report.drawing import COLOURS, DASHES, WIDTH, Canvas, Chart, shortened
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.generators.generator_differences import GeneratorDifference

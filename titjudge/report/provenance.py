@@ -8,13 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from titjudge.core.failure_advice import advice
-from titjudge.core.formats import percentage, spending
 from titjudge.core.run_records import AnsweredRecord
 from titjudge.core.tables import Cell, Table, dollars
-from titjudge.core.words import truncated
-from titjudge.report.cells import fragment
+from titjudge.core.words import percentage, spending, truncated
 from titjudge.report.model import Report, as_text
-from titjudge.report.sections import FoldedText, Listing, Section, single
+from titjudge.report.sections import FoldedText, Listing, Section, fragment, single
 
 Row = tuple[Any, ...]
 _BRIEF = 160  # characters of a reason

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from titjudge.core.files import csv_text
-from titjudge.core.formats import number, percentage
 from titjudge.core.registry import first_metric
 from titjudge.core.run_records import Verdict
 from titjudge.core.tables import Cell, Table
 from titjudge.core.types import Status
+from titjudge.core.words import number, percentage
 from titjudge.report.model import ImageEntry, Report
 from titjudge.report.site_folder import slug
 from titjudge.report.verdict import judged_run, verdict_of

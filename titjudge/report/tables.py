@@ -8,8 +8,8 @@ from pathlib import Path
 
 from titjudge.core.errors import ConfigError, UserError
 from titjudge.core.files import csv_text
-from titjudge.core.formats import DASH
 from titjudge.core.tables import Table, text_of
+from titjudge.core.words import DASH
 
 LATEX_HEAD = "% needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}"
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;"})

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from titjudge.core.formats import number
 from titjudge.core.run_records import BetterGenerator, JudgedExample, PromptExample, Verdict
 from titjudge.core.types import Item
+from titjudge.core.words import number
 from titjudge.report.model import Loaded, Report
 from titjudge.report.sections import Opening, PromptDuel, PromptDuels, Side
 from titjudge.stats.verdict.judged_runs import JudgedRun

@@ -34,8 +34,7 @@ from titjudge.engine.forecast import Estimates, Planner, ReadOnlyCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.engine.sender import Sender
-from titjudge.runs.folder.fingerprints import Pins
-from titjudge.runs.folder.manifest import make_manifest, mixed
+from titjudge.runs.folder.manifest import Pins, make_manifest, mixed
 from titjudge.runs.folder.run_folder import FolderLock, RunFolder
 from titjudge.runs.folder.score_digests import compares_images
 from titjudge.runs.loop import Progress

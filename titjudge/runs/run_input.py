@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.grouped_reasons import brief
+from titjudge.core.grouping import brief
 from titjudge.core.numbers import several
 from titjudge.core.serialization import storable
 from titjudge.core.types import InvalidItem, Item, Pair

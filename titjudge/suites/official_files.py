@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from titjudge.core.addresses import url_parts
 from titjudge.core.errors import ConfigError, DataError, UserError, nearest
 from titjudge.core.files import read_json, write_atomic
+from titjudge.core.redaction import url_parts
 from titjudge.data.data_paths import inside
 from titjudge.suites.downloads import PARTS, Downloads, Unavailable, WantedFile, checksum_of
 

@@ -8,9 +8,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from titjudge.core import registry
+from titjudge.core.config import key_problem
 from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.files import read_yaml
-from titjudge.core.key_problems import key_problem
 from titjudge.metrics.answer_rules import VisualQuestion
 from titjudge.metrics.questions import Asking
 from titjudge.suites.patterns import fields_of

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from titjudge.core.structured_output import schema_of
 from titjudge.core.types import Failure, FailureKind, ImageFile, Message, Reply, Request, Status, Usage
 from titjudge.providers import ProviderSettings
-from titjudge.providers.finish_reasons import UNFINISHED
+from titjudge.providers.base import UNFINISHED
 from titjudge.testing.server import Server
 from titjudge.testing.wires import Scripted
 

@@ -12,8 +12,8 @@ import socket
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Literal
 
-from titjudge.core.addresses import url_parts
 from titjudge.core.errors import UserError
+from titjudge.core.redaction import url_parts
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

@@ -31,7 +31,7 @@ from serving import TOKEN, expected, rating, serving, text_of
 from titjudge.apps.rewards.rewards import Rewards, serve_rewards
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, UserError
-from titjudge.providers.local.load_once import LoadOnce
+from titjudge.providers.local.base import LoadOnce
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.testing import Scripted, Server
 

@@ -14,8 +14,15 @@ import pytest
 from PIL import Image
 
 from titjudge.core.errors import DataError
-from titjudge.data.image_decoding import as_png, inspect, inspect_by_header, inspect_small, quietly
-from titjudge.data.whole_files import is_whole_png, without_pixels
+from titjudge.data.image_decoding import (
+    as_png,
+    inspect,
+    inspect_by_header,
+    inspect_small,
+    is_whole_png,
+    quietly,
+    without_pixels,
+)
 
 NOISE = np.random.default_rng(3).integers(0, 256, (24, 20, 4), np.uint8)
 RGB = Image.fromarray(NOISE[:, :, :3])

@@ -13,8 +13,7 @@ import diskcache
 import pytest
 
 from titjudge.core.errors import CacheWriteError, UserError
-from titjudge.core.keys import request_key
-from titjudge.core.serialization import reply_from, reply_record, request_record
+from titjudge.core.serialization import reply_from, reply_record, request_key, request_record
 from titjudge.core.types import ImageFile, Message, Reply, Request, Tool, ToolCall, ToolResult
 from titjudge.engine.cache import AnswerCache
 

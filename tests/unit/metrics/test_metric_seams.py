@@ -14,8 +14,8 @@ from builders import png
 from titjudge.core import registry
 from titjudge.core.config import load_config
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.samples import Purpose, Sample
 from titjudge.core.types import Ask, Item, Request, Score, Status
+from titjudge.engine.ask import Purpose, Sample
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import score_item

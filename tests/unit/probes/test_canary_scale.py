@@ -8,7 +8,7 @@ import pytest
 
 from titjudge.core.types import Item
 from titjudge.metrics.lmm_score import lmm_score
-from titjudge.probes import battery, effect_size, prompt_edits
+from titjudge.probes import battery, item_scorer, prompt_edits
 from titjudge.probes.canary import Canary, _report
 from titjudge.suites.known_answer.suite import KnownAnswer
 
@@ -21,16 +21,16 @@ LOGITS = (-math.inf, math.inf)
      ([2.0, -7.0], LOGITS, 9.0), ([3.0, 3.0], LOGITS, 1.0), ([0.3, 0.1 + 0.2], LOGITS, 1.0), ([-5.0, 150.0], (0.0, 100.0), 100.0)],
 )  # fmt: skip
 def test_spread(values: list[float], limits: tuple[float, float], expected: float) -> None:
-    assert effect_size.spread(values, limits) == pytest.approx(expected)
+    assert item_scorer.spread(values, limits) == pytest.approx(expected)
 
 
 def test_the_span_is_the_distance_between_best_and_worst_where_they_are_kept_apart() -> None:
-    assert effect_size.span({0: [0.9, 0.88], 1: [0.5], 3: [0.8, 0.78]}, (-1, 1)) == pytest.approx(0.1)
-    assert effect_size.span({0: [5.0], 3: [-3.0]}, LOGITS) == 8
+    assert item_scorer.span({0: [0.9, 0.88], 1: [0.5], 3: [0.8, 0.78]}, (-1, 1)) == pytest.approx(0.1)
+    assert item_scorer.span({0: [5.0], 3: [-3.0]}, LOGITS) == 8
     blind = {0: [0.80, 0.84], 3: [0.84, 0.80]}
-    assert effect_size.span(blind, (-1, 1)) == pytest.approx(0.04)  # not 2: nothing would ever be seen to move
-    assert effect_size.span({0: [0.1], 3: [0.9]}, (0, 1)) == pytest.approx(0.8)
-    assert effect_size.span({}, (0, 1)) == 1
+    assert item_scorer.span(blind, (-1, 1)) == pytest.approx(0.04)  # not 2: nothing would ever be seen to move
+    assert item_scorer.span({0: [0.1], 3: [0.9]}, (0, 1)) == pytest.approx(0.8)
+    assert item_scorer.span({}, (0, 1)) == 1
 
 
 @pytest.mark.parametrize(("shift", "state"), [(0.001, "same"), (0.05, "drift")])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from titjudge.core.errors import CacheWriteError, ConfigError, DataError
-from titjudge.core.keys import request_key
+from titjudge.core.serialization import request_key
 from titjudge.core.types import FailureKind, Message, Request
 from titjudge.providers import ProviderSettings
 from titjudge.providers.batch.journal import JobJournal, ResultLine

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from titjudge.data.learned_metrics import NATIVE, TABLE, rows
-from titjudge.data.model_size import ModelSize
+from titjudge.data.learned_metrics import NATIVE, TABLE, ModelSize, rows
 from titjudge.providers.local import hardware
 from titjudge.providers.local.hardware import (
     GIB,

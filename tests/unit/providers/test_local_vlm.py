@@ -17,8 +17,8 @@ from titjudge.core.errors import DataError, Unanswered
 from titjudge.core.types import ImageFile, Message, Reply, Request, Status, Usage
 from titjudge.providers import ProviderSettings
 from titjudge.providers.local import generation
+from titjudge.providers.local.base import decoded
 from titjudge.providers.local.huggingface import Local
-from titjudge.providers.local.images import decoded
 
 pytestmark = pytest.mark.slow  # many in all, each of them short
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from titjudge.cli.completion import known_values
 from titjudge.cli.dispatch import run_command
+from titjudge.cli.options import known_values
 from titjudge.core import registry, retirements
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError
@@ -20,7 +20,7 @@ from titjudge.engine.roles import Roles
 from titjudge.providers import make_provider, vendors
 from titjudge.providers.batch.provider import batch_service_for
 from titjudge.providers.hosted.openai import OpenAI
-from titjudge.runs.folder.fingerprints import Pins
+from titjudge.runs.folder.manifest import Pins
 
 
 class Gateway(OpenAI):

@@ -16,8 +16,7 @@ from titjudge.core.card_record import CardRecord
 from titjudge.core.tables import Table, text_of
 from titjudge.report.model import as_json, load
 from titjudge.report.overview import overview
-from titjudge.report.text_pool import Texts
-from titjudge.report.transcripts import case
+from titjudge.report.transcripts import Texts, case
 from titjudge.runs.folder.run_folder import RunFolder
 
 JSON = st.recursive(

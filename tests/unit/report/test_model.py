@@ -19,7 +19,7 @@ from titjudge.report.overview import overview
 from titjudge.report.people import judged_pairs
 from titjudge.report.provenance import failures, provenance
 from titjudge.report.sections import Fact, Headline, Listing, Opening, Section
-from titjudge.report.text_pool import Texts
+from titjudge.report.transcripts import Texts
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.stats.equality import same
 from titjudge.stats.people.agreement_cuts import by_length, by_rank_gap, by_score_gap, human_ranks, score_gaps

@@ -17,7 +17,7 @@ from titjudge.report.overview import overview
 from titjudge.report.sections import Opening
 from titjudge.report.verdict import verdict_of
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.runs.run_verdict import verdict_on
+from titjudge.runs.outcome import verdict_on
 
 LEVEL = {"step_1000": 40.0, "step_2000": 60.0}
 METRIC = {"tit-llm": {"version": "1", "range": [0, 100], "higher_is_better": True}}

@@ -11,7 +11,7 @@ import pytest
 
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError
-from titjudge.core.grouped_reasons import alike, brief, listed
+from titjudge.core.grouping import alike, brief, listed
 from titjudge.core.types import InvalidItem, Item
 from titjudge.metrics.lmm_score import lmm_score
 from titjudge.runs.run_input import Drawn, RunInput

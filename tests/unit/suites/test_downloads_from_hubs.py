@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from titjudge.cli.fetch import fetch
+from titjudge.cli.catalog import fetch
 from titjudge.core.errors import ConfigError, DataError, UserError
 from titjudge.suites import downloads, official_files
 from titjudge.suites.official_files import LOCK, OfficialFiles, fetch_suite

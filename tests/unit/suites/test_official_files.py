@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from titjudge.cli.fetch import fetch
+from titjudge.cli.catalog import fetch
 from titjudge.core import registry
 from titjudge.core.errors import DataError, UserError
 from titjudge.suites import official_files

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple, Self
 from titjudge.core.cells import MAX_BYTES
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import Appender, scan_jsonl
-from titjudge.core.keys import short_digest
-from titjudge.core.serialization import json_bytes
+from titjudge.core.serialization import json_bytes, short_digest
 from titjudge.core.types import Status
 from titjudge.data.data_paths import relative_below
 from titjudge.data.image_decoding import as_png, inspect

@@ -20,16 +20,13 @@ import orjson
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from titjudge.apps.generate.image_settings import check_counts
-from titjudge.core.addresses import url_parts
 from titjudge.core.errors import ConfigError, UserError
-from titjudge.core.redaction import redact
+from titjudge.core.redaction import redact, url_parts
 from titjudge.core.types import FailureKind, ImageFile, Message, ProviderSettings, Usage
 from titjudge.core.words import truncated
 from titjudge.data.image_decoding import inspect
 from titjudge.data.images import ImageFiles, loaded
-from titjudge.providers import finish_reasons
-from titjudge.providers.base import Model
-from titjudge.providers.finish_reasons import Ending
+from titjudge.providers.base import Ending, Model, ending
 from titjudge.providers.hosted import http, litellm_client
 from titjudge.providers.hosted.base import parsed, unreadable
 from titjudge.providers.hosted.error_bodies import holds_error
@@ -301,7 +298,7 @@ def _gemini_answer(data: Mapping[str, Any]) -> tuple[list[Any], str]:
         return images[::-1], ""
     if blocked:
         return [], f"the prompt was blocked: {blocked}"
-    if finish_reasons.ending(finish or None) is Ending.FILTERED:
+    if ending(finish or None) is Ending.FILTERED:
         return [], f"the image was blocked: {finish} {candidate.get('finishMessage') or ''}".strip()
     return [], ""
 

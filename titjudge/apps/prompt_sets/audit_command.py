@@ -58,7 +58,7 @@ def audit_prompts(
     """
     from titjudge.apps.prompt_sets.audit import audit_prompts as run_audit
     from titjudge.core.config import load_config
-    from titjudge.core.grouped_reasons import brief
+    from titjudge.core.grouping import brief
     from titjudge.report.tables import check_table_file, write_tables
 
     check_writable(page, data)

@@ -18,14 +18,13 @@ from typing import Any
 
 from titjudge.core import registry
 from titjudge.core.errors import ConfigError, Unanswered
-from titjudge.core.keys import request_key
+from titjudge.core.serialization import request_key
 from titjudge.core.types import Failure, FailureKind, Reply, Request, Status
-from titjudge.providers.base import Provider
+from titjudge.providers.base import Provider, WrappedProvider
 from titjudge.providers.batch.journal import JobJournal
 from titjudge.providers.batch.queue import MAX_RESENDS, BatchQueue, BatchTiming
 from titjudge.providers.batch.service import BatchService
 from titjudge.providers.hosted.failures import ProviderFailure
-from titjudge.providers.wrapper import WrappedProvider
 
 __all__ = ["BatchProvider", "BatchTiming", "Batches", "folder_name", "live_jobs"]
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from titjudge.providers.finish_reasons import UNFINISHED, Ending, ending, why_unfinished
+from titjudge.providers.base import UNFINISHED, Ending, ending, why_unfinished
 from titjudge.providers.hosted.base import Hosted, image_base64, parsed, unreadable
 from titjudge.providers.hosted.failures import ProviderFailure, kind_of_status, may_be_billed, retry_after
 from titjudge.providers.hosted.http import Answer, Endpoint
 from titjudge.providers.hosted.request_options import merged
 from titjudge.providers.hosted.usage import NO_USAGE, token_count
-from titjudge.providers.image_size import fitted
 from titjudge.providers.json_schema import add_instruction
+from titjudge.providers.token_counts import fitted
 
 __all__ = [
     "NO_USAGE",

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlunsplit
 
-from titjudge.core.addresses import url_parts
 from titjudge.core.errors import ConfigError, MissingExtra
+from titjudge.core.redaction import url_parts
 from titjudge.core.types import ProviderSettings
 from titjudge.providers import vendors
 from titjudge.providers.hosted import http

@@ -15,10 +15,9 @@ from typing import Any
 
 from titjudge.core.failure_advice import lasts
 from titjudge.core.types import FailureKind, Reply, Usage
-from titjudge.providers.hosted.base import MAY_BE_LEFT_OUT, Hosted, Remote, parsed
+from titjudge.providers.hosted.base import MAY_BE_LEFT_OUT, Hosted, Remote, parsed, refused_parameter
 from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, kind_of_status, may_be_billed, retry_after
 from titjudge.providers.hosted.http import Answer
-from titjudge.providers.hosted.refused_parameters import refused_parameter
 
 _MESSAGES = (
     "message",

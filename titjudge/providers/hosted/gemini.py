@@ -18,17 +18,15 @@ from titjudge.core.errors import ConfigError
 from titjudge.core.redaction import redact
 from titjudge.core.serialization import json_bytes
 from titjudge.core.types import FailureKind, Message, ProviderSettings, Reply, Request, Status, Usage
-from titjudge.providers import finish_reasons
-from titjudge.providers.finish_reasons import UNFINISHED, Ending
+from titjudge.providers.base import UNFINISHED, Ending, ending, why_unfinished
 from titjudge.providers.hosted import error_bodies, http, request_options, tool_calls
 from titjudge.providers.hosted.base import Hosted, image_base64, parsed
 from titjudge.providers.hosted.error_bodies import ErrorReader, ServerError
 from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, kind_of_status
-from titjudge.providers.hosted.first_tokens import gemini_first_token
-from titjudge.providers.hosted.usage import NO_USAGE, gemini_usage, unread
-from titjudge.providers.image_size import fitted
+from titjudge.providers.hosted.usage import NO_USAGE, gemini_first_token, gemini_usage, unread
 from titjudge.providers.json_schema import gemini as gemini_schema
 from titjudge.providers.json_schema import instruction
+from titjudge.providers.token_counts import fitted
 
 _GARBLED = frozenset({"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"})
 _CONFIG = {
@@ -202,7 +200,7 @@ class Gemini(ErrorReader):
             garbled = tools and finish in _GARBLED
             first = gemini_first_token(candidate)
             status, reason, why = self._status(text, blocked, finish, detail, usage, called=bool(called) or garbled)
-            is_cut = finish_reasons.ending(finish) is Ending.CUT
+            is_cut = ending(finish) is Ending.CUT
             unfinished = UNFINISHED if status is Status.TRUNCATED and not is_cut else ""
             reply = Reply(
                 text,
@@ -221,7 +219,7 @@ class Gemini(ErrorReader):
             if any(part.get("functionCall") for part in parts) and not text:
                 reason = "the answer is in functionCall, and has no text: turn tool calls off"
             thought = "".join(part.get("text") or "" for part in parts) or (json_bytes(parts).decode() if parts else "")
-            empty = why is FailureKind.UNUSABLE and finish_reasons.ending(finish) is Ending.WHOLE and not parts
+            empty = why is FailureKind.UNUSABLE and ending(finish) is Ending.WHOLE and not parts
             raise self.unusable(reason, usage, why, empty=empty, reply=replace(reply, text=text or thought))
         except ProviderFailure:
             raise
@@ -234,7 +232,7 @@ class Gemini(ErrorReader):
         """Decide the status of a reply and its reason, and, if it is no answer, the kind of its failure."""
         if blocked and blocked != "BLOCK_REASON_UNSPECIFIED":
             return Status.REFUSED, f"the prompt was blocked: {blocked}", None
-        end = finish_reasons.ending(finish or None)
+        end = ending(finish or None)
         if end is Ending.FILTERED:
             return Status.REFUSED, f"the answer was blocked: {finish} {detail}".strip(), None
         thought = " (all of it went into thinking)" if not text.strip() and usage and usage.thinking else ""
@@ -246,7 +244,7 @@ class Gemini(ErrorReader):
             reason = f"no usable answer (finish: {finish or 'none'}) {detail}".strip() + thought
             return Status.UNPARSED, reason, FailureKind.RETRY if end is Ending.BROKEN else FailureKind.UNUSABLE
         if end is Ending.UNKNOWN:
-            return Status.TRUNCATED, finish_reasons.why_unfinished(finish or None), None
+            return Status.TRUNCATED, why_unfinished(finish or None), None
         return Status.OK, "", None
 
     def _own_words(self, status: int, error: ServerError) -> tuple[FailureKind, float | None]:

@@ -27,9 +27,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlunsplit
 from weakref import WeakKeyDictionary, WeakSet
 
-from titjudge.core.addresses import url_parts
 from titjudge.core.errors import ConfigError
-from titjudge.core.redaction import register_secret, without_secrets
+from titjudge.core.redaction import register_secret, url_parts, without_secrets
 from titjudge.providers.base import note_sending
 
 if TYPE_CHECKING:

@@ -44,8 +44,8 @@ from titjudge.providers.hosted.failures import (
 )
 from titjudge.providers.hosted.http import Endpoint
 from titjudge.providers.hosted.openai import chat_messages, chat_reply, first_choice, response_format
-from titjudge.providers.image_size import fitted
 from titjudge.providers.json_schema import IN_PROMPT
+from titjudge.providers.token_counts import fitted
 
 logger = logging.getLogger(__name__)
 

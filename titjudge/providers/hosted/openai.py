@@ -16,16 +16,14 @@ import orjson
 from titjudge.core.redaction import redact
 from titjudge.core.serialization import json_bytes
 from titjudge.core.types import FailureKind, ImageFile, Message, Reply, Request, Status, ToolCall, Usage
-from titjudge.providers import finish_reasons
-from titjudge.providers.finish_reasons import UNFINISHED, Ending
+from titjudge.providers.base import UNFINISHED, Ending, ending, why_unfinished
 from titjudge.providers.hosted import error_bodies, http, request_options, tool_calls
 from titjudge.providers.hosted.base import Remote, image_base64, parsed
 from titjudge.providers.hosted.error_bodies import ErrorReader
 from titjudge.providers.hosted.failures import ProviderFailure
-from titjudge.providers.hosted.first_tokens import openai_first_token
-from titjudge.providers.hosted.usage import NO_USAGE, openai_usage, unread
-from titjudge.providers.image_size import fitted
+from titjudge.providers.hosted.usage import NO_USAGE, openai_first_token, openai_usage, unread
 from titjudge.providers.json_schema import add_instruction, name_of, strict
+from titjudge.providers.token_counts import fitted
 
 
 class OpenAI(ErrorReader):
@@ -138,7 +136,7 @@ def chat_reply(
         ProviderFailure: It holds no answer.
     """
     message, finish = choice.get("message") or {}, choice.get("finish_reason", "")
-    end = finish_reasons.ending(finish)
+    end = ending(finish)
     refusal = (
         message.get("refusal")
         or (message.get("provider_specific_fields") or {}).get("refusal")
@@ -159,7 +157,7 @@ def chat_reply(
         if end is Ending.CUT:
             status, reason = Status.TRUNCATED, f"the answer reached its token limit{f': {where}' if where else ''}"
         elif end in (Ending.BROKEN, Ending.UNKNOWN):
-            status, reason, unfinished = Status.TRUNCATED, finish_reasons.why_unfinished(finish), UNFINISHED
+            status, reason, unfinished = Status.TRUNCATED, why_unfinished(finish), UNFINISHED
             why = FailureKind.RETRY if first is None and end is Ending.BROKEN else None
         elif not (called or text.strip()):
             status, reason = Status.TRUNCATED, where or f"the answer holds no text (finish: {finish or 'none'})"

@@ -22,9 +22,8 @@ from weakref import WeakKeyDictionary
 
 import orjson
 
-from titjudge.core.addresses import url_parts
 from titjudge.core.errors import ConfigError
-from titjudge.core.redaction import register_secret
+from titjudge.core.redaction import register_secret, url_parts
 from titjudge.providers.base import note_sending
 from titjudge.providers.hosted import http
 from titjudge.providers.hosted.failures import causes, connection_error, first_cause

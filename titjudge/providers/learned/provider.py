@@ -22,8 +22,7 @@ from titjudge.data.learned_metrics import ASKED, NATIVE, find, rows
 from titjudge.providers.base import check_options
 from titjudge.providers.learned.base import LearnedMetricProvider, Measured, ModelCheckpoint
 from titjudge.providers.local import hub
-from titjudge.providers.local.base import not_a_number
-from titjudge.providers.local.images import decoded
+from titjudge.providers.local.base import decoded, not_a_number
 from titjudge.providers.local.loading import complete_weights
 from titjudge.providers.local.microbatch import halve_on_failure
 
@@ -32,7 +31,7 @@ ADAPTERS = {
     "itm": "titjudge.providers.learned.clip_and_blip:ItmHead",
     "t5": "titjudge.providers.learned.vqascore:ClipFlanT5",
     "prob": "titjudge.providers.learned.chat_heads:AnswerTokens",
-    "likeness": "titjudge.providers.learned.image_similarity:ClassTokens",
+    "likeness": "titjudge.providers.learned.clip_and_blip:ClassTokens",
     "mps": "titjudge.providers.learned.mps:Mps",
     "labels": "titjudge.providers.learned.chat_heads:AnswerTokens",
     "head": "titjudge.providers.learned.chat_heads:TokenHead",

@@ -1,24 +1,101 @@
-"""What models of this machine have in common: loaded at the first request, asked in batches, failing alike."""
+"""What models of this machine have in common: loaded at the first request, asked in batches, failing alike.
+
+A model is loaded at its first use: once, and one model after the other in a process.
+
+transformers changes classes of its own while it loads a model (it stops weights from being tied, for example) and changes
+them back: where two models load at the same time, in two threads, the change can stay, and models loaded later are wrong.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import threading
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from titjudge.core.errors import ConfigError, UserError
-from titjudge.core.types import EMPTY, Failure, FailureKind, ProviderSettings, Reply, Request, Status, Usage
-from titjudge.providers.base import Capabilities, Model, Provider
-from titjudge.providers.finish_reasons import UNFINISHED, Ending, ending, why_unfinished
-from titjudge.providers.image_size import fitted
+from titjudge.core.errors import ConfigError, DataError, Unanswered, UserError
+from titjudge.core.types import EMPTY, Failure, FailureKind, ImageFile, ProviderSettings, Reply, Request, Status, Usage
+from titjudge.data import image_decoding
+from titjudge.data.image_decoding import eight_bits, open_image
+from titjudge.providers.base import UNFINISHED, Capabilities, Ending, Model, Provider, ending, why_unfinished
 from titjudge.providers.local import hub
-from titjudge.providers.local.load_once import LoadOnce
 from titjudge.providers.local.microbatch import MicroBatcher
-from titjudge.providers.token_counts import input_bound
+from titjudge.providers.token_counts import fitted, input_bound
 from titjudge.providers.vendors import thinking_room
 
+
+def decoded(image: ImageFile, *, on_white: bool) -> Any:
+    """Decode an image to a PIL image in RGB.
+
+    Args:
+        image: The image.
+        on_white: Lay what is transparent on white, as `ImageFiles` does with files; otherwise transparency is dropped, as the
+            published code of the learned metrics does.
+
+    Raises:
+        Unanswered: The file is gone, has changed, or cannot be decoded.
+    """
+    try:
+        with open_image(image.load(), image.path) as opened:
+            return rgb(opened, on_white=on_white)
+    except (DataError, OSError, ValueError) as error:
+        raise Unanswered(Status.BAD_INPUT, str(error)) from error
+
+
+def rgb(image: Any, *, on_white: bool) -> Any:
+    """Convert a PIL image of any mode to RGB. 16 bits a pixel become 8 (PIL's own conversion would turn them white)."""
+    image = eight_bits(image)
+    plain = (image_decoding.on_white(image) if on_white else image).convert("RGB")
+    plain.info.pop("transparency", None)  # else some processors lay the picture on white after all
+    return plain
+
+
 M = TypeVar("M")
+_one_at_a_time = threading.Lock()
+
+
+class LoadOnce(Generic[M]):
+    """A model that the first call loads; one that could not be loaded is not tried again."""
+
+    def __init__(self, load: Callable[[], M]) -> None:
+        self._load = load
+        self._broken: UserError | None = None
+        self.model: M | None = None
+
+    def __call__(self) -> M:
+        """Return the model.
+
+        Raises:
+            UserError: It cannot be loaded.
+        """
+        if self.model is not None:
+            return self.model
+        with _one_at_a_time:
+            if self._broken is not None:
+                raise self._broken
+            if self.model is None:  # another thread may have loaded it meanwhile
+                try:
+                    self.model = self._load()
+                except UserError as error:
+                    self._broken = error
+                    raise
+            return self.model
+
+    def drop(self) -> None:
+        """Forget the model."""
+        self.model = None
+
+
+def _after_fork() -> None:
+    global _one_at_a_time
+    _one_at_a_time = threading.Lock()  # another thread may have held it
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
 T = TypeVar("T")
 R = TypeVar("R")
 _DEFAULT_MAX_TOKENS = 512  # of an answer

@@ -17,8 +17,7 @@ from titjudge.core.errors import UserError
 from titjudge.core.types import ImageFile, Reply, Request, Usage
 from titjudge.providers.json_schema import IN_PROMPT, add_instruction
 from titjudge.providers.local import hub
-from titjudge.providers.local.base import RowError, make_reply, max_tokens, not_a_number, split_thought
-from titjudge.providers.local.images import decoded
+from titjudge.providers.local.base import RowError, decoded, make_reply, max_tokens, not_a_number, split_thought
 from titjudge.providers.local.loading import LoadedModel
 from titjudge.providers.local.microbatch import halve_on_failure
 

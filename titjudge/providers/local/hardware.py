@@ -24,8 +24,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from titjudge.data.learned_metrics import NATIVE, rows
-from titjudge.data.model_size import ModelSize
+from titjudge.data.learned_metrics import NATIVE, ModelSize, rows
 
 SHARE = 0.9  # of the free memory
 TEXT = 700  # tokens of a long prompt with its instruction, and of the answer

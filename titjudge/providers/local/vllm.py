@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from titjudge.core.answer_probabilities import TOP, FirstToken
 from titjudge.core.errors import ConfigError, DataError, MissingExtra, Unanswered, UserError
-from titjudge.core.keys import request_key
+from titjudge.core.serialization import request_key
 from titjudge.core.types import ImageFile, Message, ProviderSettings, Reply, Request, Status, Usage
 from titjudge.providers.base import SAMPLING_PARAMETERS
 from titjudge.providers.json_schema import instruction

@@ -16,8 +16,7 @@ from titjudge.core.errors import ConfigError, TitjudgeError, UserError
 from titjudge.core.types import ProviderSettings, Reply, Request
 from titjudge.providers.base import SAMPLING_PARAMETERS, Capabilities, check_options
 from titjudge.providers.local import hub
-from titjudge.providers.local.base import LocalProvider, RowError
-from titjudge.providers.local.images import decoded
+from titjudge.providers.local.base import LocalProvider, RowError, decoded
 
 OPTIONS = frozenset(
     {"device", "dtype", "revision", "text_threshold", "threshold", "top_k", "trust_remote_code"}

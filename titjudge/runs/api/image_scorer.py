@@ -18,8 +18,7 @@ from titjudge.core.types import Item, Score, Status
 from titjudge.engine.budget import UNSPENT, Spending
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.scoring import Panel
-from titjudge.runs.api.image_tables import ImageInTable
-from titjudge.runs.api.images_in_memory import ImagesInMemory, Placed
+from titjudge.runs.api.images_in_memory import ImageInTable, ImagesInMemory, Placed
 from titjudge.runs.api.judged_scores import JudgedScore
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.folder.score_digests import compares_images

@@ -16,9 +16,9 @@ import orjson
 from titjudge.core.comparable_runs import drift_between
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import UserError
-from titjudge.core.keys import short_digest
 from titjudge.core.numbers import known_sum
 from titjudge.core.run_records import Manifest, RoleRecord, joined_pairs
+from titjudge.core.serialization import short_digest
 from titjudge.core.types import Pair, Status
 from titjudge.engine.budget import Spending
 from titjudge.metrics import Metric

@@ -22,9 +22,16 @@ import orjson
 from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.errors import DataError, Unanswered
 from titjudge.core.files import JsonlReader, has_lines, missing_key, raw_lines
-from titjudge.core.keys import content_key, request_key, short_digest
 from titjudge.core.run_records import Manifest
-from titjudge.core.serialization import checksum_differs, embedding_from, reply_from, request_record
+from titjudge.core.serialization import (
+    checksum_differs,
+    content_key,
+    embedding_from,
+    reply_from,
+    request_key,
+    request_record,
+    short_digest,
+)
 from titjudge.core.types import Embedding, ImageFile, ProviderSettings, Reply, Request, Status
 from titjudge.data import containers
 from titjudge.data.images import ImageFiles, RequestImages

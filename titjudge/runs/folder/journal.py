@@ -13,8 +13,8 @@ from typing import Any
 
 from titjudge.core.errors import DataError
 from titjudge.core.files import Appender, locate_jsonl, missing_key, packed, raw_lines
-from titjudge.core.keys import is_key
 from titjudge.core.numbers import is_number
+from titjudge.core.serialization import is_key
 from titjudge.core.types import Status
 
 _STRINGS = {

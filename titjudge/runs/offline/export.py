@@ -17,8 +17,7 @@ import orjson
 
 from titjudge.core.config import RoleConfig
 from titjudge.core.errors import Unanswered, UserError
-from titjudge.core.keys import request_key
-from titjudge.core.serialization import request_record
+from titjudge.core.serialization import request_key, request_record
 from titjudge.core.types import ImageFile, Reply, Request, Status
 from titjudge.engine.cache import open_cache
 from titjudge.metrics.agent.crops import origin

@@ -20,8 +20,7 @@ from titjudge.metrics.agent.crops import Box
 from titjudge.providers import Provider
 from titjudge.providers.recorded import question_key
 from titjudge.providers.recorded import read_answers as read_recording
-from titjudge.runs.offline.answers import FileAnswers
-from titjudge.runs.offline.batch import AskedQuestion, only_recorded, walk
+from titjudge.runs.offline.batch import AskedQuestion, FileAnswers, only_recorded, walk
 from titjudge.runs.offline.files import IMPORTED, ImportedAnswers, boxes_of, question_text, read_answers
 from titjudge.runs.session import Session
 
@@ -67,7 +66,7 @@ def record(session: Session, files: Sequence[Path], to: Path, *, by: str = "", r
 
     Args:
         session: The run.
-        files: Answers, as for `titjudge.runs.offline.answers.import_answers`.
+        files: Answers, as for `titjudge.runs.offline.batch.import_answers`.
         to: The recording.
         by: Who answered; by default the model's name.
         replace: Replace recorded answers that differ, and drop those to questions that were built on them.

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from titjudge.core import item_meta
-from titjudge.core.formats import score_digits
 from titjudge.core.run_records import MetricRecord, MetricResult
 from titjudge.core.tables import Cell, Table, p_value, plain
 from titjudge.core.types import Item
+from titjudge.core.words import score_digits
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.equality import score_differences
 from titjudge.stats.generators.generator_differences import GeneratorDifference, generator_differences

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from titjudge.core.errors import ConfigError, nearest
-from titjudge.core.formats import DASH
 from titjudge.core.tables import Cell, CellFormat, Table, p_value, percent, plain
 from titjudge.core.types import InvalidItem, Item, Pair, Score
+from titjudge.core.words import DASH
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, group_sums
 from titjudge.stats.equality import score_differences
 from titjudge.stats.generators.slices import averages

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from titjudge.core.errors import DataError
-from titjudge.core.formats import number
 from titjudge.core.tables import Table, plain
+from titjudge.core.words import number
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.intervals import TAIL
 from titjudge.stats.scores.scores_table import ScoreTable

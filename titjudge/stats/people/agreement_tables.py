@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from titjudge.core.formats import WIDE
 from titjudge.core.run_records import BradleyTerryRecord, MetricResult, PlaceRecord, Results, StandingRecord
 from titjudge.core.tables import Table, Value, p_value, percent, plain
+from titjudge.core.words import WIDE
 from titjudge.stats.people.agreement import EXPLANATION
 
 LEGEND = "mean rank over the prompts where generators compete, 1 is best; mean with 95% interval; images scored/all"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from titjudge.core.formats import interval, number, p_value, percentage, score_digits
 from titjudge.core.numbers import sum_words
 from titjudge.core.run_records import BestJudge, BetterGenerator, SettledPair, SettleRecord, Verdict
 from titjudge.core.types import CONSTRUCTION
+from titjudge.core.words import interval, number, p_value, percentage, score_digits
 from titjudge.stats.generators.sequential import ASYMPTOTIC, EQUIVALENT, OPEN
 from titjudge.stats.people.agreement import GUESSING
 from titjudge.stats.scores.part_scores import ELEMENT, PARTS

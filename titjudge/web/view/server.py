@@ -3,6 +3,8 @@
 A report is loaded into a frame by a ticket that is good once: the frame cannot leave this server, reach the list or the key, or
 navigate the tab. A report that is a folder may load its own files by the same ticket, and nothing else. Nothing is written into
 the runs folder.
+
+A page asks for its files when they are looked at, which may be hours later; it has no key, since it may come from anybody.
 """
 
 from __future__ import annotations
@@ -10,23 +12,180 @@ from __future__ import annotations
 import secrets
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
 from titjudge.core.errors import DataError, UserError
+from titjudge.core.files import JsonlReader, locate_jsonl
 from titjudge.core.run_records import StoredRun
+from titjudge.report.judged_images import Judged
+from titjudge.report.thumbnails import Thumbnail, thumbnail
 from titjudge.web.http_guard import POLICY, App, json_response, read_json
 from titjudge.web.page_app import json_of, keyed_route, page_app, serve_page, single_key
 from titjudge.web.view import PORT
-from titjudge.web.view.live_run import LiveRun
-from titjudge.web.view.report_folder import TYPES, read_file
 from titjudge.web.view.run_state import RunState
-from titjudge.web.view.runs import Runs
-from titjudge.web.view.score_tail import Identity, identity
-from titjudge.web.view.tickets import Tickets
+from titjudge.web.view.runs import TYPES, Runs, read_file
+from titjudge.web.view.score_tail import Identity, ScoreLine, ScoreTail, identity
+
+_EDGE, _QUALITY = 480, 78  # of a picture: longest edge in pixels, quality of the WebP file
+_PROMPT = 400  # characters of a prompt that the page gets
+_REASONS = 8
+
+
+class LiveRun:
+    """The judged images of one run folder. Methods may be called from any thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "items.jsonl"
+        self._tail = ScoreTail(folder / "scores.jsonl")
+        self._listed: Identity = ()
+        self._offsets: dict[str, int] = {}
+        self._reader: JsonlReader | None = None
+        self._shown: dict[tuple[int, bool, str], dict[str, Any]] = {}  # what was described since the last new score
+        self._lock = threading.Lock()
+
+    def look(self, most: int, *, failed: bool = False, generator: str = "") -> dict[str, Any]:
+        """Describe the judged images for the page.
+
+        Args:
+            most: How many images to describe, the last ones that were judged.
+            failed: Only those that lack a score.
+            generator: Only those of this generator; all if empty.
+
+        Returns:
+            `images`, newest first, each with its scores; `more`, how many others there are; `reasons`, why scores are missing,
+            with their number; `means` of each generator by metric.
+        """
+        query = most, failed, generator
+        with self._lock:
+            if self._tail.look():
+                self._shown.clear()
+            if query not in self._shown:
+                self._shown[query] = self._describe(*query)
+            return self._shown[query]
+
+    def _describe(self, most: int, failed: bool, generator: str) -> dict[str, Any]:
+        """Describe the images, as `look` says."""
+        matching = {
+            item: lines
+            for item, lines in self._newest_first().items()
+            if not (failed and all(line.value is not None for line in lines)) and generator in ("", lines[0].generator)
+        }
+        listed = list(matching.items())[:most]
+        return {
+            "images": [self._image(item, lines) for item, lines in listed],
+            "more": len(matching) - len(listed),
+            "reasons": self._tail.reasons().most_common(_REASONS),
+            "means": {metric: dict(self._tail.means(metric)) for metric in self._tail.metrics},
+        }
+
+    def _newest_first(self) -> dict[str, list[ScoreLine]]:
+        groups: dict[str, list[ScoreLine]] = {}
+        for line in reversed(self._tail.latest.values()):
+            groups.setdefault(line.item, []).append(line)
+        return groups
+
+    def _image(self, item: str, lines: list[ScoreLine]) -> dict[str, Any]:
+        """Describe one image with its prompt and its scores, in the order in which they were written."""
+        record = self._record(item)
+        prompt, scores = str(record.get("prompt", "")), [asdict(line) for line in reversed(lines)]
+        return {
+            "item": item,
+            "generator": lines[0].generator,
+            "prompt": prompt[:_PROMPT] + ("..." if len(prompt) > _PROMPT else ""),
+            "scores": [{key: score[key] for key in ("metric", "value", "status", "reason")} for score in scores],
+        }
+
+    def picture(self, item: str) -> Thumbnail:
+        """Return a small copy of an image as WebP, or why it cannot be shown: a file of another size than the judged one is not."""
+        with self._lock:
+            record = self._record(item)
+        path = record.get("image")
+        if not isinstance(path, str) or not path:
+            return "no image"
+        return thumbnail(Judged.from_record(Path(path), record.get("stat"), ()), _EDGE, _QUALITY)
+
+    def _record(self, item: str) -> dict[str, Any]:
+        """Read the line of an item; empty where there is none."""
+        if (now := identity(self._file)) != self._listed:
+            self._listed, self._offsets = now, dict(_offsets(self._file)) if now else {}
+            self._reader = JsonlReader(self._file) if now else None
+        offset = self._offsets.get(item)
+        return {} if offset is None or self._reader is None else self._reader.read_at(offset)
+
+
+def _offsets(file: Path) -> Iterator[tuple[str, int]]:
+    for _, offset, record in locate_jsonl(file, whole=True):
+        if not isinstance(record, DataError) and isinstance(record.get("id"), str):
+            yield record["id"], offset
+
+
+_PAGE_SECONDS = 60.0  # in which a page must be opened
+_FILES_SECONDS = 24 * 3600.0  # without a look, after which its files are closed
+
+
+@dataclass(slots=True)
+class _Ticket:
+    """What a ticket opens.
+
+    Attributes:
+        runs: Ids of the runs whose report may be opened; none once it was.
+        until: When the ticket ends, by the clock.
+        folder: The folder whose files may be read; None before the page is opened, and where it needs none.
+    """
+
+    runs: tuple[str, ...]
+    until: float
+    folder: Path | None = None
+
+
+class Tickets:
+    """The tickets that are out. Methods are called from one thread.
+
+    Args:
+        clock: Tells the time in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._tickets: dict[str, _Ticket] = {}
+
+    def give(self, runs: Sequence[str]) -> str:
+        """Make a ticket for the report of runs."""
+        self._tickets = {name: ticket for name, ticket in self._tickets.items() if ticket.until > self._clock()}
+        name = secrets.token_urlsafe(24)
+        self._tickets[name] = _Ticket(tuple(runs), self._clock() + _PAGE_SECONDS)
+        return name
+
+    def take(self, name: str) -> tuple[str, ...]:
+        """Return the runs whose report a ticket opens, once; none if it opens nothing."""
+        ticket = self._standing(name)
+        if ticket is None:
+            return ()
+        runs, ticket.runs = ticket.runs, ()
+        return runs
+
+    def keep(self, name: str, folder: Path) -> None:
+        """Let a ticket that was taken open the files of a folder from now on."""
+        if (ticket := self._standing(name)) is not None:
+            ticket.folder, ticket.until = folder, self._clock() + _FILES_SECONDS
+
+    def folder(self, name: str) -> Path | None:
+        """Return the folder whose files a ticket opens; None if it opens none."""
+        ticket = self._standing(name)
+        if ticket is None or ticket.folder is None:
+            return None
+        ticket.until = self._clock() + _FILES_SECONDS
+        return ticket.folder
+
+    def _standing(self, name: str) -> _Ticket | None:
+        ticket = self._tickets.get(name)
+        return ticket if ticket is not None and ticket.until > self._clock() else None
+
 
 _STATIC = Path(__file__).parent / "static"
 _STATIC_FILES = ("view.css", "shared.js", "view.js", "run.html", "run.js", "framed.js")

@@ -14,8 +14,8 @@ from commands import cli
 from titjudge.core.structured_output import schema_of
 from titjudge.core.types import Request, ToolCall
 from titjudge.metrics.answer_rules import VisualQuestion
+from titjudge.providers.dry_run import made_up_reply
 from titjudge.providers.fake import Fake
-from titjudge.providers.made_up import made_up_reply
 
 SCHEMA = schema_of(VisualQuestion)
 COLOURS = """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from titjudge.core.addresses import url_parts
 from titjudge.core.errors import ConfigError
+from titjudge.core.redaction import url_parts
 from titjudge.engine.prices import at_vendor
 from titjudge.providers.hosted.http import Endpoint
 

@@ -10,8 +10,8 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from titjudge.core.config import load_config
-from titjudge.core.config_schema import config_schema
 from titjudge.core.errors import ConfigError
+from titjudge.core.run_records import config_schema
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from titjudge.runs.check.results_diff import added, cells, same
+from titjudge.runs.check.verify import added, cells, same
 
 
 def results(*tables: tuple[str, list[str], list[list[Any]]]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from titjudge.core.config import load_config
-from titjudge.core.keys import request_key
+from titjudge.core.serialization import request_key
 from titjudge.core.types import Item, Message, Reply, Request
 from titjudge.data import image_decoding, image_process, images
 from titjudge.data.images import ImageFiles

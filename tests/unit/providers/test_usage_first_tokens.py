@@ -16,10 +16,9 @@ from titjudge.core.answer_probabilities import (
     probabilities,
     tokens_by_choice,
 )
-from titjudge.core.keys import request_key
-from titjudge.core.serialization import reply_from, reply_record, request_record
+from titjudge.core.serialization import reply_from, reply_record, request_key, request_record
 from titjudge.core.types import Message, Reply, Request
-from titjudge.providers.hosted.first_tokens import gemini_first_token, openai_first_token
+from titjudge.providers.hosted.usage import gemini_first_token, openai_first_token
 
 
 def told(*chances: float, texts: str = "abcdefghij") -> list[tuple[str, float]]:

@@ -11,7 +11,7 @@ from titjudge.core.registry import load
 from titjudge.core.run_records import Results
 from titjudge.core.types import Item
 from titjudge.metrics import Metric
-from titjudge.runs import run_verdict
+from titjudge.runs import outcome
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.outcome import finish
 
@@ -40,19 +40,19 @@ def test_the_verdict_stands_in_the_results_and_is_the_same_again(folder: RunFold
     assert stored.generators is not None
     assert (stored.generators.first, stored.generators.better, stored.generators.prompts) == ("new", True, 12)
     assert stored.generators.won[0].first.reason == "as asked"
-    assert run_verdict.verdict_on(folder, results).to_json() == stored.to_json()
+    assert outcome.verdict_on(folder, results).to_json() == stored.to_json()
 
 
 def test_a_folder_that_is_renamed_keeps_its_verdict(folder: RunFolder) -> None:
     results = finished(folder)
     moved = RunFolder(folder.path.rename(folder.path.parent / "another name"))
-    assert run_verdict.verdict_on(moved, results) == results.verdict
+    assert outcome.verdict_on(moved, results) == results.verdict
 
 
 def test_a_long_run_has_a_verdict_without_reasons(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = finished(folder).verdict
-    monkeypatch.setattr(run_verdict, "MOST_WITH_TEXTS", 10)
-    slim = run_verdict.verdict_on(folder, folder.results())
+    monkeypatch.setattr(outcome, "MOST_WITH_TEXTS", 10)
+    slim = outcome.verdict_on(folder, folder.results())
     assert whole is not None
     assert whole.generators is not None
     assert slim.generators is not None

@@ -11,8 +11,8 @@ import pytest
 from titjudge.core.errors import UserError
 from titjudge.core.types import ProviderSettings
 from titjudge.providers.learned.provider import Scorer
+from titjudge.providers.local.base import LoadOnce
 from titjudge.providers.local.huggingface import Local
-from titjudge.providers.local.load_once import LoadOnce
 from titjudge.providers.local.sentence_transformers import SentenceTransformers
 
 

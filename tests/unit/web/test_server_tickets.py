@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from titjudge.web.view.tickets import Tickets
+from titjudge.web.view.server import Tickets
 
 HOUR = 3600.0
 

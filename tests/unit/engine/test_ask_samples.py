@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from titjudge.core.samples import Purpose, Sample
+from titjudge.engine.ask import Purpose, Sample
 
 
 @pytest.mark.parametrize(
