@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.ceiling import Image, marks
-from titjudge.metrics.viescore import overall
-from titjudge.metrics.viescore_edit import read_ratings
+from titjudge.metrics.viescore import overall, read_ratings
 from titjudge.stats.bootstrap import Floats
 
 TASKS = ("Text-Guided_IE", "Mask-Guided_IE", "Subject-Driven_IE")

@@ -40,7 +40,7 @@ from titjudge.data.image_changes import edit_pixels
 from titjudge.metrics.imgedit import RATINGS
 from titjudge.metrics.kris import KNOWLEDGE, PARTS, read_knowledge, read_rating
 from titjudge.metrics.rise import CATEGORIES, read_final_score
-from titjudge.metrics.viescore_edit import read_ratings
+from titjudge.metrics.viescore import read_ratings
 from titjudge.suites.base import SuiteInputs
 from titjudge.suites.edit_files import write_files
 

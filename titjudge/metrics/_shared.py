@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -136,6 +136,46 @@ async def yes_or_no(item: Item, ask: Ask, role: str, reply: Reply, question: str
     if answer is None:
         raise unreadable(reply, "neither yes nor no")
     return answer
+
+
+async def rated(
+    ask: Ask,
+    template: str,
+    *,
+    schema: type[Any],
+    read: Callable[[str], T | None],
+    expected: str,
+    planned: str,
+    params: Mapping[str, Any] | None = None,
+    published: Mapping[str, Any] | None = None,
+    **question: Any,
+) -> tuple[Reply, Any]:
+    """Ask a judge for ratings by a published rubric; return its reply, and the ratings in it.
+
+    Args:
+        ask: Asks the models.
+        template: The question.
+        schema: Of the answer under the strict protocol, which is then what is returned.
+        read: Parses an answer under the official protocol as the published code does; None where there are no ratings.
+        expected: What must be in such an answer, for the message where it is not.
+        planned: Such an answer, for the estimate of a price.
+        params: Sampling parameters.
+        published: Those of the official protocol, where they differ.
+        question: Images and variables of the question.
+
+    Raises:
+        Unanswered: There are no ratings.
+    """
+    if ask.protocol != "official":
+        reply = await ask(template, role="judge", schema=schema, params=params, **question)
+        return reply, reply.data
+    reply = await ask(
+        template, role="judge", params=published or params, planned=planned, accept_empty=True, **question
+    )
+    ratings = read(reply.text)
+    if ratings is None:
+        raise unreadable(reply, expected)
+    return reply, ratings
 
 
 def unread_kinds(failures: Iterable[Unanswered]) -> dict[str, list[str]]:

@@ -12,9 +12,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 from titjudge.core import item_meta
 from titjudge.core.score_parts import QuestionCounts
 from titjudge.core.structured_output import after_thinking, plain_number
-from titjudge.core.types import Ask, Item, Reply, Score
+from titjudge.core.types import Ask, Item, Score
 from titjudge.metrics import metric
-from titjudge.metrics._shared import edit_images, unreadable
+from titjudge.metrics._shared import edit_images, rated
 
 _MOST_DIGITS = 4_000  # Python converts no more; such a number is off every scale, as 0 is
 RATINGS: dict[str, tuple[str, str, str]] = {
@@ -53,6 +53,11 @@ def answer_model(edit_type: str) -> type[RubricAnswer]:
     return create_model("Ratings", __base__=RubricAnswer, **fields)
 
 
+def _on_scale(text: str) -> list[int] | None:
+    ratings = read_lines(text)
+    return ratings if ratings and all(1 <= rating <= 5 for rating in ratings) else None
+
+
 def field_name(rating: str) -> str:
     """Return the field of a rating: `physical_detail_integrity` of `Physical & Detail Integrity`."""
     return re.sub(r"\W+", "_", rating.lower())
@@ -86,15 +91,17 @@ async def imgedit(item: Item, ask: Ask) -> Score:
     """ImgEdit: the mean of three ratings, 1 to 5, by the rubric of the edit's type; none may be higher than the first."""
     edit_type = item_meta.EDIT_TYPE.required(item)
     names = RATINGS[edit_type]
-    if ask.protocol == "official":
-        return await _published(item, ask, f"imgedit/{edit_type}", names)
-    reply = await _ask(item, ask, f"imgedit/{edit_type}", schema=answer_model(edit_type))
-    answered = [getattr(reply.data, field_name(name)) for name in names]
-    ratings = capped(answered)
+    answer = await _rated(item, ask, f"imgedit/{edit_type}", names, answer_model(edit_type))
+    if isinstance(answer, Score):
+        return answer
+    answered = [getattr(answer, field_name(name)) for name in names]
+    ratings, reason = capped(answered), answer.reasoning
     parts: dict[str, Any] = dict(zip(names, ratings, strict=True))
     if ratings != answered:
         parts["given"] = dict(zip(names, answered, strict=True))
-    return Score.of(sum(ratings) / 3, reason=_reason(reply, answered, ratings), **parts)
+        changes = ", ".join(f"{old} to {new}" for old, new in zip(answered, ratings, strict=True) if old != new)
+        reason = f"{reason} (lowered {changes}: no rating may be higher than the first)".strip()
+    return Score.of(sum(ratings) / 3, reason=reason, **parts)
 
 
 @metric(
@@ -107,22 +114,30 @@ async def imgedit(item: Item, ask: Ask) -> Score:
 )
 async def imgedit_uge(item: Item, ask: Ask) -> Score:
     """ImgEdit UGE: one rating of a hard edit, 1 to 5."""
-    if ask.protocol == "official":
-        return await _published(item, ask, "imgedit/uge", ("Score",))
-    reply = await _ask(item, ask, "imgedit/uge", schema=EditScore)
-    return Score.of(reply.data.score, reason=reply.data.reasoning)
+    answer = await _rated(item, ask, "imgedit/uge", ("Score",), EditScore)
+    return answer if isinstance(answer, Score) else Score.of(answer.score, reason=answer.reasoning)
 
 
-async def _published(item: Item, ask: Ask, template: str, names: Sequence[str]) -> Score:
-    """Score by the published parser: the mean of the lines that it reads, be they fewer than were asked for.
+async def _rated(item: Item, ask: Ask, template: str, names: Sequence[str], schema: type[RubricAnswer]) -> Any:
+    """Ask for ratings; return the answer under the strict protocol, else the score.
+
+    That is the mean of the lines that the published parser reads, be they fewer than were asked for.
 
     Raises:
-        Unanswered: It reads none, or a rating off the scale.
+        Unanswered: There are none, or one is off the scale.
     """
-    reply = await _ask(item, ask, template, planned="\n".join(f"{name}: 3" for name in names), accept_empty=True)
-    ratings = read_lines(reply.text)
-    if not ratings or not all(1 <= rating <= 5 for rating in ratings):
-        raise unreadable(reply, "no line `Name: NUMBER` with a number from 1 to 5, or another number in one")
+    reply, ratings = await rated(
+        ask,
+        template,
+        schema=schema,
+        read=_on_scale,
+        expected="no line `Name: NUMBER` with a number from 1 to 5, or another number in one",
+        planned="\n".join(f"{name}: 3" for name in names),
+        images=edit_images(item),
+        prompt=item.prompt,
+    )
+    if not isinstance(ratings, list):
+        return ratings
     asked, total, lost = len(names), sum(ratings), max(0, len(names) - len(ratings))
     parts: dict[str, Any] = {"ratings": ratings, "output": reply.text}
     parts |= QuestionCounts(questions_asked=asked, questions_skipped=lost)
@@ -130,16 +145,3 @@ async def _published(item: Item, ask: Ask, template: str, names: Sequence[str]) 
         parts["could_be"] = {"": [(total + end * lost) / asked for end in (1, 5)]}
     reason = f"{lost} of {asked} ratings missing" if lost else ""
     return Score.of(round(total / len(ratings), 2), reason=reason, **parts)
-
-
-async def _ask(item: Item, ask: Ask, template: str, **how: Any) -> Reply:
-    images = edit_images(item)
-    return await ask(template, role="judge", images=images, prompt=item.prompt, **how)
-
-
-def _reason(reply: Reply, answered: Sequence[int], ratings: Sequence[int]) -> str:
-    """Return the judge's reason, with a note where ratings were lowered."""
-    if answered == ratings:
-        return str(reply.data.reasoning)
-    changes = ", ".join(f"{old} to {new}" for old, new in zip(answered, ratings, strict=True) if old != new)
-    return f"{reply.data.reasoning} (lowered {changes}: no rating may be higher than the first)".strip()

@@ -23,7 +23,7 @@ from titjudge.core.score_parts import QuestionCounts
 from titjudge.core.structured_output import after_thinking
 from titjudge.core.types import Ask, Item, Reply, Score, Status
 from titjudge.metrics import metric
-from titjudge.metrics._shared import UNREADABLE, gather_answers, image_of, sources_of, unreadable
+from titjudge.metrics._shared import UNREADABLE, gather_answers, image_of, rated, sources_of, unreadable
 from titjudge.metrics.imgedit import Points, RubricAnswer
 
 PARTS = {"consistency_score": "VC", "instruction_score": "IF", "quality_score": "VQ", "knowledge_score": "KP"}
@@ -33,6 +33,12 @@ KNOWLEDGE = frozenset(
      "chemistry", "humanities", "physics"}
 )  # fmt: skip
 """The categories whose edits show knowledge, which is rated too."""
+_VARIABLES = {
+    "kris/quality": (),
+    "kris/anomaly": ("prompt", "explanation"),
+    "kris/instruction_and_knowledge": ("prompt", "explanation"),
+}
+"""Variables of the templates, other than the prompt alone."""
 _ANY_DIGIT = (r"([1-5])\s*/\s*5", r"([1-5])\s+out\s+of\s+5", r"\b([1-5])\b")
 Family = Literal["kris", "bagel"]
 
@@ -292,10 +298,24 @@ async def _rate(item: Item, ask: Ask, question: KrisRequest, family: Family) -> 
         Unanswered: There is no reply.
     """
     labels, images = zip(*question.images, strict=True)
-    reply = await _reply(item, ask, question, family, labels, images)
-    if ask.protocol != "official":
-        return {name: getattr(reply.data, name) for name in question.ratings}
-    found = question.read(after_thinking(reply.text))
+    values = {"prompt": item.prompt, "explanation": item_meta.EXPLANATION.get(item, "")}
+    empty = ask.protocol == "official" and family == "kris"  # as published
+    names = _VARIABLES.get(question.template, ("prompt",))
+    variables: dict[str, Any] = {name: "" if empty else values[name] for name in names}
+    reply, found = await rated(
+        ask,
+        question.template,
+        schema=question.schema,
+        read=lambda text: question.read(after_thinking(text)),
+        expected="",
+        planned=json.dumps(dict.fromkeys(question.ratings, 3)),
+        published={"max_tokens": 1000},
+        images=images,
+        labels=list(labels),
+        **variables,
+    )
+    if isinstance(found, RubricAnswer):
+        return {name: getattr(found, name) for name in question.ratings}
     return {name: _checked(name, rating, reply) for name, rating in found.items()}
 
 
@@ -303,29 +323,3 @@ def _checked(name: str, rating: int | None, reply: Reply) -> int | Unanswered:
     if rating is None:
         return unreadable(reply, f"no {name} from 1 to 5")
     return rating if 1 <= rating <= 5 else _OffScale(Status.UNPARSED, f"{str(rating)[:20]} is not from 1 to 5", reply)
-
-
-async def _reply(
-    item: Item, ask: Ask, question: KrisRequest, family: Family, labels: Sequence[str], images: Sequence[Path]
-) -> Reply:
-    """Ask one question; under the protocol official and the family kris without the instruction, as published."""
-    official = ask.protocol == "official"
-    empty = official and family == "kris"
-    values = {
-        "prompt": "" if empty else item.prompt,
-        "explanation": "" if empty else item_meta.EXPLANATION.get(item, ""),
-    }
-    names = {
-        "kris/quality": (), "kris/anomaly": ("prompt", "explanation"),
-        "kris/instruction_and_knowledge": ("prompt", "explanation"),
-    }.get(question.template, ("prompt",))  # fmt: skip
-    variables: dict[str, Any] = {name: values[name] for name in names}
-    if not official:
-        return await ask(
-            question.template, role="judge", images=images, schema=question.schema, labels=list(labels), **variables
-        )
-    planned = json.dumps(dict.fromkeys(question.ratings, 3))
-    return await ask(
-        question.template, role="judge", images=images, params={"max_tokens": 1000}, planned=planned, accept_empty=True,
-        labels=list(labels), **variables,
-    )  # fmt: skip

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, Field
 
@@ -18,7 +17,7 @@ from titjudge.core.errors import DataError
 from titjudge.core.structured_output import after_thinking, plain_number
 from titjudge.core.types import Ask, Item, Score
 from titjudge.metrics import metric
-from titjudge.metrics._shared import gather_answers, image_of, score_without, sources_of, unreadable
+from titjudge.metrics._shared import gather_answers, image_of, rated, score_without, sources_of, unreadable
 from titjudge.metrics.imgedit import Points, RubricAnswer
 
 LOGICAL = "logical_reasoning"
@@ -29,6 +28,7 @@ CONSISTENCY, REASONING, PLAUSIBILITY = "ApprConsistency", "Reasoning", "VisualPl
 _FINAL = tuple(
     re.compile(rf"{words}\*{{0,2}}:?\s*([\d*\s,]*)", re.IGNORECASE) for words in ("Final Score", "Final Scores")
 )
+_NO_SCORE = "no one Final Score on the scale"
 
 
 class FinalScore(RubricAnswer):
@@ -43,8 +43,7 @@ class FinalMark(RubricAnswer):
     final_score: Annotated[int, Field(ge=0, le=1), BeforeValidator(plain_number)]
 
 
-@dataclass(frozen=True, slots=True)
-class RiseRequest:
+class RiseRequest(NamedTuple):
     """One request about an edit.
 
     Attributes:
@@ -55,7 +54,7 @@ class RiseRequest:
     rating: str
     template: str
     images: Sequence[Path]
-    variables: Mapping[str, str]
+    variables: Mapping[str, Any]
 
 
 def read_final_score(text: str) -> int | None:
@@ -80,24 +79,19 @@ def questions(item: Item, *, official: bool) -> list[RiseRequest]:
     first = truth if truth and official and category in (SPATIAL, LOGICAL) else source
     if category == LOGICAL:
         return _logical(item, [first, result], truth, result)
-    spatial = category == SPATIAL
-    requests = [
-        _reasoning(item, source, truth if spatial else None, result, "spatial_" if spatial else ""),
-        RiseRequest(PLAUSIBILITY, f"rise/{'spatial_' if spatial else ''}plausibility", [result], {}),
-    ]
-    if not item_meta.CONSISTENCY_FREE.get(item):
-        template = f"rise/{'spatial_' if spatial else ''}consistency"
-        requests.insert(0, RiseRequest(CONSISTENCY, template, [first, result], {"prompt": item.prompt}))
-    return requests
-
-
-def _reasoning(item: Item, source: Path, truth: Path | None, result: Path, start: str) -> RiseRequest:
-    if truth:
-        return RiseRequest(REASONING, f"rise/{start}reasoning_by_image", [truth, result], {"prompt": item.prompt})
-    variables = {"prompt": item.prompt, "reference": item_meta.REFERENCE.required(item)}
-    if item_meta.REASONING_IMAGE.get(item):
-        return RiseRequest(REASONING, f"rise/{start}reasoning_with_source", [source, result], variables)
-    return RiseRequest(REASONING, f"rise/{start}reasoning", [result], variables)
+    prompt, start = {"prompt": item.prompt}, "spatial_" if category == SPATIAL else ""
+    requests = [RiseRequest(CONSISTENCY, f"rise/{start}consistency", [first, result], prompt)]
+    if item_meta.CONSISTENCY_FREE.get(item):
+        requests.clear()
+    if truth and category == SPATIAL:
+        requests.append(RiseRequest(REASONING, f"rise/{start}reasoning_by_image", [truth, result], prompt))
+    else:
+        beside = bool(item_meta.REASONING_IMAGE.get(item))
+        template = f"rise/{start}reasoning_with_source" if beside else f"rise/{start}reasoning"
+        images = [source, result] if beside else [result]
+        reference = {"reference": item_meta.REFERENCE.required(item)}
+        requests.append(RiseRequest(REASONING, template, images, prompt | reference))
+    return [*requests, RiseRequest(PLAUSIBILITY, f"rise/{start}plausibility", [result], {})]
 
 
 def _logical(item: Item, pair: Sequence[Path], truth: Path | None, result: Path) -> list[RiseRequest]:
@@ -171,24 +165,19 @@ async def _rate(ask: Ask, question: RiseRequest, category: str) -> int:
     Raises:
         Unanswered: There is none, or it is off the scale.
     """
-    variables: dict[str, Any] = dict(question.variables)
     logical = category == LOGICAL
-    if ask.protocol != "official":
-        schema = FinalMark if logical else FinalScore
-        reply = await ask(question.template, role="judge", images=question.images, schema=schema, **variables)
-        rating: int | None = reply.data.final_score
-    else:
-        params, planned = {"temperature": 0, "max_tokens": 4096}, f"**Final Score:** **{1 if logical else 3}**"
-        reply = await ask(
-            question.template,
-            role="judge",
-            images=question.images,
-            params=params,
-            planned=planned,
-            accept_empty=True,
-            **variables,
-        )
-        rating = read_final_score(after_thinking(reply.text))
-    if rating is None or not (rating in (0, 1) if logical else 1 <= rating <= 5):
-        raise unreadable(reply, "no one Final Score on the scale")
+    reply, answer = await rated(
+        ask,
+        question.template,
+        schema=FinalMark if logical else FinalScore,
+        read=lambda text: read_final_score(after_thinking(text)),
+        expected=_NO_SCORE,
+        planned=f"**Final Score:** **{1 if logical else 3}**",
+        published={"temperature": 0, "max_tokens": 4096},
+        images=question.images,
+        **question.variables,
+    )
+    rating: int = answer if isinstance(answer, int) else answer.final_score
+    if not (rating in (0, 1) if logical else 1 <= rating <= 5):
+        raise unreadable(reply, _NO_SCORE)
     return 4 * rating + 1 if logical else rating

@@ -15,7 +15,7 @@ from benchmarks import edit_replies, study, study_edits
 from benchmarks.edit_replies import TASKS, people_of, replies_of, scores_of, source_of
 from benchmarks.study_edit_failures import boards_of
 from titjudge.core.types import Item
-from titjudge.metrics.viescore_edit import viescore_edit
+from titjudge.metrics.viescore import viescore_edit
 from titjudge.stats.ranking.correlation import mean_correlation
 from titjudge.testing import score_one
 

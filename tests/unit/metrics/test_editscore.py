@@ -12,7 +12,7 @@ import pytest
 from builders import png
 
 from titjudge.core.types import Item, Request, Status
-from titjudge.metrics.editscore import editscore, read_ratings
+from titjudge.metrics.viescore import editscore, read_edit_ratings
 from titjudge.testing import Scored, score_one
 
 
@@ -80,7 +80,7 @@ def test_several_sources_are_no_question_of_editscore(tmp_path: Path) -> None:
     ],
 )
 def test_ratings_are_read_and_never_guessed(text: str, ratings: list[float] | None) -> None:
-    assert read_ratings(text) == ratings
+    assert read_edit_ratings(text) == ratings
 
 
 def test_the_official_protocol_needs_two_ratings_of_the_edit(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from titjudge.engine.roles import Roles
 from titjudge.metrics import (
     dsg,
     edit_diff,
-    external,
     graph_alignment,
     imgedit,
     kris,
@@ -31,7 +30,6 @@ from titjudge.metrics import (
     tifa,
     tit,
     viescore,
-    viescore_edit,
 )
 from titjudge.metrics.agent import claims, state
 
@@ -42,7 +40,7 @@ SHA = {
     lmm_score.Critique: "d3e6803cc144f28c",
     viescore.Semantics: "5b804de930e6e814",
     viescore.Quality: "fa9a40b857d1b56e",
-    viescore_edit.EditSemantics: "bbe02fd97f93e1da",
+    viescore.EditSemantics: "bbe02fd97f93e1da",
     imgedit.EditScore: "1507459fee1090b1",
     imgedit.answer_model("style"): "42a14a6952e5ee40",
     kris.ConsistencyRating: "b5f07ba4b31ca6ff",
@@ -57,7 +55,7 @@ SHA = {
     graph_alignment.PromptGraph: "ceb04900c5908f8b",
     graph_alignment.GraphVerdict: "4cb98d343b19749b",
     learned.Measurement: "e6a16045c9a7d36f",
-    external.CommandAnswer: "d3bec90325186632",
+    learned.CommandAnswer: "d3bec90325186632",
     claims.Split: "58df9ad1b6bcbe22",
     state.AgentTurn: "4b93c58d347f7954",
 }

@@ -14,7 +14,7 @@ from published_words import words_digest
 
 from titjudge.core.score_parts import could_be, question_counts
 from titjudge.core.types import Item, Request, Status
-from titjudge.metrics.viescore_edit import read_ratings, viescore_edit
+from titjudge.metrics.viescore import read_ratings, viescore_edit
 from titjudge.testing import Scored, score_one
 
 
