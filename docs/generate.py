@@ -97,9 +97,11 @@ def shown_default(default: Any) -> str:
 
 def advice(_: str) -> str:
     """What to do about missing scores, by cause."""
-    from titjudge.core.failure_advice import Cause, remedy
+    from titjudge.core.failure_advice import WORDS, remedy
 
-    return table(("scores that are missing", "what to do"), [(str(cause), remedy(cause)) for cause in Cause])
+    return table(
+        ("scores that are missing", "what to do"), [(words, remedy(cause)) for cause, (words, _) in WORDS.items()]
+    )
 
 
 def meta(_: str) -> str:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from titjudge.core.types import Reply, Status
+    from titjudge.core.types import Cause, Reply, Status
 
 
 class TitjudgeError(Exception):
@@ -102,13 +102,19 @@ class Unanswered(TitjudgeError):
     """A question got no usable answer; the engine turns it into a Score without a value.
 
     Attributes: `status` (refused, truncated, unparsed, failed, ...), `reason` (one line), `reply` (what came, if
-    anything), `parts` (of the score).
+    anything), `parts` (of the score), `cause` (what happened to the request, if the status is `failed`).
     """
 
     def __init__(
-        self, status: Status, reason: str, reply: Reply | None = None, *, parts: Mapping[str, Any] | None = None
+        self,
+        status: Status,
+        reason: str,
+        reply: Reply | None = None,
+        *,
+        parts: Mapping[str, Any] | None = None,
+        cause: Cause | None = None,
     ) -> None:
-        self.status, self.reason, self.reply, self.parts = status, reason, reply, parts or {}
+        self.status, self.reason, self.reply, self.parts, self.cause = status, reason, reply, parts or {}, cause
         super().__init__(f"{status}: {reason}")
 
 

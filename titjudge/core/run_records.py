@@ -435,6 +435,8 @@ class FailureRecord(Record):
     item: str = ""
     status: str = ""
     reason: str = ""
+    cause: str = ""
+    """`crowded`, `unanswered` or `rejected` if the status is `failed`; any other status is its own cause."""
 
 
 class CutRecord(Record):

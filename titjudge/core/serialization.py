@@ -18,7 +18,7 @@ import orjson
 from titjudge.core.answer_probabilities import FirstToken
 from titjudge.core.item_meta import DESCRIPTION
 from titjudge.core.score_parts import SUMMED, description
-from titjudge.core.types import Embedding, InvalidItem, Item, Reply, Request, Score, Status, ToolCall, Usage
+from titjudge.core.types import Cause, Embedding, InvalidItem, Item, Reply, Request, Score, Status, ToolCall, Usage
 from titjudge.core.words import truncated
 
 T = TypeVar("T")
@@ -209,6 +209,7 @@ def score_record(score: Score) -> dict[str, Any]:
         "replies": list(score.replies),
         "generator": score.generator,
         "prompt_id": score.prompt_id,
+        **({"cause": str(score.cause)} if score.cause else {}),
     }
 
 
@@ -224,6 +225,7 @@ def score_from(record: Mapping[str, Any]) -> Score:
         replies=tuple(record["replies"]),
         generator=record["generator"],
         prompt_id=record["prompt_id"],
+        cause=Cause(record["cause"]) if "cause" in record else None,
     )
 
 

@@ -26,6 +26,14 @@ class Status(StrEnum):
     BUDGET = "budget"  # not asked, as the cap was reached
 
 
+class Cause(StrEnum):
+    """What happened to the request of a score that failed; of several causes of one score the first is stored."""
+
+    CROWDED = "crowded"  # rate limits, an overloaded server, no answer in time
+    UNANSWERED = "unanswered"  # an outage, a broken connection
+    REJECTED = "rejected"  # the server or the model cannot work on this request
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
     """One image with the prompt it was made from; of an edit, the result with its instruction.
@@ -370,6 +378,7 @@ class Failure:
         usage: Tokens that were billed for the failed request, where the provider reports them.
         maybe_billed: The request was sent and its cost is unknown: it may have been billed.
         not_sent: There was no connection.
+        slow: No complete answer came in the time allowed.
         answered: The server answered with a status of success, but unusably: a retry is likely to be billed again.
         reply: What came, to be kept if no attempt brings more.
     """
@@ -382,6 +391,15 @@ class Failure:
     not_sent: bool = False
     answered: bool = False
     reply: Reply | None = None
+    slow: bool = False
+
+    @property
+    def cause(self) -> Cause:
+        """Why there is no answer if no further attempt brings one."""
+        if not self.kind.may_pass:
+            return Cause.REJECTED
+        is_crowded = self.slow or self.retry_after or (self.kind is not FailureKind.RETRY and not self.not_sent)
+        return Cause.CROWDED if is_crowded else Cause.UNANSWERED
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,6 +412,7 @@ class Score:
         reason: The judge's reason, or what went wrong.
         parts: Numbers and lists behind the value (JSON types only).
         replies: Keys of the replies it was computed from.
+        cause: What happened to the request, if the status is `failed`; the engine adds it.
     """
 
     item_id: str
@@ -405,6 +424,7 @@ class Score:
     replies: tuple[str, ...] = ()
     generator: str = ""
     prompt_id: str = ""
+    cause: Cause | None = None
 
     @classmethod
     def of(cls, value: float, *, reason: str = "", status: Status = Status.OK, **parts: Any) -> Score:

@@ -20,7 +20,7 @@ from typing import Any
 
 from titjudge.core.answer_probabilities import Choices, probabilities, tokens_by_choice
 from titjudge.core.errors import ConfigError, DataError, Unanswered
-from titjudge.core.types import Embedding, ImageFile, Item, Message, Planned, Reply, Status, Tool
+from titjudge.core.types import Cause, Embedding, ImageFile, Item, Message, Planned, Reply, Status, Tool
 from titjudge.engine.budget import Reservation
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import ProviderRole
@@ -86,6 +86,7 @@ class BoundAsk:
 
     Attributes:
         keys: Of the answers that were used, in order.
+        causes: Why questions have no answer.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class BoundAsk:
         self.protocol = engine.protocol
         self.siblings: Sequence[Item] = tuple(other for other in item.same_prompt if other.id != item.id)
         self.keys: list[str] = []
+        self.causes: list[Cause | None] = []
         self._opened: set[Path] = set()
 
     def done(self) -> None:
@@ -162,6 +164,7 @@ class BoundAsk:
                 describes=describes, reservation=self._reservation,
             )  # fmt: skip
         except Unanswered as failure:
+            self.causes.append(failure.cause)
             if failure.reply is not None:
                 self.keys.append(failure.reply.key)
             raise

@@ -188,7 +188,7 @@ def _unanswered(failure: Failure, why: str) -> Unanswered:
     if failure.reply is not None:
         status = Status.UNPARSED
     reply = failure.reply and replace(failure.reply, reason=why)
-    return Unanswered(status, why, reply)
+    return Unanswered(status, why, reply, cause=failure.cause)
 
 
 def _says_later(failure: Failure) -> bool:

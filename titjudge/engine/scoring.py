@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from titjudge.core.config import RunConfig
 from titjudge.core.errors import DataError, Unanswered
 from titjudge.core.numbers import is_number
 from titjudge.core.score_parts import COULD_BE, TABLED, PanelVote, PanelVotes, Parts, QuestionCounts, Samples, objects
-from titjudge.core.types import Item, Score, Status
+from titjudge.core.types import Cause, Item, Score, Status
 from titjudge.engine.ask import ONCE, BoundAsk, Sample
 from titjudge.engine.budget import Reservation
 from titjudge.engine.pipeline import Engine
@@ -52,6 +52,7 @@ async def score_item(
         score = Score.none(Status.BAD_INPUT, problem) if problem else await metric(item, ask)
     except Unanswered as failure:
         score = Score.none(failure.status, failure.reason, **failure.parts)
+        ask.causes.append(failure.cause)
     except DataError as error:
         score = Score.none(Status.BAD_INPUT, str(error))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # odd data of one item
@@ -65,7 +66,12 @@ async def score_item(
         replies=tuple(dict.fromkeys(ask.keys)),
         generator=item.generator,
         prompt_id=item.prompt_id,
+        cause=_cause(score.status, ask.causes),
     )
+
+
+def _cause(status: Status, causes: Collection[Cause | None]) -> Cause | None:
+    return next((cause for cause in Cause if cause in causes), Cause.REJECTED) if status is Status.FAILED else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +137,13 @@ class Panel:
         samples = Samples(samples=[vote.value for vote in votes], spread=_spread(values))
         of_first = {key: part for key, part in first.parts.items() if key != COULD_BE}
         parts = {**of_first, **shared, **samples}
+        score = replace(first, replies=replies, parts=parts)
         if not values:
-            return label, replace(first, replies=replies, parts=parts)
+            return label, score
         value = combine(values, self.rule)
         if value is None:
-            return label, replace(
-                first, value=None, status=Status.UNPARSED, reason=_NO_MAJORITY, replies=replies, parts=parts
-            )
-        return label, replace(first, value=value, replies=replies, parts=parts)
+            score = replace(score, status=Status.UNPARSED, reason=_NO_MAJORITY)
+        return label, replace(score, value=value)
 
     def _together(self, scores: Sequence[tuple[str, Score]], item: Item, name: str) -> Score:
         """Combine the scores of several judges in one, whose parts hold the votes; without a quorum it has no value."""
@@ -159,7 +164,7 @@ class Panel:
                 reason = (
                     f"no quorum: {len(values)} of {len(scores)} judges answered, {self.quorum} are needed ({reason})"
                 )
-            return replace(blank, status=status, reason=reason)
+            return replace(blank, status=status, reason=reason, cause=_cause(status, [s.cause for s in silent]))
         value = combine(values, self.rule)
         if value is None:
             return replace(blank, status=Status.UNPARSED, reason=_NO_MAJORITY)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from titjudge.core.failure_advice import cause_of
 from titjudge.core.numbers import known_sum, mean
 from titjudge.core.registry import base_metric
 from titjudge.core.run_records import (
@@ -18,7 +19,7 @@ from titjudge.core.run_records import (
     TableRecord,
 )
 from titjudge.core.score_parts import question_counts, steadiness, texts_cut
-from titjudge.core.types import CONSTRUCTION, InvalidItem, Item, Pair, Score, Table
+from titjudge.core.types import CONSTRUCTION, InvalidItem, Item, Pair, Score, Status, Table
 from titjudge.engine.budget import Spending
 from titjudge.metrics import Metric, everywhere
 from titjudge.stats.intervals import WAY
@@ -112,11 +113,11 @@ def _money(money: Spending) -> Results:
 
 
 def _failures(invalid: Sequence[InvalidItem], scores: Sequence[Score]) -> list[FailureRecord]:
-    unread = [FailureRecord(item=item.id, status="bad_input", reason=item.reason) for item in invalid]
-    return unread + [
-        FailureRecord(item=score.item_id, status=str(score.status), reason=score.reason)
-        for score in scores
-        if score.value is None
+    unread = (Score(item.id, "", None, Status.BAD_INPUT, item.reason) for item in invalid)
+    return [
+        FailureRecord(item=s.item_id, status=str(s.status), reason=s.reason, cause=cause_of(s.status, s.cause))
+        for s in (*unread, *scores)
+        if s.value is None
     ]
 
 

@@ -51,7 +51,7 @@ class Spell:
         if self.start <= clock() < self.end:
             if self.status == REFUSED:
                 raise Unreachable("cannot connect")
-            raise ProviderFailure(kind_of_status(self.status), f"HTTP {self.status}")
+            raise ProviderFailure(Failure(kind_of_status(self.status), f"HTTP {self.status}"))
 
 
 class Hosted(GatedFake):

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from builders import png
 from PIL import Image
 
-from titjudge.core.types import Ask, Item, Score, Status
+from titjudge.core.errors import Unanswered
+from titjudge.core.serialization import score_from, score_record
+from titjudge.core.types import Ask, Cause, Failure, FailureKind, Item, Reply, Request, Score, Status
 from titjudge.metrics import metric
-from titjudge.metrics._shared import image_of, sources_of
+from titjudge.metrics._shared import gather_answers, image_of, sources_of
+from titjudge.providers.fake import Fake
+from titjudge.providers.hosted.failures import ProviderFailure, classify
 from titjudge.testing import score_one
 
 
@@ -32,6 +38,26 @@ async def looks_at_both_if_any(item: Item, ask: Ask) -> Score:
     """Count the images."""
     await ask("tit/describe", role="judge", images=[*item.sources, image_of(item)])
     return Score.of(1)
+
+
+@metric("asks-twice", roles=("judge",), range=(0, 1))
+async def asks_twice(item: Item, ask: Ask) -> Score:
+    """Lose the cause of a failure in a sentence of its own."""
+    questions = (ask("tit/compare", role="judge", prompt=item.prompt, description=text) for text in "ab")
+    failed = [answer for answer in await gather_answers(*questions) if isinstance(answer, Unanswered)]
+    return Score.none(Status.FAILED, f"{len(failed)} have no answer")
+
+
+class Failing(Fake):
+    """Ends the questions with the given failures, in turn."""
+
+    failures: Iterator[Failure]
+
+    async def complete(self, request: Request) -> Reply:
+        raise ProviderFailure(next(self.failures))
+
+    def classify(self, error: Exception) -> Failure:
+        return classify(error)
 
 
 def _image(folder: Path) -> Item:
@@ -84,3 +110,21 @@ def test_an_edit_of_another_source_is_another_question(tmp_path: Path) -> None:
     assert len(score_one(looks_at_both, edit, answers, cache=cache).requests) == 0
     Image.new("RGB", (16, 16), (1, 2, 3)).save(edit.sources[0])
     assert len(score_one(looks_at_both, edit, answers, cache=cache).requests) == 1
+
+
+_LATER, _NEVER = Failure(FailureKind.RATE_LIMIT, "later", 9e9), Failure(FailureKind.REJECTED, "never")
+
+
+@pytest.mark.parametrize(
+    ("failures", "cause"), [((_LATER, _NEVER), Cause.CROWDED), ((_NEVER, _LATER), Cause.CROWDED), ((_NEVER,) * 2, Cause.REJECTED)]
+)  # fmt: skip
+def test_the_cause_travels_whatever_a_metric_says(failures: tuple[Failure, ...], cause: Cause) -> None:
+    model = Failing(None)
+    model.failures = iter(failures)
+    score = score_one(asks_twice, Item("a", "a cube", None), model).score
+    assert score.cause is cause
+    assert score_from(score_record(score)) == score
+
+
+def test_a_score_with_another_status_has_no_cause_beside_it(tmp_path: Path) -> None:
+    assert score_one(looks_at_both, _image(tmp_path), ["a square"]).score.cause is None

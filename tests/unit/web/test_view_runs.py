@@ -88,9 +88,7 @@ def test_a_score_that_is_tried_again_counts_once(tmp_path: Path) -> None:
 
 def test_missing_scores_come_with_what_to_do_about_them(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "a", scores=0, limits={"concurrency": 8})
-    (folder / "scores.jsonl").write_text(
-        line(0, None).replace('"ok"', '"failed", "reason": "still overloaded after 8 s"')
-    )
+    (folder / "scores.jsonl").write_text(line(0, None).replace('"ok"', '"failed", "cause": "crowded"'))
     assert "--concurrency, such as 4" in Runs(tmp_path).states()[0].advice[0]
     failures = [{"item": "i", "status": "truncated", "reason": "the answer reached its token limit"}]
     (folder / "results.json").write_text(json.dumps({"failures": failures}))

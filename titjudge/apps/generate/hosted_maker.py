@@ -23,7 +23,7 @@ from titjudge.core.errors import (
     Unanswered,
 )
 from titjudge.core.files import load_yaml
-from titjudge.core.types import FailureKind, Status, Usage
+from titjudge.core.types import Failure, FailureKind, Status, Usage
 from titjudge.engine import retry
 from titjudge.engine.budget import Bill
 from titjudge.engine.prices import at_vendor
@@ -66,12 +66,14 @@ class ImageRole(Role[ImageModel, ImageRequest, MadeImage]):
             bill = replace(bill, cost=bill.cost * (1 + image.others))
         try:
             self.keep(question, image, bill)
-        except OSError as error:
-            where = f"{error.filename or question.name} cannot be written: {error.strerror}"
-            raise ProviderFailure(FailureKind.FATAL, where, usage=image.usage, answered=True) from error
         except Exception as error:
-            reason = f"the image cannot be kept: {error}"
-            raise ProviderFailure(FailureKind.REJECTED, reason, usage=image.usage, answered=True) from error
+            kind, reason = FailureKind.REJECTED, f"the image cannot be kept: {error}"
+            if isinstance(error, OSError):
+                kind, reason = (
+                    FailureKind.FATAL,
+                    f"{error.filename or question.name} cannot be written: {error.strerror}",
+                )
+            raise ProviderFailure(Failure(kind, reason, usage=image.usage, answered=True)) from error
         return image, bill
 
     def item_of(self, question: ImageRequest) -> str:

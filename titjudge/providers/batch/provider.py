@@ -116,10 +116,6 @@ class BatchProvider(WrappedProvider):
 class _GatewayGaveUp(ProviderFailure):
     """A line of a finished job that a gateway stopped waiting for (408, 502, 504): as live, it may be billed."""
 
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.kind, failure.message)
-        self.failure = failure
-
 
 class Batches:
     """Puts the hosted providers of one run into batch jobs: one queue, and one folder below `folder`, for each model.
@@ -172,14 +168,8 @@ def live_jobs(folder: Path) -> int:
 
 def _not_to_be_resent(failure: Failure) -> ProviderFailure:
     """Return the failure as one after which the question is not asked again."""
-    return ProviderFailure(
-        FailureKind.REJECTED,
-        f"{failure.message} (asked twice)",
-        usage=failure.usage,
-        maybe_billed=failure.maybe_billed,
-        answered=True,
-        reply=failure.reply,
-    )
+    message = f"{failure.message} (asked twice)"
+    return ProviderFailure(replace(failure, kind=FailureKind.REJECTED, message=message, retry_after=None))
 
 
 def batch_service_for(real: Provider) -> BatchService[Any]:

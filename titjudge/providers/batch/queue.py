@@ -22,7 +22,7 @@ from typing import Any
 import orjson
 
 from titjudge.core.errors import ConfigError, TitjudgeError
-from titjudge.core.types import FailureKind, Request
+from titjudge.core.types import Failure, FailureKind, Request
 from titjudge.providers.batch.journal import Answered, BatchJob, JobJournal
 from titjudge.providers.batch.service import BatchService, JobNotFound, JobStatus
 from titjudge.providers.hosted.failures import ProviderFailure
@@ -450,13 +450,14 @@ class BatchQueue:
         if status.complete:
             return _lost(job)
         why = f"the batch job {job.id} ended ({status.state}) before this request was answered"
-        return ProviderFailure(FailureKind.RETRY, why)
+        return ProviderFailure(Failure(FailureKind.RETRY, why))
 
 
 def _lost(job: BatchJob) -> ProviderFailure:
     """Make the failure of a request whose job ended, or is unknown, without an answer to it; it may be billed."""
     why = "ended and has no answer to this request" if job.state != "void" else "is not known to the provider"
-    return ProviderFailure(FailureKind.RETRY, f"the batch job {job.id} {why}", maybe_billed=True, answered=True)
+    why = f"the batch job {job.id} {why}"
+    return ProviderFailure(Failure(FailureKind.RETRY, why, maybe_billed=True, answered=True))
 
 
 def _surely_not_created(error: Exception) -> bool:

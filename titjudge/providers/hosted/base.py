@@ -40,7 +40,7 @@ from titjudge.data.images import loaded
 from titjudge.providers import token_counts, vendors
 from titjudge.providers.base import SAMPLING_PARAMETERS, Provider, check_options
 from titjudge.providers.hosted import http, request_options, tool_calls
-from titjudge.providers.hosted.failures import ProviderFailure, classify
+from titjudge.providers.hosted.failures import TIMEOUTS, ProviderFailure, classify, may_be_billed
 from titjudge.providers.json_schema import IN_PROMPT
 from titjudge.providers.token_counts import fitted
 
@@ -288,16 +288,31 @@ class Remote(Provider):
         logger.info(text, {"model": self.model, "address": self.base_url})
 
     def failure(
-        self, kind: FailureKind, message: str, *, wait: float | None = None, maybe_billed: bool = False
+        self,
+        kind: FailureKind,
+        message: str,
+        *,
+        wait: float | None = None,
+        status: int = 0,
+        place: str = "",
     ) -> ProviderFailure:
-        """Make a classified failure whose message holds no key, and the fix where one is known."""
-        return ProviderFailure(kind, self._line(message, kind), retry_after=wait, maybe_billed=maybe_billed)
+        """Make a classified failure whose message holds no key, and the fix where one is known.
 
-    def _line(self, message: str, kind: FailureKind) -> str:
+        Args:
+            kind: Its kind.
+            message: What went wrong.
+            wait: Seconds that the server asks to wait.
+            status: HTTP status of the answer; 0 if there is none.
+            place: The address that answered with it.
+        """
+        line = self._line(message, kind, status, place)
+        return ProviderFailure(Failure(kind, line, wait, maybe_billed=may_be_billed(status), slow=status in TIMEOUTS))
+
+    def _line(self, message: str, kind: FailureKind, status: int = 0, place: str = "") -> str:
         """Write a message in one line without keys; that of a refusal with the fix, if one is known."""
         line = one_line(message, self._secrets())
         final = kind in (FailureKind.REJECTED, FailureKind.BARRED, FailureKind.FATAL)
-        return with_hint(line, self.settings.model) if final else line
+        return with_hint(line, self.settings.model, status, place) if final else line
 
     def unusable(
         self,
@@ -327,15 +342,8 @@ class Remote(Provider):
             reply = replace(
                 reply, text=text, status=Status.UNPARSED, reason=reason, usage=usage or Usage(), flags=flags
             )
-        return ProviderFailure(
-            kind,
-            reason,
-            retry_after=wait,
-            usage=usage,
-            maybe_billed=usage is None,
-            answered=True,
-            reply=reply,
-        )
+        billed = usage is None
+        return ProviderFailure(Failure(kind, reason, wait, usage, maybe_billed=billed, answered=True, reply=reply))
 
     def unreadable(self, body: bytes, usage: Usage | None = None, endpoint: str = "") -> ProviderFailure:
         """Make the failure of an answer in no known form; its text is kept."""

@@ -16,7 +16,7 @@ from typing import Any
 from titjudge.core.failure_advice import lasts
 from titjudge.core.types import FailureKind, Reply, Usage
 from titjudge.providers.hosted.base import MAY_BE_LEFT_OUT, Hosted, Remote, parsed, refused_parameter
-from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, kind_of_status, may_be_billed, retry_after
+from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, kind_of_status, retry_after
 from titjudge.providers.hosted.http import Answer
 
 _MESSAGES = (
@@ -246,7 +246,7 @@ def failure_of(
         return provider.unusable(text, usage, FailureKind.RETRY, wait, reply=Reply(error.generated))
     if answered or usage is not None:
         return provider.unusable(text, usage, kind, wait)
-    return provider.failure(kind, text, wait=wait, maybe_billed=may_be_billed(status))
+    return provider.failure(kind, text, wait=wait, status=status, place=place)
 
 
 class ErrorReader(Hosted):

@@ -10,8 +10,8 @@ from email.utils import parsedate_to_datetime
 from titjudge.core.errors import DataError, TitjudgeError
 from titjudge.core.numbers import finite
 from titjudge.core.redaction import one_line
-from titjudge.core.types import Failure, FailureKind, Reply, Usage
-from titjudge.providers.hosted.http import TransportError, Unreachable, Untrusted, trust_hint
+from titjudge.core.types import Failure, FailureKind
+from titjudge.providers.hosted.http import TimedOut, TransportError, Unreachable, Untrusted, trust_hint
 
 LONGEST_WAIT = 3600.0  # seconds; a longer Retry-After is cut
 _LONGEST_BLIND_WAIT = 120.0  # seconds, for a date from a server that does not send its own time
@@ -31,21 +31,9 @@ _KINDS = {
 class ProviderFailure(Exception):
     """A request that failed in a known way; `failure` is what `classify` returns for it."""
 
-    def __init__(
-        self,
-        kind: FailureKind,
-        message: str,
-        *,
-        retry_after: float | None = None,
-        usage: Usage | None = None,
-        maybe_billed: bool = False,
-        answered: bool = False,
-        reply: Reply | None = None,
-    ) -> None:
-        self.failure = Failure(
-            kind, message, retry_after, usage, maybe_billed=maybe_billed, answered=answered, reply=reply
-        )
-        super().__init__(message)
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+        super().__init__(failure.message)
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
@@ -94,6 +82,9 @@ def kind_of_status(status: int) -> FailureKind:
     return FailureKind.REJECTED if 400 <= status < 500 else FailureKind.RETRY
 
 
+TIMEOUTS = (408, 504, 524)
+
+
 def may_be_billed(status: int) -> bool:
     """Whether a status says that a gateway stopped waiting: the request had been sent and may be billed."""
     return status in (408, 502, 504) or 520 <= status <= 524
@@ -110,7 +101,10 @@ def classify(error: Exception) -> Failure:
         not_sent = isinstance(error, Unreachable)
         unsent = not_sent or isinstance(error, ConnectionRefusedError)
         answered = isinstance(error, TransportError) and error.answered
-        return Failure(FailureKind.RETRY, message, maybe_billed=not unsent, not_sent=not_sent, answered=answered)
+        slow = isinstance(error, TimedOut | TimeoutError)
+        return Failure(
+            FailureKind.RETRY, message, maybe_billed=not unsent, not_sent=not_sent, answered=answered, slow=slow
+        )
     if isinstance(error, DataError):
         return Failure(FailureKind.REJECTED, message)
     if isinstance(error, TitjudgeError):

@@ -36,6 +36,7 @@ from titjudge.providers import vendors
 from titjudge.providers.hosted import error_bodies, http, litellm_client, request_options, tool_calls
 from titjudge.providers.hosted.base import Remote, image_base64
 from titjudge.providers.hosted.failures import (
+    TIMEOUTS,
     ProviderFailure,
     classify,
     connection_error,
@@ -212,7 +213,8 @@ class LiteLLM(Remote):
         response = getattr(error, "response", None)
         headers = _lowered(getattr(error, "litellm_response_headers", None) or getattr(response, "headers", None))
         self._pass_on(headers)
-        return Failure(kind or FailureKind.REJECTED, one_line(text, self._secrets()), retry_after(headers))
+        line, slow = one_line(text, self._secrets()), status in TIMEOUTS
+        return Failure(kind or FailureKind.REJECTED, line, retry_after(headers), slow=slow)
 
     def _schema_text(self, schema: Mapping[str, Any]) -> str:
         return str(schema)  # not compact

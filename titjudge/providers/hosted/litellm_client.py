@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from titjudge.core.types import FailureKind, Usage
+from titjudge.core.types import Failure, FailureKind, Usage
 from titjudge.providers.base import note_sending
 from titjudge.providers.hosted import http
 from titjudge.providers.hosted.base import parsed
@@ -206,10 +206,8 @@ def _guarded(send: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any],
         try:
             if 300 <= answer.status_code < 400:
                 place = f"{request.url.scheme}://{request.url.netloc.decode()}"
-                raise ProviderFailure(
-                    FailureKind.FATAL,
-                    f"HTTP {answer.status_code} from {place}: it points to another address, where nothing is sent",
-                )
+                why = f"HTTP {answer.status_code} from {place}: it points to another address, where nothing is sent"
+                raise ProviderFailure(Failure(FailureKind.FATAL, why))
             trace.accepted = trace.accepted or (request.method == "POST" and answer.status_code < 300)
             response = await unpacked(answer, request)
         finally:

@@ -41,6 +41,7 @@ class ScoreLine:
     value: float | None
     status: str
     reason: str
+    cause: str
 
 
 @dataclass(slots=True)
@@ -111,7 +112,7 @@ class ScoreTail:
     def failures(self) -> list[FailureRecord]:
         """List the scores so far that have no value."""
         lines = (score for score in self.latest.values() if score.value is None)
-        return [FailureRecord(item=score.item, status=score.status, reason=score.reason) for score in lines]
+        return [FailureRecord(item=s.item, status=s.status, reason=s.reason, cause=s.cause) for s in lines]
 
     def reasons(self) -> Counter[str]:
         """Count why images have no score, the metrics together."""
@@ -124,13 +125,10 @@ def score_line(record: Mapping[str, Any]) -> ScoreLine:
     Raises:
         KeyError: It names no item or metric.
     """
-    value = record.get("value")
+    value, texts = record.get("value"), ("generator", "prompt_id", "status", "reason", "cause")
     return ScoreLine(
         item=str(record["item"]),
         metric=str(record["metric"]),
-        generator=str(record.get("generator", "")),
-        prompt_id=str(record.get("prompt_id", "")),
         value=float(value) if is_number(value) else None,
-        status=str(record.get("status", "")),
-        reason=str(record.get("reason", "")),
+        **{name: str(record.get(name, "")) for name in texts},
     )
