@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -11,6 +11,11 @@ from typing import Any, Protocol
 
 from titjudge.core.answer_probabilities import Choices, FirstToken, Probability
 from titjudge.core.tables import Table as Table
+
+Json = dict[str, Any]
+"""A JSON object."""
+Values = Mapping[str, Any]
+"""Values by name, which are only read: the meta of an item, the row of a table, parameters."""
 
 
 class Status(StrEnum):
@@ -53,7 +58,7 @@ class Item:
     image: Path | None
     generator: str = ""
     prompt_id: str = ""
-    meta: Mapping[str, Any] = field(default_factory=dict)
+    meta: Values = field(default_factory=dict)
     sample: int = 0
     same_prompt: tuple[Item, ...] = field(default=(), compare=False, repr=False)
     sources: tuple[Path, ...] = ()
@@ -78,6 +83,9 @@ class InvalidItem:
         if self.id.endswith(" (again)") or re.fullmatch(r"prompts\.jsonl:\d+", self.id):
             return False
         return bool(self.generator or self.prompt_id)
+
+
+Items = Iterator[Item | InvalidItem]
 
 
 PEOPLE, CONSTRUCTION = "people", "construction"  # whose preferences pairs are
@@ -140,7 +148,7 @@ class Tool:
 
     name: str
     description: str
-    parameters: Mapping[str, Any]
+    parameters: Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +176,7 @@ class ToolResult:
     text: str
 
 
-Planned = str | Mapping[str, Any] | tuple[ToolCall, ...]
+Planned = str | Values | tuple[ToolCall, ...]
 """An answer as a dry run makes it up: a text, fields of a structured answer, or tool calls."""
 
 
@@ -213,8 +221,8 @@ class Request:
     provider: str
     model: str
     messages: tuple[Message, ...]
-    params: Mapping[str, Any] = field(default_factory=dict)
-    schema: Mapping[str, Any] | None = None
+    params: Values = field(default_factory=dict)
+    schema: Values | None = None
     schema_name: str = ""
     base_url: str = ""
     adapter_version: int = 1
@@ -254,7 +262,7 @@ class ProviderSettings:
     api_key_env: str = ""
     timeout: float = 120.0
     structured: str = "auto"
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Values = field(default_factory=dict)
     prompts: Path | None = None
 
 
@@ -420,7 +428,7 @@ class Score:
     value: float | None
     status: Status = Status.OK
     reason: str = ""
-    parts: Mapping[str, Any] = field(default_factory=dict)
+    parts: Values = field(default_factory=dict)
     replies: tuple[str, ...] = ()
     generator: str = ""
     prompt_id: str = ""
@@ -459,7 +467,7 @@ class Ask(Protocol):
         accept_empty: bool = False,
         describes: bool = False,
         sample: int = 0,
-        params: Mapping[str, Any] | None = None,
+        params: Values | None = None,
         tools: Sequence[Tool] = (),
         turns: Sequence[Message] = (),
         choices: Choices = (),

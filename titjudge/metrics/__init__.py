@@ -8,18 +8,18 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pickle import PicklingError
 from typing import Any, Literal, get_type_hints
 
 from titjudge.core import registry
 from titjudge.core.errors import ConfigError, nearest
-from titjudge.core.types import Ask, Item, Score
+from titjudge.core.types import Ask, Item, Json, Score, Values
 
 __all__ = ["Metric", "Task", "metric", "task"]
 
-Line = Mapping[str, Any]
+Line = Values
 MetricFunction = Callable[..., Awaitable[Score]]
 TaskFunction = Callable[..., Awaitable[Sequence[Line]]]
 Scope = Literal["item", "prompt"]
@@ -32,7 +32,7 @@ def everywhere(item: Item) -> bool:
     return True
 
 
-def nothing_to_note(protocol: str, options: Mapping[str, Any]) -> str:
+def nothing_to_note(protocol: str, options: Values) -> str:
     """Return an empty text: the default of `Metric.note`."""
     return ""
 
@@ -74,12 +74,12 @@ class Metric:
     summary: str
     extra: str = ""
     package: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Values = field(default_factory=dict)
     applies: Callable[[Item], bool] = everywhere
     scope: Scope = "item"
     sources: Sources = "ignored"
     optional_roles: tuple[str, ...] = ()
-    note: Callable[[str, Mapping[str, Any]], str] = nothing_to_note
+    note: Callable[[str, Values], str] = nothing_to_note
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the place where the metric is declared, and the attributes that have been changed since.
@@ -122,7 +122,7 @@ class Metric:
         return ""
 
     @property
-    def defaults(self) -> dict[str, Any]:
+    def defaults(self) -> Json:
         """Name and default of every option, which are the keyword-only parameters of the function."""
         parameters = inspect.signature(self.function).parameters.values()
         return {option.name: option.default for option in parameters if option.kind is option.KEYWORD_ONLY}
@@ -137,7 +137,7 @@ class Metric:
             for name, metadata in fields.items()
         }
 
-    def configured(self, options: Mapping[str, Any]) -> Metric:
+    def configured(self, options: Values) -> Metric:
         """Make the metric with these options, each validated by its parameter's annotation ("8" is the whole number 8).
 
         Raises:
@@ -171,7 +171,7 @@ def _declared(module: str, name: str) -> Any:
     return next((registry.load(kind, name) for kind in ("metrics", "tasks") if name in registry.names(kind)), None)
 
 
-def _restored(module: str, name: str, changed: Mapping[str, Any]) -> Metric:
+def _restored(module: str, name: str, changed: Values) -> Metric:
     """Undo `Metric.__reduce__`."""
     declared: Metric = _declared(module, name)
     return replace(declared, **changed) if changed else declared
@@ -192,7 +192,7 @@ def metric(
     scope: Scope = "item",
     sources: Sources = "ignored",
     optional_roles: tuple[str, ...] = (),
-    note: Callable[[str, Mapping[str, Any]], str] = nothing_to_note,
+    note: Callable[[str, Values], str] = nothing_to_note,
 ) -> Callable[[MetricFunction], Metric]:
     """Declare a metric: `@metric(name, roles=..., range=...)` above an async function `(item, ask) -> Score`.
 

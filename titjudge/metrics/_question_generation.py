@@ -6,13 +6,13 @@ score.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from titjudge.core.item_meta import MetaKey
-from titjudge.core.types import Ask, Item, Reply
+from titjudge.core.types import Ask, Item, Reply, Values
 from titjudge.core.words import count_words
 from titjudge.metrics._shared import all_answers, checked_meta, image_of
 
@@ -43,9 +43,7 @@ def ready_questions(item: Item, key: MetaKey[Any], schema: type[M]) -> M | None:
     return checked_meta(schema, {"questions": ready}, f"{key.name} questions")
 
 
-async def write_questions(
-    item: Item, ask: Ask, template: str, schema: type[M], planned: Mapping[str, Any] | None = None
-) -> M:
+async def write_questions(item: Item, ask: Ask, template: str, schema: type[M], planned: Values | None = None) -> M:
     """Have the judge write the questions of a prompt: one request, the same for all its images.
 
     A dry run plans as many questions as a prompt of this length usually gets; `planned` are further fields of each.

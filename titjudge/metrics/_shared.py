@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from titjudge.core.errors import Unanswered
 from titjudge.core.score_parts import PromptRead
 from titjudge.core.structured_output import Number, after_thinking, first_problem
-from titjudge.core.types import Ask, Item, Reply, Score, Status
+from titjudge.core.types import Ask, Item, Reply, Score, Status, Values
 from titjudge.core.words import truncated
 from titjudge.metrics.answer_rules import begins_like, read_yes_no
 
@@ -120,7 +120,7 @@ def score_without(names: Iterable[str], answers: Iterable[object]) -> Score | No
     return None
 
 
-async def yes_or_no(item: Item, ask: Ask, role: str, reply: Reply, question: str, params: Mapping[str, Any]) -> bool:
+async def yes_or_no(item: Item, ask: Ask, role: str, reply: Reply, question: str, params: Values) -> bool:
     """Return whether a reply to a question about the image is yes or no; ask once more if it cannot be read.
 
     Raises:
@@ -146,8 +146,8 @@ async def rated(
     read: Callable[[str], T | None],
     expected: str,
     planned: str,
-    params: Mapping[str, Any] | None = None,
-    published: Mapping[str, Any] | None = None,
+    params: Values | None = None,
+    published: Values | None = None,
     **question: Any,
 ) -> tuple[Reply, Any]:
     """Ask a judge for ratings by a published rubric; return its reply, and the ratings in it.

@@ -9,12 +9,11 @@ score is computed from these, and the parts `lower` and `upper` bound what it wo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from titjudge.core.answer_probabilities import Choices, Expectation, Probability, expectation
 from titjudge.core.errors import Unanswered
 from titjudge.core.score_parts import Bounds
-from titjudge.core.types import Ask, Item, Score, Status
+from titjudge.core.types import Ask, Item, Json, Score, Status, Values
 from titjudge.data.learned_metrics import TABLE
 from titjudge.metrics import metric
 from titjudge.metrics._shared import Mass, image_of, mass_of
@@ -43,7 +42,7 @@ async def _probabilities(
 
 def _score(value: float, bounds: Probability | Expectation, span: float, mass: Mass) -> Score:
     """Make a score; with bounds among its parts where they differ, and a reason where they differ by much of `span`."""
-    reasons, parts = [mass.warning], dict[str, Any](mass=mass.share)
+    reasons, parts = [mass.warning], Json(mass=mass.share)
     if bounds.lower != bounds.upper:
         parts |= Bounds(lower=bounds.lower, upper=bounds.upper)
         if bounds.upper - bounds.lower > _WIDE * span:
@@ -51,7 +50,7 @@ def _score(value: float, bounds: Probability | Expectation, span: float, mass: M
     return Score.of(value, reason="; ".join(filter(None, reasons)), **parts)
 
 
-async def _expected(item: Item, ask: Ask, options: Mapping[str, Any]) -> Score:
+async def _expected(item: Item, ask: Ask, options: Values) -> Score:
     values: Mapping[str, float] = options["labels"]
     probabilities, mass = await _probabilities(item, ask, options["template"], values)
     expected = expectation(probabilities, values)

@@ -20,12 +20,12 @@ from titjudge.core.numbers import mean
 from titjudge.core.score_parts import QuestionCounts, facet_name
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.structured_output import after_thinking
-from titjudge.core.types import Ask, Item, Score, Status
+from titjudge.core.types import Ask, Item, Json, Score, Status, Values
 from titjudge.metrics import metric
 from titjudge.metrics._shared import image_of
 
 Rubric = Mapping[str, Mapping[str, Mapping[str, str]]]  # pillar -> sub-capability -> facet -> criterion
-Facets = dict[str, dict[str, Any]]  # sub-capability -> facet -> the judge's mark, as written
+Facets = dict[str, Json]  # sub-capability -> facet -> the judge's mark, as written
 Activated = Mapping[str, Sequence[Sequence[str]]]  # pillar -> (sub-capability, facet) pairs that a prompt targets
 
 POINTS = {0: 0.0, 1: 60.0, 2: 100.0}
@@ -129,7 +129,7 @@ class PillarMarks:
     level1: float | None = None
     level2: Mapping[str, float | None] = field(default_factory=dict)
     level3: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
-    corrected: Mapping[str, Mapping[str, Any]] | None = None
+    corrected: Mapping[str, Values] | None = None
     foreign: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
 
@@ -154,7 +154,7 @@ def extract(text: str) -> Any:
     return None
 
 
-def correct(marks: Mapping[str, Any], pillar: str, facets: int = FACETS[0]) -> Facets:
+def correct(marks: Values, pillar: str, facets: int = FACETS[0]) -> Facets:
     """Put the marks of an answer under their sub-capabilities, by the official rule.
 
     If the first value is an object with "score", every key is taken for a facet. Else two levels are read, and values
@@ -351,7 +351,7 @@ def _score(
     marks = [points for verdict in verdicts.values() for facets in verdict.level3.values() for points in facets]
     lost = sum(len(activated[pillar]) for pillar in failed)
     counts = QuestionCounts(questions_asked=len(marks) + lost, questions_skipped=sum(map(len, unread.values())) + lost)
-    parts: dict[str, Any] = {
+    parts: Json = {
         "level1": {pillar: verdict.level1 for pillar, verdict in verdicts.items()},
         "level2": {pillar: verdict.level2 for pillar, verdict in verdicts.items()},
         "level3": {pillar: verdict.level3 for pillar, verdict in verdicts.items()},

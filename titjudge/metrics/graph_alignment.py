@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from titjudge.core import item_meta
 from titjudge.core.errors import Unanswered
-from titjudge.core.types import Ask, Item, Reply, Score, Status
+from titjudge.core.types import Ask, Item, Json, Reply, Score, Status, Values
 from titjudge.metrics import metric
 from titjudge.metrics._shared import image_of
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment, Marks, parse_target
@@ -103,7 +102,7 @@ class Graph:
             "relation": [f"{first}[{relation}]{second}" for first, relation, second in self.relations],
         }
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return entities, attributes as [entity, attribute] and relations as [entity, relation, entity]."""
         return {
             "entities": list(self.entities),
@@ -112,7 +111,7 @@ class Graph:
         }
 
     @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Graph:
+    def from_json(cls, raw: Values) -> Graph:
         """Make it from `to_json` or LongT2IBench's annotation (attributes by entity and name, relations as objects)."""
         attributes = raw.get("attributes", ())
         if isinstance(attributes, Mapping):
@@ -126,7 +125,7 @@ class Graph:
         )
 
 
-def relation_element(relation: Mapping[str, Any] | Sequence[str]) -> tuple[str, str, str]:
+def relation_element(relation: Values | Sequence[str]) -> tuple[str, str, str]:
     """Return a relation as an element: of an object with entity1, relation and entity2, or a list of the three."""
     if isinstance(relation, Mapping):
         return str(relation["entity1"]), str(relation["relation"]), str(relation["entity2"])
@@ -206,7 +205,7 @@ def read_verdict(graph: Graph, verdict: GraphVerdict) -> tuple[Alignment | None,
     return (None if reasons else alignment), "; ".join(reasons)
 
 
-def _all_aligned(graph: Graph) -> dict[str, Any]:
+def _all_aligned(graph: Graph) -> Json:
     """Say of every element that it is aligned, as the answer to `longt2ibench/align_graph`."""
     marks = {
         name: [ElementVerdict(number=number, seen="", aligned=True) for number in range(1, len(elements) + 1)]
@@ -302,7 +301,7 @@ def _scored(alignment: Alignment, source: str, output: str, problems: Sequence[s
     """Make the score of an alignment: the share of aligned elements, once those of misaligned entities are misaligned too."""
     consistent, changed = forced(alignment)
     value = ratio(consistent)
-    parts: dict[str, Any] = {
+    parts: Json = {
         "alignment": {
             category: [[list(element), aligned] for element, aligned in consistent[category]] for category in CATEGORIES
         },

@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 from titjudge.core import item_meta
 from titjudge.core.score_parts import QuestionCounts
 from titjudge.core.structured_output import after_thinking, plain_number
-from titjudge.core.types import Ask, Item, Score
+from titjudge.core.types import Ask, Item, Json, Score
 from titjudge.metrics import metric
 from titjudge.metrics._shared import edit_images, rated
 
@@ -49,7 +49,7 @@ class EditScore(RubricAnswer):
 @cache
 def answer_model(edit_type: str) -> type[RubricAnswer]:
     """Make the model of an answer with the three ratings of a type of edit."""
-    fields: dict[str, Any] = {field_name(rating): (Points, ...) for rating in RATINGS[edit_type]}
+    fields: Json = {field_name(rating): (Points, ...) for rating in RATINGS[edit_type]}
     return create_model("Ratings", __base__=RubricAnswer, **fields)
 
 
@@ -96,7 +96,7 @@ async def imgedit(item: Item, ask: Ask) -> Score:
         return answer
     answered = [getattr(answer, field_name(name)) for name in names]
     ratings, reason = capped(answered), answer.reasoning
-    parts: dict[str, Any] = dict(zip(names, ratings, strict=True))
+    parts: Json = dict(zip(names, ratings, strict=True))
     if ratings != answered:
         parts["given"] = dict(zip(names, answered, strict=True))
         changes = ", ".join(f"{old} to {new}" for old, new in zip(answered, ratings, strict=True) if old != new)
@@ -139,7 +139,7 @@ async def _rated(item: Item, ask: Ask, template: str, names: Sequence[str], sche
     if not isinstance(ratings, list):
         return ratings
     asked, total, lost = len(names), sum(ratings), max(0, len(names) - len(ratings))
-    parts: dict[str, Any] = {"ratings": ratings, "output": reply.text}
+    parts: Json = {"ratings": ratings, "output": reply.text}
     parts |= QuestionCounts(questions_asked=asked, questions_skipped=lost)
     if lost:
         parts["could_be"] = {"": [(total + end * lost) / asked for end in (1, 5)]}

@@ -21,7 +21,7 @@ from titjudge.core import item_meta
 from titjudge.core.errors import Unanswered
 from titjudge.core.score_parts import QuestionCounts
 from titjudge.core.structured_output import after_thinking
-from titjudge.core.types import Ask, Item, Reply, Score, Status
+from titjudge.core.types import Ask, Item, Json, Reply, Score, Status, Values
 from titjudge.metrics import metric
 from titjudge.metrics._shared import UNREADABLE, gather_answers, image_of, rated, sources_of, unreadable
 from titjudge.metrics.imgedit import Points, RubricAnswer
@@ -217,7 +217,7 @@ def _frames(sources: Sequence[Path], result: Path) -> list[tuple[str, Path]]:
     return [(f"Frame {number} ({kind}):", image) for number, kind, image in sorted(frames, key=lambda frame: frame[0])]
 
 
-def _note(protocol: str, options: Mapping[str, Any]) -> str:
+def _note(protocol: str, options: Values) -> str:
     if protocol != "official" or options.get("family", "kris") != "kris":
         return ""
     return (
@@ -280,7 +280,7 @@ def _score(ratings: dict[str, int], missing: Iterable[str] = (), reason: str = "
         counted["knowledge_score"] = 1
         reason = "knowledge lowered to 1: the instruction was not followed"
     percent = {PARTS[name]: 25.0 * (rating - 1) for name, rating in counted.items()}
-    parts: dict[str, Any] = {**percent, "ratings": ratings}
+    parts: Json = {**percent, "ratings": ratings}
     lost, total = [PARTS[name] for name in missing], sum(percent.values())
     asked = len(percent) + len(lost)
     if official:
@@ -301,7 +301,7 @@ async def _rate(item: Item, ask: Ask, question: KrisRequest, family: Family) -> 
     values = {"prompt": item.prompt, "explanation": item_meta.EXPLANATION.get(item, "")}
     empty = ask.protocol == "official" and family == "kris"  # as published
     names = _VARIABLES.get(question.template, ("prompt",))
-    variables: dict[str, Any] = {name: "" if empty else values[name] for name in names}
+    variables: Json = {name: "" if empty else values[name] for name in names}
     reply, found = await rated(
         ask,
         question.template,

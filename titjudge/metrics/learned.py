@@ -13,14 +13,13 @@ in parentheses (`red cube (color)`, as EvalMuse writes it) is not passed to the 
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from titjudge.core import item_meta
 from titjudge.core.errors import ConfigError
 from titjudge.core.score_parts import ElementScores, element_words
-from titjudge.core.types import Ask, Item, Score
+from titjudge.core.types import Ask, Item, Json, Score
 from titjudge.data.learned_metrics import COMMAND, NATIVE, LearnedMetric, find
 from titjudge.metrics import Metric, Sources, metric
 from titjudge.metrics._shared import image_of, prompt_read, sources_of
@@ -56,7 +55,7 @@ def _score(measured: Measurement, elements: list[str]) -> Score:
     read, cut = prompt_read(measured.tokens_used, measured.tokens_total)
     reasons = [cut] if cut else []
     raw_parts = {name: value for name, value in measured.parts.items() if not name.startswith(_ELEMENT)}
-    parts: dict[str, Any] = {**raw_parts, **read}
+    parts: Json = {**raw_parts, **read}
     if elements:
         scores = {element: measured.parts.get(f"{_ELEMENT}{element_words(element)[0]}") for element in elements}
         parts |= ElementScores(elements=scores)
@@ -73,7 +72,7 @@ def _declare(row: LearnedMetric) -> Metric:
 
     async def measure(item: Item, ask: Ask) -> Score:
         elements = (item_meta.ELEMENTS.checked(item) or []) if row.options.get("elements") else []
-        template, variables = "baselines/text", dict[str, Any](prompt=item.prompt if row.reads_prompt else "")
+        template, variables = "baselines/text", Json(prompt=item.prompt if row.reads_prompt else "")
         if elements:
             template = "baselines/elements"
             variables["elements"] = [element_words(element)[0] for element in elements]
@@ -113,7 +112,7 @@ def external(
 
 def _command_score(answer: CommandAnswer) -> Score:
     """Make the score of an answer, with a reason where the command says that it did not read the whole prompt."""
-    parts: dict[str, Any] = dict(answer.parts)
+    parts: Json = dict(answer.parts)
     if answer.tokens_used is None or answer.tokens_total is None:
         return Score.of(answer.score, reason=answer.reason, **parts)
     read, cut = prompt_read(answer.tokens_used, answer.tokens_total)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from titjudge.core import item_meta
 from titjudge.core.errors import Unanswered
-from titjudge.core.types import Ask, Item, Reply, Score, Status
+from titjudge.core.types import Ask, Item, Json, Reply, Score, Status, Values
 from titjudge.metrics import metric
 from titjudge.metrics._shared import (
     UNREADABLE,
@@ -77,7 +77,7 @@ def has_questions(item: Item) -> bool:
     return item_meta.ASKED.is_in(item)
 
 
-def questions_of(item: Item) -> tuple[Asked, dict[str, Any]]:
+def questions_of(item: Item) -> tuple[Asked, Json]:
     """Return the questions of an item, and the template's variables that are the same for all of them.
 
     Raises:
@@ -90,7 +90,7 @@ def questions_of(item: Item) -> tuple[Asked, dict[str, Any]]:
 
 def answer_rows(
     questions: Sequence[VisualQuestion], answers: Sequence[float | None], counted: Sequence[float | None]
-) -> list[dict[str, Any]]:
+) -> list[Json]:
     """Return what a score keeps of each question: its answer, and what that counts for."""
     return [
         {"question": question.question, "category": question.category, "answer": answer, "counted": count}
@@ -140,9 +140,7 @@ def _check_missing(asked: Asked, replies: Sequence[list[float] | Unanswered]) ->
         raise Unanswered(worst.status, f"{share}{worst.reason}", worst.reply, parts=unread_kinds(missing))
 
 
-async def _answers(
-    item: Item, ask: Ask, asked: Asked, batch: Sequence[VisualQuestion], shared: Mapping[str, Any]
-) -> list[float]:
+async def _answers(item: Item, ask: Ask, asked: Asked, batch: Sequence[VisualQuestion], shared: Values) -> list[float]:
     """Ask for the answers to a batch of questions, again where the reply cannot be parsed."""
     variables = dict(shared)
     if asked.each == "question":
@@ -161,7 +159,7 @@ async def _answers(
     raise unreadable(reply, f"not what the rule '{asked.answer}' reads")
 
 
-async def _uncut(item: Item, ask: Ask, asked: Asked, attempt: int, planned: str, variables: Mapping[str, Any]) -> Reply:
+async def _uncut(item: Item, ask: Ask, asked: Asked, attempt: int, planned: str, variables: Values) -> Reply:
     """Ask once, and again with the next limit for as long as the reply is cut."""
     options = {"temperature": asked.temperature, "repetition_penalty": asked.repetition_penalty}
     sampling = {name: value for name, value in options.items() if value is not None}

@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from pydantic import BeforeValidator, Field
 
 from titjudge.core import item_meta
 from titjudge.core.errors import DataError
 from titjudge.core.structured_output import after_thinking, plain_number
-from titjudge.core.types import Ask, Item, Score
+from titjudge.core.types import Ask, Item, Json, Score, Values
 from titjudge.metrics import metric
 from titjudge.metrics._shared import gather_answers, image_of, rated, score_without, sources_of, unreadable
 from titjudge.metrics.imgedit import Points, RubricAnswer
@@ -54,7 +54,7 @@ class RiseRequest(NamedTuple):
     rating: str
     template: str
     images: Sequence[Path]
-    variables: Mapping[str, Any]
+    variables: Values
 
 
 def read_final_score(text: str) -> int | None:
@@ -150,7 +150,7 @@ async def rise(item: Item, ask: Ask) -> Score:
         return without
     rated = {name: answer for name, answer in zip(names, answers, strict=True) if isinstance(answer, int)}
     counts = CONSISTENCY in rated and not (official and item_meta.CONSISTENCY_FREE_ABSENT.get(item))
-    percent: dict[str, Any] = {name: 25.0 * (rating - 1) for name, rating in rated.items()}
+    percent: Json = {name: 25.0 * (rating - 1) for name, rating in rated.items()}
     return Score.of(
         weighted(category, rated, consistency_counts=counts),
         accuracy=100.0 * all(rating == 5 for rating in rated.values()),

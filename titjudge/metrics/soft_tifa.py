@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from titjudge.core.answer_probabilities import Probability, tokens_by_choice
 from titjudge.core.score_parts import Bounds
-from titjudge.core.types import Ask, Item, Score
+from titjudge.core.types import Ask, Item, Json, Score
 from titjudge.metrics import metric
 from titjudge.metrics._shared import Mass, all_answers, image_of, mass_of
 from titjudge.metrics.answer_rules import VisualQuestion
@@ -76,7 +75,7 @@ async def soft_tifa(item: Item, ask: Ask) -> Score:
     lower, upper = zip(*right, strict=True)
     least = min(masses)
     value, most = geometric_mean(lower), geometric_mean(upper)
-    bounds: dict[str, Any] = {**Bounds(lower=value, upper=most)} if most > value else {}
+    bounds: Json = {**Bounds(lower=value, upper=most)} if most > value else {}
     rows = answer_rows(asked.questions, lower, lower)
     return Score.of(value, reason=least.warning, am=sum(lower) / len(lower), mass=least.share, questions=rows, **bounds)
 

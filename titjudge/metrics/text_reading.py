@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -15,7 +15,7 @@ from titjudge.core import item_meta
 from titjudge.core.errors import Unanswered
 from titjudge.core.refusals import declines, refusal
 from titjudge.core.structured_output import after_thinking
-from titjudge.core.types import Ask, Item, Score, Status
+from titjudge.core.types import Ask, Item, Json, Score, Status
 from titjudge.core.words import is_texts, normalised, truncated
 from titjudge.metrics import metric
 from titjudge.metrics._shared import checked_meta, image_of
@@ -181,7 +181,7 @@ async def text_reading(item: Item, ask: Ask) -> Score:
         return Score.none(Status.BAD_INPUT, warning or "the text asked for has no letter and no digit")
     if not official and not counts["matched"] and declines(read):
         raise Unanswered(Status.REFUSED, refusal(read), reply)
-    parts: dict[str, Any] = {"read": read, **counts}
+    parts: Json = {"read": read, **counts}
     return Score.of(counts["matched"] / counts["wanted"], reason=warning, **parts)
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from titjudge.core.structured_output import after_thinking
-from titjudge.core.types import Ask, Item, Reply, Score, Status
+from titjudge.core.types import Ask, Item, Json, Reply, Score, Status
 from titjudge.metrics import metric
 from titjudge.metrics._shared import image_of
 
@@ -70,7 +69,7 @@ async def unifiedreward_2(item: Item, ask: Ask) -> Score:
     axes = read_axes(reply.text)
     if axes is None:
         return _unparsed(reply, "no alignment, coherence and style score from 1 to 5 each")
-    parts: dict[str, Any] = {**axes, "output": reply.text}
+    parts: Json = {**axes, "output": reply.text}
     return Score.of(axes["alignment"], **parts)
 
 

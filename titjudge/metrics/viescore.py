@@ -21,7 +21,7 @@ from titjudge.core.errors import Unanswered
 from titjudge.core.numbers import is_number
 from titjudge.core.score_parts import QuestionCounts
 from titjudge.core.structured_output import after_thinking, plain_number
-from titjudge.core.types import Ask, Item, Reply, Score, Status
+from titjudge.core.types import Ask, Item, Json, Reply, Score, Status
 from titjudge.metrics import metric
 from titjudge.metrics._shared import (
     UNREADABLE,
@@ -281,7 +281,7 @@ def _edit_score(ask: Ask, semantics: Sequence[Rated], quality: Sequence[Rated], 
     """
     passes = [overall(first.ratings, second.ratings) for first, second in zip(semantics, quality, strict=True)]
     sc, pq, value = map(fmean, zip(*passes, strict=True))
-    parts: dict[str, Any] = {"SC": sc, "PQ": pq}
+    parts: Json = {"SC": sc, "PQ": pq}
     if ask.protocol == "official":
         lost = {
             name: sum(max(0, 2 - len(answer.ratings)) for answer in answers)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from titjudge.core import item_meta
-from titjudge.core.types import Item
+from titjudge.core.types import Item, Values
 from titjudge.probes import attacks, prompt_edits
 
 ROBUST, SENSITIVE = 0.05, 0.02  # limits, in units of the judge's own span
@@ -88,7 +87,7 @@ def sensitivity(items: Sequence[Item], most: int = MOST) -> list[Test]:
 
 
 def _several(
-    facts: tuple[str, Mapping[str, Any], list[str], str], visible: set[prompt_edits.Element] | None, most: int
+    facts: tuple[str, Values, list[str], str], visible: set[prompt_edits.Element] | None, most: int
 ) -> list[str]:
     """Make prompts with three errors of a kind, or with two where there is no room for three."""
     drawn = [

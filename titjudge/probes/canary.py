@@ -19,14 +19,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from titjudge.core import item_meta
 from titjudge.core.comparable_runs import drift_between, models_of
 from titjudge.core.errors import BudgetExhausted, DataError, UserError
 from titjudge.core.files import write_atomic
 from titjudge.core.run_records import Manifest
-from titjudge.core.types import Item
+from titjudge.core.types import Item, Json, Values
 from titjudge.engine.ask import Purpose, Sample
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.scoring import score_item
@@ -121,7 +120,7 @@ class CanaryReport:
             "scores of this run are not comparable with earlier ones (compare --allow-drift joins them all the same)",
         ]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         return {
             "state": self.state,
             "asked": self.asked,
@@ -165,7 +164,7 @@ def canary_file(folder: Path, engine: Engine, metrics: Mapping[str, Metric]) -> 
     return folder / "canaries" / f"{name[:80]}-{digest}.json"
 
 
-def _identity(engine: Engine, metrics: Mapping[str, Metric]) -> dict[str, Any]:
+def _identity(engine: Engine, metrics: Mapping[str, Metric]) -> Json:
     roles = {role for metric in metrics.values() for role in metric.roles if role != "embedder"}
     return {
         "roles": {role: engine.roles[role].label for role in sorted(roles)},
@@ -349,7 +348,7 @@ def _exchange_p(
     return sum(number for total, number in ways.items() if total >= today) / ways.total()
 
 
-def _fingerprint(questions: Sequence[tuple[str, Item]], identity: Mapping[str, Any]) -> str:
+def _fingerprint(questions: Sequence[tuple[str, Item]], identity: Values) -> str:
     content = [identity, [[name, item.id, item.prompt, _hash(item.image)] for name, item in questions]]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -358,7 +357,7 @@ def _hash(image: Path | None) -> str:
     return hashlib.sha256(image.read_bytes()).hexdigest() if image is not None and image.is_file() else ""
 
 
-def _load(file: Path, fingerprint: str) -> dict[str, Any]:
+def _load(file: Path, fingerprint: str) -> Json:
     """Read the frozen answers.
 
     Raises:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
+
+from titjudge.core.types import Values
 
 KINDS = ("missing entity", "wrong attribute", "wrong count", "swapped relation", "misspelt text")
 
@@ -63,7 +64,7 @@ class Edit:
 
 def edits(
     prompt: str,
-    annotation: Mapping[str, Any],
+    annotation: Values,
     words: list[str],
     kind: str,
     most: int = 6,
@@ -114,7 +115,7 @@ def _entities(prompt: str) -> Iterator[tuple[Element, Place]]:
         yield (), [(" ".join([*sentences[:position], added, *sentences[position:]]), "", added)]
 
 
-def _attributes(prompt: str, annotation: Mapping[str, Any]) -> Iterator[tuple[Element, Place]]:
+def _attributes(prompt: str, annotation: Values) -> Iterator[tuple[Element, Place]]:
     for entity, pairs in annotation.get("attributes", {}).items():
         for name, value in pairs.items():
             word = next((word for word in str(value).split() if word in _OTHER), None)
@@ -122,7 +123,7 @@ def _attributes(prompt: str, annotation: Mapping[str, Any]) -> Iterator[tuple[El
                 yield ("attribute", entity, name), _beside(prompt, entity, word, _OTHER[word])
 
 
-def _counts(prompt: str, annotation: Mapping[str, Any], *, every: bool) -> Iterator[tuple[Element, Place]]:
+def _counts(prompt: str, annotation: Values, *, every: bool) -> Iterator[tuple[Element, Place]]:
     """Change the annotated counts, and with `every` all numbers of things in the prompt."""
     taken = set()
     for entity, pairs in annotation.get("attributes", {}).items():
@@ -151,7 +152,7 @@ def _beside(prompt: str, entity: str, word: str, others: Collection[str]) -> Pla
     return []
 
 
-def _relations(prompt: str, annotation: Mapping[str, Any]) -> Iterator[tuple[Element, Place]]:
+def _relations(prompt: str, annotation: Values) -> Iterator[tuple[Element, Place]]:
     for relation in annotation.get("relations", ()):
         first, words, second = (str(relation[key]) for key in ("entity1", "relation", "entity2"))
         the = rf"(?:the|these|this)\s(?:[\w-]+\s){{0,2}}{re.escape(second.split()[-1])}\b"
@@ -195,7 +196,7 @@ def _misspelt(word: str) -> list[str]:
 
 def several(
     prompt: str,
-    annotation: Mapping[str, Any],
+    annotation: Values,
     words: list[str],
     kind: str,
     count: int,

@@ -19,10 +19,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import fsum, inf
-from typing import Any
 
 from titjudge.core.card_record import CAUGHT, MOST_PROMPTS, OPEN, PASS, CardLine, CardRecord
 from titjudge.core.tables import Table
+from titjudge.core.types import Json
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.bounds import approximate_bound, below, bound
 
@@ -250,7 +250,7 @@ class Card:
             notes=list(self.notes),
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         return self.record().to_json()
 
     def tables(self) -> list[Table]:

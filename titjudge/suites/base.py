@@ -12,7 +12,7 @@ from typing import Any
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.grouping import grouped
 from titjudge.core.numbers import several
-from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
+from titjudge.core.types import InvalidItem, Item, Items, Pair, Score, Table
 from titjudge.data.data_paths import files_below, strays_below
 from titjudge.data.images import SUFFIXES, UNREAD_SUFFIXES
 from titjudge.suites.prompt_places import PromptPlace
@@ -120,7 +120,7 @@ class Suite(ABC):
     def load(self, folder: Path) -> Iterable[Item | InvalidItem]:
         """Yield the items; one that cannot be judged is an InvalidItem that says why."""
 
-    def items(self, folder: Path) -> Iterator[Item | InvalidItem]:
+    def items(self, folder: Path) -> Items:
         """Yield what `load` yields, with every name in the form in which names are compared (`core.names.plain`).
 
         Adds to the notes which spellings count as one name, and how many hidden files are skipped.
@@ -183,7 +183,7 @@ def check_generator(name: str) -> str:
     return name
 
 
-def number_repeats(items: Iterable[Item | InvalidItem]) -> Iterator[Item | InvalidItem]:
+def number_repeats(items: Iterable[Item | InvalidItem]) -> Items:
     """Yield the items; those that are listed again get the ids `id (2)`, `id (3)` and so on."""
     seen: Counter[str] = Counter()
     for item in items:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from titjudge.core.errors import UnclearData
 from titjudge.core.names import is_nothing, plain
 from titjudge.core.numbers import several
+from titjudge.core.types import Values
 from titjudge.core.words import truncated
 from titjudge.suites.sources import INSTRUCTIONS
 
@@ -137,7 +137,7 @@ class TableUse:
     _counts: dict[str, Counter[int]] = field(default_factory=dict)
     _samples: dict[str, set[tuple[int, int]]] = field(default_factory=dict)
 
-    def add(self, row: Mapping[str, Any], unused: Iterable[str], key: int, sample: int) -> None:
+    def add(self, row: Values, unused: Iterable[str], key: int, sample: int) -> None:
         """Add a row of a table.
 
         Args:
@@ -162,7 +162,7 @@ class TableUse:
                 self._counts.setdefault(name, Counter())[hash((key, value))] += 1
                 self._samples.setdefault(name, set()).add((value, sample))
 
-    def add_prompts(self, row: Mapping[str, Any], columns: Iterable[str]) -> None:
+    def add_prompts(self, row: Values, columns: Iterable[str]) -> None:
         """Add the texts of a row that may be its prompt."""
         texts = {name: text for name in columns if isinstance(text := row[name], str) and not is_nothing(text)}
         if len({*map(plain, texts.values())}) > 1 and len(texts) > len(self.prompts):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core import item_meta
-from titjudge.core.types import Item, Score
+from titjudge.core.types import Item, Json, Score
 from titjudge.metrics import rise
 from titjudge.metrics.imgedit import RATINGS
 from titjudge.suites.base import Scored, by_generator, check_generator
@@ -83,7 +83,7 @@ def _imgedit_reply(item: Item, score: Score) -> str:
 
 def _kris(generator: str, scored: Sequence[Scored]) -> Files:
     """Make CATEGORY/metrics.json, with the ratings by the number of the edit, as BAGEL's summarize.py reads them."""
-    records: dict[str, dict[str, Any]] = {}
+    records: dict[str, Json] = {}
     for item, score in scored:
         category, key = item.prompt_id.split("/", 1)
         explanation = item_meta.EXPLANATION.get(item, "")

@@ -23,7 +23,7 @@ from titjudge.core import item_meta
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_json
 from titjudge.core.numbers import several
-from titjudge.core.types import InvalidItem, Item
+from titjudge.core.types import InvalidItem, Item, Items, Values
 from titjudge.data.data_paths import inside
 from titjudge.suites.manifests import item_of
 
@@ -40,7 +40,7 @@ class EditFolder:
     """
 
     summary: str
-    items: Iterator[Item | InvalidItem]
+    items: Items
 
 
 def edit_folder(folder: Path, roots: Sequence[Path]) -> EditFolder | None:
@@ -98,7 +98,7 @@ def _turn(where: str, turn: Any, folder: Path, roots: Sequence[Path]) -> Item | 
     return item_of(result, turn.get("instruction"), "", prompt_id, meta, folder, roots, sources=(source,))
 
 
-def _is_turn(turn: Mapping[str, Any]) -> bool:
+def _is_turn(turn: Values) -> bool:
     return isinstance(turn.get("input"), str) and isinstance(turn.get("output"), str)
 
 
@@ -117,7 +117,7 @@ def _instruct_pix2pix(listed: Sequence[Any], folder: Path, roots: Sequence[Path]
     return EditFolder(summary, _seeds(listed, folder, roots))
 
 
-def _seeds(listed: Sequence[Any], folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
+def _seeds(listed: Sequence[Any], folder: Path, roots: Sequence[Path]) -> Items:
     """Yield the edits of InstructPix2Pix: one for each seed of each instruction."""
     for number, entry in enumerate(listed, 1):
         try:

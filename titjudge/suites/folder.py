@@ -29,14 +29,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from titjudge.core import item_meta
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_text, scan_jsonl
 from titjudge.core.names import plain
 from titjudge.core.serialization import without_surrogates
-from titjudge.core.types import InvalidItem, Item, Pair
+from titjudge.core.types import InvalidItem, Item, Items, Json, Pair
 from titjudge.core.words import truncated
 from titjudge.data.data_paths import files_below, inside, real_name
 from titjudge.data.embedded_prompts import embedded_prompt
@@ -87,7 +86,7 @@ class Folder(Suite):
         hint = f"--columns {'=...,'.join(roles)}=... says otherwise"
         return [*([f"{', '.join(self._taken)}; {hint}"] if self._taken else []), *self._notes]
 
-    def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
+    def load(self, folder: Path) -> Items:
         """Yield the items of a data folder or manifest, in the order of the files.
 
         Raises:
@@ -145,7 +144,7 @@ def read_items(
     columns: Columns | None = None,
     taken: dict[str, None] | None = None,
     notes: dict[str, None] | None = None,
-) -> Iterator[Item | InvalidItem]:
+) -> Items:
     """Read the items of a data folder or manifest, in the order of the files.
 
     Args:
@@ -168,7 +167,7 @@ def read_items(
 
 def _read_items(
     folder: Path, roots: Sequence[Path], columns: Columns, taken: dict[str, None], notes: dict[str, None]
-) -> Iterator[Item | InvalidItem]:
+) -> Items:
     manifest = folder.is_file()
     reader = ManifestReader(folder.parent if manifest else folder, roots, columns, taken, notes)
     if manifest:
@@ -184,13 +183,13 @@ def _read_items(
         raise DataError("no such data folder or manifest", folder)
 
 
-def _with_facets(items: Iterator[Item | InvalidItem], file: Path) -> Iterator[Item | InvalidItem]:
+def _with_facets(items: Items, file: Path) -> Items:
     """Add the facets that the command `facets` has found for the text of an item's prompt.
 
     Raises:
         DataError: A line of the file is malformed; names file and line.
     """
-    facets: dict[str, Any] = {}
+    facets: Json = {}
     for line, record in read_table(file, ("prompt", "facets")):
         if facets.setdefault(record["prompt"], record["facets"]) != record["facets"]:
             raise DataError(
@@ -214,7 +213,7 @@ def known_images(folder: Path) -> dict[str, dict[str, str]]:
     return images
 
 
-def _images(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
+def _images(folder: Path, roots: Sequence[Path]) -> Items:
     """Yield the images that images.jsonl lists, with the prompts and further keys of prompts.jsonl."""
     _check_factors(folder / "images.jsonl")
     prompts, problems = _prompts(folder)
@@ -270,9 +269,9 @@ def _check_factors(file: Path) -> None:
         raise DataError(f"{what}: rename that key to generator or sample, or delete it", file)
 
 
-def _prompts(folder: Path) -> tuple[dict[str, dict[str, Any]], list[InvalidItem]]:
+def _prompts(folder: Path) -> tuple[dict[str, Json], list[InvalidItem]]:
     """Read prompts.jsonl: its lines by prompt id, and what is wrong with others."""
-    prompts: dict[str, dict[str, Any]] = {}
+    prompts: dict[str, Json] = {}
     problems = []
     for number, record in scan_jsonl(folder / "prompts.jsonl", ("prompt_id", "prompt")):
         if isinstance(record, DataError):
@@ -285,7 +284,7 @@ def _prompts(folder: Path) -> tuple[dict[str, dict[str, Any]], list[InvalidItem]
     return prompts, problems
 
 
-def _unique(items: Iterable[Item | InvalidItem]) -> Iterator[Item | InvalidItem]:
+def _unique(items: Iterable[Item | InvalidItem]) -> Items:
     """Yield the items; an image under another prompt gets an id of its own, one listed again is an InvalidItem."""
     prompts: dict[str, tuple[str, ...]] = {}  # prompt ids by the id of an image
     for item in items:
@@ -303,7 +302,7 @@ def _numbered(image: str, before: int) -> str:
     return f"{image} ({before + 1})" if before else image
 
 
-def _loose(folder: Path, roots: Sequence[Path], notes: dict[str, None]) -> Iterator[Item | InvalidItem]:
+def _loose(folder: Path, roots: Sequence[Path], notes: dict[str, None]) -> Items:
     """Yield images whose prompts are in text files of the same name, or in the images themselves."""
     images = image_files(folder)
     tables = [path for path in files_below(folder) if is_table(path) and path.name not in _BESIDE]

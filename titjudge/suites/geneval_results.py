@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from titjudge.core.errors import DataError
 from titjudge.core.grouping import group_means
-from titjudge.core.types import Table
+from titjudge.core.types import Json, Table, Values
 from titjudge.suites.aggregation import Aggregated, Aggregation, Flag
 
 TASKS = ("single_object", "two_object", "counting", "colors", "position", "color_attr")
@@ -18,7 +17,7 @@ _COUNTS = ("images", "prompts")
 _CORRECT = ("images_correct", "prompts_any", "prompts_all")
 
 
-def aggregate_results(files: Sequence[Path]) -> tuple[dict[str, Any], list[Table]]:
+def aggregate_results(files: Sequence[Path]) -> tuple[Json, list[Table]]:
     """Compute GenEval's table from results.jsonl files as evaluate_images.py writes them, one for each generator.
 
     Returns:
@@ -28,7 +27,7 @@ def aggregate_results(files: Sequence[Path]) -> tuple[dict[str, Any], list[Table
     Raises:
         DataError: A line is none of GenEval's; names file and line.
     """
-    summaries: dict[str, dict[str, Any]] = {}
+    summaries: dict[str, Json] = {}
     for file in files:
         name = file.stem if file.stem not in summaries else str(file)
         summaries[name] = _summary(file)
@@ -44,7 +43,7 @@ def aggregate_results(files: Sequence[Path]) -> tuple[dict[str, Any], list[Table
     return summaries, [Table("GenEval", columns, tuple(rows), (note, *notes))]
 
 
-def _deviations(name: str, summary: Mapping[str, Any]) -> list[str]:
+def _deviations(name: str, summary: Values) -> list[str]:
     """Say which tasks are missing or not GenEval's, and how many prompts are: then the numbers are not GenEval's."""
     tasks, prompts = summary["tasks"], summary["prompts"]
     missing, unknown = [task for task in TASKS if task not in tasks], sorted({*tasks} - {*TASKS})
@@ -54,7 +53,7 @@ def _deviations(name: str, summary: Mapping[str, Any]) -> list[str]:
     return [f"{name}: {line}; overall is not comparable with published numbers" for line in lines]
 
 
-def _summary(file: Path) -> dict[str, Any]:
+def _summary(file: Path) -> Json:
     """Count what one generator got right; see `aggregate_results` for the keys."""
     from titjudge.core.files import read_jsonl
 

@@ -7,11 +7,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import read_json
-from titjudge.core.types import InvalidItem, Item
+from titjudge.core.types import InvalidItem, Items, Values
 from titjudge.data.data_paths import inside
 from titjudge.suites.base import image_files, printable
 from titjudge.suites.manifests import item_of
@@ -43,7 +42,7 @@ class ImageTree:
     others: Sequence[str] = ()
     sources: Sequence[str] = ()
     unique: str = "{prompt_id}"
-    meta: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    meta: Mapping[str, Values] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pattern", checked_pattern(self.pattern))
@@ -72,7 +71,7 @@ class ImageTree:
                 continue
             yield PromptPlace(name, prompt, filled(self.pattern, {"prompt_id": name, "suffix": "png"}), fields)
 
-    def items(self, root: Path, roots: Sequence[Path], notes: dict[str, None]) -> Iterator[Item | InvalidItem]:
+    def items(self, root: Path, roots: Sequence[Path], notes: dict[str, None]) -> Items:
         """Yield the images that fit the pattern, in the order of their paths.
 
         Raises:
@@ -261,9 +260,7 @@ def find_tree(folder: Path, patterns: Sequence[str], named: str = "") -> tuple[P
     raise DataError(f"no images: expected {expected} here, or say --suite-option images=PATTERN", folder)
 
 
-def listed_images(
-    file: Path, prompts: Mapping[str, str], roots: Sequence[Path], notes: dict[str, None]
-) -> Iterator[Item | InvalidItem]:
+def listed_images(file: Path, prompts: Mapping[str, str], roots: Sequence[Path], notes: dict[str, None]) -> Items:
     """Yield the images of a JSON object {prompt: image path}; paths are relative to its folder, its name is the generator.
 
     Raises:

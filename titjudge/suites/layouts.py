@@ -14,10 +14,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from titjudge.core.errors import DataError
 from titjudge.core.names import plain
+from titjudge.core.types import Json
 from titjudge.data.data_paths import files_below, inside
 from titjudge.data.embedded_prompts import embedded_prompt
 from titjudge.data.tables import scan_table
@@ -107,7 +107,7 @@ def _prompt_folders(folder: Path, names: Sequence[str]) -> ImageTree | None:
     """
     if not names or _files(folder, LISTS + METADATA + ("images.jsonl",)):
         return None
-    records: dict[str, dict[str, Any]] = {}
+    records: dict[str, Json] = {}
     places: dict[str, Path] = {}
     for file in (path for path in files_below(folder) if any(map(path.match, METADATA))):
         rows = [record for _, record in itertools.islice(scan_table(file), 2)]

@@ -6,12 +6,12 @@ import contextlib
 import inspect
 import os
 from pathlib import Path
-from typing import Any
 
 from titjudge.core import registry
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.paths import example_folder
+from titjudge.core.types import Json
 from titjudge.suites.base import Suite, SuiteInputs
 from titjudge.suites.patterns import split_pattern
 
@@ -41,7 +41,7 @@ def with_image_tree(config: RunConfig) -> RunConfig:
     if (config.images and not config.prompt_file) or (config.prompt_file and not (config.images or config.data)):
         example = f"--images '{config.data or 'out'}/{{generator}}/{{prompt_id}}.png' --prompt-file {config.prompt_file or 'prompts.txt'}"
         raise ConfigError(f"--images PATTERN and --prompt-file FILE go together, as in {example}")
-    changes: dict[str, Any] = {}
+    changes: Json = {}
     if config.prompt_file:  # absolute, for workers with another working directory
         changes["prompt_file"] = os.path.abspath(config.prompt_file)
     if config.data is None and config.images:
@@ -56,7 +56,7 @@ def with_data(config: RunConfig) -> RunConfig:
         ConfigError: As `with_image_tree`, or there are no data.
     """
     config = with_image_tree(config)
-    changes: dict[str, Any] = {}
+    changes: Json = {}
     if registry.is_suite_file(config.suite):
         changes["suite"] = os.path.abspath(config.suite)
         templates = Path(changes["suite"]).parent / "prompts"

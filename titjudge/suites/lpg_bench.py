@@ -24,7 +24,7 @@ from titjudge.core import item_meta, registry
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_jsonl, scan_jsonl
 from titjudge.core.names import plain
-from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
+from titjudge.core.types import InvalidItem, Item, Items, Pair, Score, Table
 from titjudge.data.data_paths import is_stray
 from titjudge.data.images import SUFFIXES
 from titjudge.data.opinions import RATERS, Opinions, column_of, number_reader, spread
@@ -89,7 +89,7 @@ class LpgBench(Suite):
         super().__init__(inputs)
         self._rank, self._prompts, self._images = rank, prompts, images
 
-    def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
+    def load(self, folder: Path) -> Items:
         """Yield items in the order of the files; `id` is the image path.
 
         Raises:
@@ -208,7 +208,7 @@ def _is_own_layout(folder: Path) -> bool:
     return first is not None and not isinstance(first[1], DataError)
 
 
-def _tree(folder: Path, roots: Sequence[Path]) -> Iterator[Item | InvalidItem]:
+def _tree(folder: Path, roots: Sequence[Path]) -> Items:
     """Yield images/GENERATOR/PROMPT_ID[_SAMPLE].<suffix>; a prompt without an image of a generator is an InvalidItem."""
     records = {
         str(record["prompt_id"]): record for _, record in read_jsonl(folder / "prompts.jsonl", ("prompt_id", "prompt"))

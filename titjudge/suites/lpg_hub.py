@@ -7,11 +7,11 @@ imagefolder), or a file of prompts and a tree of images with generators and prom
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.types import InvalidItem, Item
+from titjudge.core.types import Items
 from titjudge.data.data_paths import files_below
 from titjudge.data.tables import READERS
 from titjudge.suites.base import Columns, image_files
@@ -43,7 +43,7 @@ def hub_items(
     images: str,
     columns: Columns,
     notes: dict[str, None],
-) -> Iterator[Item | InvalidItem]:
+) -> Items:
     """Yield the images of such a copy.
 
     Args:

@@ -16,7 +16,7 @@ from titjudge.core.cells import ImageCell, missing_columns, version, without_ima
 from titjudge.core.errors import DataError, UnclearData
 from titjudge.core.names import by_usual_name, id_of, is_nothing, plain
 from titjudge.core.numbers import as_sample, finite
-from titjudge.core.types import InvalidItem, Item, Pair
+from titjudge.core.types import InvalidItem, Item, Items, Json, Pair, Values
 from titjudge.data.containers import SUFFIXES as HOLDERS
 from titjudge.data.data_paths import files_below, inside
 from titjudge.data.images import SUFFIXES
@@ -73,7 +73,7 @@ class ManifestReader:
     _known: dict[tuple[str, ...], dict[str, list[str]]] = field(default_factory=dict, init=False)
     _paired: set[tuple[str, str]] = field(default_factory=set, init=False)
 
-    def items(self, file: Path) -> Iterator[Item | InvalidItem]:
+    def items(self, file: Path) -> Items:
         """Yield an item for each image of the table.
 
         Raises:
@@ -167,7 +167,7 @@ class ManifestReader:
             ",".join(f"{role}={name}" for role, names in columns.items() for name in names)
         )
 
-    def _row(self, record: Mapping[str, Any], where: str, folder: str) -> Iterator[Item | InvalidItem]:
+    def _row(self, record: Values, where: str, folder: str) -> Items:
         """Yield an item for each image of a row, or one for its description; what cannot be judged is an InvalidItem."""
         chosen = self._chosen(record)
         if not chosen["prompt"]:
@@ -216,8 +216,8 @@ class ManifestReader:
                 yield make(path, generator=by, meta=meta, name=plain(path), sample=number)
 
     def _sources_and_mask(
-        self, record: Mapping[str, Any], chosen: Mapping[str, Sequence[str]], folder: str
-    ) -> tuple[tuple[Path, ...], dict[str, Any]]:
+        self, record: Values, chosen: Mapping[str, Sequence[str]], folder: str
+    ) -> tuple[tuple[Path, ...], Json]:
         """Return the sources of an edit, and its mask as an item's meta hold it; neither where the row is no edit.
 
         Raises:
@@ -231,7 +231,7 @@ class ManifestReader:
         masks = self._placed(record, chosen["mask"], folder, "mask")
         return sources, {item_meta.MASK.name: os.path.realpath(masks[0])} if masks else {}
 
-    def _placed(self, record: Mapping[str, Any], columns: Sequence[str], folder: str, what: str) -> tuple[Path, ...]:
+    def _placed(self, record: Values, columns: Sequence[str], folder: str, what: str) -> tuple[Path, ...]:
         """Return the images of some columns of a row, in order; the cells after the last one may be empty.
 
         Raises:
@@ -310,7 +310,7 @@ def _table_use(file: Path, _version: tuple[int, int], named: tuple[tuple[str, tu
     return use
 
 
-def _made_from(record: Mapping[str, Any], source: str) -> bool:
+def _made_from(record: Values, source: str) -> bool:
     """Return True if `generate` made this row's edit from an absolute path that still has the recorded content.
 
     Such a source may lie anywhere: whoever wrote its digest knew what the file contains.
@@ -382,12 +382,12 @@ def _no_path(image: Any) -> str:
     return ""
 
 
-def first_filled(record: Mapping[str, Any], columns: Iterable[str]) -> Any:
+def first_filled(record: Values, columns: Iterable[str]) -> Any:
     """Return the first of these cells that is not empty, as the number 0 is not; None where all are."""
     return next((value for column in columns if (value := record.get(column)) or type(value) in (int, float)), None)
 
 
-def named_generator(record: Mapping[str, Any], columns: Iterable[str]) -> str:
+def named_generator(record: Values, columns: Iterable[str]) -> str:
     """Return the generator that a row names; an empty text if it names none."""
     name = first_filled(record, columns)
     return "" if name is None else str(name)
@@ -449,7 +449,7 @@ def item_of(
     prompt: Any,
     generator: str,
     prompt_id: str,
-    meta: dict[str, Any],
+    meta: Json,
     root: Path,
     roots: Sequence[Path],
     sample: int = 0,

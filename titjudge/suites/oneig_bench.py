@@ -15,7 +15,7 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import read_json, scan_csv
 from titjudge.core.grouping import grouped
 from titjudge.core.structured_output import first_problem
-from titjudge.core.types import InvalidItem, Item, Score, Table
+from titjudge.core.types import InvalidItem, Item, Items, Json, Score, Table, Values
 from titjudge.data.data_paths import inside
 from titjudge.metrics.questions import Asked, Asking
 from titjudge.metrics.text_reading import Wanted, listed, matched_share
@@ -38,7 +38,7 @@ _ALIGNED = ("anime", "human", "object", "multilingualism")  # classes with quest
 _MOST_EDITS = {"EN": 100, "ZH": 50}  # more edits count as so many
 _FIELDS = {"type": "type", "prompt_length": "prompt_length", "class": "subject"}
 _ASKED, _READ = "questions", "text-reading"
-Rows = Mapping[str, dict[str, Any]]
+Rows = Mapping[str, Json]
 Prompts = dict[str, PromptRecord]
 
 
@@ -79,7 +79,7 @@ class OneIGBench(Suite):
             raise ConfigError(f"images={images}: the pattern needs {{class}}, as ids are those of a class")
         self._mode, self._images = variant.upper(), images
 
-    def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
+    def load(self, folder: Path) -> Items:
         """Yield the images of the three tasks with what metrics ask about them.
 
         Raises:
@@ -126,7 +126,7 @@ class OneIGBench(Suite):
         problems: list[InvalidItem] = []
         end, column = ("", "prompt_en") if self._mode == "EN" else ("_zh", "prompt_cn")
         table = _file(folder, f"OneIG-Bench{end.replace('_', '-').upper()}.csv")
-        rows: dict[str, dict[str, dict[str, Any]]] = {category: {} for category in CLASSES.values()}
+        rows: dict[str, dict[str, Json]] = {category: {} for category in CLASSES.values()}
         for number, row in scan_csv(table, ("category", "id", column)):
             if isinstance(row, DataError):
                 problems.append(InvalidItem(f"{table.name}:{number}", str(row)))
@@ -211,7 +211,7 @@ def text_scores(scores: Sequence[Score], farthest: int) -> tuple[float | None, .
     return distance, complete, words, 1 - min(farthest, distance) * (1 - complete) * (1 - words) / farthest
 
 
-def _questions_of(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _questions_of(entry: Values) -> list[Json]:
     """Return the questions of a prompt, each with those it depends on; the parent 0 is none."""
     texts, parents = (_decoded(entry[part]) for part in ("question", "dependency"))
     return [
@@ -247,17 +247,17 @@ def _file(folder: Path, name: str) -> Path:
     return file
 
 
-def _prompt(row: Mapping[str, Any]) -> str:
+def _prompt(row: Values) -> str:
     return str(row.get("prompt_en") or row.get("prompt_cn") or "")
 
 
-def _record(key: str, row: Mapping[str, Any], name: str, meta: Mapping[str, Any], prompt: str = "") -> PromptRecord:
+def _record(key: str, row: Values, name: str, meta: Values, prompt: str = "") -> PromptRecord:
     """Make the record of a prompt of a class, with its fields for the tables."""
     fields = {field: row[column] for column, field in _FIELDS.items() if row.get(column)}
     return PromptRecord(key, prompt or _prompt(row), "", fields={**fields, item_meta.CLASS.name: name, **meta})
 
 
-def _decoded(value: Any) -> dict[str, Any]:
+def _decoded(value: Any) -> Json:
     """Read the questions of a prompt, or their dependencies: an object, or an object as JSON text."""
     try:
         decoded = json.loads(value) if isinstance(value, str) else value

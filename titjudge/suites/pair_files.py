@@ -18,7 +18,7 @@ from typing import Any
 
 from titjudge.core.errors import DataError
 from titjudge.core.names import id_of, plain
-from titjudge.core.types import Item, Pair
+from titjudge.core.types import Item, Pair, Values
 from titjudge.core.words import truncated
 from titjudge.data.opinions import RATERS, Opinions, column_of, opinion_columns, opinions_in
 from titjudge.data.tables import first_row, read_table, table_columns
@@ -101,7 +101,7 @@ def read_votes(path: Path | str, images: Images | None = None, notes: dict[str, 
     return votes
 
 
-def _text(record: Mapping[str, Any], name: str, path: Path, line: int) -> str:
+def _text(record: Values, name: str, path: Path, line: int) -> str:
     value = record.get(column_of(record, [name]) or name)
     number = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
     if (
@@ -122,7 +122,7 @@ def _item(image: str, prompt: str, images: Images | None, path: Path, line: int)
 
 
 def _choices(
-    record: Mapping[str, Any], sides: tuple[str, str], path: Path, line: int, *, may_be_empty: bool
+    record: Values, sides: tuple[str, str], path: Path, line: int, *, may_be_empty: bool
 ) -> list[tuple[str, str]]:
     """Read the choices of a row, with the names of who made them where a column is theirs."""
     columns = opinion_columns(record, _PREFERENCE)

@@ -16,7 +16,7 @@ from titjudge.core.cells import without_images
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import read_json, read_text
 from titjudge.core.names import by_usual_name, id_of, is_nothing, plain
-from titjudge.core.types import InvalidItem
+from titjudge.core.types import InvalidItem, Json
 from titjudge.core.words import is_texts
 from titjudge.data.tables import first_row, scan_table, table_columns
 from titjudge.suites.columns import TableUse, prompt_columns
@@ -41,7 +41,7 @@ class PromptList(NamedTuple):
     """
 
     prompts: dict[str, str]
-    meta: dict[str, dict[str, Any]]
+    meta: dict[str, Json]
     problems: list[InvalidItem]
     counted: bool = False
     folder: Path = Path()

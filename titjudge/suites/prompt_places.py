@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any
+
+from titjudge.core.types import Json, Values
 
 GENERATOR = "{generator}"
 NUMBERS = ("{sample}", "{index}", "{seed}")
@@ -29,7 +30,7 @@ class PromptPlace:
     prompt_id: str
     prompt: str
     image: str
-    fields: Mapping[str, Any] = field(default_factory=dict)
+    fields: Values = field(default_factory=dict)
 
     def path(self, sample: int, samples: int, seed: int) -> str:
         """Return the path of one of `samples` images: `cat.png`, or `cat_0.png`, `cat_1.png`, ... where there are several."""
@@ -38,7 +39,7 @@ class PromptPlace:
         place = PurePosixPath(self.image)
         return str(place.with_stem(f"{place.stem}_{sample}")) if samples > 1 else self.image
 
-    def lines(self, samples: int, seed: int) -> Iterator[dict[str, Any]]:
+    def lines(self, samples: int, seed: int) -> Iterator[Json]:
         """Yield a line for each image to be generated."""
         for sample in range(samples):
             yield {
@@ -51,7 +52,7 @@ class PromptPlace:
             }
 
 
-def filled(pattern: str, values: Mapping[str, Any]) -> str:
+def filled(pattern: str, values: Values) -> str:
     """Fill the fields of a path in one pass, so that braces in a value are no field; `{{` is a brace."""
     return re.sub(
         r"\{\{|\}\}|\{(\w+)\}",
@@ -60,13 +61,13 @@ def filled(pattern: str, values: Mapping[str, Any]) -> str:
     )
 
 
-def source_field(sources: Sequence[Path]) -> dict[str, Any]:
+def source_field(sources: Sequence[Path]) -> Json:
     """Return the field of a line that names the sources of an edit, by absolute paths; none without sources."""
     paths = [os.path.abspath(source) for source in sources]
     return {SOURCE: paths[0] if len(paths) == 1 else paths} if paths else {}
 
 
-def sources_of(fields: Mapping[str, Any]) -> list[Path]:
+def sources_of(fields: Values) -> list[Path]:
     """Return the paths of the sources that the line of an edit names; none where it is no edit."""
     named = fields.get(SOURCE, ())
     return [Path(named)] if isinstance(named, str) else list(map(Path, named))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from titjudge.core.errors import DataError
-from titjudge.core.types import InvalidItem, Item
+from titjudge.core.types import InvalidItem, Item, Items
 from titjudge.suites.base import Suite, SuiteInputs
 from titjudge.suites.folder import read_items
 from titjudge.suites.prompt_list import PromptList, read_prompts
@@ -28,7 +27,7 @@ class Prompts(Suite):
         super().__init__(inputs)
         self._columns = columns
 
-    def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
+    def load(self, folder: Path) -> Items:
         """Yield an item without an image for each prompt, by its id.
 
         Raises:

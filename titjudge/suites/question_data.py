@@ -18,7 +18,7 @@ from titjudge.core.errors import DataError
 from titjudge.core.files import read_json
 from titjudge.core.numbers import is_number
 from titjudge.core.structured_output import first_problem
-from titjudge.core.types import InvalidItem
+from titjudge.core.types import InvalidItem, Json, Values
 from titjudge.core.words import is_texts
 from titjudge.data.data_paths import inside, is_stray
 from titjudge.data.tables import scan_table
@@ -28,7 +28,7 @@ from titjudge.suites.base import reason_of
 from titjudge.suites.prompt_places import filled
 from titjudge.suites.question_schema import PromptFiles, QuestionColumns, QuestionSpec, TextColumn
 
-Row = tuple[int, dict[str, Any] | DataError]
+Row = tuple[int, Json | DataError]
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class PromptRecord:
     prompt: str
     where: str
     key: str = ""
-    fields: dict[str, Any] = field(default_factory=dict)
+    fields: Json = field(default_factory=dict)
     questions: list[VisualQuestion] = field(default_factory=list)
     sources: tuple[Path, ...] = ()
 
@@ -160,14 +160,14 @@ def _rows(file: Path) -> Iterator[Row]:
         )
 
 
-def _id(row: Mapping[str, Any], prompts: PromptFiles, file: Path) -> str:
+def _id(row: Values, prompts: PromptFiles, file: Path) -> str:
     name = _one(row, prompts.id, file)
     if not isinstance(name, str | int) or isinstance(name, bool) or not str(name).strip():
         raise DataError(f"'{prompts.id}' is no id: {name!r:.40}")
     return str(name)
 
 
-def _record(row: Mapping[str, Any], spec: QuestionSpec, file: Path, number: int, name: str) -> PromptRecord:
+def _record(row: Values, spec: QuestionSpec, file: Path, number: int, name: str) -> PromptRecord:
     """Make the record of a row: its prompt, fields, questions and source images.
 
     Raises:
@@ -194,7 +194,7 @@ def _record(row: Mapping[str, Any], spec: QuestionSpec, file: Path, number: int,
     return PromptRecord(unique, text, f"{file.name}:{number}", name, fields, _questions(row, spec, file), places)
 
 
-def counts(values: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
+def counts(values: Values, where: Values) -> bool:
     """Tell whether fields have the wanted values; True and "true" are the same.
 
     Raises:
@@ -208,7 +208,7 @@ def counts(values: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
     return True
 
 
-def _wanted(row: Mapping[str, Any], texts: TextColumn) -> dict[str, Any]:
+def _wanted(row: Values, texts: TextColumn) -> Json:
     """Return the texts that an image must show, as `text-reading` takes them.
 
     Raises:
@@ -222,10 +222,10 @@ def _wanted(row: Mapping[str, Any], texts: TextColumn) -> dict[str, Any]:
     return wanted.model_dump(exclude_defaults=True)
 
 
-def geneval_questions(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+def geneval_questions(row: Values) -> list[Json]:
     """Make the questions of a prompt of GenEval from its metadata: on each object, then on its colour and its place."""
     exact = {entry["class"] for entry in row.get("exclude", ())}
-    questions: list[dict[str, Any]] = []
+    questions: list[Json] = []
     for number, entry in enumerate(row["include"]):
         name, count = entry["class"], int(entry["count"])
         some = f"exactly {count} of the object '{name}'" if name in exact or count > 1 else f"at least one '{name}'"
@@ -243,7 +243,7 @@ def geneval_questions(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     return questions
 
 
-def _questions(row: Mapping[str, Any], spec: QuestionSpec, file: Path) -> list[VisualQuestion]:
+def _questions(row: Values, spec: QuestionSpec, file: Path) -> list[VisualQuestion]:
     """Return the questions about a prompt: those of all prompts, or those that its row holds.
 
     Raises:
@@ -259,7 +259,7 @@ def _questions(row: Mapping[str, Any], spec: QuestionSpec, file: Path) -> list[V
         raise DataError(f"not as GenEval writes it: {reason_of(error)}") from error
 
 
-def _listed_questions(row: Mapping[str, Any], columns: QuestionColumns, file: Path, unit: str) -> list[VisualQuestion]:
+def _listed_questions(row: Values, columns: QuestionColumns, file: Path, unit: str) -> list[VisualQuestion]:
     """Read the questions of a row from its columns, which hold lists of one length.
 
     Raises:
@@ -302,7 +302,7 @@ def inconsistent_ids(record: PromptRecord, *, parents_exist: bool) -> str:
     return ""
 
 
-def _field(row: Mapping[str, Any], column: str, file: Path) -> Any:
+def _field(row: Values, column: str, file: Path) -> Any:
     """Return the value of a field, empty where the row lacks a column that may be missing."""
     name = column.removesuffix("?")
     if name == column:
@@ -311,14 +311,14 @@ def _field(row: Mapping[str, Any], column: str, file: Path) -> Any:
     return "" if value is None or value != value else value  # a value that is not itself is NaN
 
 
-def _one(row: Mapping[str, Any], column: str, file: Path) -> Any:
+def _one(row: Values, column: str, file: Path) -> Any:
     cells = values(row, column, file)
     if len(cells) != 1:
         raise DataError(f"'{column}' has {len(cells)} values, not one")
     return cells[0]
 
 
-def values(row: Mapping[str, Any], column: str, file: Path) -> list[Any]:
+def values(row: Values, column: str, file: Path) -> list[Any]:
     """Return the values of a column in a row.
 
     Raises:

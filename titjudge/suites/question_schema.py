@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
@@ -11,6 +11,7 @@ from titjudge.core import registry
 from titjudge.core.config import key_problem
 from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.files import read_yaml
+from titjudge.core.types import Json
 from titjudge.metrics.answer_rules import VisualQuestion
 from titjudge.metrics.questions import Asking
 from titjudge.suites.patterns import fields_of
@@ -137,7 +138,7 @@ class Official(BaseModel, extra="forbid"):
         files: The layout of the files of scores that its scripts write (`--official-files`).
     """
 
-    ask: dict[str, Any] = {}
+    ask: Json = {}
     skip_rows: int = Field(default=0, ge=0)
     grids: bool = False
     files: Literal["", "gedit", "imgedit", "kris", "rise"] = ""
@@ -180,7 +181,7 @@ class QuestionSpec(BaseModel, extra="forbid"):
     official: Official = Official()
     tables: list[TableSpec] = Field(min_length=1)
     deviations: list[str] = []
-    variants: dict[str, dict[str, Any]] = {}
+    variants: dict[str, Json] = {}
 
     @model_validator(mode="after")
     def _fits_together(self) -> QuestionSpec:
@@ -219,7 +220,7 @@ class QuestionSpec(BaseModel, extra="forbid"):
         return QuestionSpec.model_validate(_merged(self.model_dump(exclude={"variants"}), self.variants[name]))
 
 
-def _merged(keys: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+def _merged(keys: Json, changes: Json) -> Json:
     """Return `keys` updated with `changes`, mappings within them too."""
     return keys | {
         key: _merged(keys[key], value) if isinstance(value, dict) and isinstance(keys.get(key), dict) else value

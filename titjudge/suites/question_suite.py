@@ -11,11 +11,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from titjudge.core import item_meta
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.types import InvalidItem, Item, Score, Table
+from titjudge.core.types import InvalidItem, Item, Items, Score, Table, Values
 from titjudge.suites.base import Suite, SuiteInputs
 from titjudge.suites.edit_files import write_files
 from titjudge.suites.image_tree import ImageTree, find_tree, listed_images
@@ -59,7 +58,7 @@ class QuestionSuite(Suite):
                 raise ConfigError(f"the suite {self.name} has no variant '{variant}': it has {has}")
             self.spec = self.spec.variant(variant)
 
-    def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
+    def load(self, folder: Path) -> Items:
         """Yield the images with their prompts and questions.
 
         Raises:
@@ -82,7 +81,7 @@ class QuestionSuite(Suite):
                 meta[item_meta.ASKED.name] = {**how, "questions": questions}
             yield self._with_sources(replace(item, meta=meta), record, folder)
 
-    def _images_of(self, folder: Path, prompts: Mapping[str, str]) -> Iterator[Item | InvalidItem]:
+    def _images_of(self, folder: Path, prompts: Mapping[str, str]) -> Items:
         if self._images.endswith(".json"):
             yield from listed_images(Path(self._images), prompts, self.image_roots, self._notes)
             return
@@ -112,7 +111,7 @@ class QuestionSuite(Suite):
         reference_meta = {item_meta.REFERENCE_IMAGE.name: os.path.realpath(reference)} if reference else {}
         return replace(item, sources=sources, meta={**item.meta, **reference_meta})
 
-    def _sources_of(self, values: Mapping[str, Any], record: PromptRecord, folder: Path) -> tuple[Path, ...]:
+    def _sources_of(self, values: Values, record: PromptRecord, folder: Path) -> tuple[Path, ...]:
         """Return the sources of an edit: where the suite or the user has them, else those in the table of prompts.
 
         Raises:

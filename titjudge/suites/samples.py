@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 from titjudge.core.numbers import as_sample
-from titjudge.core.types import InvalidItem, Item
+from titjudge.core.types import InvalidItem, Item, Items, Values
 from titjudge.data.containers import holder
 from titjudge.data.grids import Grid
 
@@ -16,7 +15,7 @@ COLUMNS = ("sample", "seed")
 _NAME = re.compile(r"(.+?)[_-]([0-9]{1,18})")
 
 
-def sample_of(record: Mapping[str, Any]) -> int:
+def sample_of(record: Values) -> int:
     """Read the number, or seed, of an image among those of its prompt; 0 where there is none."""
     return as_sample(next((record[name] for name in COLUMNS if record.get(name) not in (None, "")), 0))
 
@@ -30,7 +29,7 @@ def cells(items: Iterable[Item | InvalidItem], grid: str | None) -> Iterable[Ite
     return items if grid is None else _cells(items, Grid.parse(grid))
 
 
-def _cells(items: Iterable[Item | InvalidItem], grid: Grid) -> Iterator[Item | InvalidItem]:
+def _cells(items: Iterable[Item | InvalidItem], grid: Grid) -> Items:
     """Yield an item for each cell of the grid; an image inside another file cannot be cut."""
     for item in items:
         if isinstance(item, InvalidItem) or item.image is None:

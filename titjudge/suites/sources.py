@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import orjson
 
 from titjudge.core.cells import version
 from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.types import Json, Values
 from titjudge.data import containers
 from titjudge.data.data_paths import inside
 from titjudge.data.images import SUFFIXES, read
@@ -93,7 +93,7 @@ def names_of(cell: object) -> list[object]:
     return list(cell) if isinstance(cell, list) else [cell]
 
 
-def named_sources(row: Mapping[str, Any], folder: Path, roots: Sequence[Path] = ()) -> tuple[Path, ...]:
+def named_sources(row: Values, folder: Path, roots: Sequence[Path] = ()) -> tuple[Path, ...]:
     """Return the sources that a line of a list of prompts names, in order; `source` counts where it names images.
 
     Args:
@@ -110,13 +110,13 @@ def named_sources(row: Mapping[str, Any], folder: Path, roots: Sequence[Path] = 
     return tuple(inside(folder, str(cell), "source", roots) for cell in cells)
 
 
-def without_named_sources(row: Mapping[str, Any]) -> dict[str, Any]:
+def without_named_sources(row: Values) -> Json:
     """Return a line of a list of prompts without the columns of its sources."""
     columns = _columns_of(row)
     return {name: value for name, value in row.items() if name not in columns}
 
 
-def _columns_of(row: Mapping[str, Any]) -> list[str]:
+def _columns_of(row: Values) -> list[str]:
     loose = (name for name in ("source", "sources") if all(map(_is_image_name, names_of(row.get(name)))))
     return _with_numbers((_among(SOURCES, _without_numbers(row)) or _among(loose, row))[:1], list(row))
 
@@ -202,7 +202,7 @@ class SourcePattern:
 
 
 def find_sources(
-    folder: Path, patterns: Sequence[str], values: Mapping[str, Any], roots: Sequence[Path] = (), named: str = ""
+    folder: Path, patterns: Sequence[str], values: Values, roots: Sequence[Path] = (), named: str = ""
 ) -> tuple[Path, ...]:
     """Find the images that an edit was made from, by the first pattern for which there are some.
 
@@ -228,7 +228,7 @@ def find_sources(
     raise DataError(f"its source image is missing: expected {expected}, or say --suite-option sources=PATTERN")
 
 
-def find_reference(folder: Path, pattern: str, values: Mapping[str, Any], roots: Sequence[Path] = ()) -> Path | None:
+def find_reference(folder: Path, pattern: str, values: Values, roots: Sequence[Path] = ()) -> Path | None:
     """Find the image of the right result of an edit; none where its prompt names none.
 
     Args:
@@ -248,7 +248,7 @@ def find_reference(folder: Path, pattern: str, values: Mapping[str, Any], roots:
     return files[0]
 
 
-def source_paths(pattern: str, values: Mapping[str, Any]) -> Iterator[str]:
+def source_paths(pattern: str, values: Values) -> Iterator[str]:
     """Yield the paths that a pattern means: one for each entry of a field that is a list."""
     lists = [name for name in fields_of(pattern) if isinstance(values.get(name), list)]
     if not lists:

@@ -9,7 +9,7 @@ from pathlib import Path
 from titjudge.core import item_meta
 from titjudge.core.errors import DataError
 from titjudge.core.paths import starter_file
-from titjudge.core.types import InvalidItem, Item
+from titjudge.core.types import InvalidItem, Item, Items
 from titjudge.suites.folder import Folder
 from titjudge.suites.image_tree import ImageTree
 from titjudge.suites.manifests import find_tables
@@ -24,7 +24,7 @@ class Starter(Folder):
     metrics: tuple[str, ...] = ("yes-no", "checklist", "graph-alignment")
     PROMPTS: Path = starter_file()
 
-    def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
+    def load(self, folder: Path) -> Items:
         """Yield the images of the prompts: those that tables or --images name, else GENERATOR/PROMPT_ID.png.
 
         Raises:

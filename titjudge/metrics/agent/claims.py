@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from titjudge.core.types import Ask
+from titjudge.core.types import Ask, Json
 
 KINDS = ("entity", "attribute", "relation", "text", "style")
 MAX_CLAIMS = 400  # of one prompt; further ones are dropped and counted
@@ -335,7 +335,7 @@ def _similar(wanted: str, folded: _Folded) -> tuple[int, int] | None:
     return folded.original(start, end)
 
 
-def expected_split(prompt: str) -> dict[str, Any]:
+def expected_split(prompt: str) -> Json:
     """Make up the answer of a dry run: things and facts of the number and length to be expected of a prompt."""
     words = words_of(prompt)
     phrases = [

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, WithJsonSchema
 from titjudge.core.errors import ConfigError, DataError, MissingExtra, Unanswered
 from titjudge.core.refusals import declines, refusal
 from titjudge.core.structured_output import Number, after_thinking
-from titjudge.core.types import Ask, Item, Reply, Status
+from titjudge.core.types import Ask, Item, Reply, Status, Values
 from titjudge.metrics import ocr
 from titjudge.metrics._shared import image_of
 from titjudge.metrics.agent.claims import fenced, null_as, shortened
@@ -312,9 +312,7 @@ class ImageInspector:
             reply = failure.reply  # a truncated description is still evidence
         return _observation_of(reply, MAX_DESCRIPTION)
 
-    async def _question(
-        self, template: str, image: Path, params: Mapping[str, Any] = DECODING, **variables: Any
-    ) -> Observation:
+    async def _question(self, template: str, image: Path, params: Values = DECODING, **variables: Any) -> Observation:
         reply = await self._ask(
             template, role="captioner", images=[image], params=params, accept_truncated=True, **variables
         )

@@ -13,7 +13,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 from titjudge.core.errors import Unanswered
 from titjudge.core.score_parts import EvidenceRow, RoundRow
 from titjudge.core.structured_output import Whole
-from titjudge.core.types import Message, ToolCall
+from titjudge.core.types import Json, Message, ToolCall
 from titjudge.metrics.agent.claims import MAX_CLAIM, Claim, Claims, fenced, null_as, shortened
 from titjudge.metrics.agent.crops import Box, place_of
 from titjudge.metrics.agent.inventory import InventoryItem
@@ -185,7 +185,7 @@ class Conversation:
         outcomes: For each call its result, in words.
     """
 
-    opening: dict[str, Any]
+    opening: Json
     turns: list[Message] = field(default_factory=list)
     calls: tuple[ToolCall, ...] = ()
     places: list[int | str | None] = field(default_factory=list)
@@ -368,7 +368,7 @@ class AgentState:
             lines.append(f"{evidence.id} {fenced(evidence.request.shown)}: {said or 'not shown again'}")
         return lines
 
-    def variables(self, looks_left: int) -> dict[str, Any]:
+    def variables(self, looks_left: int) -> Json:
         """Return the variables of the orchestrator's template, with texts truncated and escaped."""
         claims = [
             f"{c.number}. {'' if c.level == 'micro' else f'[{c.level}] '}{fenced(shortened(c.text, MAX_CLAIM))}"

@@ -7,13 +7,12 @@ Everything else, bounds included, is as in the JSON protocol: a call is a look o
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from pydantic import ValidationError
 
 from titjudge.core.structured_output import after_thinking, first_problem, json_object
-from titjudge.core.types import Message, Reply, Tool, ToolCall, ToolResult
+from titjudge.core.types import Message, Reply, Tool, ToolCall, ToolResult, Values
 from titjudge.metrics.agent.claims import fenced, shortened
 from titjudge.metrics.agent.looks import Look, LookRequest
 from titjudge.metrics.agent.state import VERDICTS, AgentState, AgentTurn, ClaimVerdict, Conversation
@@ -25,7 +24,7 @@ _LONGEST_TEXT = 1000  # characters of an answer's text that stay in the conversa
 _NO_TEXT = "(nothing was said)"
 
 
-def _tool(name: str, description: str, **properties: Mapping[str, Any]) -> Tool:
+def _tool(name: str, description: str, **properties: Values) -> Tool:
     schema = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
     return Tool(name, description, schema)
 
@@ -121,7 +120,7 @@ def _add_call(state: AgentState, turn: AgentTurn, call: ToolCall) -> int | str |
     return len(turn.looks) - 1
 
 
-def _add_verdicts(state: AgentState, turn: AgentTurn, arguments: Mapping[str, Any]) -> str | None:
+def _add_verdicts(state: AgentState, turn: AgentTurn, arguments: Values) -> str | None:
     given = arguments.get("verdicts", [arguments] if {"claim", "claims"} & arguments.keys() else None)
     if not isinstance(given, list):
         return state.note("bad_arguments", f"{SETTLE}: verdicts is a list of claims, verdict and evidence")

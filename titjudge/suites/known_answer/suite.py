@@ -18,14 +18,13 @@ What the metrics get in `item.meta` is TRUE OF THE IMAGE, not what the prompt as
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from titjudge.core import item_meta
 from titjudge.core.numbers import is_number
-from titjudge.core.types import InvalidItem, Item, Pair, Score, Table
+from titjudge.core.types import InvalidItem, Item, Items, Json, Pair, Score, Table, Values
 from titjudge.metrics.graph_alignment import Graph, relation_element
 from titjudge.suites.base import Suite
 from titjudge.suites.folder import Folder, read_items
@@ -43,7 +42,7 @@ class KnownAnswer(Suite):
     )
     metrics: tuple[str, ...] = ("tit", "tit-llm", "yes-no", "graph-alignment", "text-rendering")
 
-    def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
+    def load(self, folder: Path) -> Items:
         """Yield items with the true answers in `meta`, in the order of images.jsonl.
 
         Raises:
@@ -87,7 +86,7 @@ def _with_truth(item: Item) -> Item | InvalidItem:
 _ANNOTATION = ("answers", "text_present", "entity_scores", "attribute_scores", "relation_scores")
 
 
-def _problem(line: Mapping[str, Any]) -> str:
+def _problem(line: Values) -> str:
     """Say what is wrong with an annotation; empty where nothing is."""
     if not isinstance(line.get("questions"), list):
         return "'questions' is missing; this suite reads folders as `known-answer make` writes them"
@@ -111,7 +110,7 @@ def _problem(line: Mapping[str, Any]) -> str:
     return ""
 
 
-def _graph(line: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, list[bool]]]:
+def _graph(line: Values) -> tuple[Json, dict[str, list[bool]]]:
     """Return the graph as the metric takes it, and for each element whether the image shows it, in the same order."""
     graph, entities, attributes = line["graph"], line["entity_scores"], line["attribute_scores"]
     relations = {relation_element(relation): bool(relation["score"]) for relation in line["relation_scores"]}

@@ -12,7 +12,7 @@ from titjudge.core.numbers import mean
 from titjudge.core.registry import base_metric
 from titjudge.core.score_parts import alignment, predictions
 from titjudge.core.tables import percent, plain
-from titjudge.core.types import Item, Score, Table
+from titjudge.core.types import Item, Score, Table, Values
 from titjudge.stats.bootstrap import Interval, codes, group_sums
 from titjudge.stats.intervals import mean_intervals, share_intervals
 from titjudge.stats.ranking.correlation import correlation
@@ -148,7 +148,7 @@ def _elements(items_by_id: Mapping[str, Item], by_metric: Mapping[str, Sequence[
     return Table("Known answers: graph elements", columns, tuple(rows))
 
 
-def _element_verdicts(item: Item, alignment: Mapping[str, Any]) -> list[Verdict]:
+def _element_verdicts(item: Item, alignment: Values) -> list[Verdict]:
     """List the verdicts on elements of the annotation (a judge that extracts its own graph may name others)."""
     graph, truth = item_meta.GRAPH.required(item), item_meta.GRAPH_TRUTH.required(item)
     verdicts: list[Verdict] = []

@@ -16,7 +16,7 @@ from typing import Any
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_json
 from titjudge.core.numbers import finite
-from titjudge.core.types import InvalidItem
+from titjudge.core.types import InvalidItem, Values
 from titjudge.core.words import is_texts
 from titjudge.metrics.graph_alignment import Graph, relation_element
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment, Marks, read_elements
@@ -44,7 +44,7 @@ class Annotated:
     truth: Alignment
     entities: tuple[str, ...]
     problems: tuple[str, ...]
-    raw: Mapping[str, Any]
+    raw: Values
 
     @property
     def graph(self) -> Graph:
@@ -55,7 +55,7 @@ class Annotated:
         return Graph(tuple(entities), tuple(attributes), tuple(relations))
 
 
-def read_annotation(structure: Mapping[str, Any]) -> tuple[Alignment, tuple[str, ...], tuple[str, ...]]:
+def read_annotation(structure: Values) -> tuple[Alignment, tuple[str, ...], tuple[str, ...]]:
     """Read the alignment that people gave, the names of all entities, and what was left out.
 
     Raises:
@@ -80,7 +80,7 @@ def read_annotation(structure: Mapping[str, Any]) -> tuple[Alignment, tuple[str,
     return truth, entities, tuple(problems)
 
 
-def _texts(structure: Mapping[str, Any], category: str, name: str) -> list[str]:
+def _texts(structure: Values, category: str, name: str) -> list[str]:
     lists = structure.get(f"{category}_alignment")
     texts = lists.get(name, []) if isinstance(lists, Mapping) else None
     if not is_texts(texts):
@@ -88,9 +88,7 @@ def _texts(structure: Mapping[str, Any], category: str, name: str) -> list[str]:
     return texts
 
 
-def _read_raw(
-    structure: Mapping[str, Any], entities: tuple[str, ...]
-) -> tuple[Alignment, tuple[str, ...], tuple[str, ...]]:
+def _read_raw(structure: Values, entities: tuple[str, ...]) -> tuple[Alignment, tuple[str, ...], tuple[str, ...]]:
     """Read an annotation of the raw shape.
 
     The rule is that of train.py, which is not symmetric: an entity or attribute with a value other than 0 and 1 is left
@@ -125,7 +123,7 @@ def _read_raw(
 _ENDS = {"entity1", "relation", "entity2"}
 
 
-def _mapping(value: Any, name: str) -> Mapping[str, Any]:
+def _mapping(value: Any, name: str) -> Values:
     if not isinstance(value, Mapping):
         raise DataError(f"the annotation of '{name}' is not an object")
     return value

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from titjudge.core.numbers import mean
-from titjudge.core.types import Table
+from titjudge.core.types import Json, Table, Values
 from titjudge.metrics.longt2ibench_text import Alignment
 
 _WORDS: Mapping[str, str] = {
@@ -34,7 +33,7 @@ def kind_of(relation: str) -> str:
     return next((kind for kind, typical in _KINDS.items() if words & typical), "action")
 
 
-def relation_rates(rows: Iterable[tuple[Alignment | None, Alignment]]) -> dict[str, Any]:
+def relation_rates(rows: Iterable[tuple[Alignment | None, Alignment]]) -> Json:
     """Compute the shares of aligned relations by category.
 
     Args:
@@ -60,7 +59,7 @@ def percent(share: float | None) -> float | None:
     return None if share is None else 100 * share
 
 
-def relation_table(rates: Mapping[str, Any]) -> Table:
+def relation_table(rates: Values) -> Table:
     """Make the table of `relation_rates`, in percent."""
     rows = tuple(
         (kind, rate["relations"], percent(rate["judge"]), percent(rate["people"])) for kind, rate in rates.items()

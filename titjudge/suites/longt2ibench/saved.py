@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from titjudge.core import item_meta
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_json
 from titjudge.core.numbers import finite
 from titjudge.core.score_parts import alignment
-from titjudge.core.types import Item, Score, Status, Table
+from titjudge.core.types import Item, Json, Score, Status, Table, Values
 from titjudge.metrics.graph_alignment import forced, ratio
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment, parse_target, target_text
 from titjudge.suites.longt2ibench.dataset import Annotated, Generation, read_generations, read_split
@@ -24,7 +23,7 @@ _ANSWERED = (Status.OK, Status.TRUNCATED, Status.UNPARSED)
 
 def aggregate_generations(
     generations: Path, split: Path | None = None, *, matching: str = "casefold"
-) -> tuple[dict[str, Any], list[Table]]:
+) -> tuple[Json, list[Table]]:
     """Compute results from saved answers of the official script (`generation_results_<timestamp>.json`).
 
     The predicted score always follows the rule that a misaligned entity takes its attributes and relations along;
@@ -92,7 +91,7 @@ def aggregate_generations(
     return summary, tables(summary)
 
 
-def aggregate_predictions(predictions: Path) -> tuple[dict[str, Any], list[Table]]:
+def aggregate_predictions(predictions: Path) -> tuple[Json, list[Table]]:
     """Compute SRCC and PLCC from `score_results/prediction_results.json` of the official script.
 
     Raises:
@@ -138,7 +137,7 @@ def _same_image(listed: str, saved: str) -> bool:
     return bool(listed_parts) and saved_parts[-len(listed_parts) :] == listed_parts
 
 
-def generation_results(items: Sequence[Item], scores: Sequence[Score]) -> dict[str, Any]:
+def generation_results(items: Sequence[Item], scores: Sequence[Score]) -> Json:
     """Return the answers of a run as test_generation.py saves them: `summary`, and `results` with a text for each item.
 
     The text is the judge's own where it answered in the official form (protocol official), else its verdicts in that form.
@@ -152,7 +151,7 @@ def generation_results(items: Sequence[Item], scores: Sequence[Score]) -> dict[s
             text = _from_first_keyword(score.parts.get("output")) if score.status in _ANSWERED else None
         else:
             text = target_text(read_alignment(predicted)) if predicted else None
-        result: dict[str, Any] = {
+        result: Json = {
             "id": item_meta.INDEX.get(item, number),
             "image_path": str(item.image or ""),
             "input_text": item.prompt,
@@ -174,7 +173,7 @@ def _from_first_keyword(output: str | None) -> str | None:
     return output if output is None else output[max(output.find("all entity:"), 0) :].strip()
 
 
-def prediction_results(items: Sequence[Item], scores: Sequence[Score]) -> list[dict[str, Any]]:
+def prediction_results(items: Sequence[Item], scores: Sequence[Score]) -> list[Json]:
     """Return the scores of a run beside people's as test_score.py saves them, without the items that lack either."""
     values = {score.item_id: score.value for score in scores if score.metric == METRIC}
     return [
@@ -188,7 +187,7 @@ def prediction_results(items: Sequence[Item], scores: Sequence[Score]) -> list[d
     ]
 
 
-def read_alignment(raw: Mapping[str, Any]) -> Alignment:
+def read_alignment(raw: Values) -> Alignment:
     """Read an alignment as scores and items hold it: JSON."""
     return {
         category: [(tuple(element), bool(aligned)) for element, aligned in raw.get(category, ())]

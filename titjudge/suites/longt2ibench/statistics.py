@@ -15,7 +15,7 @@ import numpy as np
 
 from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.numbers import mean
-from titjudge.core.types import Table
+from titjudge.core.types import Json, Table, Values
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment
 from titjudge.stats.equality import with_ties
 from titjudge.suites.base import first_rows
@@ -82,7 +82,7 @@ class Recall:
                 self.total[key] += 1
                 self.hits[key] += element in lists[aligned] and element not in both
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return micro recall by category (and `all`): align, misalign, overall, in [0, 1], None without elements; and counts."""
         return {
             name: {
@@ -112,7 +112,7 @@ def interval(count: int) -> str:
     return next((name for low, name in reversed(INTERVALS.items()) if count >= low), "")
 
 
-def correlate(pairs: Iterable[tuple[float, float]]) -> dict[str, Any]:
+def correlate(pairs: Iterable[tuple[float, float]]) -> Json:
     """Compute SRCC, PLCC and their mean of (predicted, human) scores; None with fewer than two pairs or a constant side."""
     from scipy.stats import pearsonr, spearmanr
 
@@ -132,7 +132,7 @@ def _valid(correlation: Any) -> float | None:
     return value if -1.0001 <= value <= 1.0001 else None  # not NaN, nor what a denormal spread gives
 
 
-def by_interval(rows: Sequence[tuple[str, float, float]]) -> dict[str, Any]:
+def by_interval(rows: Sequence[tuple[str, float, float]]) -> Json:
     """Correlate (prompt, predicted, human) rows: `overall`, and for each interval of prompt length."""
     by_name: dict[str, list[tuple[float, float]]] = {name: [] for name in ("", *INTERVALS.values())}
     for prompt, predicted, human in rows:
@@ -149,7 +149,7 @@ def generators(images: Sequence[tuple[str, str]]) -> list[str]:
     return [name or (folder if several else "") for (name, _), folder in zip(images, folders, strict=True)]
 
 
-def alignment_rates(rows: Iterable[tuple[str, str, Alignment | None, Alignment]]) -> dict[str, Any]:
+def alignment_rates(rows: Iterable[tuple[str, str, Alignment | None, Alignment]]) -> Json:
     """Compute the shares of aligned elements by category.
 
     Args:
@@ -159,7 +159,7 @@ def alignment_rates(rows: Iterable[tuple[str, str, Alignment | None, Alignment]]
         `{"generator" | "words": {NAME: {"images", "judge": {CATEGORY: share}, "people": {CATEGORY: share}}}}`; of images
         without a named generator, or of fewer than 30 words, nothing.
     """
-    groups: dict[str, dict[str, dict[str, Any]]] = {"generator": {}, "words": {}}
+    groups: dict[str, dict[str, Json]] = {"generator": {}, "words": {}}
     for generator, prompt, truth, predicted in rows:
         for cut, name in (("generator", generator), ("words", interval(words(prompt)))):
             if not name:
@@ -175,7 +175,7 @@ def alignment_rates(rows: Iterable[tuple[str, str, Alignment | None, Alignment]]
     }
 
 
-def _shares(counted: Mapping[str, Any]) -> dict[str, Any]:
+def _shares(counted: Values) -> Json:
     means = {
         who: {category: mean(counted[who].get(category, ())) for category in CATEGORIES} for who in ("judge", "people")
     }
@@ -188,7 +188,7 @@ def summarise(
     problems: Sequence[tuple[str, str]],
     matching: str,
     recall: Recall | None,
-) -> dict[str, Any]:
+) -> Json:
     """Collect results; without `recall` there is no interpretation accuracy.
 
     Args:
@@ -209,7 +209,7 @@ def summarise(
     }
 
 
-def tables(result: Mapping[str, Any]) -> list[Table]:
+def tables(result: Values) -> list[Table]:
     """Make the tables of a result: interpretation (in percent, as the paper's Table 2), correlations (Table 1), coverage."""
     coverage = result["coverage"]
     all_tables = [_correlation_table(result["correlation"], result.get("short_prompts", 0))]
@@ -224,7 +224,7 @@ def tables(result: Mapping[str, Any]) -> list[Table]:
     return all_tables
 
 
-def _recall_table(result: Mapping[str, Any]) -> Table:
+def _recall_table(result: Values) -> Table:
     """Make the table of the annotated elements that the judge found, as the paper's Table 2 has it."""
     rows = tuple(
         (
@@ -241,7 +241,7 @@ def _recall_table(result: Mapping[str, Any]) -> Table:
     return Table("LongT2IBench: interpretation accuracy", columns, rows, notes)
 
 
-def _rates_table(cut: str, rates: Mapping[str, Any]) -> Table:
+def _rates_table(cut: str, rates: Values) -> Table:
     rows = tuple(
         (
             name,
@@ -255,7 +255,7 @@ def _rates_table(cut: str, rates: Mapping[str, Any]) -> Table:
     return Table(f"LongT2IBench: aligned elements by {cut}", columns, rows, notes)
 
 
-def _correlation_table(correlation: Mapping[str, Any], short: int) -> Table:
+def _correlation_table(correlation: Values, short: int) -> Table:
     rows = tuple((name, *map(values.get, ("srcc", "plcc", "average", "n"))) for name, values in correlation.items())
     notes: tuple[str, ...] = ("Intervals are of words between white space, the lower end included.",)
     if short:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from titjudge.core import item_meta, registry
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import write_json
 from titjudge.core.registry import base_metric
 from titjudge.core.score_parts import alignment
-from titjudge.core.types import InvalidItem, Item, Score, Table
+from titjudge.core.types import InvalidItem, Item, Items, Json, Score, Table
 from titjudge.data.data_paths import inside
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment
 from titjudge.suites.base import Suite, SuiteInputs, judged, number_repeats
@@ -41,7 +40,7 @@ SPLITS = ("test", "val", "train")
 
 def aggregate_run(
     items: Sequence[Item], scores: Sequence[Score], *, matching: str = "casefold"
-) -> tuple[dict[str, Any], list[Table]]:
+) -> tuple[Json, list[Table]]:
     """Compute what `aggregate_generations` does from the scores of a run.
 
     Raises:
@@ -92,7 +91,7 @@ class LongT2IBench(Suite):
         Recall(matching)
         self._split, self._matching = split, matching
 
-    def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
+    def load(self, folder: Path) -> Items:
         """Yield items in the order of the split file.
 
         `id` is the image path; where an image is listed again, "(2)" and so on follows, and it counts again, as upstream.
@@ -150,7 +149,7 @@ class LongT2IBench(Suite):
             write_json(folder / f"{name}_results.json", content)
         return len(results)
 
-    def summary(self, items: Sequence[Item], scores: Sequence[Score]) -> dict[str, Any]:
+    def summary(self, items: Sequence[Item], scores: Sequence[Score]) -> Json:
         """Compute the object of `aggregate longt2ibench --json` from scores."""
         recall = Recall(self._matching)
         rows: list[tuple[str, float, float]] = []
@@ -192,7 +191,7 @@ def _item(annotated: Annotated, generator: str, root: Path, roots: Sequence[Path
         category: [[list(element), aligned] for element, aligned in annotated.truth[category]]
         for category in CATEGORIES
     }
-    meta: dict[str, Any] = {
+    meta: Json = {
         item_meta.INDEX.name: annotated.index,
         item_meta.ALIGN_RATIO.name: annotated.ratio,
         "words": words(annotated.prompt),

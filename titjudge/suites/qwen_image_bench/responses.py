@@ -7,13 +7,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
+from titjudge.core.types import Values
 from titjudge.metrics.checklist import COLUMNS, PillarMarks, gate, judge_answer, rubric
 from titjudge.suites.qwen_image_bench.dataset import Metadata, Problem, id_text, read_rows
 
@@ -76,7 +77,7 @@ def read_responses(path: Path) -> Iterator[Response | Problem]:
             yield from _columns(row, number, path)
 
 
-def _columns(row: Mapping[str, Any], line: int, path: Path) -> Iterator[Response | Problem]:
+def _columns(row: Values, line: int, path: Path) -> Iterator[Response | Problem]:
     """Yield the answers in a row that has several: a column a pillar (judged), or a column a pillar and generator (wide)."""
     name, where, stem = id_text(row.get("ID")), f"{path.name}:{line}", path.stem.removesuffix("_judged")
     has_answers = False

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from titjudge.core import item_meta
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.types import InvalidItem, Item, Score, Table
+from titjudge.core.types import InvalidItem, Item, Items, Json, Score, Table, Values
 from titjudge.data.tables import Rows
 from titjudge.metrics.checklist import FACETS
 from titjudge.suites.base import Columns, Suite, SuiteInputs, check_generator, judged, number_repeats
@@ -55,7 +54,7 @@ _OWN = {"file_name", "ID", "prompt", "image_path", "model", "generator"}
 
 def aggregate_responses(
     responses: Path, metadata: Path, protocol: str = "official", facets: int = 56
-) -> tuple[dict[str, Any], list[Table]]:
+) -> tuple[Json, list[Table]]:
     """Compute results from saved answers of a judge.
 
     Args:
@@ -90,13 +89,13 @@ def aggregate_responses(
     return {"cases": cases, **_result(models, counts, judged.problems)}, tables(models, counts, judged.problems)
 
 
-def aggregate_run(items: Sequence[Item], scores: Sequence[Score]) -> tuple[dict[str, Any], list[Table]]:
+def aggregate_run(items: Sequence[Item], scores: Sequence[Score]) -> tuple[Json, list[Table]]:
     """Compute `models`, `coverage` and `problems` as `aggregate_responses` does from the scores of a run, and the tables."""
     summary = QwenImageBench().summary(items, scores)
     return _result(*summary), tables(*summary)
 
 
-def _result(models: dict[str, Any], counts: dict[str, Any], problems: Sequence[Problem]) -> dict[str, Any]:
+def _result(models: Json, counts: Json, problems: Sequence[Problem]) -> Json:
     named = [{"name": problem.name, "model": problem.model, "reason": problem.reason} for problem in problems]
     return {"models": models, "coverage": counts, "problems": named}
 
@@ -144,10 +143,10 @@ class QwenImageBench(Suite):
         super().__init__(inputs)
         if str(facets) not in map(str, FACETS):
             raise ConfigError(f"facets is {' or '.join(map(str, FACETS))}, not '{facets}'")
-        self._further: dict[str, Any] = {} if int(facets) == FACETS[0] else {item_meta.RUBRIC_FACETS.name: int(facets)}
+        self._further: Json = {} if int(facets) == FACETS[0] else {item_meta.RUBRIC_FACETS.name: int(facets)}
         self._metadata = Path(metadata) if metadata else None
 
-    def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
+    def load(self, folder: Path) -> Items:
         """Yield items in the order of the files; `id` is `<generator>/<ID>`, `meta` has ID, facets and further columns.
 
         Further rows of an ID are further images, `<generator>/<ID> (2)` and so on: every row counts in the means, as
@@ -217,9 +216,7 @@ class QwenImageBench(Suite):
             write_scores_result(models, folder / "scores_result.xlsx")
         return (len(models) * 3 + 2) if xlsx else (len(models) * 2 + 1)
 
-    def summary(
-        self, items: Sequence[Item], scores: Sequence[Score]
-    ) -> tuple[dict[str, Any], dict[str, Any], list[Problem]]:
+    def summary(self, items: Sequence[Item], scores: Sequence[Score]) -> tuple[Json, Json, list[Problem]]:
         """Compute `models` and `coverage` as in `aggregate_responses`, and list the failed pillars."""
         rows: dict[str, list[Levels]] = {item.generator: [] for item in items}
         statuses: dict[str, dict[tuple[str, str], dict[str, str]]] = {item.generator: {} for item in items}
@@ -238,9 +235,7 @@ class QwenImageBench(Suite):
         return {name: summarise(images) for name, images in rows.items()}, counts, problems
 
 
-def _items(
-    file: Path, metadata: Metadata | None, roots: Sequence[Path], columns: Columns
-) -> Iterator[Item | InvalidItem]:
+def _items(file: Path, metadata: Metadata | None, roots: Sequence[Path], columns: Columns) -> Items:
     """Yield the items of a table of images, with the facets that their prompts activate."""
     for number, row in _rows(file, columns):
         where = f"{file.name}:{number}"
@@ -313,7 +308,7 @@ def _hub_rows(file: Path, columns: Columns) -> Rows:
                     yield number, {**rest, "prompt": row.get(prompt), "image_path": value, "model": key}
 
 
-def _facets(row: Mapping[str, Any], metadata: Metadata | None, prompt_id: str) -> dict[str, list[list[str]]] | str:
+def _facets(row: Values, metadata: Metadata | None, prompt_id: str) -> dict[str, list[list[str]]] | str:
     """Return the activated facets of a row, or the reason why there are none."""
     if metadata is not None and prompt_id in metadata.facets:
         facets = metadata.facets[prompt_id]

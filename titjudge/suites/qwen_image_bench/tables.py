@@ -10,14 +10,14 @@ from typing import Any
 from titjudge.core import item_meta
 from titjudge.core.files import write_atomic, write_json
 from titjudge.core.numbers import mean
-from titjudge.core.types import Item, Score, Table
+from titjudge.core.types import Item, Json, Score, Table, Values
 from titjudge.metrics.checklist import COLUMNS, PillarMarks, judge_answer, rubric, sub_capabilities
 from titjudge.suites.base import first_rows
 from titjudge.suites.qwen_image_bench.dataset import Facets, Problem
 from titjudge.suites.spreadsheet import write_sheets
 
 LEVELS = ("level1", "level2", "level3")
-Levels = Mapping[str, Mapping[str, Any]]
+Levels = Mapping[str, Values]
 """By level, then pillar: its points, those of its sub-capabilities, and those of their facets."""
 _OURS = (
     "ID",
@@ -41,7 +41,7 @@ def total(row: Levels) -> float | None:
     return mean(row["level1"].values())
 
 
-def summarise(rows: Iterable[Levels]) -> dict[str, Any]:
+def summarise(rows: Iterable[Levels]) -> Json:
     """Average the images of a generator: each entry of each level, and `overall`, the mean of the images' totals.
 
     Entries without any number are left out, as in the official files; `overall` is then None.
@@ -60,7 +60,7 @@ def _means(trees: Sequence[Any]) -> Any:
     return {key: value for key, value in means.items() if value is not None and value != {}}
 
 
-def coverage(rows: Mapping[tuple[str, Any], Mapping[str, str]], facets: Mapping[str, Facets]) -> dict[str, Any]:
+def coverage(rows: Mapping[tuple[str, Any], Mapping[str, str]], facets: Mapping[str, Facets]) -> Json:
     """Count the answers of a generator.
 
     Args:
@@ -79,7 +79,7 @@ def coverage(rows: Mapping[tuple[str, Any], Mapping[str, str]], facets: Mapping[
     }
 
 
-def tables(models: Mapping[str, Any], counts: Mapping[str, Any], problems: Sequence[Problem]) -> list[Table]:
+def tables(models: Values, counts: Values, problems: Sequence[Problem]) -> list[Table]:
     """Make the tables of pillars and overall, sub-capabilities, facets, coverage, and the first problems."""
     order = sorted(models, key=lambda name: (models[name]["overall"] is None, -(models[name]["overall"] or 0), name))
     pillars = list(rubric())
@@ -94,7 +94,7 @@ def tables(models: Mapping[str, Any], counts: Mapping[str, Any], problems: Seque
     ]
 
 
-def _notes(counts: Mapping[str, Any]) -> tuple[str, ...]:
+def _notes(counts: Values) -> tuple[str, ...]:
     notes = ["Overall is the mean of the images' totals, not of the pillars' means. Scale 0 to 100."]
     failed = {name: c["parse_failure"] + c["invalid"] + c["missing"] for name, c in counts.items()}
     if any(failed.values()):
@@ -107,7 +107,7 @@ def _notes(counts: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _detail(title: str, models: Mapping[str, Any], order: Sequence[str], level: int) -> Table:
+def _detail(title: str, models: Values, order: Sequence[str], level: int) -> Table:
     """Make the table of one level: a row for each entry of the rubric (and of answers beside it), a column for each generator."""
     names: dict[tuple[str, ...], None] = {}
     for pillar in rubric():
@@ -131,7 +131,7 @@ def _at(tree: Any, path: Sequence[str]) -> Any:
     return tree
 
 
-def _coverage_table(order: Sequence[str], counts: Mapping[str, Any]) -> Table:
+def _coverage_table(order: Sequence[str], counts: Values) -> Table:
     columns = ("prompts", "images", "of_prompts", "answers", "ok", "parse_failure", "invalid", "missing")
     rows = tuple((name, *(counts[name][column] for column in columns)) for name in order if name in counts)
     notes = (
@@ -141,7 +141,7 @@ def _coverage_table(order: Sequence[str], counts: Mapping[str, Any]) -> Table:
     return Table("Qwen-Image-Bench: coverage", ("generator", *columns), rows, notes)
 
 
-def write_bench_scores(result: Mapping[str, Any], path: Path) -> None:
+def write_bench_scores(result: Values, path: Path) -> None:
     """Write one generator's result as judge.py's `<stem>_bench_scores.json`, with level3 added."""
     write_json(
         path,
@@ -154,7 +154,7 @@ def write_bench_scores(result: Mapping[str, Any], path: Path) -> None:
     )
 
 
-def write_bench_xlsx(result: Mapping[str, Any], path: Path) -> None:
+def write_bench_xlsx(result: Values, path: Path) -> None:
     """Write one generator's result as judge.py's `<stem>_bench_scores.xlsx`: a summary, and a sheet a pillar.
 
     Raises:
@@ -165,7 +165,7 @@ def write_bench_xlsx(result: Mapping[str, Any], path: Path) -> None:
     write_sheets(path, {_SUMMARY: [("Dimension", "Score"), *summary], **pillars})
 
 
-def write_scores_result(models: Mapping[str, Any], path: Path) -> None:
+def write_scores_result(models: Values, path: Path) -> None:
     """Write all generators as compute_scores.py's `scores_result.xlsx`: a summary, best first, and a sheet a pillar.
 
     Raises:
@@ -182,11 +182,11 @@ def write_scores_result(models: Mapping[str, Any], path: Path) -> None:
     write_sheets(path, sheets)
 
 
-def _best_first(models: Mapping[str, Any]) -> list[str]:
+def _best_first(models: Values) -> list[str]:
     return sorted(models, key=lambda name: models[name]["overall"] or 0, reverse=True)
 
 
-def write_scores_detail(models: Mapping[str, Any], path: Path) -> None:
+def write_scores_detail(models: Values, path: Path) -> None:
     """Write all generators as compute_scores.py's `scores_detail.json` (best first), with level3 added."""
     order = _best_first(models)
     write_json(
@@ -212,7 +212,7 @@ def write_judged(items: Sequence[Item], scores: Sequence[Score], path: Path) -> 
         facets = 38 if item_meta.RUBRIC_FACETS.get(item) == 38 else 56
         corrected = {pillar: judge_answer(text, pillar, facets=facets).corrected for pillar, text in outputs.items()}
         marks = {pillar: mark for pillar, mark in corrected.items() if mark is not None}
-        row: dict[str, Any] = {
+        row: Json = {
             "ID": int(item.prompt_id) if item.prompt_id.isascii() and item.prompt_id.isdigit() else item.prompt_id,
             "model": item.generator,
             "prompt": item.prompt,

@@ -19,7 +19,7 @@ import orjson
 from titjudge.core import item_meta
 from titjudge.core.errors import DataError
 from titjudge.core.files import write_json
-from titjudge.core.types import Item, Score
+from titjudge.core.types import Item, Json, Score
 from titjudge.data.data_paths import is_stray
 from titjudge.suites.base import check_generator, judged
 from titjudge.suites.tiif.layout import LENGTHS, MOVED, NUMBER, TYPES, TypeCounts
@@ -123,7 +123,7 @@ class _AnswerFile(NamedTuple):
 
     path: str
     number: int
-    record: dict[str, Any]
+    record: Json
     correct: int
     questions: int
 
@@ -184,7 +184,7 @@ def _read_answer_file(path: str, kind: str, length: str) -> _AnswerFile:
     return _AnswerFile(path, number, record, correct, len(gold))
 
 
-def _answers(record: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+def _answers(record: Json) -> tuple[list[Any], list[Any]]:
     """Return the right answers and those of the judge: one of each for every question."""
     gold, preds = record.get("gt_answers"), record.get("model_pred")
     if type(gold) is not list or type(preds) is not list:
@@ -207,7 +207,7 @@ def _number_in(path: str) -> int:
     return int(stem)
 
 
-def _check_path(record: dict[str, Any], number: int, kind: str, length: str) -> None:
+def _check_path(record: Json, number: int, kind: str, length: str) -> None:
     """Check that what a record says of its prompt is what its path says: a file may have been moved."""
     if record.get("line_idx", number) != number:
         raise ValueError(f"line_idx is {record['line_idx']}, the file name says {number}")

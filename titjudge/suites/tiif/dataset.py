@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_json, read_jsonl
+from titjudge.core.types import Values
 from titjudge.data.data_paths import is_stray
 from titjudge.suites.samples import split_sample
 from titjudge.suites.tiif.layout import LENGTHS, MOVED, NUMBER, SIZES, TYPES
@@ -123,7 +122,7 @@ def _read_type(kind: str, prompts: Path, questions: Path, name: str) -> list[Dat
     return lines
 
 
-def _questions(record: Mapping[str, Any], path: Path, line: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _questions(record: Values, path: Path, line: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     asking, gold = record["yn_question_list"], record["yn_answer_list"]
     if not isinstance(asking, list) or not isinstance(gold, list) or not asking:
         raise DataError("yn_question_list and yn_answer_list must be lists that are not empty", path, line)
@@ -137,7 +136,7 @@ def _questions(record: Mapping[str, Any], path: Path, line: int) -> tuple[tuple[
     return tuple(asking), tuple(gold)
 
 
-def _pointer(record: Mapping[str, Any], path: Path, line: int) -> int | None:
+def _pointer(record: Values, path: Path, line: int) -> int | None:
     pointer = record.get("corrspond_idx")
     if pointer is not None and (not isinstance(pointer, int) or isinstance(pointer, bool) or pointer < 0):
         raise DataError(f"corrspond_idx is {pointer}, not a line number", path, line)

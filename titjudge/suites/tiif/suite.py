@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from titjudge.core import item_meta
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.types import InvalidItem, Item, Score, Table
+from titjudge.core.types import InvalidItem, Item, Items, Json, Score, Table
 from titjudge.data.data_paths import inside
 from titjudge.metrics.ocr import words_from_questions
 from titjudge.suites.base import Suite, SuiteInputs, judged
@@ -88,11 +87,11 @@ class Tiif(Suite):
         self._subset, self._postfix = subset, postfix
         self._images = Path(images) if images else None
         self._sample = Path(sample_idx_file) if sample_idx_file else None
-        self._extra: dict[str, Any] = {"template_seed": int(seed)}
+        self._extra: Json = {"template_seed": int(seed)}
         if template is not None:
             self._extra["template"] = choices[template]
 
-    def load(self, folder: Path) -> Iterator[Item | InvalidItem]:
+    def load(self, folder: Path) -> Items:
         """Yield an item for each generator, prompt and length; one without a usable image is an InvalidItem.
 
         `id` is `<generator>/<type>/<length>/<number>`, `prompt_id` the same without the generator. `meta`: type, length,
@@ -153,7 +152,7 @@ class Tiif(Suite):
         count = write_answers(folder / "eval_results", items, scores, overwrite=True)
         return count + (write_ocr(items, read, folder / "ocr") if read else 0)
 
-    def summary(self, items: Sequence[Item], scores: Sequence[Score]) -> dict[str, Any]:
+    def summary(self, items: Sequence[Item], scores: Sequence[Score]) -> Json:
         """Compute the object of `aggregate tiif --json` from the scores of a run.
 
         Coverage is against the published size of the set, or of a sample against its prompts. Several images of a prompt
@@ -198,9 +197,7 @@ def _subset_of(tree: dataset.Tree) -> str:
     return "full" if any(len(images.by_number) > mini[kind] for (_, kind, _), images in tree.items()) else "testmini"
 
 
-def _items(
-    lines: dataset.Lines, tree: dataset.Tree, extra: dict[str, Any], roots: Sequence[Path]
-) -> Iterator[Item | InvalidItem]:
+def _items(lines: dataset.Lines, tree: dataset.Tree, extra: Json, roots: Sequence[Path]) -> Items:
     lengths = [length for length in LENGTHS if any(key[2] == length for key in tree)]
     for generator in sorted({key[0] for key in tree}):
         for length in lengths:
@@ -221,9 +218,9 @@ def _folder_items(
     length: str,
     lines: Sequence[dataset.DatasetLine],
     images: dataset.Images,
-    extra: dict[str, Any],
+    extra: Json,
     roots: Sequence[Path],
-) -> Iterator[Item | InvalidItem]:
+) -> Items:
     """Yield the items of one type, as `extra["numbering"]` says how its images are numbered."""
     how = extra["numbering"]
     place, group = f"{kind}/{generator}/{length}_description", f"{kind}/{length}"
@@ -264,9 +261,9 @@ def _folder_items(
         yield _invalid(generator, f"{group}/{file}", f"{place}/{file}: the name is not the number of a prompt")
 
 
-def _question_meta(line: dataset.DatasetLine) -> dict[str, Any]:
+def _question_meta(line: dataset.DatasetLine) -> Json:
     words = words_from_questions(line.questions)
-    meta: dict[str, Any] = {
+    meta: Json = {
         item_meta.QUESTIONS.name: list(line.questions),
         item_meta.GOLD_ANSWERS.name: list(line.gold),
     }

@@ -15,6 +15,7 @@ from typing import Any
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_text
 from titjudge.core.numbers import mean
+from titjudge.core.types import Json
 from titjudge.data.xlsx_files import openpyxl
 from titjudge.suites.spreadsheet import put_row
 from titjudge.suites.tiif.answers import AnswerCounts
@@ -95,7 +96,7 @@ def write_xlsx(answers: AnswerCounts, path: Path) -> None:
     book.save(path)
 
 
-def read_xlsx(path: Path) -> dict[str, Any]:
+def read_xlsx(path: Path) -> Json:
     """Read `{"generators": {NAME: {"short": {...}, "long": {...}}}}` in percent from an official `result_summary.xlsx`.
 
     Type accuracies come from the counts where these are there, else from the rounded accuracies.
@@ -112,7 +113,7 @@ def read_xlsx(path: Path) -> dict[str, Any]:
     if "Accuracy" not in book.sheetnames:
         raise DataError(f"no sheet 'Accuracy' (there are {', '.join(book.sheetnames)})", path)
     accuracy, total, correct = (_sheet(book, title, path) for title in _SHEETS)
-    generators: dict[str, Any] = {}
+    generators: Json = {}
     for generator in dict.fromkeys(name for name, _, _ in accuracy):
         generators[generator] = {}
         for length in LENGTHS:
@@ -192,19 +193,19 @@ def _block(title: str, heads: Sequence[str], rows: Mapping[str, Sequence[float |
     return "\n".join(["", f"==== {title} ====", *lines, ""])
 
 
-def read_dimension_text(path: Path) -> dict[str, Any]:
+def read_dimension_text(path: Path) -> Json:
     """Read `{"generators": {NAME: {"short": {"overall", "basic", "advanced", "dimensions"}, ...}}}` in percent.
 
     Raises:
         DataError: It is not UTF-8, has no such sections, or rows that pandas cut when printing (it prints at most 60).
     """
     keys = {title: key for title, key, _ in _SECTIONS} | {_ALL: "overall"}
-    generators: dict[str, Any] = {}
+    generators: Json = {}
     for title, name, values in _rows(path):
         key = keys.get(title)
         if key is None:
             raise DataError(f"unknown section '{title}'", path)
-        empty: dict[str, Any] = {
+        empty: Json = {
             length: {"overall": None, "basic": None, "advanced": None, "dimensions": {}} for length in LENGTHS
         }
         lengths = generators.setdefault(name, empty)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from titjudge.core.types import Table
+from titjudge.core.types import Json, Table, Values
 from titjudge.suites.tiif.answers import AnswerCounts, AnswerProblem
 from titjudge.suites.tiif.layout import DIMENSIONS, LENGTHS, SIZES, TYPES, TypeCounts, roll_up, which_set
 
 _SHOWN = 20
 
 
-def summarise(
-    cells: Mapping[str, TypeCounts], problems: Sequence[AnswerProblem], expected: Mapping[str, int]
-) -> dict[str, Any]:
+def summarise(cells: Mapping[str, TypeCounts], problems: Sequence[AnswerProblem], expected: Mapping[str, int]) -> Json:
     """Compute the result of one generator and length: by the official rule, by image (paper), counts and coverage.
 
     Values are in percent, unrounded, None where nothing was answered. `expected` is the number of prompts of each type.
@@ -46,9 +43,7 @@ def _named(problems: Sequence[AnswerProblem]) -> list[dict[str, str]]:
     return [{"path": problem.path, "reason": problem.reason} for problem in problems]
 
 
-def results(
-    answers: AnswerCounts, expected: Mapping[tuple[str, str], Mapping[str, int]] | None = None
-) -> dict[str, Any]:
+def results(answers: AnswerCounts, expected: Mapping[tuple[str, str], Mapping[str, int]] | None = None) -> Json:
     """Compute `{"generators": {NAME: {"short": {...}, "long": {...}}}, ...}`; a length without answers has no values.
 
     Args:
@@ -57,7 +52,7 @@ def results(
             and `"set"` says which.
     """
     inferred = which_set((kind, cell.files) for cells in answers.cells.values() for kind, cell in cells.items())
-    generators: dict[str, Any] = {}
+    generators: Json = {}
     for generator in answers.generators:
         generators[generator] = {}
         for length in LENGTHS:
@@ -65,7 +60,7 @@ def results(
             sizes = SIZES[inferred] if expected is None else expected.get((generator, length), {})
             cells = answers.cells.get((generator, length), {})
             generators[generator][length] = summarise(cells, problems, sizes)
-    record: dict[str, Any] = {"generators": generators, "unit": "percent"}
+    record: Json = {"generators": generators, "unit": "percent"}
     if expected is None:
         record["set"] = inferred
     record["problems"] = _named(answers.problems)
@@ -73,12 +68,12 @@ def results(
     return record
 
 
-def _rows(record: Mapping[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+def _rows(record: Values) -> list[tuple[str, str, Json]]:
     """List the results with generator and length."""
     return [(name, length, lengths[length]) for name, lengths in record["generators"].items() for length in LENGTHS]
 
 
-def _warnings(record: Mapping[str, Any], *, inferred: bool) -> list[str]:
+def _warnings(record: Values, *, inferred: bool) -> list[str]:
     """Say where answers are missing, so that means must not be compared."""
     warnings = []
     rows = _rows(record)
@@ -103,7 +98,7 @@ def _warnings(record: Mapping[str, Any], *, inferred: bool) -> list[str]:
     return warnings
 
 
-def tables(record: Mapping[str, Any]) -> list[Table]:
+def tables(record: Values) -> list[Table]:
     """Make the tables of overall results, dimensions and types, a row for each generator and length; percent."""
     rows = _rows(record)
     named = tuple(f"{problem['path']}: {problem['reason']}" for problem in record["problems"][:_SHOWN])
@@ -142,7 +137,7 @@ def tables(record: Mapping[str, Any]) -> list[Table]:
     return [summary, dimensions, types]
 
 
-def published_table(record: Mapping[str, Any]) -> Table:
+def published_table(record: Values) -> Table:
     """Make the table of what an official summary file says, a row for each generator and length; percent."""
     means = ("overall", "basic", "advanced")
     rows = tuple(

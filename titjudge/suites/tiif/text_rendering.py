@@ -6,7 +6,7 @@ GNED 0, a perfect score; here it is an error that names the image.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from titjudge.core import item_meta
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_json, read_jsonl, write_json
 from titjudge.core.numbers import mean
-from titjudge.core.types import Item, Score, Table
+from titjudge.core.types import Item, Json, Score, Table, Values
 from titjudge.core.words import is_texts
 from titjudge.metrics.ocr import text_errors, words_from_questions
 from titjudge.suites.base import check_generator, judged
@@ -24,7 +24,7 @@ METRICS = ("text-rendering", "text-rendering-vlm")
 _MEASURES = ("gned", "recall", "pned")
 
 
-def aggregate_text(path: Path, questions: Path | None = None) -> tuple[dict[str, Any], list[Table]]:
+def aggregate_text(path: Path, questions: Path | None = None) -> tuple[Json, list[Table]]:
     """Compute GNED and recall of one model: means over images, fractions in [0, 1], unrounded.
 
     Args:
@@ -56,7 +56,7 @@ def aggregate_text(path: Path, questions: Path | None = None) -> tuple[dict[str,
             empty[length] += not strings
             for name_of, value in text_errors(gold, strings)._asdict().items():
                 values[f"{name_of}_{length}"].append(value)
-    result: dict[str, Any] = {key: mean(numbers) for key, numbers in values.items()}
+    result: Json = {key: mean(numbers) for key, numbers in values.items()}
     result["images"] = len(entries)
     result |= {f"images_{length}": len(values[f"gned_{length}"]) for length in LENGTHS}
     result |= {f"without_text_{length}": empty[length] for length in LENGTHS}
@@ -68,7 +68,7 @@ def aggregate_text(path: Path, questions: Path | None = None) -> tuple[dict[str,
     return result, [Table(f"TIIF-Bench text rendering: {path.stem}", columns, rows)]
 
 
-def _entries(path: Path) -> list[dict[str, Any]]:
+def _entries(path: Path) -> list[Json]:
     entries = read_json(path)
     if not isinstance(entries, list) or not entries:
         raise DataError("expected a JSON list with one object for each image", path)
@@ -78,7 +78,7 @@ def _entries(path: Path) -> list[dict[str, Any]]:
     return entries
 
 
-def _name(entry: Mapping[str, Any], number: int, seen: set[str], path: Path) -> str:
+def _name(entry: Values, number: int, seen: set[str], path: Path) -> str:
     name = entry.get("image_name")
     if not isinstance(name, str) or not name:
         raise DataError(f"entry {number} has no image_name", path)
@@ -88,7 +88,7 @@ def _name(entry: Mapping[str, Any], number: int, seen: set[str], path: Path) -> 
     return name
 
 
-def _gold(entry: Mapping[str, Any], name: str, lines: Sequence[Mapping[str, Any]] | None, path: Path) -> list[str]:
+def _gold(entry: Values, name: str, lines: Sequence[Values] | None, path: Path) -> list[str]:
     words = entry.get("text")
     if words is None and lines is not None:
         stem = Path(name).stem
@@ -100,7 +100,7 @@ def _gold(entry: Mapping[str, Any], name: str, lines: Sequence[Mapping[str, Any]
     return words
 
 
-def _strings(entry: Mapping[str, Any], key: str, name: str, path: Path) -> list[str]:
+def _strings(entry: Values, key: str, name: str, path: Path) -> list[str]:
     if key not in entry:
         raise DataError(f"image {name}: {key} is missing (null means that nothing was read)", path)
     try:
@@ -153,7 +153,7 @@ def _line(entry: list[Any]) -> str | None:
     return None
 
 
-def official_keys(path: Path, result: Mapping[str, Any]) -> dict[str, Any]:
+def official_keys(path: Path, result: Values) -> Json:
     """Return one model's result under the keys of cal_gned_and_recall_models.py; a length without images is 0, as there."""
     names = {"GNED_score": "gned", "Recall_score": "recall"}
     scores = {f"{key}_{length}": result[f"{name}_{length}"] or 0 for key, name in names.items() for length in LENGTHS}
@@ -166,7 +166,7 @@ def write_ocr(items: Sequence[Item], scores: Sequence[Score], folder: Path) -> i
     Raises:
         DataError: No words were read, or a generator's name is no file name.
     """
-    models: dict[str, dict[int, dict[str, Any]]] = {}
+    models: dict[str, dict[int, Json]] = {}
     for item, score in judged(items, scores, *METRICS):
         if score.value is None or not item_meta.LENGTH.is_in(item):
             continue
