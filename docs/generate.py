@@ -4,7 +4,7 @@ It also writes docs/schemas: run.schema.json, by which editors check and complet
 and results.json in a run folder.
 
 A part stands between `<!-- generated: NAME ARGUMENT -->` and `<!-- end -->`; NAME is help, metrics, suites, keys,
-meta or advice.
+meta, advice, populations or declarations.
 """
 
 from __future__ import annotations
@@ -112,6 +112,36 @@ def meta(_: str) -> str:
     return table(("key", "value", "who writes it", "who reads it"), rows)
 
 
+def populations(_: str) -> str:
+    from titjudge.core.declarations import Population
+
+    return table(("population", "what belongs to it"), [(population, population.meaning) for population in Population])
+
+
+def declarations(_: str) -> str:
+    """Every declared table, with the module that makes it."""
+    rows = []
+    for declared in declared_tables():
+        over = "; ".join([declared.population, *(f"{name}: {own}" for name, own in declared.columns.items())])
+        order = "; ".join(filter(None, (declared.order, declared.correction and f"p: {declared.correction}")))
+        rows.append((f"`{declared.id}`", declared.compares, over, declared.unit, declared.missing, order))
+    return table(("id", "what it compares", "population", "unit", "missing scores", "order; correction of p"), rows)
+
+
+def declared_tables() -> list[Any]:
+    """Every `Declaration` with a population in the modules of the program, by id."""
+    import importlib
+
+    from titjudge.core.declarations import Declaration
+
+    files = [
+        path for path in sorted(ROOT.glob("titjudge/**/*.py")) if "Declaration(" in path.read_text(encoding="utf-8")
+    ]
+    modules = [importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts)) for path in files]
+    found = {value.id: value for module in modules for value in vars(module).values() if isinstance(value, Declaration)}
+    return [found[name] for name in sorted(found) if found[name].population]
+
+
 def schemas() -> dict[Path, str]:
     """The files of docs/schemas and their content."""
     import json
@@ -125,7 +155,10 @@ def schemas() -> dict[Path, str]:
     }
 
 
-MAKERS = {"help": help_, "metrics": metrics, "suites": suites, "keys": keys, "meta": meta, "advice": advice}
+MAKERS = {
+    "help": help_, "metrics": metrics, "suites": suites, "keys": keys, "meta": meta, "advice": advice,
+    "populations": populations, "declarations": declarations,
+}  # fmt: skip
 
 
 def filled(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from titjudge.cli.options import EXPLAIN, JSON, PATH, TABLE_FILE, F, gathered, option, with_options
-from titjudge.cli.output import check_writable, show_notes, show_tables, write_json
+from titjudge.cli.output import check_writable, declared, show_notes, show_tables, write_json
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
 
@@ -148,7 +148,7 @@ class OutputFiles(NamedTuple):
 
             write_tables(tables, self.out)
             say(f"tables {self.out}")
-        write_json(self.json_file, record)
+        write_json(self.json_file, declared(record, tables))
 
 
 def _ends(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[float, float] | None:

@@ -132,7 +132,13 @@ def show_results(tables: Sequence[Table], record: Any, json_file: Path | None, n
     """
     show_tables(tables)
     show_notes(notes, tables)
-    write_json(json_file, record)
+    write_json(json_file, declared(record, tables))
+
+
+def declared(record: Any, tables: Iterable[Table]) -> Any:
+    """Add to a `--json` record what the numbers of the printed tables are over."""
+    found = [table.declaration for table in tables if table.declared.population]
+    return {**record, "declared": found} if found and isinstance(record, dict) else record
 
 
 def show_tables(tables: Iterable[Table]) -> None:
@@ -148,6 +154,7 @@ def show_tables(tables: Iterable[Table]) -> None:
     for table in tables:
         notes = [note for note in (table.all_notes if explains else table.notes) if note not in printed]
         printed.update(notes)
+        notes = [table.caption, *notes] if table.caption else notes
         unexplained |= bool(table.explanation) and not explains
         fitted, left_out = _fitted(table)
         no_room |= dict.fromkeys(left_out)

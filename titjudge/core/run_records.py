@@ -18,6 +18,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from titjudge.core import registry
 from titjudge.core.config import RunConfig
+from titjudge.core.declarations import Declaration
 from titjudge.core.errors import DataError
 from titjudge.core.files import open_regular, write_json
 from titjudge.core.registry import first_metric
@@ -411,6 +412,10 @@ class TableRecord(Record):
     columns: list[str] = []
     rows: list[list[Any]] = []
     notes: list[str] = []
+    id: str = ""
+    population: str = ""
+    """What its numbers are over (docs/populations.md)."""
+    unit: str = ""
 
     @classmethod
     def of_table(cls, table: Table) -> Self:
@@ -419,7 +424,16 @@ class TableRecord(Record):
             [value if isinstance(value, str | int | float | None) else str(value) for value in row]
             for row in table.plain_rows
         ]
-        return cls(title=table.title, columns=list(table.columns), rows=rows, notes=list(table.all_notes))
+        record = cls(title=table.title, columns=list(table.columns), rows=rows, notes=list(table.all_notes))
+        declared = {"id": table.declared.id, "population": table.declared.population, "unit": table.declared.unit}
+        return record.model_copy(update={name: str(value) for name, value in declared.items() if value})
+
+    def table(self) -> Table:
+        """Return the table."""
+        declared = Declaration(self.id, population=self.population, unit=self.unit)
+        return Table(
+            self.title, tuple(self.columns), tuple(map(tuple, self.rows)), tuple(self.notes), declared=declared
+        )
 
 
 class InvalidRecord(Record):

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Any
 
 from titjudge.core import words
+from titjudge.core.declarations import UNDECLARED, Declaration
 
 _LIKE_A_NUMBER = re.compile(r"[-+<]?\$?[\d.,]+%?((/| / | of )[\d,]+)*( \[.*\])?(, [a-z ]+ [\d.<]+)?")
 
@@ -113,6 +114,9 @@ class Table:
         empty: What is shown in place of no rows.
         folded: Whether the report shows only the title until it is opened.
         axis: Ends that the axis of all bars reaches at least.
+        declared: What its numbers are over.
+        size: Number of units of the population, if all rows have the same.
+        excluded: What is not compared, and why.
     """
 
     title: str
@@ -125,6 +129,20 @@ class Table:
     explanation: tuple[str, ...] = ()
     secondary: tuple[str, ...] = ()
     estimates: bool = False
+    declared: Declaration = UNDECLARED
+    size: int | None = None
+    excluded: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def caption(self) -> str:
+        """What its numbers are over, in one line; empty for a list of facts."""
+        return self.declared.caption(self.size)
+
+    @property
+    def declaration(self) -> dict[str, Any]:
+        """What `--json` says of its numbers, beside them."""
+        found = {"title": self.title, "size": self.size, "excluded": dict(self.excluded)}
+        return self.declared.to_json() | {name: value for name, value in found.items() if value}
 
     @property
     def all_notes(self) -> tuple[str, ...]:

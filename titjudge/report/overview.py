@@ -139,10 +139,7 @@ def _result_tables(report: Report, place: int) -> list[Table]:
     drawn = agreement_tables(run.results.with_(warnings=[], notes=run.results.notes or [_NOTE]))
     tables = [_linked(table, run, judges) for table in drawn if table.rows]
     titles = {table.title for table in drawn}
-    recorded = [
-        Table(record.title, tuple(record.columns), tuple(map(tuple, record.rows)), tuple(record.notes))
-        for record in run.results.tables
-    ]
+    recorded = [record.table() for record in run.results.tables]
     tables += [table for table in recorded if table.title not in titles]
     several = len(report.runs) > 1
     return [replace(table, title=f"{table.title}, {run.name}") for table in tables] if several else tables

@@ -158,10 +158,7 @@ def _tables(report: Report) -> list[Table]:
     def cell(value: Any) -> Any:
         return _clean(value) if isinstance(value, str) else value
 
-    tables = [
-        Table(record["title"], tuple(record["columns"]), tuple(map(tuple, record["rows"])), tuple(record["notes"]))
-        for record in report.runs[0].results.to_json().get("tables", ())
-    ]
+    tables = [record.table() for record in report.runs[0].results.tables]
     return [replace(table, rows=tuple(tuple(map(cell, row)) for row in table.rows)) for table in tables]
 
 

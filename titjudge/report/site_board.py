@@ -130,7 +130,8 @@ class Board:
             "verdict": self.verdict.to_json(),
             "runs": [{"name": run.name, "folder": f"runs/{run.name}", "status": run.manifest.status} for run in self.report.runs],
             "tables": [
-                {"title": table.title, "columns": table.columns, "rows": table.plain_rows, "notes": table.all_notes}
+                {"title": table.title, "columns": table.columns, "rows": table.plain_rows, "notes": table.all_notes,
+                 **table.declaration}
                 for table in self.standings
             ],
         }  # fmt: skip
@@ -192,7 +193,8 @@ def _standing(board: Board, runs: Sequence[JudgedRun], metric: str) -> Iterator[
                 *row[split:],
             )
         )
-    yield Table(title, (*columns[:split], *_COUNTS, *columns[split:]), tuple(rows), (*table.notes, _EXPLAINED))
+    yield replace(table, title=title, columns=(*columns[:split], *_COUNTS, *columns[split:]), rows=tuple(rows),
+                  notes=(*table.notes, _EXPLAINED))  # fmt: skip
 
 
 def _failed(board: Board, name: str, runs: Sequence[JudgedRun], metric: str) -> tuple[int, int, Cell, int]:

@@ -47,7 +47,15 @@ def write_tables(tables: Sequence[Table], path: Path) -> None:
 
 def csv(tables: Sequence[Table]) -> str:
     """Render tables as CSV, with an empty line between them."""
-    return "\n".join(csv_text(table.columns, table.plain_rows) for table in tables)
+    return "\n".join(csv_text(*_csv(table)) for table in tables)
+
+
+def _csv(table: Table) -> tuple[tuple[str, ...], list[list[str | float | None]]]:
+    """Return columns and rows with the population and the unit of the numbers in two last columns."""
+    if not table.declared.population:
+        return table.columns, table.plain_rows
+    over = table.declared.population, table.declared.unit
+    return (*table.columns, "population", "unit"), [[*row, *over] for row in table.plain_rows]
 
 
 def markdown(tables: Sequence[Table]) -> str:
@@ -63,7 +71,7 @@ def _markdown(table: Table) -> Iterator[str]:
     yield "|" + "|".join("--:" if numeric else "---" for numeric in table.numeric) + "|"
     for row in table.rows:
         yield "| " + " | ".join(escape_markdown(text_of(value)) for value in row) + " |"
-    yield from (f"\n{escape_markdown(note)}" for note in table.all_notes)
+    yield from (f"\n{escape_markdown(note)}" for note in (table.caption, *table.all_notes) if note)
 
 
 def escape_markdown(text: str) -> str:
@@ -80,8 +88,9 @@ def latex(tables: Sequence[Table]) -> str:
 
 def _latex(table: Table) -> Iterator[str]:
     """Yield the lines of a table in LaTeX."""
+    title = f"{table.title} ({table.caption})" if table.caption else table.title
     slug = re.sub(r"[^a-z0-9]+", "-", table.title.lower()).strip("-")
-    yield from (r"\begin{table}", r"  \centering", rf"  \caption{{{escape_latex(table.title)}}}", rf"  \label{{tab:{slug}}}",
+    yield from (r"\begin{table}", r"  \centering", rf"  \caption{{{escape_latex(title)}}}", rf"  \label{{tab:{slug}}}",
                 rf"  \begin{{tabular}}{{{''.join('r' if numeric else 'l' for numeric in table.numeric)}}}", r"    \toprule",
                 "    " + " & ".join(map(escape_latex, table.columns)) + r" \\", r"    \midrule")  # fmt: skip
     for row in table.rows:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from titjudge.core.declarations import ESTIMATED, NEEDS_BOTH, Declaration, Population, Unit
 from titjudge.core.errors import DataError
 from titjudge.core.tables import p_value
 from titjudge.core.types import Table
@@ -26,6 +27,22 @@ from titjudge.stats.scores.population import FEWEST, adjusted_scores, comparable
 from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.significance import POWER, adjusted, below_best_p, benjamini_hochberg, holm, sign_flip_p
 
+GENERATORS = Declaration(
+    "generators", "mean score of each generator", Population.SAME_PROMPTS, Unit.PROMPT, ESTIMATED, "mean, best first"
+)
+DIFFERENCES = Declaration(
+    "differences",
+    "mean scores of two generators",
+    Population.COMMON_OF_TWO,
+    Unit.PROMPT,
+    NEEDS_BOTH,
+    "place in the table of generators",
+    "Holm",
+)
+AGAINST_BEST = replace(
+    DIFFERENCES, id="differences_to_best", correction="best of all (multiple comparisons with the best)"
+)
+BY_CATEGORY = replace(DIFFERENCES, id="differences_by_category", correction="Benjamini-Hochberg")
 _TOGETHER = 1024  # columns of differences that are tested at once
 
 
@@ -208,7 +225,7 @@ def generators_table(table: ScoreTable) -> Table:
         f"Generators by {table.metric}", columns, tuple(rows),
         explanation=(f"{table.per_prompt.about}, then the mean over prompts with 95% interval; the standard deviation of the "
                      "images of a prompt is the spread between seeds",),
-        secondary=("spread between seeds", "images"), estimates=True,
+        secondary=("spread between seeds", "images"), estimates=True, declared=GENERATORS,
     )  # fmt: skip
 
 
@@ -256,6 +273,7 @@ def verdict_tables(
             explanation=(note,),
             secondary=_SECONDARY,
             estimates=True,
+            declared=AGAINST_BEST if chosen else DIFFERENCES,
         ),
     ]
     for column in table.slices:
@@ -266,5 +284,5 @@ def verdict_tables(
         )
         note = "p BH: adjusted by Benjamini and Hochberg over all slices of one pair"
         tables.append(Table(f"Differences by {column}", (column, *_columns("BH")), rows, explanation=(note,),
-                            secondary=_SECONDARY, estimates=True))  # fmt: skip
+                            secondary=_SECONDARY, estimates=True, declared=BY_CATEGORY))  # fmt: skip
     return tables

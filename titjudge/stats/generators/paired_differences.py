@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from titjudge.core.declarations import NEEDS_BOTH, Declaration, Population, Unit
 from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.tables import Cell, CellFormat, Table, p_value, percent, plain
 from titjudge.core.types import InvalidItem, Item, Pair, Score
@@ -21,6 +22,16 @@ from titjudge.stats.intervals import mean_intervals, why_no_interval
 from titjudge.stats.pairwise_accuracy import PairIndex, Values, pair_index, values_by_metric
 from titjudge.stats.scores.population import comparable
 from titjudge.stats.significance import adjusted, benjamini_hochberg, mcnemar_p, range_p, sign_flip_p, stepped_down
+
+PAIRED = Declaration(
+    "paired_differences",
+    "accuracies or mean scores of two runs or metrics",
+    Population.SCORED_BY_TWO,
+    Unit.PROMPT,
+    NEEDS_BOTH,
+    "place of the runs or metrics",
+    "Benjamini-Hochberg",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +236,7 @@ def differences_table(differences: Sequence[Difference], title: str = "Paired di
             for d in differences
         ),
         explanation=("first minus second over what both scored; interval and p by prompts, p BH adjusted by Benjamini and Hochberg over all rows",),
-        secondary=("McNemar p", "p", "n"), estimates=True,
+        secondary=("McNemar p", "p", "n"), estimates=True, declared=PAIRED,
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from titjudge.core.declarations import ESTIMATED, Declaration, Population, Unit
 from titjudge.core.run_records import BradleyTerryRecord, MetricResult, PlaceRecord, Results, StandingRecord
 from titjudge.core.tables import Table, Value, p_value, percent, plain
 from titjudge.core.words import WIDE
@@ -16,6 +17,20 @@ FIRSTS = "{}: mean of their ranks as given, and the prompts on which no generato
 UNNAMED = "(unnamed)"  # a generator without a name
 SRCC_WITH = "SRCC with"  # whose order: the last row of a leaderboard
 AGREEMENT_WITH = "Agreement with"
+AGREEMENT = Declaration(
+    "agreement", "agreement of each metric with people", Population.OWN_PAIRS, Unit.PROMPT, order="order of the metrics",
+    columns=dict.fromkeys(("SRCC", "KRCC", "nDCG", "paper fit"), Population.IMAGES_OF_BOTH),
+)  # fmt: skip
+METRICS = Declaration(
+    "metrics", "mean score of each metric", Population.SCORED_IMAGES, Unit.PROMPT, order="order of the metrics"
+)
+LEADERBOARD = Declaration(
+    "leaderboard", "mean score and mean rank of each generator", Population.SAME_PROMPTS, Unit.PROMPT, ESTIMATED, "mean of the first metric, best first",
+    columns={"mean rank": Population.COMMON_OF_ALL},
+)  # fmt: skip
+STRENGTHS = Declaration(
+    "strengths", "Bradley-Terry strength of each generator", Population.HUMAN_PAIRS, Unit.PROMPT, order="strength"
+)
 _COLUMNS = (
     "metric", "accuracy", "ties", "pairs", "chance threshold", "SRCC", "KRCC", "nDCG", "nDCG chance", "paper fit",
     "paper fit chance", "coverage",
@@ -47,12 +62,13 @@ def _metrics(
             explanation=explanation,
             secondary=_SECONDARY,
             estimates=True,
+            declared=AGREEMENT,
         )
     rows = tuple(
         (name, plain(result.mean, digits=4), result.scored, percent(result.coverage))
         for name, result in metrics.items()
     )
-    return Table("Metrics", ("metric", "mean", "scored", "coverage"), rows, notes, estimates=True)
+    return Table("Metrics", ("metric", "mean", "scored", "coverage"), rows, notes, estimates=True, declared=METRICS)
 
 
 def _metric_row(name: str, result: MetricResult) -> tuple[Any, ...]:
@@ -117,7 +133,8 @@ def _leaderboard(standings: Sequence[StandingRecord], srcc: Mapping[str, float |
     secondary = [f"{name}: {column}" for column in ("spread", "images") for name in names]
     secondary += [first, "prompts"] + ([] if wide else [f"{name}: mean rank" for name in reversed(names)])
     titles = tuple(column.title for column in columns)
-    return Table("Leaderboard", titles, tuple(rows), explanation=legend, secondary=tuple(secondary), estimates=True)
+    return Table("Leaderboard", titles, tuple(rows), explanation=legend, secondary=tuple(secondary), estimates=True,
+                 declared=LEADERBOARD)  # fmt: skip
 
 
 def _place(standing: StandingRecord, metric: str) -> PlaceRecord:
@@ -158,4 +175,4 @@ def strengths_table(name: str, fit: BradleyTerryRecord) -> Table:
         )
     if fit.reason:
         notes.append(fit.reason)
-    return Table(f"Bradley-Terry strength: {name}", ("generator", "strength"), rows, tuple(notes))
+    return Table(f"Bradley-Terry strength: {name}", ("generator", "strength"), rows, tuple(notes), declared=STRENGTHS)
