@@ -28,6 +28,7 @@ from unittest import mock
 from PIL import Image
 
 from benchmarks.coverage import PAGE, fill
+from titjudge.core.card_record import CardRecord as Card
 from titjudge.core.config import RunConfig
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Ask, Item, Score
@@ -36,7 +37,7 @@ from titjudge.engine.roles import Roles
 from titjudge.metrics import Metric, metric
 from titjudge.probes import battery, probe
 from titjudge.probes.prompt_edits import KINDS
-from titjudge.probes.trust_card import CAUGHT, PASS, Card
+from titjudge.probes.trust_card import CAUGHT, PASS
 from titjudge.providers.fake import Fake
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "known_answer"

@@ -79,9 +79,9 @@ def probe(**flags: Any) -> int:
             records.append(forecast.to_json())
             continue
         card, folder = run_probe(judge_config, **amounts, say=lambda line: say(line, err=True))
-        show_tables(card.tables())
+        show_tables([card.table()])
         say(f"card {folder / 'card.json'}")
         records.append(card.to_json())
-        incomplete = incomplete or bool(card.notes)
+        incomplete |= bool(card.notes)
     write_json(flags["json_file"], records[0] if len(records) == 1 else records)
     return BUDGET_REACHED if incomplete else 0

@@ -203,9 +203,23 @@ def metric(
 
     def declare(function: MetricFunction) -> Metric:
         return Metric(
-            name, function, roles, range, version, source, needs, higher_is_better, _summary(function), extra, package,
-            applies=applies, scope=scope, sources=sources, optional_roles=optional_roles, note=note,
-        )  # fmt: skip
+            name,
+            function,
+            roles,
+            range,
+            version,
+            source,
+            needs,
+            higher_is_better,
+            _summary(function),
+            extra,
+            package,
+            applies=applies,
+            scope=scope,
+            sources=sources,
+            optional_roles=optional_roles,
+            note=note,
+        )
 
     return declare
 

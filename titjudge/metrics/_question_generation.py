@@ -51,9 +51,13 @@ async def write_questions(item: Item, ask: Ask, template: str, schema: type[M], 
     count = max(1, min(MOST_QUESTIONS, count_words(item.prompt) // _WORDS_A_QUESTION + 2))
     questions = [{"id": n, "question": f"planned {n}", **(planned or {})} for n in range(1, count + 1)]
     reply = await ask(
-        template, role="judge", schema=schema, params={"max_tokens": 4096}, planned={"questions": questions},
+        template,
+        role="judge",
+        schema=schema,
+        params={"max_tokens": 4096},
+        planned={"questions": questions},
         prompt=item.prompt,
-    )  # fmt: skip
+    )
     written: M = reply.data
     return written
 
@@ -83,9 +87,14 @@ async def captioner_answers(
 
     async def answer(question: Q) -> A:
         reply = await ask(
-            template, role="captioner", images=[image_of(item)], params=ANSWER_PARAMS,
-            accept_truncated=True, planned=planned(question), **question.model_dump(include={"question", "choices"}),
-        )  # fmt: skip
+            template,
+            role="captioner",
+            images=[image_of(item)],
+            params=ANSWER_PARAMS,
+            accept_truncated=True,
+            planned=planned(question),
+            **question.model_dump(include={"question", "choices"}),
+        )
         return await read(reply, question)
 
     return await all_answers(*map(answer, questions))

@@ -130,8 +130,14 @@ async def yes_or_no(item: Item, ask: Ask, role: str, reply: Reply, question: str
     if answer is None:
         said = truncated(after_thinking(reply.text).strip(), _LONGEST_QUOTED)
         again = await ask(
-            "repair/yes_no", role=role, images=[image_of(item)], params=params, planned="yes", question=question, answer=said
-        )  # fmt: skip
+            "repair/yes_no",
+            role=role,
+            images=[image_of(item)],
+            params=params,
+            planned="yes",
+            question=question,
+            answer=said,
+        )
         answer = read_yes_no(again.text, question)
     if answer is None:
         raise unreadable(reply, "neither yes nor no")

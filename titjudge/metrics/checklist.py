@@ -52,11 +52,22 @@ _FORK_LACKS = {
     "Aesthetics": {"Emotional Expression"},
     "Alignment": {"Containment", "Real-world Scene", "Virtual Scene"},
     "Creative Generation": {
-        "Cross-lingual Generation", "Graphic Design", "Product Design", "Spatial Design", "Fashion Styling", "Game Design",
-        "Art Design", "Cinematic Style", "Camera / Lens Style", "Storyboard Creation", "Shot Sizes", "Composition", "Angles",
+        "Cross-lingual Generation",
+        "Graphic Design",
+        "Product Design",
+        "Spatial Design",
+        "Fashion Styling",
+        "Game Design",
+        "Art Design",
+        "Cinematic Style",
+        "Camera / Lens Style",
+        "Storyboard Creation",
+        "Shot Sizes",
+        "Composition",
+        "Angles",
         "Comic Creation",
     },
-}  # fmt: skip
+}
 _OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 
 

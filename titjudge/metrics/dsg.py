@@ -99,9 +99,13 @@ async def dsg(item: Item, ask: Ask) -> Score:
     if graph is None:
         graph = await write_questions(item, ask, "dsg/questions", SceneGraph)
     answers = await captioner_answers(
-        item, ask, "dsg/answer", graph.questions, planned=lambda question: "yes",
+        item,
+        ask,
+        "dsg/answer",
+        graph.questions,
+        planned=lambda question: "yes",
         read=lambda reply, asked: yes_or_no(item, ask, "captioner", reply, asked.question, ANSWER_PARAMS),
-    )  # fmt: skip
+    )
     yes = {question.id: said_yes for question, said_yes in zip(graph.questions, answers, strict=True)}
     parents = {question.id: question.parents for question in graph.questions}
     value, plain = dsg_score(yes, parents)

@@ -29,9 +29,11 @@ from titjudge.metrics.imgedit import Points, RubricAnswer
 PARTS = {"consistency_score": "VC", "instruction_score": "IF", "quality_score": "VQ", "knowledge_score": "KP"}
 """The names of the ratings in replies, and in tables."""
 KNOWLEDGE = frozenset(
-    {"abstract_reasoning", "mathematics", "practical_knowledge", "medicine", "rule-based_reasoning", "biology", "geography",
-     "chemistry", "humanities", "physics"}
-)  # fmt: skip
+    """
+    abstract_reasoning mathematics practical_knowledge medicine rule-based_reasoning biology geography chemistry
+    humanities physics
+    """.split()
+)
 """The categories whose edits show knowledge, which is rated too."""
 _VARIABLES = {
     "kris/quality": (),

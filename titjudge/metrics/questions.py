@@ -168,9 +168,15 @@ async def _uncut(item: Item, ask: Ask, asked: Asked, attempt: int, planned: str,
     async def put(limit: int) -> Reply:
         params = {"max_tokens": limit, **sampling}
         return await ask(
-            asked.template, role="judge", images=[image_of(item)], params=params, sample=attempt,
-            accept_empty=asked.accept_empty, planned=planned, **variables,
-        )  # fmt: skip
+            asked.template,
+            role="judge",
+            images=[image_of(item)],
+            params=params,
+            sample=attempt,
+            accept_empty=asked.accept_empty,
+            planned=planned,
+            **variables,
+        )
 
     for limit in limits:
         try:

@@ -13,11 +13,12 @@ from titjudge.metrics._shared import Mass, all_answers, image_of, mass_of
 from titjudge.metrics.answer_rules import VisualQuestion
 from titjudge.metrics.questions import answer_rows, has_questions, questions_of
 
-_NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-_OTHERS = (  # further numbers that may be the answer to "How many"
-    "zero", "no", "none", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
-    "twenty", "dozen", "several", "many", *map(str, range(21)),
-)  # fmt: skip
+_NUMBERS = "one two three four five six seven eight nine ten".split()
+_OTHERS = [  # further numbers that may be the answer to "How many"
+    *"zero no none eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split(),
+    *"twenty dozen several many".split(),
+    *map(str, range(21)),
+]
 
 
 def tokens_of(question: VisualQuestion, *, official: bool) -> list[str]:
@@ -67,8 +68,13 @@ async def soft_tifa(item: Item, ask: Ask) -> Score:
     async def probability(question: VisualQuestion) -> tuple[Probability, Mass]:
         choices = choices_of(question, official=official)
         reply = await ask(
-            asked.template, role="judge", images=[image_of(item)], choices=choices, question=question.question, **variables
-        )  # fmt: skip
+            asked.template,
+            role="judge",
+            images=[image_of(item)],
+            choices=choices,
+            question=question.question,
+            **variables,
+        )
         return reply.probabilities["right"], mass_of(reply, official=official)
 
     right, masses = zip(*await all_answers(*map(probability, asked.questions)), strict=True)

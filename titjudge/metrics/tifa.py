@@ -30,9 +30,20 @@ from titjudge.metrics._shared import image_of, unreadable
 
 _LETTER = re.compile(r"\W*(?:[Aa]nswer\s*:)?\W*([A-J])(?:[).:,]|\W*$|\s+(.*)$)")
 _KIND = Literal[
-    "object", "human", "animal", "food", "activity", "attribute", "counting", "color", "material", "spatial", "location",
-    "shape", "other",
-]  # fmt: skip
+    "object",
+    "human",
+    "animal",
+    "food",
+    "activity",
+    "attribute",
+    "counting",
+    "color",
+    "material",
+    "spatial",
+    "location",
+    "shape",
+    "other",
+]
 _MERGED = {"human": "animal/human", "animal": "animal/human"}
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core import item_meta
+from titjudge.core.card_record import CardRecord
 from titjudge.core.errors import DataError
 from titjudge.core.grouping import grouped
 from titjudge.core.score_parts import description, duels, predictions
@@ -23,7 +24,7 @@ from titjudge.probes.item_scorer import Prober, versions_of
 from titjudge.probes.prompt_edits import KINDS
 from titjudge.probes.self_preference import NAME as SELF_PREFERENCE
 from titjudge.probes.self_preference import exchange
-from titjudge.probes.trust_card import FEWEST, Card, Line, line, with_verdicts
+from titjudge.probes.trust_card import FEWEST, Line, line, with_verdicts
 from titjudge.stats.equality import same
 from titjudge.suites.known_answer.edits import DONE, WRONG, is_known_edits, known_edits
 from titjudge.suites.known_answer.suite import KnownAnswer
@@ -48,7 +49,7 @@ async def probe(
     rivals: Sequence[str] = (),
     on_score: Any = None,
     on_items: Any = None,
-) -> Card:
+) -> CardRecord:
     """Probe a judge and return its card.
 
     Args:
@@ -98,7 +99,7 @@ async def probe(
 
 async def _probe_edits(
     engine: Engine, name: str, metric: Metric, items: Sequence[Item], on_score: Any, on_items: Any
-) -> Card:
+) -> CardRecord:
     """Return the card of a judge of edits: how often it puts what is done above every other outcome."""
     if not items:
         raise DataError("no edit whose outcome is known")
@@ -313,10 +314,16 @@ def _failures(scores: Iterable[Score]) -> list[Line]:
         "answers that cannot be read, or do not come": (Status.UNPARSED, Status.TRUNCATED, Status.FAILED),
     }
     return [
-        line("answers", name, [(prompt_id, float(status in kind)) for prompt_id, status in answered],
-             rule="at most", limit=UNUSABLE, bounds=(0, 1))
+        line(
+            "answers",
+            name,
+            [(prompt_id, float(status in kind)) for prompt_id, status in answered],
+            rule="at most",
+            limit=UNUSABLE,
+            bounds=(0, 1),
+        )
         for name, kind in kinds.items()
-    ]  # fmt: skip
+    ]
 
 
 def _costs(run: Prober) -> tuple[float | None, float | None]:
@@ -350,11 +357,21 @@ def _card(
     span: float | None,
     skipped: Mapping[str, str],
     costs: tuple[float | None, float | None],
-) -> Card:
+) -> CardRecord:
     """Make the card of a judge from its lines."""
     roles = [role for role in run.engine.roles.open() if role.name in run.metric.roles]
     models = {role.name: role.label for role in roles}
     if "embedder" in run.metric.roles:
         models["embedder"] = run.engine.roles.embedder().name
-    notes = (run.stopped,) if run.stopped else ()
-    return Card(run.name, models, versions_of(roles), tuple(lines), span, len(run.scores), *costs, dict(skipped), notes)
+    return CardRecord(
+        metric=run.name,
+        models=models,
+        versions=versions_of(roles),
+        span=span,
+        scores=len(run.scores),
+        price_per_1000=costs[0],
+        seconds_per_1000=costs[1],
+        lines=[*lines],
+        skipped=dict(skipped),
+        notes=[run.stopped] if run.stopped else [],
+    )

@@ -16,17 +16,26 @@ from titjudge.core.types import Values
 
 KINDS = ("missing entity", "wrong attribute", "wrong count", "swapped relation", "misspelt text")
 
-_OTHER = {
-    "red": ("purple", "turquoise"), "blue": ("yellow", "pink"), "yellow": ("blue", "purple"), "green": ("pink", "orange"),
-    "orange": ("grey", "blue"), "white": ("black", "violet"), "black": ("orange", "pink"), "brown": ("turquoise", "violet"),
-    "golden": ("silver", "purple"), "gold": ("silver", "marble"), "copper": ("glass", "marble"), "cream": ("violet", "green"),
-    "teal": ("crimson", "yellow"), "pale": ("dark",), "light": ("dark",), "glass": ("wood", "marble"),
-    "wood": ("marble", "metal"), "wooden": ("metal", "marble"), "brick": ("glass", "metal"), "brass": ("wood", "marble"),
-    "full": ("half", "crescent"), "snow": ("sand", "grass"), "mountains": ("waves", "houses"), "silver": ("red", "green"),
-    "purple": ("green", "yellow"), "pink": ("green", "black"), "grey": ("orange", "red"),
-}  # fmt: skip
-_COUNT = {"one": ("four", "three"), "two": ("four", "five"), "three": ("five", "six"), "four": ("two", "six"),
-          "five": ("three", "seven"), "six": ("four", "three"), "seven": ("five", "four")}  # fmt: skip
+
+def _others(lines: str) -> dict[str, tuple[str, ...]]:
+    """Read the wrong words for each word from entries `word: other other; ...`."""
+    entries = (entry.partition(":") for entry in lines.split(";"))
+    return {word.strip(): tuple(others.split()) for word, _, others in entries}
+
+
+_OTHER = _others(
+    """
+    red: purple turquoise; blue: yellow pink; yellow: blue purple; green: pink orange; orange: grey blue;
+    white: black violet; black: orange pink; brown: turquoise violet; golden: silver purple; gold: silver marble;
+    copper: glass marble; cream: violet green; teal: crimson yellow; pale: dark; light: dark; glass: wood marble;
+    wood: marble metal; wooden: metal marble; brick: glass metal; brass: wood marble; full: half crescent;
+    snow: sand grass; mountains: waves houses; silver: red green; purple: green yellow; pink: green black;
+    grey: orange red
+    """
+)
+_COUNT = _others(
+    "one: four three; two: four five; three: five six; four: two six; five: three seven; six: four three; seven: five four"
+)
 _COUNTED = re.compile(r"\b(two|three|four|five|six|seven)\b(?=\s+(?:[\w-]+\s+){0,2}[\w-]+s\b)")
 _ADDED = (
     "In the foreground lies a shiny silver trumpet.",

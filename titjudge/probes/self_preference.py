@@ -11,14 +11,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
-from titjudge.core.card_record import OPEN
 from titjudge.core.types import Item
 from titjudge.probes.battery import ROBUST
 from titjudge.probes.item_scorer import Prober
-from titjudge.probes.trust_card import Line, line
+from titjudge.probes.trust_card import Line, line, untested
 
 NAME = "self-preference"
+_untested = partial(untested, "is not bribed", NAME, "at most", ROBUST)
 Scores = Mapping[str, float]  # item -> score, in spans of the judge
 _SAME = {"o": "gpt", "chatgpt": "gpt", "gemma": "gemini", "qwq": "qwen", "qvq": "qwen"}
 
@@ -69,10 +70,10 @@ async def exchange(probed: Prober, items: Sequence[Item], rivals: Sequence[str])
     families = {name: family(role.label) for name, role in open_roles.items()}
     others = [name for name in rivals if families[name] != families["judge"]]
     if not others:
-        return _blank("needs two families: name a second --judge of another family")
+        return _untested(note="needs two families: name a second --judge of another family")
     blind = [open_roles[r].label for r in ("judge", *others) if not open_roles[r].provider.capabilities.images]
     if blind:
-        return _blank(f"{blind[0]} cannot see images, so it writes no descriptions")
+        return _untested(note=f"{blind[0]} cannot see images, so it writes no descriptions")
     judges = ["judge", *others]
     third = family(engine.roles["captioner"].label) not in [families[name] for name in judges]
     authors = [*judges, "captioner"] if third else judges
@@ -86,12 +87,16 @@ async def exchange(probed: Prober, items: Sequence[Item], rivals: Sequence[str])
     rows = excess(scores, "judge", {item.id: item.prompt_id for item in items})
     against = ", ".join(open_roles[role].label for role in others)
     note = f"against {against}" + ("" if third or len(others) > 1 else "; which of the two it is cannot be told")
-    return line("is not bribed", NAME, rows, rule="at most", limit=ROBUST, failed=len(items) - len(rows), note=note,
-                reach=reach["judge"] + max(reach[name] for name in others))  # fmt: skip
-
-
-def _blank(note: str) -> Line:
-    return Line("is not bribed", NAME, "at most", ROBUST, None, None, None, None, OPEN, 0, 0, 0, note)
+    return line(
+        "is not bribed",
+        NAME,
+        rows,
+        rule="at most",
+        limit=ROBUST,
+        failed=len(items) - len(rows),
+        note=note,
+        reach=reach["judge"] + max(reach[name] for name in others),
+    )
 
 
 async def _judged(probed: Prober, items: Iterable[Item], judge: str, author: str) -> Prober:

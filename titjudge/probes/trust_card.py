@@ -17,11 +17,9 @@ the whole range of its metric, and twice as many where it is half of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from math import fsum, inf
 
-from titjudge.core.card_record import CAUGHT, MOST_PROMPTS, OPEN, PASS, CardLine, CardRecord
-from titjudge.core.tables import Table
+from titjudge.core.card_record import CAUGHT, MOST_PROMPTS, OPEN, PASS, CardLine
 from titjudge.core.types import Json
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.bounds import approximate_bound, below, bound
@@ -31,38 +29,15 @@ FEWEST = 3  # prompts
 TAIL = 0.025  # of a 95% interval
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line of the card.
+class Line(CardLine):
+    """A line of the card, with what its verdict is computed from.
 
     Attributes:
-        rule: On which side of `limit` the effect should be: `at most`, `at least` or `within` (plus or minus).
-        p_value: Probability of an effect this bad, or worse, for a judge exactly at the limit.
-        adjusted: The p-value after Holm's correction over the lines of the family, by which the judge is caught.
-        trials: Number of trials with their scores.
-        failed: Number of trials that lack one.
-        deviation: Standard deviation between prompts.
-        more: Number of further prompts like those seen after which there would be a verdict; None where that is unknown
-            or over 1,000.
         ends: Least and greatest effect that a prompt that was not seen may have.
         means: The effects of the prompts.
     """
 
-    family: str
-    name: str
-    rule: str
     limit: float
-    effect: float | None
-    interval: tuple[float, float] | None
-    p_value: float | None
-    adjusted: float | None
-    verdict: str
-    trials: int
-    prompts: int
-    failed: int = 0
-    note: str = ""
-    deviation: float | None = None
-    more: int | None = None
     ends: tuple[float, float] | None = None
     means: tuple[float, ...] = ()
 
@@ -71,9 +46,28 @@ class Line:
         """The least and the greatest effect that the rule allows."""
         return _allowed(self.rule, self.limit)
 
-    def record(self) -> CardLine:
-        """Return the line as card.json holds it."""
-        return CardLine(**{name: getattr(self, name) for name in CardLine.model_fields})
+
+def untested(
+    family: str, name: str, rule: str, limit: float, *, trials: int = 0, prompts: int = 0, failed: int = 0, note: str
+) -> Line:
+    """Make a line without an effect; all of its keys stand in card.json."""
+    return Line(
+        family=family,
+        name=name,
+        rule=rule,
+        limit=limit,
+        effect=None,
+        interval=None,
+        p_value=None,
+        adjusted=None,
+        verdict=OPEN,
+        trials=trials,
+        prompts=prompts,
+        failed=failed,
+        note=note,
+        deviation=None,
+        more=None,
+    )
 
 
 def _allowed(rule: str, limit: float) -> tuple[float, float]:
@@ -116,23 +110,23 @@ def line(
     groups: dict[str, list[float]] = {}
     for group, effect in rows:
         groups.setdefault(group, []).append(effect)
-    untested = Line(family, name, rule, limit, None, None, None, None, OPEN, len(rows), len(groups), failed, note)
+    counts = {"trials": len(rows), "prompts": len(groups), "failed": failed}
     if not groups:
-        return replace(untested, note=note or "no trial has its scores")
+        return untested(family, name, rule, limit, **counts, note=note or "no trial has its scores")
     means = np.array([fsum(effects) / len(effects) for effects in groups.values()])
-    effect = float(means.mean())
-    if len(means) < FEWEST:
-        return replace(untested, effect=effect, note=note or f"fewer than {FEWEST} prompts")
-    low, high = _ends(means, rule, limit, bounds, reach)
-    return replace(
-        untested,
-        effect=effect,
-        interval=(bound(means, low, TAIL), bound(means, high, TAIL)),
-        p_value=_p_value(means, rule, limit, bounds),
-        deviation=float(means.std(ddof=1)),
-        ends=(low, high),
-        means=tuple(means.tolist()),
-    )
+    few = len(means) < FEWEST
+    found = untested(family, name, rule, limit, **counts, note=note or (f"fewer than {FEWEST} prompts" if few else ""))
+    changes: Json = {"effect": float(means.mean())}
+    if not few:
+        low, high = _ends(means, rule, limit, bounds, reach)
+        changes |= {
+            "interval": (bound(means, low, TAIL), bound(means, high, TAIL)),
+            "p_value": _p_value(means, rule, limit, bounds),
+            "deviation": float(means.std(ddof=1)),
+            "ends": (low, high),
+            "means": tuple(means.tolist()),
+        }
+    return found.model_copy(update=changes)
 
 
 def _ends(
@@ -178,7 +172,7 @@ def with_verdicts(lines: Sequence[Line]) -> list[Line]:
             adjusted = min(1.0, max(adjusted, p * (len(tested) - place)))
             verdict = CAUGHT if adjusted < ALPHA else PASS if _within_limits(lines[k]) else OPEN
             more = more_prompts(lines[k]) if verdict == OPEN else None
-            judged[k] = replace(lines[k], adjusted=adjusted, verdict=verdict, more=more)
+            judged[k] = lines[k].model_copy(update={"adjusted": adjusted, "verdict": verdict, "more": more})
     return judged
 
 
@@ -204,54 +198,3 @@ def more_prompts(line: Line) -> int | None:
 def _within_limits(line: Line) -> bool:
     (least, most), interval = line.allowed, line.interval
     return interval is not None and interval[0] >= least and interval[1] <= most
-
-
-@dataclass(frozen=True, slots=True)
-class Card:
-    """The trust card of a judge.
-
-    Attributes:
-        models: Models by role.
-        versions: Versions of the models that answered, by role.
-        span: The unit of the effects on scores, in that of the metric; None where all effects are shares.
-        price: USD for 1,000 scores; None where unknown.
-        seconds: Model time for 1,000 scores; None as for `price`.
-        skipped: Tests that this judge cannot take, with the reason.
-    """
-
-    metric: str
-    models: dict[str, str]
-    versions: dict[str, list[str]]
-    lines: tuple[Line, ...]
-    span: float | None
-    scores: int
-    price: float | None
-    seconds: float | None
-    skipped: dict[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-
-    @property
-    def caught(self) -> list[Line]:
-        """The lines in which the judge was caught."""
-        return [line for line in self.lines if line.verdict == CAUGHT]
-
-    def record(self) -> CardRecord:
-        """Return the card as card.json holds it."""
-        return CardRecord(
-            metric=self.metric,
-            models=self.models,
-            versions=self.versions,
-            span=self.span,
-            scores=self.scores,
-            price_per_1000=self.price,
-            seconds_per_1000=self.seconds,
-            lines=[line.record() for line in self.lines],
-            skipped=self.skipped,
-            notes=list(self.notes),
-        )
-
-    def to_json(self) -> Json:
-        return self.record().to_json()
-
-    def tables(self) -> list[Table]:
-        return [self.record().table()]

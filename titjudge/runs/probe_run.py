@@ -6,12 +6,12 @@ import asyncio
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from math import fsum
 from pathlib import Path
 from typing import Any
 
 from titjudge.core import registry
+from titjudge.core.card_record import CardRecord
 from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.errors import ConfigError
 from titjudge.core.files import write_json
@@ -24,7 +24,6 @@ from titjudge.engine.forecast import Forecast, ForecastSum
 from titjudge.engine.pipeline import Engine
 from titjudge.probes.battery import MOST
 from titjudge.probes.probe import probe
-from titjudge.probes.trust_card import Card
 from titjudge.runs.folder.identity import default_folder
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.open_run import COMPLETE, OpenRun, open_folder, open_planner
@@ -41,7 +40,7 @@ def run_probe(
     edits: int = MOST,
     rivals: Sequence[RoleConfig] = (),
     say: Callable[[str], None] | None = None,
-) -> tuple[Card, Path]:
+) -> tuple[CardRecord, Path]:
     """Probe the one metric of a configuration; asked again, the answers come from the cache.
 
     Args:
@@ -114,7 +113,7 @@ def _with_rivals(run: ResolvedRun, rivals: Sequence[RoleConfig]) -> RunConfig:
     return run.config.model_copy(update={"panel": list(rivals)})
 
 
-async def _probe(run: ResolvedRun, config: RunConfig, engine: Engine, images: Path, **options: Any) -> Card:
+async def _probe(run: ResolvedRun, config: RunConfig, engine: Engine, images: Path, **options: Any) -> CardRecord:
     """Probe the run's metric; edited images are written to the folder `images`."""
     assert config.data is not None
     ((name, metric),) = run.metrics.items()
@@ -131,7 +130,7 @@ async def _run(
     rivals: Sequence[RoleConfig],
     say: Callable[[str], None] | None,
     **options: Any,
-) -> Card:
+) -> CardRecord:
     async with OpenRun(resolved, folder, kind="probe", models=_with_rivals(resolved, rivals)) as run:
         said_at = time.monotonic()
         scores: list[Score] = []
@@ -157,7 +156,7 @@ async def _run(
     return card
 
 
-def _of_all_sessions(card: Card, folder: RunFolder, scores: Iterable[Score]) -> Card:
+def _of_all_sessions(card: CardRecord, folder: RunFolder, scores: Iterable[Score]) -> CardRecord:
     """Set price, time and versions of a card by the stored answers behind its scores, whichever session asked for them."""
     scored = [score for score in scores if score.value is not None]
     keys = {key for score in scored for key in score.replies}
@@ -171,11 +170,12 @@ def _of_all_sessions(card: Card, folder: RunFolder, scores: Iterable[Score]) -> 
     for reply in answers.values():
         versions.setdefault(reply["role"], set()).add(reply["model_version"])
     share = 1000 / len(scored) if scored else None
-    return replace(
-        card,
-        price=None if share is None or unknown else price * share,
-        seconds=None if share is None else seconds * share,
-        versions={role: sorted(filter(None, names)) for role, names in versions.items()},
+    return card.model_copy(
+        update={
+            "price_per_1000": None if share is None or unknown else price * share,
+            "seconds_per_1000": None if share is None else seconds * share,
+            "versions": {role: sorted(filter(None, names)) for role, names in versions.items()},
+        }
     )
 
 

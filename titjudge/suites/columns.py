@@ -15,73 +15,14 @@ from titjudge.core.types import Values
 from titjudge.core.words import truncated
 from titjudge.suites.sources import INSTRUCTIONS
 
-_PROMPT_WORDS = frozenset({"prompt", "caption", "recaption", "text", "txt", "instruction"})
+_PROMPT_WORDS = frozenset("prompt caption recaption text txt instruction".split())
 _OTHER_WORDS = frozenset(
-    [
-        "negative",
-        "neg",
-        "system",
-        "id",
-        "ids",
-        "idx",
-        "index",
-        "hash",
-        "length",
-        "len",
-        "words",
-        "word",
-        "tokens",
-        "token",
-        "type",
-        "category",
-        "class",
-        "source",
-        "from",
-        "count",
-        "num",
-        "n",
-        "number",
-        "lang",
-        "language",
-        "embedding",
-        "embeddings",
-        "emb",
-        "path",
-        "file",
-        "url",
-        "template",
-        "version",
-        "model",
-        "strength",
-        "weight",
-        "seed",
-        "score",
-        "scores",
-        "rating",
-        "image",
-        "img",
-        "ocr",
-        "color",
-        "colour",
-        "font",
-        "position",
-        "align",
-        "alignment",
-        "similarity",
-        "clip",
-        "has",
-        "is",
-        "key",
-        "name",
-        "set",
-        "box",
-        "boxes",
-        "mask",
-        "theme",
-        "style",
-        "difficulty",
-        "guidance",
-    ]
+    """
+    negative neg system id ids idx index hash length len words word tokens token type category class source from count
+    num n number lang language embedding embeddings emb path file url template version model strength weight seed score
+    scores rating image img ocr color colour font position align alignment similarity clip has is key name set box boxes
+    mask theme style difficulty guidance
+    """.split()
 )
 _TRANSLATION = re.compile(
     r"prompts?[ _-]+([a-z]{2}|chinese|english|french|german|japanese|korean|spanish)", re.IGNORECASE

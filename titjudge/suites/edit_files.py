@@ -19,14 +19,13 @@ from titjudge.suites.base import Scored, by_generator, check_generator
 Files = Iterator[tuple[str, bytes]]
 """Path below the folder of a generator, and content."""
 
-_GEDIT_TYPES = (
-    "background_change", "color_alter", "material_alter", "motion_change", "ps_human", "style_change", "subject-add",
-    "subject-remove", "subject-replace", "text_change", "tone_transfer",
-)  # fmt: skip
-_GEDIT_COLUMNS = (
-    "source_image", "edited_image", "instruction", "sementics_score", "quality_score", "intersection_exist",
-    "instruction_language",
-)  # fmt: skip
+_GEDIT_TYPES = """
+    background_change color_alter material_alter motion_change ps_human style_change subject-add subject-remove
+    subject-replace text_change tone_transfer
+""".split()
+_GEDIT_COLUMNS = """
+    source_image edited_image instruction sementics_score quality_score intersection_exist instruction_language
+""".split()
 _GEDIT_LANGUAGES = {"cn": "zh"}  # the statistics script takes `--language zh`, which no row of the data has
 
 
@@ -62,9 +61,14 @@ def _gedit(generator: str, scored: Sequence[Scored]) -> Files:
 def _gedit_row(item: Item, score: Score) -> tuple[Any, ...]:
     language = item_meta.INSTRUCTION_LANGUAGE.required(item)
     return (
-        item.sources[0], item.image, item.prompt, score.parts["SC"], score.parts["PQ"],
-        str(item_meta.INTERSECTION.get(item)).lower() == "true", _GEDIT_LANGUAGES.get(language, language),
-    )  # fmt: skip
+        item.sources[0],
+        item.image,
+        item.prompt,
+        score.parts["SC"],
+        score.parts["PQ"],
+        str(item_meta.INTERSECTION.get(item)).lower() == "true",
+        _GEDIT_LANGUAGES.get(language, language),
+    )
 
 
 def _imgedit(generator: str, scored: Sequence[Scored]) -> Files:

@@ -41,7 +41,7 @@ from titjudge.suites.readings import (
 )
 from titjudge.suites.samples import split_sample
 
-LISTS = tuple(f"prompts{ending}" for ending in (".txt", ".csv", ".tsv", ".jsonl", ".json", ".xlsx", ".parquet"))
+LISTS = tuple(f"prompts{ending}" for ending in ".txt .csv .tsv .jsonl .json .xlsx .parquet".split())
 """Names of a list of prompts."""
 _DEEPEST = 4  # folders above an image
 _NUMBERED = re.compile(r"([A-Za-z]*[_-]?)(\d+)")  # 7, img_7, seed42
@@ -49,7 +49,7 @@ _SUFFIXED = re.compile(r"(.+?)([_-][A-Za-z]*[_-]?)(\d+)")  # 0001_0, cat-seed42
 _AFTER_WORD = re.compile(r"(.+?)([_-])(\d+)([_-]?)")  # flux_0, sd3_00001_
 _PREFIXED = re.compile(r"([A-Za-z]*[_-]?)(\d+)([_-])(.+)")  # 42_0001, seed42_cat
 _OF_SAMPLES = ("seed", "sample")
-_MAYBE_SAMPLES = ("", "run", "batch", "try", "take", "round", "rep", "repeat", "attempt", "variation", "draw")
+_MAYBE_SAMPLES = ("", *"run batch try take round rep repeat attempt variation draw".split())
 _OF_PROMPTS = ("", "prompt", "p", "id", "idx", "image", "img")
 """Words before the number of a folder that say what it is; a bare number may be a prompt's."""
 

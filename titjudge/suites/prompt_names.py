@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"([A-Za-z]*)(\d+)")
 _NUMBERS = re.compile(r"[\d\W_]*")
 _DROPPED = re.compile(r"[^\w\s-]")
 _SIZE = re.compile(r"\d+x\d+")
-_MARKS = ("seed", "sample", "s", "n", "no", "num", "img", "image", "idx", "index", "id", "batch", "prompt", "p")
+_MARKS = "seed sample s n no num img image idx index id batch prompt p".split()
 """Words before a number that are no part of a prompt."""
 
 

@@ -194,7 +194,7 @@ def _schema_in(data: Mapping[str, Any]) -> Mapping[str, Any] | None:
     )
 
 
-_WORDS = "a red small lamp tall tower quiet boat round blue glass window near tree under bright bridge".split()  # noqa: SIM905
+_WORDS = "a red small lamp tall tower quiet boat round blue glass window near tree under bright bridge".split()
 
 
 def text_for(request: Seen) -> str:

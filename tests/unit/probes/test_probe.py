@@ -18,6 +18,7 @@ from known_answers import planted_once
 from PIL import Image
 
 from titjudge.cli.probe import probe as command
+from titjudge.core.card_record import CardRecord as Card
 from titjudge.core.config import RunConfig, load_config
 from titjudge.core.errors import ConfigError
 from titjudge.core.prompts import PromptLibrary
@@ -32,7 +33,7 @@ from titjudge.metrics.tit import tit_llm
 from titjudge.metrics.yes_no import yes_no
 from titjudge.probes import attacks, battery, prompt_edits
 from titjudge.probes.probe import probe
-from titjudge.probes.trust_card import CAUGHT, OPEN, PASS, Card, Line, line, with_verdicts
+from titjudge.probes.trust_card import CAUGHT, OPEN, PASS, Line, line, with_verdicts
 from titjudge.providers.fake import Fake
 from titjudge.runs.probe_run import run_probe
 from titjudge.stats import bounds
@@ -176,8 +177,8 @@ def test_an_honest_judge_of_images_passes_every_line(data: Path, tmp_path: Path)
     assert card.span == pytest.approx(90 * (1 - 0.343), abs=2)
     assert card.models == {"captioner": "fake/eyes"}
     assert card.versions == {"captioner": ["fake-1"]}
-    assert card.price == 0
-    (table,) = card.tables()
+    assert card.price_per_1000 == 0
+    table = card.table()
     assert len(table.rows) == len(card.lines)
     json.dumps(card.to_json(), allow_nan=False)
 

@@ -11,6 +11,7 @@ from scene_stubs import noise, unseen
 
 from titjudge.apps.scenes.edits import make_edits
 from titjudge.apps.scenes.scene import Options
+from titjudge.core.card_record import CardRecord as Card
 from titjudge.core.config import RunConfig, load_config
 from titjudge.core.errors import DataError
 from titjudge.core.prompts import PromptLibrary
@@ -21,7 +22,7 @@ from titjudge.metrics import Metric
 from titjudge.metrics.lmm_score import lmm_score
 from titjudge.metrics.viescore import viescore_edit
 from titjudge.probes.probe import probe
-from titjudge.probes.trust_card import CAUGHT, OPEN, PASS, Card
+from titjudge.probes.trust_card import CAUGHT, OPEN, PASS
 from titjudge.providers.fake import Fake
 from titjudge.runs.probe_run import dry_run, run_probe
 from titjudge.suites.known_answer.edits import WRONG, is_known_edits, known_edits
@@ -62,9 +63,9 @@ def verdicts(card: Card) -> dict[str, str]:
 def test_a_judge_that_sees_all_outcomes_passes_every_line(data: Path) -> None:
     card = judged(data)
     assert verdicts(card) == dict.fromkeys(WRONG.values(), PASS)
-    assert not card.caught
+    assert "caught" not in [line.verdict for line in card.lines]
     assert card.scores == 5 * EDITS
-    assert "effects shares" in card.tables()[0].notes[1]
+    assert "effects shares" in card.table().notes[1]
 
 
 @pytest.mark.parametrize("outcome", WRONG)

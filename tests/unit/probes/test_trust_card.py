@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from titjudge.probes.trust_card import CAUGHT, OPEN, PASS, Card, Line, line, with_verdicts
+from titjudge.core.card_record import CardRecord as Card
+from titjudge.probes.trust_card import CAUGHT, OPEN, PASS, Line, line, with_verdicts
 from titjudge.stats import bounds
 
 
@@ -156,10 +157,9 @@ def test_a_rule_that_there_is_not() -> None:
 
 
 def test_the_table_groups_what_was_not_tested() -> None:
-    card = Card("m", {}, {}, (), None, 0, None, None, {"border": "no picture", "upscaled": "no picture"})
-    (table,) = card.tables()
+    card = Card(metric="m", skipped={"border": "no picture", "upscaled": "no picture"})
+    table = card.table()
     assert "not tested: border, upscaled: no picture" in table.notes
-    assert card.caught == []
 
 
 @pytest.mark.parametrize(
@@ -185,5 +185,5 @@ def test_a_line_without_a_verdict_says_how_many_prompts_it_lacks(
 def test_what_is_at_the_limit_never_has_enough() -> None:
     (found,) = with_verdicts([of([0.0, 0.1, 0.0501], "at most")])
     assert (found.verdict, found.more) == (OPEN, None)
-    card = Card("m", {}, {}, (found,), None, 0, None, None)
-    assert "over 1000 prompts" in card.tables()[0].rows[0][-1]
+    card = Card(metric="m", lines=[found])
+    assert "over 1000 prompts" in card.table().rows[0][-1]

@@ -18,12 +18,12 @@ from known_answers import first_prompt
 import titjudge
 from titjudge.apps.prompt_sets.audit import audit_prompts
 from titjudge.apps.rewards.rewards import Rewards
+from titjudge.core.card_record import CardRecord as Card
 from titjudge.core.config import RunConfig, load_config
 from titjudge.core.errors import CacheWriteError, ConfigError, FatalProviderError, UserError
 from titjudge.core.files import Appender
 from titjudge.core.retirements import OTHER_MODEL
 from titjudge.core.serialization import with_checksum
-from titjudge.probes.trust_card import Card
 from titjudge.runs import Judge, RunFolder, Session
 from titjudge.runs.open_run import OpenRun
 from titjudge.runs.probe_run import run_probe
@@ -254,14 +254,14 @@ def test_what_is_sent_at_once_has_its_price_and_not_that_of_batch_jobs(
 def test_a_card_of_several_sessions_is_that_of_one(tmp_path: Path, server: Server) -> None:
     """A probe that its cap stopped and that goes on, one that is over, and one whose answers another run has paid."""
     whole = probed(tmp_path, out=tmp_path / "whole", cache=tmp_path / "other")
-    assert whole.price is not None
+    assert whole.price_per_1000 is not None
     first = probed(tmp_path, limits={"max_cost": 20.5 * COST, "concurrency": 1})
-    assert first.price == pytest.approx(whole.price, rel=0.5)
+    assert first.price_per_1000 == pytest.approx(whole.price_per_1000, rel=0.5)
     cards = [probed(tmp_path), probed(tmp_path), probed(tmp_path, out=tmp_path / "cached")]
     spent = RunFolder(tmp_path / "run").money().spent
     for card in cards:
-        assert card.price == pytest.approx(whole.price) == pytest.approx(spent / card.scores * 1000)
-        assert (card.seconds or 0) > 0
+        assert card.price_per_1000 == pytest.approx(whole.price_per_1000) == pytest.approx(spent / card.scores * 1000)
+        assert (card.seconds_per_1000 or 0) > 0
         assert card.versions == whole.versions
         assert card.versions["captioner"]
 

@@ -128,13 +128,15 @@ def _claims_about(thing: SplitThing, names: Sequence[str]) -> Iterator[SplitClai
     ):
         for phrase in filter(str.strip, phrases):
             others = [name for name in names if name != thing.thing and _names(phrase, name)]
-            yield SplitClaim.model_validate({
-                "claim": phrase if _names(phrase, thing.thing) else f"{thing.thing}: {phrase}",
-                "kind": kind or ("relation" if others else "attribute"),
-                "level": level,
-                "span": phrase,
-                "things": [thing.thing, *others],
-            })  # fmt: skip
+            yield SplitClaim.model_validate(
+                {
+                    "claim": phrase if _names(phrase, thing.thing) else f"{thing.thing}: {phrase}",
+                    "kind": kind or ("relation" if others else "attribute"),
+                    "level": level,
+                    "span": phrase,
+                    "things": [thing.thing, *others],
+                }
+            )
 
 
 def _names(phrase: str, name: str) -> bool:
@@ -345,7 +347,9 @@ def expected_split(prompt: str) -> Json:
     of_each = [
         phrases[first : first + 1 + _FACTS_OF_A_THING] for first in range(0, len(phrases), 1 + _FACTS_OF_A_THING)
     ]
-    return {"things": [
-        {"thing": f"thing {number}", "span": span, "details": details}
-        for number, (span, *details) in enumerate(of_each, 1)
-    ]}  # fmt: skip
+    return {
+        "things": [
+            {"thing": f"thing {number}", "span": span, "details": details}
+            for number, (span, *details) in enumerate(of_each, 1)
+        ]
+    }

@@ -293,9 +293,14 @@ class ImageInspector:
         """List what is where, seen in the whole image and in its enlarged parts, which share one request."""
         boxes = await self.parts()
         reply = await self._ask(
-            "agent/inventory", role="captioner", images=[self.image, *await self.pictures(boxes)], accept_truncated=True,
-            params={**DECODING, "max_tokens": INVENTORY_TOKENS}, describes=True, places=[place_of(box) for box in boxes],
-        )  # fmt: skip
+            "agent/inventory",
+            role="captioner",
+            images=[self.image, *await self.pictures(boxes)],
+            accept_truncated=True,
+            params={**DECODING, "max_tokens": INVENTORY_TOKENS},
+            describes=True,
+            places=[place_of(box) for box in boxes],
+        )
         items = read_items(after_thinking(reply.text))
         if not items:
             raise Unanswered(Status.UNPARSED, "the inventory is empty", reply)

@@ -77,9 +77,14 @@ async def consult(state: AgentState, ask: Ask, looks_left: int) -> tuple[AgentTu
                 raise
             state.conversation = None  # this request has shown that the server has no tools
     reply = await ask(
-        "agent/orchestrate", role="judge", schema=AgentTurn, params=DECODING, planned=planned.model_dump(),
-        verify=state.to_verify if looks_left else "", **state.variables(looks_left),
-    )  # fmt: skip
+        "agent/orchestrate",
+        role="judge",
+        schema=AgentTurn,
+        params=DECODING,
+        planned=planned.model_dump(),
+        verify=state.to_verify if looks_left else "",
+        **state.variables(looks_left),
+    )
     state.notes = []
     turn: AgentTurn = reply.data
     return turn, "json"
@@ -91,9 +96,15 @@ async def _see(state: AgentState, ask: Ask, looks_left: int, planned: AgentTurn)
     The image comes first: a provider that keeps the beginning of a prompt reads it once.
     """
     reply = await ask(
-        "agent/see", role="judge", images=[picture.file for picture in state.pictures_shown], schema=SeeingTurn, params=DECODING, planned=planned.model_dump(),
-        verify=state.to_verify if looks_left else "", **state.variables(looks_left),
-    )  # fmt: skip
+        "agent/see",
+        role="judge",
+        images=[picture.file for picture in state.pictures_shown],
+        schema=SeeingTurn,
+        params=DECODING,
+        planned=planned.model_dump(),
+        verify=state.to_verify if looks_left else "",
+        **state.variables(looks_left),
+    )
     state.notes = []
     turn: AgentTurn = reply.data
     return turn
@@ -103,9 +114,14 @@ async def _converse(state: AgentState, ask: Ask, looks_left: int, planned: Agent
     conversation = state.conversation = state.conversation or Conversation(state.variables(looks_left))
     turns = conversation_so_far(state, conversation, looks_left)
     reply = await ask(
-        "agent/investigate", role="judge", tools=TOOLS, turns=turns, params=DECODING, planned=as_calls(planned),
+        "agent/investigate",
+        role="judge",
+        tools=TOOLS,
+        turns=turns,
+        params=DECODING,
+        planned=as_calls(planned),
         **conversation.opening,
-    )  # fmt: skip
+    )
     return parse_turn(state, conversation, turns, reply)
 
 

@@ -105,8 +105,14 @@ async def locate(claims: Sequence[Claim], image: Path, ask: Ask) -> Places | Non
     planned = {"boxes": [{"name": thing, "box": [0, 0, 0.5, 0.5], "score": 0.5} for thing in things]}
     try:
         reply = await ask(
-            "agent/locate", role=ROLE, images=[image], schema=Detection, params=_DECODING, planned=planned, things=things
-        )  # fmt: skip
+            "agent/locate",
+            role=ROLE,
+            images=[image],
+            schema=Detection,
+            params=_DECODING,
+            planned=planned,
+            things=things,
+        )
     except Unanswered as failure:
         if failure.status in ENDS_ITEM:
             raise

@@ -23,12 +23,11 @@ from titjudge.metrics.agent.scale import absent_things, weights
 
 VERDICTS = ("met", "not_met", "cannot_be_seen")
 PARALLEL = 6  # most looks in one round
-COUNTS = (
-    "looks", "rounds", "failed_looks", "cut_answers", "boxes_clamped", "cut_questions",
-    "repeats_refused", "invented_tools", "bad_boxes", "empty_questions", "looks_over_limit",
-    "unknown_claims", "unknown_verdicts", "unsupported", "contradictory", "revised", "idle_rounds",
-    "bad_arguments", "calls_over_limit", "no_calls", "verified",
-)  # fmt: skip
+COUNTS = """
+    looks rounds failed_looks cut_answers boxes_clamped cut_questions repeats_refused invented_tools bad_boxes
+    empty_questions looks_over_limit unknown_claims unknown_verdicts unsupported contradictory revised idle_rounds
+    bad_arguments calls_over_limit no_calls verified
+""".split()
 """The counts that a score keeps: work done, answers truncated, and everything that was refused."""
 
 FirstLook = Literal["description", "inventory", "sight"]
