@@ -20,8 +20,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from batch_server import BatchServer, Job, Plan
 
-from titjudge.testing import Scripted, Seen
-from titjudge.testing.wires import text_for
+from tests.kit import Scripted, Seen
+from tests.kit.wires import text_for
 
 USD_PER_TOKEN = 1e-3
 LATE = 1.6  # seconds; later than any client of a schedule waits

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from titjudge.testing import Seen
+from tests.kit import Seen
 
 
 def verdict(score: float, **more: Any) -> str:

@@ -6,7 +6,7 @@
     assert server.paid() == 3                                        # lines that were answered well
 
 Nothing depends on the clock: a job ends when it has been looked at `polls` times. Each line is answered by `answer(seen)`
-as `titjudge.testing.Server` would answer the same request (text, Scripted, None for the default).
+as `tests.kit.Server` would answer the same request (text, Scripted, None for the default).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tests.kit import Scripted, Seen, Server
+from tests.kit.wires import ANSWERS, dump, error, read, text_for
 from titjudge.providers.batch import provider
-from titjudge.testing import Scripted, Seen, Server
-from titjudge.testing.wires import ANSWERS, dump, error, read, text_for
 
 _NO_FILE = {"error": {"message": "No such File", "type": "invalid_request_error", "param": "id", "code": None}}
 

@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from unittest import mock
 
+from tests.kit import Server
 from titjudge.cli import main
-from titjudge.testing import Server
 
 ROOT = Path(__file__).resolve().parent.parent
 HEAVY = (

@@ -28,7 +28,7 @@ from filelock import FileLock
 from hypothesis import settings
 
 if TYPE_CHECKING:
-    from titjudge.testing import Seen, Server
+    from tests.kit import Seen, Server
 
 os.environ.update(
     TITJUDGE_TODAY="2026-11-20",  # models retire and prices change: not while tests run
@@ -135,7 +135,7 @@ def _no_keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture
 def server() -> Iterator[Server]:
     """A loopback server of all hosted wires that gives its usual answers."""
-    from titjudge.testing import Server
+    from tests.kit import Server
 
     with Server() as running:
         yield running
@@ -144,7 +144,7 @@ def server() -> Iterator[Server]:
 @pytest.fixture
 def serve_openai(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Server]]:
     """`serve_openai(answer)` starts a loopback server that the environment names as OpenAI's, with a key for it."""
-    from titjudge.testing import Server
+    from tests.kit import Server
 
     with contextlib.ExitStack() as running:
 

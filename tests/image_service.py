@@ -14,7 +14,7 @@ from typing import Any
 from builders import write_lines
 from PIL import Image
 
-from titjudge.testing import Scripted, Seen
+from tests.kit import Scripted, Seen
 
 PRICE = 0.01  # USD an image
 

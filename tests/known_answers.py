@@ -13,9 +13,9 @@ from answers import verdict
 from builders import read_lines, write_lines
 from PIL import Image
 
+from tests.kit import Seen
 from titjudge.core.types import Item
 from titjudge.probes import battery
-from titjudge.testing import Seen
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "known_answer"
 

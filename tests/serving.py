@@ -14,11 +14,11 @@ from typing import Any
 
 import uvicorn
 
+from tests.kit import Scripted, Seen, Server
 from titjudge import Judge
 from titjudge.apps.rewards.rewards import Rewards
 from titjudge.apps.rewards.server import build_app
 from titjudge.core.config import load_config
-from titjudge.testing import Scripted, Seen, Server
 from titjudge.web.http_guard import listen
 
 TOKEN = "a-token-for-tests"

@@ -15,6 +15,7 @@ import pytest
 from agent_answers import BOWL_CLAIMS, split
 from PIL import Image
 
+from tests.kit import Scripted, Seen, Server
 from titjudge.core.config import RunConfig, load_config
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Item, Score, Status
@@ -27,7 +28,6 @@ from titjudge.metrics.agent.loop import SPARE_ROUNDS
 from titjudge.metrics.agent.metric import tit_agent
 from titjudge.metrics.agent.tool_calls import MOST_CALLS, NO_LOOK_LEFT
 from titjudge.runs.open_run import open_planner
-from titjudge.testing import Scripted, Seen, Server
 from titjudge.testing.provider_spec import KEY
 
 pytestmark = pytest.mark.slow  # many in all, each of them short

@@ -16,12 +16,12 @@ import pytest
 from batch_server import BatchServer, Plan
 from test_batch_services import LOOK, BaseBatchService
 
+from tests.kit import Scripted, Server
+from tests.kit.wires import HTML
 from titjudge.core.errors import Unanswered
 from titjudge.core.types import Failure, FailureKind, Reply, Status
 from titjudge.providers.batch.provider import Batches, BatchProvider, folder_name
 from titjudge.providers.batch.queue import BatchTiming
-from titjudge.testing import Scripted, Server
-from titjudge.testing.wires import HTML
 
 pytestmark = [
     pytest.mark.slow,  # many in all, each of them short

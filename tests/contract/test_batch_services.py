@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from batch_server import BatchServer, Plan
 
+from tests.kit import Scripted, Seen
 from titjudge.core.serialization import request_key
 from titjudge.core.types import FailureKind, Message, ProviderSettings, Reply, Request, Status
 from titjudge.providers.batch.provider import BatchProvider, batch_service_for
 from titjudge.providers.batch.queue import BatchQueue, BatchTiming
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.openai import OpenAI
-from titjudge.testing import Scripted, Seen
 
 pytestmark = [
     pytest.mark.slow,  # many in all, each of them short

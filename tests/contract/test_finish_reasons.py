@@ -12,6 +12,7 @@ import pytest
 from batch_server import BatchServer
 from builders import described_images
 
+from tests.kit import Scripted, Seen, Server
 from titjudge.core.config import load_config
 from titjudge.core.structured_output import after_thinking
 from titjudge.core.types import Failure, Message, Reply, Request, Score, Status, Usage
@@ -26,7 +27,6 @@ from titjudge.providers.hosted.openai import OpenAI
 from titjudge.providers.local.base import make_reply
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.session import Session
-from titjudge.testing import Scripted, Seen, Server
 from titjudge.testing.provider_spec import on_a_loop
 
 pytestmark = [

@@ -13,14 +13,14 @@ import pytest
 from batch_server import BatchServer
 from builders import described_images
 
+from tests.kit import Scripted, Seen, Server
+from tests.kit.wires import embeddings
 from titjudge.core.config import load_config
 from titjudge.core.types import Usage
 from titjudge.providers.batch import provider as batch
 from titjudge.providers.hosted.usage import MOST_TOKENS, believed, billed_cost, gemini_usage, openai_usage
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.session import Outcome, Session
-from titjudge.testing import Scripted, Seen, Server
-from titjudge.testing.wires import embeddings
 
 pytestmark = [
     pytest.mark.usefixtures("quick_retries", "keys_of_nobody"),

@@ -13,8 +13,8 @@ import pytest
 from commands import cli, start
 from image_service import PRICE, ImageService, picture, todo
 
+from tests.kit import Server
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.testing import Server
 
 COUNT = 12
 KEY = {"OPENAI_API_KEY": "sk-test-0123456789"}

@@ -16,6 +16,7 @@ from builders import read_lines
 from commands import cli
 from PIL import Image
 
+from tests.kit import Scripted, Seen, Server
 from titjudge.cli.logs import open_log
 from titjudge.core import redaction
 from titjudge.core.config import load_config
@@ -27,7 +28,6 @@ from titjudge.engine.ask import BoundAsk
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
-from titjudge.testing import Scripted, Seen, Server
 
 KEY, PASSWORD, QUERY, HEADER = "planted0zq0of0env", "planted0zq0of0url", "planted0zq0of0query", "planted0zq0of0org"
 BASIC = b64encode(f"someone:{PASSWORD}".encode()).decode()

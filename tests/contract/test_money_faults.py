@@ -20,6 +20,8 @@ import pytest
 from batch_server import BatchServer
 from test_provider_spec import google_credentials
 
+from tests.kit import Scripted, Seen, Server
+from tests.kit.wires import ANSWERS, HTML, dump, embeddings, read, text_for
 from titjudge.core.config import load_config
 from titjudge.core.errors import BudgetExhausted, FatalProviderError, Unanswered
 from titjudge.core.prompts import PromptLibrary
@@ -29,8 +31,6 @@ from titjudge.engine.budget import Budget
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.providers.batch.provider import Batches, BatchTiming
-from titjudge.testing import Scripted, Seen, Server
-from titjudge.testing.wires import ANSWERS, HTML, dump, embeddings, read, text_for
 
 pytestmark = pytest.mark.slow  # many in all, each of them short
 

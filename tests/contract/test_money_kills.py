@@ -21,9 +21,9 @@ from answers import verdict
 from known_answers import first_prompt
 from PIL import Image
 
+from tests.kit import Scripted, Seen, Server
 from titjudge.core.types import Status
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.testing import Scripted, Seen, Server
 
 ROOT = Path(__file__).resolve().parents[2]
 ITEMS = 24

@@ -15,11 +15,11 @@ from builders import compared_images
 from commands import cli, hosted
 from image_service import PRICE, ImageService, todo
 
+from tests.kit import Scripted, Seen, Server
 from titjudge.core.errors import CacheWriteError, UserError
 from titjudge.runs import outcome
 from titjudge.runs.folder.run_folder import FolderLock, RunFolder
 from titjudge.runs.results import summarize
-from titjudge.testing import Scripted, Seen, Server
 
 
 def move(folder: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit import Scripted, Seen, Server
 from titjudge.core.errors import ConfigError
 from titjudge.core.structured_output import schema_of
 from titjudge.core.types import Failure, FailureKind, ImageFile, Message, Reply, Request, Status
@@ -22,7 +23,6 @@ from titjudge.providers.hosted import http, litellm_client
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.litellm import LiteLLM
 from titjudge.providers.hosted.openai import OpenAI
-from titjudge.testing import Scripted, Seen, Server
 from titjudge.testing.provider_spec import KEY, PICTURE, SampleVerdict, on_a_loop
 
 pytestmark = pytest.mark.slow  # many in all, each of them short

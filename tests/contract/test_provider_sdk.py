@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
+from tests.kit import Server
 from titjudge.core.structured_output import schema_of
 from titjudge.core.types import Message, Request
 from titjudge.providers import ProviderSettings
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.openai import OpenAI
 from titjudge.providers.json_schema import gemini, strict
-from titjudge.testing import Server
 from titjudge.testing.provider_spec import PICTURE, PIXELS, SampleVerdict, on_a_loop
 
 URL = f"data:image/webp;base64,{base64.b64encode(PIXELS).decode()}"
@@ -197,7 +197,7 @@ def test_gemini_conversation_equals_the_sdk(server: Server) -> None:
 def test_the_sdks_read_usage_faults_and_refusals_of_our_server() -> None:
     import openai
 
-    from titjudge.testing import Scripted
+    from tests.kit import Scripted
 
     with Server(cached_tokens=5, reasoning_tokens=40) as server:
         usage = openai_sdk(server, model="gpt-4o", messages=OPENAI_MESSAGES).usage

@@ -1,4 +1,4 @@
-"""Every hosted provider passes the contract of `titjudge.testing`, against a loopback server."""
+"""Every hosted provider passes the contract of `tests.kit`, against a loopback server."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from google.oauth2.credentials import Credentials
 
+from tests.kit.provider_spec import KEY, ProviderCase, ProviderSpec
 from titjudge.core import registry
 from titjudge.providers.hosted.azure import Azure
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.litellm import LiteLLM
 from titjudge.providers.hosted.openai import OpenAI
-from titjudge.testing.provider_spec import KEY, ProviderCase, ProviderSpec
 
 pytestmark = pytest.mark.slow  # many in all, each of them short
 

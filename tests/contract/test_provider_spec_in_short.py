@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 from test_provider_spec import EveryProvider
 
+from tests.kit import Scripted, Server
+from tests.kit.provider_spec import ProviderCase, ProviderSpec
 from titjudge.core.types import FailureKind
-from titjudge.testing import Scripted, Server
-from titjudge.testing.provider_spec import ProviderCase, ProviderSpec
 
 SPEC = ProviderSpec()
 DUTIES = [

@@ -13,6 +13,7 @@ from builders import read_lines
 from commands import cli
 from PIL import Image
 
+from tests.kit import Scripted, Seen, Server
 from titjudge.core.config import RunConfig
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Item, Reply
@@ -22,7 +23,6 @@ from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.providers.hosted.base import refused_parameter
-from titjudge.testing import Scripted, Seen, Server
 
 pytestmark = pytest.mark.usefixtures("keys_of_nobody")
 

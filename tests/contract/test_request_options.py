@@ -12,6 +12,7 @@ import pytest
 from builders import png
 from commands import cli
 
+from tests.kit import Server
 from titjudge import Judge
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError
@@ -21,7 +22,6 @@ from titjudge.engine.roles import Roles
 from titjudge.providers import ProviderSettings, make_provider
 from titjudge.providers.batch.provider import batch_service_for
 from titjudge.runs.folder.identity import identity
-from titjudge.testing import Server
 
 pytestmark = pytest.mark.usefixtures("keys_of_nobody")
 

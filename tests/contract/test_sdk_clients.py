@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from test_provider_spec import google_credentials
 
+from tests.kit import Scripted, Seen, Server
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, MissingExtra
 from titjudge.core.prompts import PromptLibrary
@@ -29,7 +30,6 @@ from titjudge.providers.hosted.azure import Azure
 from titjudge.providers.hosted.embeddings import GeminiEmbedder
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.openai import OpenAI
-from titjudge.testing import Scripted, Seen, Server
 from titjudge.testing.provider_spec import PICTURE, SampleVerdict
 
 pytestmark = pytest.mark.usefixtures("keys_of_nobody")

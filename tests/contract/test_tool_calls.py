@@ -11,6 +11,9 @@ from pydantic import BaseModel, Field
 from test_provider_sdk import SYSTEM, gemini_sdk, plain
 from test_provider_spec import CASES, Messages, _param, google_credentials
 
+from tests.kit import Scripted, Server
+from tests.kit.provider_spec import KEY, ProviderCase, SampleVerdict, on_a_loop
+from tests.kit.wires import signature
 from titjudge.core.errors import ConfigError
 from titjudge.core.serialization import request_key
 from titjudge.core.structured_output import json_object, schema_of
@@ -20,9 +23,6 @@ from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.openai import OpenAI
 from titjudge.providers.hosted.tool_calls import openai_calls, openai_tools, unknown_here
 from titjudge.providers.json_schema import strict
-from titjudge.testing import Scripted, Server
-from titjudge.testing.provider_spec import KEY, ProviderCase, SampleVerdict, on_a_loop
-from titjudge.testing.wires import signature
 
 pytestmark = pytest.mark.slow  # many in all, each of them short
 

@@ -13,13 +13,13 @@ from test_provider_quirks import failure
 from test_provider_spec import google_credentials
 from tls import Untrusted
 
+from tests.kit import Scripted, Server
 from titjudge.core.types import FailureKind
 from titjudge.providers import ProviderSettings
 from titjudge.providers.hosted.azure import Azure
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.litellm import LiteLLM
 from titjudge.providers.hosted.openai import OpenAI
-from titjudge.testing import Scripted, Server
 
 pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
 SDK = {"client": "sdk"}

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from builders import described_images
 
+from tests.kit import Scripted, Seen, Server
 from titjudge.core.config import load_config
 from titjudge.core.errors import FatalProviderError
 from titjudge.core.types import NO_ANSWER, Score
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.session import Session
-from titjudge.testing import Scripted, Seen, Server
 
 pytestmark = pytest.mark.usefixtures("quick_retries", "keys_of_nobody")
 ANSWER = '{"score": 70, "reason": "ok"}'

@@ -14,7 +14,7 @@ from agent_answers import BOWL_CLAIMS, split
 from commands import judge
 from PIL import Image
 
-from titjudge.testing import Scripted, Seen, Server
+from tests.kit import Scripted, Seen, Server
 
 PROMPT = "A blue bowl holds three oranges on a wooden table. Behind it a sign reads FRESH, in warm light."
 

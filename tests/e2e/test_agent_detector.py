@@ -13,7 +13,7 @@ import pytest
 import tiny_models
 from commands import cli, hosted, judge
 
-from titjudge.testing import Scripted, Seen, Server
+from tests.kit import Scripted, Seen, Server
 
 PROMPT = "A red mug stands beside a lamp on a wooden table."
 CLAIMS: list[dict[str, Any]] = [

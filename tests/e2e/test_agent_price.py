@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from builders import read_lines
 
+from tests.kit import Scripted, Seen, Server
 from titjudge.core.config import load_config
 from titjudge.runs.session import Session
-from titjudge.testing import Scripted, Seen, Server
 
 INPUT, OUTPUT, PICTURE = 2.5e-6, 10e-6, 765  # gpt-4o: USD a token; tokens of a picture of 768 x 768
 

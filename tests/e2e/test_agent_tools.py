@@ -18,6 +18,8 @@ from agent_answers import split
 from batch_server import BatchServer
 from PIL import Image
 
+from tests.kit import Scripted, Seen, Server
+from tests.kit.wires import openai_answer, read
 from titjudge.cli.dispatch import run_command
 from titjudge.core import registry
 from titjudge.core.config import RoleConfig, RunConfig, load_config
@@ -35,8 +37,6 @@ from titjudge.runs.offline.batch import import_answers
 from titjudge.runs.offline.export import export
 from titjudge.runs.resolve import resolve
 from titjudge.runs.session import Session
-from titjudge.testing import Scripted, Seen, Server
-from titjudge.testing.wires import openai_answer, read
 
 PROMPT = "A blue bowl holds three oranges on a wooden table."
 CLAIMS = [

@@ -17,6 +17,7 @@ from batch_server import BatchServer
 from builders import read_lines, write_lines
 from learned_prompts import learned_prompt
 
+from tests.kit import Scripted, Seen, Server
 from titjudge.core.config import RoleConfig, RunConfig, load_config
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Item, Score, Status
@@ -33,7 +34,6 @@ from titjudge.runs.offline.batch import import_answers
 from titjudge.runs.offline.export import export
 from titjudge.runs.offline.recording import record
 from titjudge.runs.session import Session
-from titjudge.testing import Scripted, Seen, Server
 
 METRICS = ["vqascore", "lmm-score-expected", "q-eval"]
 TOPS = [("Yes", math.log(0.6)), (" yes", math.log(0.1)), ("No", math.log(0.2)), ("3", math.log(0.05))]
@@ -298,7 +298,7 @@ def test_answers_go_through_batch_files_and_recordings(data: Path, tmp_path: Pat
     lines = read_lines(tmp_path / "ask.jsonl")
     assert done.requests == 3
     assert {(line["body"]["logprobs"], line["body"]["top_logprobs"]) for line in lines} == {(True, 20)}
-    from titjudge.testing.wires import openai_answer, read
+    from tests.kit.wires import openai_answer, read
 
     answered = []
     for line in lines:

@@ -21,6 +21,7 @@ from answers import verdict
 from batch_server import BatchServer, Plan
 from builders import described_images
 
+from tests.kit import Scripted, Seen
 from titjudge.cli.judge import judge
 from titjudge.core import registry
 from titjudge.core.config import RoleConfig, RunConfig
@@ -34,7 +35,6 @@ from titjudge.providers.batch.provider import Batches, BatchTiming
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.loop import RunLoop
 from titjudge.suites.folder import Folder
-from titjudge.testing import Scripted, Seen
 
 WIRED = any(option.name == "batch" for option in judge.params)
 VERDICT = verdict(61)

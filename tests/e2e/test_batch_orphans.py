@@ -15,6 +15,7 @@ import pytest
 from batch_server import BatchServer, Job, Plan, full_jobs
 from PIL import Image
 
+from tests.kit import Scripted, Seen
 from titjudge.core.config import load_config
 from titjudge.core.errors import CacheWriteError, FatalProviderError
 from titjudge.core.types import Status
@@ -24,7 +25,6 @@ from titjudge.providers.batch.journal import JobJournal
 from titjudge.providers.batch.openai import OpenAIBatches
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.session import Outcome, Session, Watcher
-from titjudge.testing import Scripted, Seen
 
 ITEMS = 6
 GOOD = json.dumps({"score": 7, "reason": "because"})

@@ -17,8 +17,8 @@ from builders import read_lines, write_lines
 from commands import cli
 from image_service import PRICE, ImageService, form, picture
 
+from tests.kit import Scripted, Seen, Server
 from titjudge.runs.folder.run_folder import FolderLock
-from titjudge.testing import Scripted, Seen, Server
 
 COLOURS = {"good": "green", "bad": "red"}
 SHAS = {name: hashlib.sha256(picture(colour)).hexdigest() for name, colour in COLOURS.items()}

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit import Scripted, Seen, Server
+from tests.kit.wires import openai_answer
 from titjudge.cli.dispatch import run_command
-from titjudge.testing import Scripted, Seen, Server
-from titjudge.testing.wires import openai_answer
 
 
 class Judge:

@@ -27,8 +27,8 @@ from answers import good
 from builders import write_lines
 from PIL import Image
 
+from tests.kit import Server
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.testing import Server
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGES = 40

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit import Scripted, Server
 from titjudge.cli.dispatch import run_command
 from titjudge.core import registry
-from titjudge.testing import Scripted, Server
 
 
 def test_each_of_several_addresses_is_asked(

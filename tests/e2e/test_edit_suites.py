@@ -12,10 +12,10 @@ import pytest
 from builders import png, read_lines, write_lines
 from commands import cli
 
+from tests.kit import Scripted, Server
 from titjudge.core.config import load_config
 from titjudge.runs.check.verify import verify
 from titjudge.runs.session import Session
-from titjudge.testing import Scripted, Server
 
 KINDS = ("color_alter", "subject-remove")
 

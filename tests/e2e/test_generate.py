@@ -16,7 +16,7 @@ from commands import cli, start
 from PIL import Image
 from suite_data import corebench, dpg, geneval2, longtext, not_geneval, oneig, qwen, tiif, unigenbench, wise
 
-from titjudge.testing import Server
+from tests.kit import Server
 
 PROGRAM = """
 import struct, sys, zlib

@@ -17,12 +17,12 @@ from builders import described_images
 from PIL import Image
 from serving import serving
 
+from tests.kit import Scripted, Seen, Server
 from titjudge.core.config import load_config
 from titjudge.core.serialization import checksum, json_bytes, without_surrogates
 from titjudge.providers.batch import provider
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.session import Outcome, Session
-from titjudge.testing import Scripted, Seen, Server
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning"),

@@ -17,11 +17,11 @@ from builders import compared_images, read_lines, write_lines
 from commands import hosted, judge
 from PIL import Image
 
+from tests.kit import Scripted, Seen, Server
 from titjudge.report.model import load
 from titjudge.report.overview import overview
 from titjudge.report.sections import Headline
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.testing import Scripted, Seen, Server
 from titjudge.web.view.runs import Runs
 
 ROOT = Path(__file__).resolve().parents[2]

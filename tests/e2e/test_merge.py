@@ -13,6 +13,7 @@ from answers import good
 from builders import compared_images
 from commands import cli
 
+from tests.kit import Scripted, Seen, Server
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, DataError, UserError
 from titjudge.core.run_records import ProgressRecord
@@ -21,7 +22,6 @@ from titjudge.runs.check.merge import merge
 from titjudge.runs.check.verify import verify
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.session import Session
-from titjudge.testing import Scripted, Seen, Server
 
 IMAGES, PROMPTS = 11, 4
 

@@ -13,10 +13,10 @@ import pytest
 import suite_data
 from tiny_models import picture
 
+from tests.kit import Scripted, Server
 from titjudge.core.config import load_config
 from titjudge.engine.scoring import joined
 from titjudge.runs.session import Session
-from titjudge.testing import Scripted, Server
 
 WISE = "Consistency: {}\nRealism: 1\nAesthetic Quality: 2"
 PLACES = {"longtext": "{:04}_1.png", "geneval2": "{}.png", "wise": "{}.png", "dpg": "{}.png"}

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from known_answers import answer, first_prompt
 
+from tests.kit import Server
 from titjudge.cli.dispatch import run_command
-from titjudge.testing import Server
 
 
 @pytest.fixture

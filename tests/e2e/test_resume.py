@@ -11,6 +11,7 @@ import pytest
 from builders import read_lines, write_lines
 from PIL import Image
 
+from tests.kit import Server
 from titjudge.core.config import load_config
 from titjudge.core.errors import Unanswered, UserError
 from titjudge.core.run_records import Manifest
@@ -22,7 +23,6 @@ from titjudge.runs.folder.identity import extends
 from titjudge.runs.folder.manifest import Pins
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.session import Session
-from titjudge.testing import Server
 
 GENERATORS = 5
 

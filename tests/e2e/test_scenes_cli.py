@@ -12,12 +12,12 @@ from commands import cli
 from PIL import Image
 from scene_stubs import noise, unseen
 
+from tests.kit import Scripted, Seen, Server
 from titjudge.apps.scenes.generate import make
 from titjudge.apps.scenes.scene import Options
 from titjudge.cli.dispatch import run_command
 from titjudge.core.types import Item
 from titjudge.suites.known_answer.suite import KnownAnswer
-from titjudge.testing import Scripted, Seen, Server
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ import pytest
 from builders import write_lines
 from PIL import Image
 
+from tests.kit import Scripted, Seen, Server
 from titjudge.cli.dispatch import run_command
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, DataError
@@ -21,7 +22,6 @@ from titjudge.runs.check.verify import verify
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.study.generator_scores import run_scores
 from titjudge.runs.study.settling import STOPPED, SettlingQuestion, SettlingSession
-from titjudge.testing import Scripted, Seen, Server
 
 PROMPTS, CONCURRENCY = 150, 4
 PRICE = {"gpt-4o": {"input": 2.5, "output": 10}}

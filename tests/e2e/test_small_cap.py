@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from answers import verdict
 
+from tests.kit import Scripted, Seen, Server
 from titjudge.core.config import load_config
 from titjudge.core.paths import example_folder
 from titjudge.runs.session import Outcome, Session, Watcher
-from titjudge.testing import Scripted, Seen, Server
 
 INPUT, OUTPUT = 2.5e-6, 10e-6  # USD a token: gpt-4o's list price
 

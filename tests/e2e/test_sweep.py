@@ -16,12 +16,12 @@ from builders import write_lines
 from click.testing import CliRunner
 from PIL import Image
 
+from tests.kit import Scripted, Seen, Server
 from titjudge.cli.sweep import sweep as command
 from titjudge.core.errors import ConfigError, FatalProviderError
 from titjudge.core.tables import p_value
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.study.sweep import Sweep, Swept, _without_shared
-from titjudge.testing import Scripted, Seen, Server
 
 IMAGES = 12
 

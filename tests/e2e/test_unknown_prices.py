@@ -10,11 +10,11 @@ import pytest
 from builders import described_images
 from commands import cli
 
+from tests.kit import Scripted, Server
 from titjudge.core.words import spending
 from titjudge.report.model import load
 from titjudge.report.provenance import failures
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.testing import Scripted, Server
 from titjudge.web.view.runs import Runs
 
 GOOD = json.dumps({"reason": "r", "score": 50})

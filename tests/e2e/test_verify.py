@@ -14,13 +14,13 @@ from builders import compared_images
 from click.testing import CliRunner
 from PIL import Image
 
+from tests.kit import Scripted, Seen, Server
 from titjudge.cli.compare import compare
 from titjudge.cli.merge import verify as command
 from titjudge.core.config import load_config
 from titjudge.core.serialization import checksum_differs, with_checksum
 from titjudge.runs.check.verify import VerificationResult, verify
 from titjudge.runs.session import Session
-from titjudge.testing import Scripted, Seen, Server
 
 
 def run(folder: Path, server: Server, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> Path:

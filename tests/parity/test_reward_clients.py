@@ -32,9 +32,9 @@ from PIL import Image
 from serving import TOKEN, expected, rating, serving
 from test_official_code import module, official
 
+from tests.kit import Server
 from titjudge import Judge
 from titjudge.apps.rewards import flow_grpo_reward
-from titjudge.testing import Server
 
 requests = pytest.importorskip("requests")
 PROMPTS = ["a red cube", "ein grüner Würfel", "一只猫坐在窗台上"]

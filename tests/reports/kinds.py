@@ -37,6 +37,7 @@ from commands import cli, hosted
 from loading import loaded
 from PIL import Image
 
+from tests.kit import Scripted, Seen, Server
 from titjudge import Judge
 from titjudge.core.errors import DataError, TitjudgeError
 from titjudge.core.registry import load
@@ -44,7 +45,7 @@ from titjudge.core.types import Item
 from titjudge.data.images import ImageFiles
 from titjudge.providers.hosted.http import proxy_of
 from titjudge.runs.study.human_files import HumanRatings, read_human_scores
-from titjudge.testing import Scripted, Seen, Server, score_one
+from titjudge.testing import score_one
 
 Content = int | str | bytes | Sequence[Any]
 Answer = Callable[[Seen], Scripted | str | None]

@@ -12,7 +12,7 @@ from kinds import Answer, Command, Served
 from PIL import Image
 from tls import Untrusted
 
-from titjudge.testing import Scripted, Seen, Server
+from tests.kit import Scripted, Seen, Server
 
 RATING = '{"score": 70, "reason": "ok"}'
 USAGE = {"prompt_tokens": 900, "completion_tokens": 40, "total_tokens": 940}

@@ -17,6 +17,7 @@ from builders import read_lines, write_lines
 from image_service import ENCODED, PRICE, ImageService, form, picture, prompt_of, todo
 from PIL import Image
 
+from tests.kit import Scripted, Seen, Server
 from titjudge.apps.generate.generating import Generated, generate, read_wanted
 from titjudge.apps.generate.hosted_maker import HostedMaker, hosted_maker
 from titjudge.apps.generate.image_folder import ImageFolder
@@ -27,7 +28,6 @@ from titjudge.engine import retry
 from titjudge.runs.folder.run_folder import FolderLock, RunFolder
 from titjudge.suites.base import SuiteInputs
 from titjudge.suites.folder import Folder
-from titjudge.testing import Scripted, Seen, Server
 
 
 @pytest.fixture(autouse=True)

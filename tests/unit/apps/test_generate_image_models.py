@@ -15,10 +15,10 @@ import pytest
 from image_service import ENCODED, form, picture
 from PIL import Image
 
+from tests.kit import Scripted, Server
 from titjudge.apps.generate.image_models import ImageModel, ImageRequest, MadeImage, checked, image_model
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Failure, FailureKind, ProviderSettings
-from titjudge.testing import Scripted, Server
 
 REQUEST = ImageRequest("a.png", "a red cube", 7)
 

@@ -11,10 +11,10 @@ from builders import read_lines, write_lines
 from commands import cli
 from PIL import Image
 
+from tests.kit import Scripted, Seen, Server
 from titjudge.apps.prompt_sets.lines import prompt_lines
 from titjudge.core.serialization import item_record, score_record
 from titjudge.core.types import Item, Score
-from titjudge.testing import Scripted, Seen, Server
 
 PROMPTS = {"p1": "A red cube on a wooden table, lit from the left.", "p2": "A sign that says OPEN above a blue door."}
 CHOSEN = {

@@ -14,13 +14,13 @@ import pytest
 from builders import read_lines
 from commands import cli
 
+from tests.kit import Seen, Server
 from titjudge.apps.prompt_sets.audit import EmbeddedTexts
 from titjudge.apps.prompt_sets.recipes._drafts import keeps, kept_share, not_english
 from titjudge.apps.prompt_sets.recipes.facet_map import FACETS
 from titjudge.apps.prompt_sets.recipes.seeds import INTERVALS, POOL_TASKS, RECIPES, THEMES, TIIF_TYPES, seeds
 from titjudge.apps.prompt_sets.recipes.tiif import meta_prompt
 from titjudge.suites.tiif.layout import TYPES
-from titjudge.testing import Seen, Server
 
 BLOCK = "{0} shown with {1} and {1} again, beside all the {1} there. "
 SCENES = {"harbour": "ships, ropes and gulls over cold water", "fox": "snowy burrows, whiskers and red fur in a forest"}

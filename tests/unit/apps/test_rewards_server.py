@@ -28,12 +28,12 @@ import pytest
 from builders import image_file, read_lines
 from serving import TOKEN, expected, rating, serving, text_of
 
+from tests.kit import Scripted, Server
 from titjudge.apps.rewards.rewards import Rewards, serve_rewards
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, UserError
 from titjudge.providers.local.base import LoadOnce
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.testing import Scripted, Server
 
 A, B, C = (image_file(number) for number in (1, 2, 3))
 BAD = "please refuse this one"

@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from tests.kit import Server
 from titjudge.apps.training.files import sft_lines, split
 from titjudge.core.errors import DataError
 from titjudge.core.files import write_atomic
 from titjudge.suites.folder import Folder
-from titjudge.testing import Server
 
 
 @pytest.fixture(scope="module")

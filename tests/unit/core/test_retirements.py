@@ -12,6 +12,8 @@ import pytest
 from builders import described_images
 from click.testing import CliRunner
 
+from tests.kit import Scripted, Seen, Server
+from tests.kit.wires import text_for
 from titjudge import Judge, UserError
 from titjudge.cli.compare import compare
 from titjudge.cli.doctor import doctor
@@ -28,8 +30,6 @@ from titjudge.runs.check.verify import verify
 from titjudge.runs.folder.identity import config_of
 from titjudge.runs.folder.run_folder import RunFolder, identity
 from titjudge.runs.session import Session
-from titjudge.testing import Scripted, Seen, Server
-from titjudge.testing.wires import text_for
 
 PRO, FLASH = "gemini-2.5-pro", "gemini-3.8-flash"
 BEFORE, AFTER = "2026-11-30", "2026-12-01"

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.kit import Scripted, Seen, Server
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Embedding, FailureKind, ProviderSettings
 from titjudge.providers.hosted.embeddings import GeminiEmbedder, OpenAIEmbedder
 from titjudge.providers.hosted.http import Transport
-from titjudge.testing import Scripted, Seen, Server
 
 
 def run(kind: type[Any], server: Server, texts: list[str], model: str = "m", **options: Any) -> list[Embedding]:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from tests.kit import Server
 from titjudge.core.config import load_config
 from titjudge.core.serialization import request_key
 from titjudge.core.types import Item, Message, Reply, Request
@@ -26,7 +27,6 @@ from titjudge.providers.hosted.openai import OpenAI
 from titjudge.providers.local import huggingface, vllm
 from titjudge.runs.folder.identity import identity
 from titjudge.runs.open_run import open_planner
-from titjudge.testing import Server
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ import pytest
 from builders import described_images
 from commands import cli
 
+from tests.kit import Server
 from titjudge.core.errors import ConfigError
 from titjudge.data.images import ImageFiles
 from titjudge.providers.token_counts import text_tokens_estimate
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.study.answer_costs import Pricing, answer_costs, costs_table
-from titjudge.testing import Server
 
 GPT_4O = 2.5e-6, 10e-6  # USD for a token in and out
 RATING = json.dumps({"reason": "r", "score": 50})

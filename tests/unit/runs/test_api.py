@@ -18,11 +18,11 @@ from builders import image_file
 from PIL import Image
 from serving import rating
 
+from tests.kit import Server
 from titjudge import Judge, Status, UserError
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError
 from titjudge.runs.api.images_in_memory import ImagesInMemory
-from titjudge.testing import Server
 
 
 def picture(tmp_path: Path, name: str = "a.png", red: int = 0) -> Path:

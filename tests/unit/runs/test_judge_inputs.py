@@ -20,12 +20,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.kit import Seen, Server
 from titjudge import Judge, Score, Status
 from titjudge.core.errors import ConfigError
 from titjudge.runs.api import images_in_memory
 from titjudge.runs.api.images_in_memory import ImagesInMemory
 from titjudge.runs.api.judged_scores import JudgedScore, Scores
-from titjudge.testing import Seen, Server
 
 
 def picture(path: Path, red: int = 0) -> Path:

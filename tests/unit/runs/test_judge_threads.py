@@ -21,11 +21,11 @@ import pytest
 from builders import image_file
 from serving import expected, rating
 
+from tests.kit import Server
 from titjudge import Judge, UserError
 from titjudge.core.config import load_config
 from titjudge.metrics import Metric
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.testing import Server
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import suite_data
 from commands import cli
 from PIL import Image
 
-from titjudge.testing import Scripted, Seen, Server
+from tests.kit import Scripted, Seen, Server
 
 EMPTY = Scripted(kind="empty")
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from builders import described_images
 
+from tests.kit import Scripted, Seen, Server
 from titjudge.core.config import RunConfig, load_config
 from titjudge.core.types import Embedding
 from titjudge.providers.local.sentence_transformers import SentenceTransformers
 from titjudge.runs.loop import Progress
 from titjudge.runs.session import Session, Watcher
-from titjudge.testing import Scripted, Seen, Server
 
 
 @pytest.fixture(autouse=True)

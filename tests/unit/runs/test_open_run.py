@@ -16,6 +16,7 @@ from builders import image_file, read_lines, write_lines
 from known_answers import first_prompt
 
 import titjudge
+from tests.kit import Scripted, Seen, Server
 from titjudge.apps.prompt_sets.audit import audit_prompts
 from titjudge.apps.rewards.rewards import Rewards
 from titjudge.core.card_record import CardRecord as Card
@@ -28,7 +29,6 @@ from titjudge.runs import Judge, RunFolder, Session
 from titjudge.runs.open_run import OpenRun
 from titjudge.runs.probe_run import run_probe
 from titjudge.runs.resolve import resolve
-from titjudge.testing import Scripted, Seen, Server
 
 PACKAGE = Path(titjudge.__file__).parent
 PARTS = {"Engine", "Roles", "AnswerCache", "Planner", "Budget", "make_manifest", "PromptLibrary"}

@@ -9,8 +9,8 @@ import pytest
 from commands import cli
 from PIL import Image
 
+from tests.kit import Scripted, Seen, Server
 from titjudge.core.score_parts import question_counts
-from titjudge.testing import Scripted, Seen, Server
 
 
 def corebench(folder: Path, *questions: str) -> Path:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from tests.kit import Server
 from titjudge.core import registry
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, DataError
@@ -21,7 +22,6 @@ from titjudge.runs.resolve import resolve
 from titjudge.runs.session import Session
 from titjudge.suites.tiif.suite import Tiif
 from titjudge.suites.tiif.text_rendering import aggregate_text, strings_of
-from titjudge.testing import Server
 
 BOX = [[0, 0], [1, 0], [1, 1], [0, 1]]
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from titjudge.testing.server import Server
+from tests.kit.server import Server
 
 REQUEST = b"POST /v1/x HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}"
 
