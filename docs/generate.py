@@ -14,7 +14,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema
+
 ROOT = Path(__file__).resolve().parents[1]
+NULL = {"type": "null"}
 PART = re.compile(r"(<!-- generated: (\w+) ?([\w-]*) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -142,11 +146,55 @@ def declared_tables() -> list[Any]:
     return [found[name] for name in sorted(found) if found[name].population]
 
 
+class WithoutTitles(GenerateJsonSchema):
+    """Leave out titles, which only repeat the key."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+def config_schema() -> dict[str, Any]:
+    """Make the JSON schema (draft 2020-12) of run.yaml, as `load_config` reads it.
+
+    Names of metrics and suites are suggested and not required, as other packages add some.
+    """
+    from titjudge.core.config import RunConfig
+
+    schema = RunConfig.model_json_schema(schema_generator=WithoutTitles)
+    keys = schema["properties"]
+    judge = keys["judge"]["anyOf"]
+    judge.append({"type": "array", "items": {"anyOf": [kind for kind in judge if kind != NULL]}, "minItems": 1})
+    keys["suite"]["anyOf"] = _known("suites")
+    del keys["suite"]["type"]
+    keys["metrics"]["items"] = {"anyOf": _known("metrics")}
+    for name, key in keys.items():  # a key with nothing behind it counts as left out
+        if NULL not in key.get("anyOf", ()):
+            about = {word: key.pop(word) for word in ("description", "default") if word in key}
+            keys[name] = about | {"anyOf": [*key["anyOf"], NULL] if "anyOf" in key else [key, NULL]}
+    return {"$schema": GenerateJsonSchema.schema_dialect, **schema, "title": "run.yaml of titjudge"}
+
+
+def _known(kind: str) -> list[dict[str, Any]]:
+    from titjudge.core import registry
+
+    return [{"enum": sorted(registry.TABLES[kind])}, {"type": "string"}]
+
+
+def record_schema(kind: type[BaseModel]) -> dict[str, Any]:
+    """Make the JSON schema (draft 2020-12) of manifest.json or results.json."""
+    schema = kind.model_json_schema(schema_generator=WithoutTitles)
+    return {
+        "$schema": WithoutTitles.schema_dialect,
+        **schema,
+        "title": f"{kind.__name__.lower()}.json of a run of titjudge",
+    }
+
+
 def schemas() -> dict[Path, str]:
     """The files of docs/schemas and their content."""
     import json
 
-    from titjudge.core.run_records import Manifest, Results, config_schema, record_schema
+    from titjudge.core.run_records import Manifest, Results
 
     found = {"run": config_schema(), "manifest": record_schema(Manifest), "results": record_schema(Results)}
     return {

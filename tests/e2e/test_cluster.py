@@ -36,7 +36,7 @@ DRIVER = """
 import json, sys
 from titjudge.apps.ray.cluster import Cluster
 from titjudge.core.config import load_config
-outcome = Cluster(load_config(None, json.loads(sys.argv[1])), workers=2, say=lambda line: print(line, flush=True)).run()
+outcome = Cluster(load_config(None, {**json.loads(sys.argv[1]), "workers": 2}), say=lambda line: print(line, flush=True)).run()
 print("status", outcome.status, flush=True)
 """
 
@@ -257,7 +257,7 @@ from pathlib import Path
 from titjudge.core.config import load_config
 from titjudge.core.errors import UserError
 from titjudge.apps.ray.cluster import Cluster, _connected
-cluster = Cluster(load_config(None, {"out": Path(sys.argv[2])}), address=sys.argv[1])
+cluster = Cluster(load_config(None, {"out": Path(sys.argv[2]), "ray_address": sys.argv[1]}))
 try:
     with _connected(cluster._ray, sys.argv[1], 2):
         print("joined", cluster._ray.get(cluster._ray.remote(lambda: 3).remote()))

@@ -13,7 +13,8 @@ from titjudge.cli.options import (
     JSON,
     PATH,
     F,
-    config_of,
+    RunKeys,
+    configured,
     key_option,
     key_options,
     metric_options,
@@ -65,10 +66,11 @@ def batch() -> None:
 
 @batch.command()
 @_run_options
-@option("--out", "The file to write: batch input of OpenAI (JSON lines).", "FILE", required=True)
+@option("--out", "The file to write: batch input of OpenAI (JSON lines).", "FILE", "file", required=True)
 @option("--crops", "Folder for crops of images  [default: they are put into the lines].", "DIR")
 @JSON
-def export(**flags: Any) -> int:
+@configured
+def export(keys: RunKeys, file: Path, crops: Path | None, json_file: Path | None) -> int:
     """Write the questions that a run would ask now; nothing is sent.
 
     A question that depends on another answer (the judge's on the captioner's) can be exported once that answer has been
@@ -82,16 +84,16 @@ def export(**flags: Any) -> int:
     from titjudge.runs.offline.batch import only_recorded
     from titjudge.runs.offline.export import export as export_requests
 
-    session = _session(flags)
-    exported = export_requests(session, flags["out"], crops=flags["crops"])
+    session = _session(keys)
+    exported = export_requests(session, file, crops=crops)
     if exported.requests:
-        for file in exported.files:
-            say(f"wrote {file}")
+        for part in exported.files:
+            say(f"wrote {part}")
         back = "record" if only_recorded(session) else "import"
         say(f"{exported.requests} questions; bring the answers back with `batch {back}` and the same options")
     else:
-        say(f"nothing to ask: every answer is there already; {flags['out']} is empty")
-    write_json(flags["json_file"], {"requests": exported.requests, "files": [str(file) for file in exported.files]})
+        say(f"nothing to ask: every answer is there already; {file} is empty")
+    write_json(json_file, {"requests": exported.requests, "files": [str(part) for part in exported.files]})
     return 0
 
 
@@ -99,7 +101,8 @@ def export(**flags: Any) -> int:
 @click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE...")
 @_run_options
 @JSON
-def import_(**flags: Any) -> int:
+@configured
+def import_(keys: RunKeys, files: tuple[Path, ...], json_file: Path | None) -> int:
     """Put answers into the cache, where `judge` finds them.
 
     Each line of FILE is a line of an OpenAI batch's output, or {"custom_id": KEY, "text": "..."} with the custom_id of the
@@ -114,12 +117,12 @@ def import_(**flags: Any) -> int:
 
     from titjudge.runs.offline.batch import import_answers
 
-    session = _session(flags)
-    imports = {str(file): import_answers(session, file) for file in flags["files"]}
+    session = _session(keys)
+    imports = {str(file): import_answers(session, file) for file in files}
     for name, result in imports.items():
         say(f"{name}: {result.imported} answers imported, {result.already} were there already")
         _show_unused(result)
-    write_json(flags["json_file"], {name: asdict(result) for name, result in imports.items()})
+    write_json(json_file, {name: asdict(result) for name, result in imports.items()})
     return 0 if any(result.imported or result.already for result in imports.values()) else 1
 
 
@@ -132,7 +135,10 @@ def import_(**flags: Any) -> int:
     "--replace", "Replace recorded answers by those in FILE, and drop the answers that depend on them.", is_flag=True
 )
 @JSON
-def record(**flags: Any) -> int:
+@configured
+def record(
+    keys: RunKeys, files: tuple[Path, ...], to: Path | None, by: str | None, replace: bool, json_file: Path | None
+) -> int:
     """Record answers beside the data, where `recorded` replays them.
 
     Records the answers in each FILE, and those in the cache that a run with these options would use. Each line of FILE has
@@ -149,18 +155,18 @@ def record(**flags: Any) -> int:
     from titjudge.providers.recorded import ANSWERS
     from titjudge.runs.offline.recording import record as record_answers
 
-    session = _session(flags)
+    session = _session(keys)
     folder = Path(session.config.data or "")
-    if flags["to"] is None and not folder.is_dir():
+    if to is None and not folder.is_dir():
         raise ConfigError(f"{folder} is no folder that could hold {ANSWERS}: --to names the recording")
-    to = flags["to"] or folder / ANSWERS
-    result = record_answers(session, flags["files"], to, by=flags["by"] or "", replace=flags["replace"])
+    to = to or folder / ANSWERS
+    result = record_answers(session, files, to, by=by or "", replace=replace)
     say(f"{to}: {result.imported} answers recorded, {result.already} were there already")
     if result.replaced:
         say(f"  {result.replaced} of them in the place of others; {result.dropped} answers built on those were dropped")
     _show_some("recorded otherwise before (--replace would correct them)", result.differing)
     _show_unused(result)
-    write_json(flags["json_file"], asdict(result))
+    write_json(json_file, asdict(result))
     return 0 if result.imported or result.already else 1
 
 
@@ -180,7 +186,7 @@ def _show_some(what: str, lines: Sequence[str]) -> None:
         say(f"    ... and {len(lines) - _SHOWN} more", err=True)
 
 
-def _session(flags: dict[str, Any]) -> Session:
+def _session(keys: RunKeys) -> Session:
     from titjudge.runs.session import Session
 
-    return Session(config_of({**flags, "out": None}))  # `--out` of an export is no run folder
+    return Session(keys.config())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,6 @@ from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from titjudge.engine.cache import AnswerCache
     from titjudge.metrics import Metric
 
 
@@ -260,20 +258,15 @@ def cache() -> None:
     """
 
 
-def _open(folder: Path | None) -> AbstractContextManager[AnswerCache]:
-    from titjudge.engine.cache import open_cache
-
-    return open_cache(folder)
-
-
 @cache.command()
 @_CACHE
 @JSON
 def stats(folder: Path | None, json_file: Path | None) -> int:
     """Show the folder of the cache, its size and entries."""
     from titjudge.core.types import Table
+    from titjudge.engine.cache import open_cache
 
-    with _open(folder) as opened:
+    with open_cache(folder) as opened:
         kinds = Counter(key.partition(":")[0] for key in opened.keys())  # noqa: SIM118
         size = opened.size()
         names = {"ask": "answers", "embed": "embeddings", "image": "image verdicts"}
@@ -289,7 +282,9 @@ def stats(folder: Path | None, json_file: Path | None) -> int:
 @option("--yes", "Do not ask for confirmation.", is_flag=True)
 def clear(folder: Path | None, yes: bool) -> int:
     """Delete all entries. Answers that were paid for are lost."""
-    with _open(folder) as opened:
+    from titjudge.engine.cache import open_cache
+
+    with open_cache(folder) as opened:
         if not yes:
             click.confirm(f"Forget {len(opened)} entries in {opened.folder}?", abort=True)
         say(f"{opened.clear()} entries forgotten")

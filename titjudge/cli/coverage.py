@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from titjudge.cli.commands import Command
-from titjudge.cli.options import JSON, F, key_option, key_options, key_values, option, with_options
+from titjudge.cli.options import JSON, F, RunKeys, configured, key_option, key_options, option, with_options
 from titjudge.cli.output import check_writable, show_problems, show_results
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
@@ -44,7 +44,8 @@ _SUITE: Callable[[F], F] = with_options(
 )
 @option("--limit", "Only the first N prompts.", "N", type=click.IntRange(1))
 @option("-o", "The file to write (.jsonl).", "FILE", "--out", required=True)
-def export(samples: int, seed: int, limit: int | None, length: str, out: Path, **flags: Any) -> int:
+@configured
+def export(keys: RunKeys, samples: int, seed: int, limit: int | None, length: str, out: Path) -> int:
     """Write a line for each image that a generator has to make: the prompt, the path of the image, and a seed.
 
     Paths are relative to the data folder; `generate` fills in {generator}.
@@ -62,8 +63,8 @@ def export(samples: int, seed: int, limit: int | None, length: str, out: Path, *
     from titjudge.core.files import write_atomic
     from titjudge.runs.study.coverage import suite_prompts
 
-    suite, data = _suite(flags)
-    prompt_file = flags["prompt_file"] or ""
+    suite, data = _suite(keys)
+    prompt_file = keys["prompt_file"] or ""
     check_writable(out, data, data / "prompts.jsonl", Path(prompt_file), Path(prompt_file.rpartition(":")[0]))
     problems: list[tuple[str, str]] = []
     places = suite_prompts(suite, data, _lengths(length), problems)[:limit]
@@ -92,8 +93,14 @@ def export(samples: int, seed: int, limit: int | None, length: str, out: Path, *
     type=plain,
 )
 @JSON
+@configured
 def coverage(
-    samples: int | None, length: str, grid: str | None, generator: tuple[str, ...], json_file: Path | None, **flags: Any
+    keys: RunKeys,
+    samples: int | None,
+    length: str,
+    grid: str | None,
+    generator: tuple[str, ...],
+    json_file: Path | None,
 ) -> int:
     """List the missing images of each generator, before money is spent on judging the rest.
 
@@ -108,7 +115,7 @@ def coverage(
     """
     from titjudge.runs.study.coverage import coverage as cover
 
-    suite, data = _suite(flags)
+    suite, data = _suite(keys)
     report = cover(suite, data, samples=samples, lengths=_lengths(length), grid=grid, generators=generator)
     missing = [
         {"generator": m.generator, "prompt_id": m.prompt_id, "images": m.images, "reason": m.reason}
@@ -139,14 +146,11 @@ def _lack(missing: Any) -> str:
     return f"{missing.images} images" + ("" if missing.reason == NO_IMAGE else f", {missing.reason}")
 
 
-def _suite(flags: dict[str, Any]) -> tuple[Suite, Path]:
+def _suite(keys: RunKeys) -> tuple[Suite, Path]:
     """Load the suite that the flags name, and find its data."""
-    from titjudge.core.config import load_config
     from titjudge.suites.loading import open_suite, with_image_tree
 
-    keys = {**flags, "suite_options": key_values("--suite-option", flags["suite_options"])}
-    set_keys = {key: value for key, value in keys.items() if value not in (None, (), {})}
-    config = with_image_tree(load_config(None, set_keys))
+    config = with_image_tree(keys.config())
     if config.data is None:
         raise ConfigError("whose prompts? give --data DIR, or --images PATTERN with --prompt-file FILE")
     if not config.data.exists() and not config.images:

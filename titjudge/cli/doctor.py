@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from titjudge.cli.commands import Command
-from titjudge.cli.options import JSON, config_of, model_options, option
+from titjudge.cli.options import JSON, RunKeys, configured, model_options, option
 from titjudge.cli.output import show_results
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError, TitjudgeError, UserError
@@ -37,7 +37,8 @@ _UNSEEN = "the image may not reach the model"
 )
 @model_options
 @JSON
-def doctor(ask: bool, local: bool, json_file: Path | None, **flags: Any) -> int:
+@configured
+def doctor(keys: RunKeys, ask: bool, local: bool, json_file: Path | None) -> int:
     """Check which providers have keys, which models load, and where the cache is; with --ask, also whether models answer.
 
     The exit code is 2 if a check has failed.
@@ -52,7 +53,7 @@ def doctor(ask: bool, local: bool, json_file: Path | None, **flags: Any) -> int:
     from titjudge.core.retirements import notices
     from titjudge.core.types import Table
 
-    config = config_of(flags)
+    config = keys.config()
     providers = dict.fromkeys([*registry.TABLES["providers"], *registry.names("providers")])
     rows = [row for name in providers for row in _setup(name)]
     rows += [_embedder(config), *_detector(config), _cache(config), *_overridden()]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -17,7 +18,11 @@ from titjudge.cli.options import (
     EXPLAIN,
     JSON,
     PATH,
-    config_of,
+    F,
+    RunKeys,
+    Sinks,
+    configured,
+    gathered,
     key_option,
     key_options,
     metric_options,
@@ -46,7 +51,73 @@ if TYPE_CHECKING:
     from titjudge.core.run_records import Results
     from titjudge.runs.outcome import Outcome
     from titjudge.runs.resolve import ResolvedRun
+    from titjudge.runs.session import Session
     from titjudge.runs.study.settling import SettlingQuestion
+    from titjudge.suites.base import Suite
+
+
+class Settling(NamedTuple):
+    """What `--settle` and `--margin` say.
+
+    Attributes:
+        settle: The generators, with commas between.
+        margin: The difference below which two are equivalent.
+    """
+
+    settle: str | None
+    margin: float | None
+
+    def check(self) -> None:
+        """Check that the flags go together.
+
+        Raises:
+            ConfigError: They do not.
+        """
+        if self.settle is None and self.margin is not None:
+            raise ConfigError("--margin goes with --settle A,B")
+
+    def question(self, config: RunConfig) -> SettlingQuestion | None:
+        """Make the question of the flags; None without them.
+
+        Raises:
+            ConfigError: They do not go with the other options.
+        """
+        from titjudge.runs.study.settling import SettlingQuestion
+
+        if self.settle is None:
+            return None
+        for clash, flag in (
+            (config.limits.batch, "--batch"),
+            (config.shard, "--shard"),
+            (config.engine == "ray", "--engine ray"),
+        ):
+            if clash:
+                raise ConfigError(
+                    f"--settle stops as answers come, and {flag} asks everything at once: leave one of them out"
+                )
+        if config.per_prompt != "mean":
+            raise ConfigError("--settle averages the images of a prompt: leave out --per-prompt")
+        return SettlingQuestion(tuple(name.strip() for name in self.settle.split(",")), self.margin)
+
+
+_settling_options: Callable[[F], F] = gathered(
+    "settling",
+    Settling,
+    option(
+        "--settle",
+        "Judge these generators, on prompts in random order, only until it is known which one is better. Saves money on one "
+        "such question; a full ranking costs as much as judging everything.",
+        "A,B[,C...]",
+        group=STOPPING,
+    ),
+    option(
+        "--margin",
+        "With --settle: also stop once their mean scores are known to lie within M of each other.",
+        "M",
+        type=click.FloatRange(min=0, min_open=True),
+        group=STOPPING,
+    ),
+)
 
 
 @click.command(
@@ -74,20 +145,7 @@ if TYPE_CHECKING:
 )
 @DRY_RUN
 @key_options(shard="K/N", engine=None, ray_address="ADDRESS", workers="N", canary=None, retry_failed=None)
-@option(
-    "--settle",
-    "Judge these generators, on prompts in random order, only until it is known which one is better. Saves money on one "
-    "such question; a full ranking costs as much as judging everything.",
-    "A,B[,C...]",
-    group=STOPPING,
-)
-@option(
-    "--margin",
-    "With --settle: also stop once their mean scores are known to lie within M of each other.",
-    "M",
-    type=click.FloatRange(min=0, min_open=True),
-    group=STOPPING,
-)
+@_settling_options
 @key_option("grid", "ROWSxCOLUMNS")
 @key_option("ignore_sources")
 @option(
@@ -111,7 +169,11 @@ if TYPE_CHECKING:
 @sink_options
 @EXPLAIN
 @JSON
-def judge(**flags: Any) -> int:
+@configured
+def judge(
+    keys: RunKeys, folder: Path | None, settling: Settling, official_files: Path | None, sinks: Sinks, dry_run: bool,
+    json_file: Path | None,
+) -> int:  # fmt: skip
     """Judge the images of a data folder, and say how far each metric agrees with people.
 
     Without arguments it judges the bundled example: no key and no network. The same command again asks only what is missing.
@@ -153,31 +215,23 @@ def judge(**flags: Any) -> int:
     """
     from titjudge.cli.progress import watcher
 
-    flags["data"] = _data(flags.pop("folder"), flags["data"])
-    config = config_of(flags)
-    elsewhere = config.engine != "local" and not flags["dry_run"]
-    runner = registry.load("runners", config.engine) if elsewhere else None
-    question = _question(flags["settle"], flags["margin"], config)
-    if runner is None:
-        judging = _session(config, question)
-    else:
-        judging = runner(config, address=config.ray_address, workers=config.workers, say=say)
+    keys["data"] = _data(folder, keys["data"])
+    config = keys.config()
+    question = settling.question(config)
+    runner = registry.load("runners", config.engine) if config.engine != "local" and not dry_run else None
+    judging = _session(config, question) if runner is None else runner(config, say=say)
     run = judging.resolved
-    _check_official(run, flags["official_files"])
-    if flags["dry_run"]:
+    _check_official(run, official_files)
+    if dry_run:
         note = "" if question is None else "all that --settle could cost: it stops when the question is settled"
-        return _show_dry_run(judging, flags["json_file"], note)
+        return _show_dry_run(judging, json_file, note)
     say(_opening(run.config))
     _show_retirements(run.config)
-    if runner is None:
-        progress = watcher(config.limits.max_cost)
-        outcome = judging.run(progress)
-    else:
-        outcome = judging.run()  # the runner shows its progress itself
-    code = _show_outcome(outcome, flags["json_file"], run.config.limits)
-    if flags["official_files"] is not None:
-        _write_official(run.suite, outcome, flags["official_files"])
-    return code if flags["sinks"].send(outcome.folder) else code or 1
+    outcome = judging.run(watcher(config.limits.max_cost) if runner is None else None)
+    code = _show_outcome(outcome, json_file, run.config.limits)
+    if official_files is not None:
+        _write_official(run.suite, outcome, official_files)
+    return code if sinks.send(outcome.folder) else code or 1
 
 
 def _data(folder: Path | None, data: Path | None) -> Path | None:
@@ -191,7 +245,7 @@ def _data(folder: Path | None, data: Path | None) -> Path | None:
     return folder or data
 
 
-def _session(config: RunConfig, question: SettlingQuestion | None) -> Any:
+def _session(config: RunConfig, question: SettlingQuestion | None) -> Session:
     """Prepare a run in this process."""
     from titjudge.runs.session import Session
     from titjudge.runs.study.settling import SettlingSession
@@ -199,7 +253,7 @@ def _session(config: RunConfig, question: SettlingQuestion | None) -> Any:
     return Session(config) if question is None else SettlingSession(config, question)
 
 
-def _show_dry_run(session: Any, json_file: Path | None, note: str = "") -> int:
+def _show_dry_run(session: Session, json_file: Path | None, note: str = "") -> int:
     """Print what a run would cost; returns the exit code."""
     forecast = session.dry_run()
     if note:
@@ -209,11 +263,11 @@ def _show_dry_run(session: Any, json_file: Path | None, note: str = "") -> int:
     return 0 if forecast.items else 1
 
 
-def run_images(session: Any, json_file: Path | None, *, dry_run: bool = False) -> int:
+def run_images(session: Session, json_file: Path | None, *, dry_run: bool = False) -> int:
     """Run a session, or price it, and print what came of it; returns the exit code.
 
     Args:
-        session: A `titjudge.runs.session.Session`.
+        session: The run.
         json_file: Where the results are written as JSON, too.
         dry_run: Only price it.
     """
@@ -225,12 +279,14 @@ def run_images(session: Any, json_file: Path | None, *, dry_run: bool = False) -
     return _show_outcome(session.run(watcher(limits.max_cost)), json_file, limits)
 
 
-def run_prompts(flags: dict[str, Any], task: dict[str, Any]) -> tuple[int, Path | None, bool]:
+def run_prompts(keys: RunKeys, json_file: Path | None, *, dry_run: bool, **task: Any) -> tuple[int, Path | None, bool]:
     """Run a metric over prompts without images, or price that.
 
     Args:
-        flags: The flags of the command, among them `model_options`, `dry_run` and `json_file`.
-        task: Further keys of the configuration: the metric, the suite and its options.
+        keys: The flags of the command, among them `model_options`.
+        json_file: Where the results are written as JSON, too.
+        dry_run: Only price it.
+        **task: Further keys of the configuration: the metric, the suite and its options.
 
     Returns:
         The exit code, the run folder (None after a dry run), and whether every prompt has been processed.
@@ -238,43 +294,17 @@ def run_prompts(flags: dict[str, Any], task: dict[str, Any]) -> tuple[int, Path 
     from titjudge.cli.progress import watcher
     from titjudge.runs.session import Session
 
-    session = Session(config_of(flags, report=False, **task))
-    if flags["dry_run"]:
-        return _show_dry_run(session, flags["json_file"]), None, False
+    session = Session(keys.config(report=False, **task))
+    if dry_run:
+        return _show_dry_run(session, json_file), None, False
     _show_retirements(session.config)
     limits = session.config.limits.model_copy(
         update={"min_coverage": None}
     )  # drafts that fail their checks are no failure
     outcome = session.run(watcher(limits.max_cost))
     outcome.tables.clear()  # they rank generators, and there are none
-    code = _show_outcome(outcome, flags["json_file"], limits, "prompts")
+    code = _show_outcome(outcome, json_file, limits, "prompts")
     return code, outcome.folder, outcome.status == "complete"
-
-
-def _question(names: str | None, margin: float | None, config: RunConfig) -> SettlingQuestion | None:
-    """Read `--settle` and `--margin`; None without them.
-
-    Raises:
-        ConfigError: They do not go with the other options.
-    """
-    from titjudge.runs.study.settling import SettlingQuestion
-
-    if names is None:
-        if margin is not None:
-            raise ConfigError("--margin goes with --settle A,B")
-        return None
-    for clash, flag in (
-        (config.limits.batch, "--batch"),
-        (config.shard, "--shard"),
-        (config.engine == "ray", "--engine ray"),
-    ):
-        if clash:
-            raise ConfigError(
-                f"--settle stops as answers come, and {flag} asks everything at once: leave one of them out"
-            )
-    if config.per_prompt != "mean":
-        raise ConfigError("--settle averages the images of a prompt: leave out --per-prompt")
-    return SettlingQuestion(tuple(name.strip() for name in names.split(",")), margin)
 
 
 def _check_official(run: ResolvedRun, folder: Path | None) -> None:
@@ -285,7 +315,7 @@ def _check_official(run: ResolvedRun, folder: Path | None) -> None:
         )
 
 
-def _write_official(suite: Any, outcome: Outcome, folder: Path) -> None:
+def _write_official(suite: Suite, outcome: Outcome, folder: Path) -> None:
     from titjudge.runs.folder.run_folder import RunFolder
 
     run = RunFolder(outcome.folder)
@@ -405,10 +435,7 @@ def _show_retirements(config: RunConfig) -> None:
 
 
 def _opening(config: RunConfig) -> str:
-    roles = [
-        f"{name} {role.provider}/{role.model_name}" if role.model_name else f"{name} {role.model}"
-        for name, role in config.roles.items()
-    ]
+    roles = (f"{name} {role.label}" for name, role in config.roles.items())
     return f"judging {config.data} with {', '.join(config.metrics)} ({'; '.join(roles)}; protocol {config.protocol})"
 
 

@@ -348,8 +348,11 @@ def key_values(flag: str, pairs: Sequence[str]) -> dict[str, str]:
     return values
 
 
-def _metric_options(options: Sequence[str], max_looks: int | None) -> dict[str, dict[str, Any]] | None:
-    """Read the METRIC.KEY=VALUE pairs of `--metric-option`, and `--max-looks`; None if there are none.
+_FOR_SEVERAL_ROLES = ("provider", "base_url", "trust_remote_code", "squash")  # flags that set a key of several roles
+
+
+def _metric_options(options: Sequence[str], max_looks: int | None) -> dict[str, dict[str, Any]]:
+    """Read the METRIC.KEY=VALUE pairs of `--metric-option`, and `--max-looks`.
 
     Raises:
         UserError: A value has another form.
@@ -361,7 +364,7 @@ def _metric_options(options: Sequence[str], max_looks: int | None) -> dict[str, 
         if not (equals and metric and key):
             raise UserError(f"--metric-option {pair!r}: expected METRIC.KEY=VALUE, for example tit-agent.max_looks=12")
         by_metric.setdefault(metric, {})[key] = value
-    return by_metric or None
+    return by_metric
 
 
 metric_options: Callable[[F], F] = with_options(
@@ -417,33 +420,40 @@ model_options: Callable[[F], F] = with_options(
 )
 
 
-def _overrides(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Collect the configuration keys that the flags of a command set."""
-    from titjudge.core.config import Limits, RunConfig
-    from titjudge.engine.prices import parse_price_flag
+class RunKeys(dict[str, Any]):
+    """The values of a command's flags of keys of run.yaml, by parameter."""
 
-    judges = [{"model": judge} for judge in flags["judge"]]
-    return {
-        **{key: flags[key] for key in RunConfig.model_fields if key in flags},
-        "metrics": list(flags.get("metrics", ())) or None,
-        "provider": flags["provider"],
-        "captioner": {"model": flags["captioner"]} if flags["captioner"] else None,
-        "judge": judges[0] if len(judges) == 1 else judges or None,
-        "embedder": {"model": flags["embedder"]} if flags["embedder"] else None,
-        "detector": {"model": flags["detector"]} if flags["detector"] else None,
-        "base_url": flags["base_url"],
-        "trust_remote_code": flags["trust_remote_code"],
-        "squash": flags.get("squash"),
-        "limits": {key: flags[key] for key in Limits.model_fields if key in flags},
-        "prices": dict(map(parse_price_flag, flags["price"])) or None,
-        "suite_options": key_values("--suite-option", flags.get("suite_options", ())) or None,
-        "metric_options": _metric_options(flags.get("metric_options", ()), flags.get("max_looks")),
-    }
+    def config(self, **changes: Any) -> RunConfig:
+        """Load the configuration: the file of `--config`, then these flags, then `changes`.
+
+        Raises:
+            ConfigError, UserError: A value has another form, or the file cannot be used.
+        """
+        from titjudge.core.config import Limits, RunConfig, load_config
+        from titjudge.engine.prices import parse_price_flag
+
+        keys = {key: value for key, value in self.items() if value not in (None, ())}
+        tools = ("captioner", "embedder", "detector")
+        roles: dict[str, Any] = {role: {"model": keys[role]} for role in tools if role in keys}
+        if judges := [{"model": judge} for judge in keys.get("judge", ())]:
+            roles["judge"] = judges[0] if len(judges) == 1 else judges
+        overrides = {key: keys[key] for key in (*RunConfig.model_fields, *_FOR_SEVERAL_ROLES) if key in keys}
+        overrides |= roles | {
+            "limits": {key: keys[key] for key in Limits.model_fields if key in keys},
+            "prices": dict(map(parse_price_flag, keys.get("price", ()))),
+            "suite_options": key_values("--suite-option", keys.get("suite_options", ())),
+            "metric_options": _metric_options(keys.get("metric_options", ()), keys.get("max_looks")),
+        }
+        return load_config(keys.get("config_file"), {**overrides, **changes})
 
 
-def config_of(flags: Mapping[str, Any], **keys: Any) -> RunConfig:
-    """Load the configuration of a command with `model_options`: `--config`, then its flags, then `keys`."""
-    from titjudge.core.config import load_config
+def configured(function: Callable[..., int]) -> Callable[..., int]:
+    """Make a decorator that gives a command the flags that are none of its own parameters as one argument, `keys`."""
+    own = function.__annotations__.keys() - {"keys", "return"}
 
-    overrides = _overrides(flags) | keys
-    return load_config(flags["config_file"], overrides)
+    @wraps(function)
+    def command(**flags: Any) -> int:
+        others = {name: flags.pop(name) for name in own}
+        return function(keys=RunKeys(flags), **others)
+
+    return command

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
 from titjudge.cli import BUDGET_REACHED
 from titjudge.cli.commands import Command
-from titjudge.cli.options import DRY_RUN, JSON, config_of, model_options, option
+from titjudge.cli.options import DRY_RUN, JSON, RunKeys, configured, model_options, option
 from titjudge.cli.output import show_tables, write_json
 from titjudge.cli.terminal import say
 
@@ -19,7 +20,6 @@ from titjudge.cli.terminal import say
     "--metric",
     "The metric that asks the judge; see `metrics`  [default: tit-llm, or lmm-critique without a --judge].",
     "NAME",
-    default=None,
 )
 @model_options
 @option("--repeats", "How often each question is repeated.", "N", type=click.IntRange(min=2), default=3)
@@ -33,7 +33,8 @@ from titjudge.cli.terminal import say
 @option("--out", "The run folder  [default: runs/probe-DATA-HASH].", "DIR")
 @DRY_RUN
 @JSON
-def probe(**flags: Any) -> int:
+@configured
+def probe(keys: RunKeys, metric: str | None, repeats: int, edits: int, dry_run: bool, json_file: Path | None) -> int:
     """Test a judge on known errors, planted errors, bribes and harmless changes, and print its trust card.
 
     Each line of the card has an effect, an interval, a p-value and a verdict: pass, caught, or not enough data (with the
@@ -54,11 +55,12 @@ def probe(**flags: Any) -> int:
       python cli.py probe --metric tit
     """
     from titjudge.runs.folder.run_folder import rest_of_caps
-    from titjudge.runs.probe_run import dry_run, probe_folder, run_probe
+    from titjudge.runs.probe_run import dry_run as plan
+    from titjudge.runs.probe_run import probe_folder, run_probe
 
-    config = config_of(flags)
-    metric = flags["metric"] or (config.metrics[0] if config.metrics else "tit-llm" if config.judge else "lmm-critique")
-    config = config_of(flags, metrics=[metric])
+    config = keys.config()
+    metric = metric or (config.metrics[0] if config.metrics else "tit-llm" if config.judge else "lmm-critique")
+    config = keys.config(metrics=[metric])
     judges = [config.judge, *config.panel]
     configs = []
     for number, judge in enumerate(judges, 1):
@@ -72,9 +74,9 @@ def probe(**flags: Any) -> int:
         limits = rest_of_caps(config.limits, folders[:number] + folders[number + 1 :])
         judge_config = judge_config.model_copy(update={"limits": limits})
         rivals = [rival for rival in judges if rival is not None and rival is not judge]
-        amounts: dict[str, Any] = {"repeats": flags["repeats"], "edits": flags["edits"], "rivals": rivals}
-        if flags["dry_run"]:
-            forecast = dry_run(judge_config, **amounts)
+        amounts: dict[str, Any] = {"repeats": repeats, "edits": edits, "rivals": rivals}
+        if dry_run:
+            forecast = plan(judge_config, **amounts)
             show_tables([forecast.table()])
             records.append(forecast.to_json())
             continue
@@ -83,5 +85,5 @@ def probe(**flags: Any) -> int:
         say(f"card {folder / 'card.json'}")
         records.append(card.to_json())
         incomplete |= bool(card.notes)
-    write_json(flags["json_file"], records[0] if len(records) == 1 else records)
+    write_json(json_file, records[0] if len(records) == 1 else records)
     return BUDGET_REACHED if incomplete else 0

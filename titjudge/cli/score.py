@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
 from titjudge.cli import BUDGET_REACHED
 from titjudge.cli.commands import Command
-from titjudge.cli.options import JSON, PATH, config_of, model_options, option
+from titjudge.cli.options import JSON, PATH, RunKeys, configured, model_options, option
 from titjudge.cli.output import show_results
 from titjudge.core.errors import UserError
 
@@ -23,9 +22,10 @@ from titjudge.core.errors import UserError
 )
 @model_options
 @JSON
+@configured
 def score(
-    images: tuple[Path, ...], prompt: str | None, prompt_file: Path | None, metrics: tuple[str, ...],
-    json_file: Path | None, **flags: Any,
+    keys: RunKeys, images: tuple[Path, ...], prompt: str | None, prompt_file: Path | None, metrics: tuple[str, ...],
+    json_file: Path | None,
 ) -> int:  # fmt: skip
     """Score images against one prompt.
 
@@ -44,7 +44,7 @@ def score(
         prompt = read_text(prompt_file).strip()
     if not (prompt or "").strip():
         raise UserError("the prompt is empty")
-    config = config_of(flags)
+    config = keys.config()
     names = list(dict.fromkeys(metrics)) or ["tit-llm" if config.judge else "tit"]
     with Judge.from_config(config, names) as judge:
         scores = judge.score_many([(image, prompt or "") for image in images])

@@ -9,7 +9,7 @@ import click
 
 from titjudge.cli.commands import Command
 from titjudge.cli.judge import exit_code, how_to_resume
-from titjudge.cli.options import EXPLAIN, JSON, PATH, key_option, option
+from titjudge.cli.options import DRY_RUN, EXPLAIN, JSON, PATH, RunKeys, configured, key_option, option
 from titjudge.cli.output import show_results, show_tables, write_json
 from titjudge.cli.terminal import say
 from titjudge.core.numbers import sum_words
@@ -20,13 +20,14 @@ from titjudge.core.numbers import sum_words
 @option("--data", "Data folder, instead of the one in the file.", "DIR")
 @option("--out", "Where the run folders go  [default: runs/NAME-OF-FILE].", "DIR")
 @key_option("limit", "N")
-@option("--max-cost", "The most that the whole sweep may spend.", "USD", type=float)
+@key_option("max_cost", "USD", help="The most that the whole sweep may spend.")
 @key_option("cache", "DIR")
-@option("--dry-run", "Count what every combination would cost; send nothing.", is_flag=True)
+@DRY_RUN
 @EXPLAIN
 @JSON
+@configured
 def sweep(
-    file: Path, dry_run: bool, json_file: Path | None, out: Path | None, max_cost: float | None, **keys: Any
+    keys: RunKeys, file: Path, dry_run: bool, json_file: Path | None, out: Path | None, max_cost: float | None
 ) -> int:
     """Run every combination of the captioners, embedders, judges and prompts of a YAML file over the same data.
 

@@ -157,6 +157,11 @@ class RoleConfig(_Strict):
         return self.named or default_model(self.provider)
 
     @property
+    def label(self) -> str:
+        """`provider/model`, for people."""
+        return f"{self.provider}/{self.model_name}" if self.model_name else self.provider
+
+    @property
     def sampling(self) -> dict[str, Any]:
         """The sampling parameters of its requests."""
         return {name: value for name in _SAMPLING if (value := getattr(self, name)) is not None}

@@ -14,10 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic.json_schema import GenerateJsonSchema
 
-from titjudge.core import registry
-from titjudge.core.config import RunConfig
 from titjudge.core.declarations import Declaration
 from titjudge.core.errors import DataError
 from titjudge.core.files import open_regular, write_json
@@ -733,16 +730,6 @@ def joined_pairs(runs: Iterable[Results]) -> list[Pair]:
     return list(counts.elements())
 
 
-def record_schema(kind: type[Manifest | Results]) -> dict[str, Any]:
-    """Make the JSON schema (draft 2020-12) of manifest.json or results.json."""
-    schema = kind.model_json_schema(schema_generator=WithoutTitles)
-    return {
-        "$schema": WithoutTitles.schema_dialect,
-        **schema,
-        "title": f"{kind.__name__.lower()}.json of a run of titjudge",
-    }
-
-
 class StoredRun(Protocol):
     """A run folder, for reports. Its methods raise DataError where the folder is not a run, or is damaged."""
 
@@ -776,36 +763,3 @@ def is_locked(run: Path) -> bool:
         return False
     finally:
         os.close(lock)
-
-
-NULL = {"type": "null"}
-
-
-class WithoutTitles(GenerateJsonSchema):
-    """Leave out titles, which only repeat the key."""
-
-    def field_title_should_be_set(self, schema: Any) -> bool:
-        return False
-
-
-def config_schema() -> dict[str, Any]:
-    """Make the JSON schema (draft 2020-12) of run.yaml, as `load_config` reads it.
-
-    Names of metrics and suites are suggested and not required, as other packages add some.
-    """
-    schema = RunConfig.model_json_schema(schema_generator=WithoutTitles)
-    keys = schema["properties"]
-    judge = keys["judge"]["anyOf"]
-    judge.append({"type": "array", "items": {"anyOf": [kind for kind in judge if kind != NULL]}, "minItems": 1})
-    keys["suite"]["anyOf"] = _known("suites")
-    del keys["suite"]["type"]
-    keys["metrics"]["items"] = {"anyOf": _known("metrics")}
-    for name, key in keys.items():  # a key with nothing behind it counts as left out
-        if NULL not in key.get("anyOf", ()):
-            about = {word: key.pop(word) for word in ("description", "default") if word in key}
-            keys[name] = about | {"anyOf": [*key["anyOf"], NULL] if "anyOf" in key else [key, NULL]}
-    return {"$schema": GenerateJsonSchema.schema_dialect, **schema, "title": "run.yaml of titjudge"}
-
-
-def _known(kind: str) -> list[dict[str, Any]]:
-    return [{"enum": sorted(registry.TABLES[kind])}, {"type": "string"}]

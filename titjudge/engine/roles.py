@@ -101,7 +101,7 @@ class Role(Generic[M, Q, A]):
 
     @property
     def label(self) -> str:
-        return f"{self.config.provider}/{self.model}" if self.model else self.config.provider
+        return self.config.label
 
     @property
     def address(self) -> str:

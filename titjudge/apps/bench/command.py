@@ -21,7 +21,7 @@ from titjudge.cli.options import (
     DRY_RUN,
     EXPLAIN,
     JSON,
-    config_of,
+    RunKeys,
     key_option,
     key_values,
     metric_options,
@@ -160,22 +160,7 @@ def _example(flags: dict[str, Any], out: Path | None) -> int:
     from titjudge.runs.session import Session
 
     place = {"out": str(Path(out) / RUN)} if out else {}
-    return run_images(Session(config_of(_judging(flags), **place)), flags["json_file"], dry_run=flags["dry_run"])
-
-
-def _judging(flags: dict[str, Any]) -> dict[str, Any]:
-    """Return the flags of the judging, without those of making images."""
-    ours = (
-        "baseline",
-        "fail_if_worse",
-        "strict",
-        "prices",
-        "settle",
-        "margin",
-        "dry_run",
-        "json_file",
-    )
-    return {name: value for name, value in flags.items() if name not in ours}
+    return run_images(Session(RunKeys(flags).config(**place)), flags["json_file"], dry_run=flags["dry_run"])
 
 
 class _Bench:
@@ -361,11 +346,11 @@ class _Bench:
 
     def _config(self, data: Path, run: Path, *, report: bool = False) -> RunConfig:
         """Make the configuration of the judging."""
-        flags = _judging(self._flags)
+        flags = RunKeys(self._flags)
         if self._cap is not None:
             flags["max_cost"] = max(0.0, self._cap - self._benchmark.spent_on_images())
-        keys = {"data": str(data), "out": str(run), "report": report}
-        return config_of(flags, **keys, image_root=self._benchmark.image_roots() or None)
+        roots = self._benchmark.image_roots() or None
+        return flags.config(data=str(data), out=str(run), report=report, image_root=roots)
 
     def _session(self, *, report: bool = False) -> Any:
         """Open the run over the images that are listed."""

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
 
 import click
 
 from titjudge.cli.commands import Command
 from titjudge.cli.judge import run_prompts
-from titjudge.cli.options import DRY_RUN, JSON, PATH, PROMPT_COLUMNS, key_option, key_options, model_options, option
+from titjudge.cli.options import (
+    DRY_RUN,
+    JSON,
+    PATH,
+    PROMPT_COLUMNS,
+    RunKeys,
+    configured,
+    key_option,
+    key_options,
+    model_options,
+    option,
+)
 from titjudge.cli.output import check_writable
 from titjudge.cli.terminal import say
 from titjudge.core.errors import UserError
@@ -25,7 +36,8 @@ from titjudge.core.errors import UserError
 @key_options(max_requests="N", out="DIR", retry_failed=None)
 @DRY_RUN
 @JSON
-def facets(**flags: Any) -> int:
+@configured
+def facets(keys: RunKeys, data: Path, columns: str, output: Path | None, dry_run: bool, json_file: Path | None) -> int:
     """Let a judge name the facets of the Qwen-Image-Bench rubric that each prompt tests.
 
     It asks one question for each prompt. `judge --metric checklist` looks the prompt up in facets.jsonl of the data folder
@@ -42,7 +54,6 @@ def facets(**flags: Any) -> int:
     """
     from titjudge.apps.prompt_sets.lines import prompt_lines, write_prompt_lines
 
-    data, output, columns = flags["data"], flags["output"], flags.pop("columns")
     if output is None:
         if not data.exists():
             raise UserError(f"{data}: no such file or folder")
@@ -50,12 +61,10 @@ def facets(**flags: Any) -> int:
             raise UserError("give -o FILE: where the facets of a list of prompts go")
         output = data / "facets.jsonl"
     check_writable(output, data, data / "prompts.jsonl", data / "images.jsonl")
-    task = {
-        "suite": "prompts",
-        "metrics": ["facet-map"],
-        "suite_options": {"columns": columns} if columns else None,
-    }
-    code, run, complete = run_prompts(flags, task)
+    code, run, complete = run_prompts(
+        keys, json_file, dry_run=dry_run, data=data, suite="prompts", metrics=["facet-map"],
+        suite_options={"columns": columns} if columns else None,
+    )  # fmt: skip
     if run is not None:
         lines = list(prompt_lines(run, "facet-map"))
         say(f"facets {len(lines):,} prompts in {write_prompt_lines(lines, output, complete=complete)}")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import click
 
 from titjudge.cli.commands import Command
 from titjudge.cli.judge import run_prompts
-from titjudge.cli.options import DRY_RUN, JSON, config_of, key_options, model_options, option
+from titjudge.cli.options import DRY_RUN, JSON, RunKeys, configured, key_options, model_options, option
 from titjudge.cli.output import check_writable
 from titjudge.cli.terminal import say
 
@@ -42,7 +41,10 @@ from titjudge.cli.terminal import say
 @key_options(max_requests="N", out="DIR", retry_failed=None)
 @DRY_RUN
 @JSON
-def make_prompts(**flags: Any) -> int:
+@configured
+def make_prompts(
+    keys: RunKeys, recipe: str, number: int, themes: Path | None, output: Path, dry_run: bool, json_file: Path | None
+) -> int:
     """Make a set of prompts with a language model (--judge), by the recipe of a paper.
 
     What each prompt starts from is drawn at random, balanced, and written to FILE.seeds.jsonl. Each prompt is checked by
@@ -61,15 +63,16 @@ def make_prompts(**flags: Any) -> int:
     from titjudge.apps.prompt_sets.lines import write_prompt_lines
     from titjudge.apps.prompt_sets.make import balance, finished_lines, write_seeds
 
-    recipe, output = flags["recipe"], flags["output"]
-    check_writable(output, flags["themes"])
+    check_writable(output, themes)
     with tempfile.TemporaryDirectory() as temporary:
-        seeds_file = Path(temporary) / "seeds.jsonl" if flags["dry_run"] else output.with_suffix(".seeds.jsonl")
-        seeds = write_seeds(recipe, flags["number"], flags["seed"], flags["themes"], seeds_file)
-        code, run, complete = run_prompts(flags, {"data": str(seeds_file), "suite": "prompts", "metrics": [recipe]})
+        seeds_file = Path(temporary) / "seeds.jsonl" if dry_run else output.with_suffix(".seeds.jsonl")
+        seeds = write_seeds(recipe, number, keys["seed"], themes, seeds_file)
+        code, run, complete = run_prompts(
+            keys, json_file, dry_run=dry_run, data=str(seeds_file), suite="prompts", metrics=[recipe]
+        )
     if run is None:
         return code
-    lines, alike = finished_lines(run, recipe, config_of(flags), None if flags["themes"] else flags["seed"])
+    lines, alike = finished_lines(run, recipe, keys.config(), None if themes else keys["seed"])
     for pair in alike:
         say(f"  {pair.prompt}: left out, it says the same as {pair.other} (cosine {pair.cosine:.2f})", err=True)
     if covered := balance(recipe, lines):

@@ -117,10 +117,9 @@ class Cluster:
     """Runs a configuration on Ray.
 
     Args:
-        config: as for a run on one machine. Caps and limits are those of all workers together.
-        address: of a Ray cluster (`auto`: the one of this machine); None starts one here, for the time of the run.
-        workers: number of actors and shards; by default one for each GPU where models run locally, else one for each
-            machine. Where there are fewer workers than GPUs each gets several. A resumed run keeps its number.
+        config: as for a run on one machine. Caps and limits are those of all workers together. Without a `ray_address` a cluster
+            is started here, for the time of the run. Without `workers` there is one for each GPU where models run locally, else
+            one for each machine. Where there are fewer workers than GPUs each gets several. A resumed run keeps its number.
         say: called with lines for people.
 
     Raises:
@@ -128,14 +127,7 @@ class Cluster:
         UserError: no cluster at that address, or the run folder holds something else.
     """
 
-    def __init__(
-        self,
-        config: RunConfig,
-        *,
-        address: str | None = None,
-        workers: int | None = None,
-        say: Callable[[str], None] = print,
-    ) -> None:
+    def __init__(self, config: RunConfig, *, say: Callable[[str], None] = print) -> None:
         if config.shard is not None:
             raise ConfigError("--shard and --engine ray are two ways to divide a run: give one")
         self.resolved = resolve(config)
@@ -144,7 +136,7 @@ class Cluster:
         manifest = self.out / "manifest.json"
         if manifest.is_file() and RunFolder(self.out).manifest().merged is None:
             raise UserError(f"{self.out} holds a run of one machine: choose another --out")
-        self._address, self._workers, self._say = address, workers, say
+        self._address, self._workers, self._say = config.ray_address, config.workers, say
         self._said_at = time.monotonic()
 
     @cached_property
@@ -163,8 +155,8 @@ class Cluster:
         """Whether the run joins a cluster, and does not start one for itself."""
         return self._address is not None or bool(os.environ.get("RAY_ADDRESS"))
 
-    def run(self) -> Outcome:
-        """Judge everything and merge the shards.
+    def run(self, watcher: Any = None) -> Outcome:
+        """Judge everything and merge the shards; the progress is said, and not shown by a watcher.
 
         Raises:
             FatalProviderError: a key, a quota or a model name is wrong. UserError: a worker cannot begin.

@@ -11,8 +11,9 @@ import click
 from titjudge.apps.rewards import PORT
 from titjudge.cli.commands import Command
 from titjudge.cli.options import (
+    RunKeys,
     address_options,
-    config_of,
+    configured,
     key_option,
     key_options,
     model_options,
@@ -47,9 +48,10 @@ _TOKEN = "TITJUDGE_TOKEN"
 @address_options(PORT)
 @option("--token-file", f"File with the token  [default: the environment variable {_TOKEN}, or a new token].", "FILE")
 @option("--no-token", "Answer everybody on this machine, without a token.", is_flag=True)
+@configured
 def serve(
-    missing: Any, ignore_inputs: bool, max_body: int, host: str, port: int | None,
-    token_file: Path | None, no_token: bool, **flags: Any,
+    keys: RunKeys, missing: Any, ignore_inputs: bool, max_body: int, host: str, port: int | None,
+    token_file: Path | None, no_token: bool,
 ) -> int:  # fmt: skip
     """Serve rewards to a training run: any metrics, in the wire formats of five frameworks, from one process.
 
@@ -64,7 +66,7 @@ def serve(
     """
     from titjudge.apps.rewards.rewards import serve_rewards
 
-    config = config_of(flags)
+    config = keys.config()
     if not config.metrics:
         config = config.model_copy(update={"metrics": ["tit-llm" if config.judge else "tit"]})
     token = "" if no_token else _token(token_file)

@@ -371,8 +371,7 @@ async def replay_engine(
     addresses = {record.model: record.base_url for record in manifest.roles.values()}
 
     def make(role: RoleConfig) -> Any:
-        label = f"{role.provider}/{role.model_name}" if role.model_name else role.provider
-        address = None if role.base_url else addresses.get(label)
+        address = None if role.base_url else addresses.get(role.label)
         return StoredModel(role, stored, address, config.settings_of(role))
 
     async with open_engine(config, make=make, embedder=lambda role: StoredEmbedder(role, stored)) as engine:

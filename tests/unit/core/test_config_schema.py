@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,14 @@ from jsonschema import Draft202012Validator
 
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError
-from titjudge.core.run_records import config_schema
+from titjudge.core.paths import run_schema
 
 
 @pytest.fixture(scope="module")
 def schema() -> Draft202012Validator:
-    Draft202012Validator.check_schema(config_schema())
-    return Draft202012Validator(config_schema())
+    published = json.loads(run_schema().read_bytes())
+    Draft202012Validator.check_schema(published)
+    return Draft202012Validator(published)
 
 
 @pytest.mark.parametrize(
