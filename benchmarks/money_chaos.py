@@ -526,12 +526,12 @@ def _prepare(providers: Sequence[str]) -> None:
     from titjudge.providers.batch.queue import BatchTiming
 
     import_all = (
-        "cli.dispatch",
+        "cli.commands",
         "cli.judge",
         "cli.sweep",
         "apps.rewards.command",
         "cli.probe",
-        "cli.verify",
+        "cli.merge",
         "runs.session",
         "runs.study.sweep",
     )

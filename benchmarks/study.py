@@ -259,7 +259,7 @@ def two_judges(given: argparse.Namespace) -> Found:
 
 def price(given: argparse.Namespace) -> Found:
     """List prices of the request that the published replies answer (VIEScore), on the bundled scenes."""
-    from titjudge.cli.dispatch import run_command
+    from titjudge.cli.commands import run_command
 
     rows = []
     with tempfile.TemporaryDirectory() as place:

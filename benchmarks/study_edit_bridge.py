@@ -26,7 +26,7 @@ from benchmarks.ceiling import Image
 from benchmarks.edit_replies import TASKS, replies_of, scores_of
 from benchmarks.study_edits import NO, RETIRED
 from benchmarks.study_page import Found, table
-from titjudge.cli.dispatch import run_command
+from titjudge.cli.commands import run_command
 
 HIDDEN = 2  # editors
 SUCCESSORS = ("gpt4o_1shot", "gemini_0shot", "gemini_1shot", "gpt4v_0shot", "qwenvl_1shot")

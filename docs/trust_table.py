@@ -53,7 +53,7 @@ ROWS = (
 
 def command(*arguments: str) -> int:
     """Run the command line, quietly; its exit code."""
-    from titjudge.cli.dispatch import run_command
+    from titjudge.cli.commands import run_command
 
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):

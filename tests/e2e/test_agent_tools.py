@@ -20,7 +20,7 @@ from PIL import Image
 
 from tests.kit import Scripted, Seen, Server
 from tests.kit.wires import openai_answer, read
-from titjudge.cli.dispatch import run_command
+from titjudge.cli.commands import run_command
 from titjudge.core import registry
 from titjudge.core.config import RoleConfig, RunConfig, load_config
 from titjudge.core.prompts import PromptLibrary

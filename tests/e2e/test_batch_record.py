@@ -18,7 +18,7 @@ from builders import read_lines
 from PIL import Image
 
 from titjudge.cli.batch import batch
-from titjudge.cli.dispatch import run_command
+from titjudge.cli.commands import run_command
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import Status

@@ -11,7 +11,7 @@ import pytest
 
 from tests.kit import Scripted, Seen, Server
 from tests.kit.wires import openai_answer
-from titjudge.cli.dispatch import run_command
+from titjudge.cli.commands import run_command
 
 
 class Judge:

@@ -14,7 +14,6 @@ import commands
 import pytest
 
 from titjudge.cli import commands as all_commands
-from titjudge.cli import dispatch
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -42,8 +41,8 @@ def ends_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
     def failing() -> None:
         raise error
 
-    monkeypatch.setattr(all_commands, "command_of", lambda name: failing)
-    return dispatch.run_command("titjudge", ["judge"])
+    monkeypatch.setattr(all_commands.Commands, "get_command", lambda self, context, name: failing)
+    return all_commands.run_command("titjudge", ["judge"])
 
 
 def test_a_second_interrupt_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,9 +72,9 @@ main(["judge"])
 def test_ctrl_c_while_ctrl_c_is_told_is_no_traceback(tmp_path: Path) -> None:
     script = """
 import os, signal
-from titjudge.cli import commands, dispatch, main
+from titjudge.cli import commands, main
 commands.command_of = lambda name: os.kill(os.getpid(), signal.SIGINT)
-dispatch.say = lambda *told, **how: os.kill(os.getpid(), signal.SIGINT)
+commands.say = lambda *told, **how: os.kill(os.getpid(), signal.SIGINT)
 main(["judge"])
 """
     with commands.start(tmp_path, script=script, PYTHONPATH=os.pathsep.join(sys.path)) as process:

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from report_runs import PROMPT, score, write_run
 
-from titjudge.cli.dispatch import run_command
+from titjudge.cli.commands import run_command
 from titjudge.core.types import Item
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from report_runs import PROMPT, score, write_run
 
-from titjudge.cli.dispatch import run_command
+from titjudge.cli.commands import run_command
 from titjudge.core.types import Item
 from titjudge.runs.folder.run_folder import RunFolder
 

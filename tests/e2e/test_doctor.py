@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import Scripted, Server
-from titjudge.cli.dispatch import run_command
+from titjudge.cli.commands import run_command
 from titjudge.core import registry
 
 

@@ -9,7 +9,7 @@ import pytest
 from known_answers import answer, first_prompt
 
 from tests.kit import Server
-from titjudge.cli.dispatch import run_command
+from titjudge.cli.commands import run_command
 
 
 @pytest.fixture

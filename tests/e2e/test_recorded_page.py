@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from titjudge.cli.dispatch import run_command
+from titjudge.cli.commands import run_command
 from titjudge.runs.folder.run_folder import RunFolder
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "recorded.md"

@@ -15,7 +15,7 @@ from scene_stubs import noise, unseen
 from tests.kit import Scripted, Seen, Server
 from titjudge.apps.scenes.generate import make
 from titjudge.apps.scenes.scene import Options
-from titjudge.cli.dispatch import run_command
+from titjudge.cli.commands import run_command
 from titjudge.core.types import Item
 from titjudge.suites.known_answer.suite import KnownAnswer
 

@@ -13,7 +13,7 @@ from builders import write_lines
 from PIL import Image
 
 from tests.kit import Scripted, Seen, Server
-from titjudge.cli.dispatch import run_command
+from titjudge.cli.commands import run_command
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.report.model import load

@@ -144,7 +144,7 @@ def test_the_hosted_provider_of_the_extension_page_is_known_by_its_class(
     package: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What it answers is held to the contract by tests/contract/test_provider_spec.py."""
-    from titjudge.cli.dispatch import run_command
+    from titjudge.cli.commands import run_command
     from titjudge.core import registry
     from titjudge.core.types import ProviderSettings
     from titjudge.engine.prices import price_of
@@ -178,7 +178,7 @@ def test_the_suite_of_the_extension_page_is_judged_and_its_run_read_and_shown(
 ) -> None:
     import importlib
 
-    from titjudge.cli.dispatch import run_command
+    from titjudge.cli.commands import run_command
     from titjudge.core.config import load_config
     from titjudge.report.sinks import Target, send
     from titjudge.runs import RunFolder, Session

@@ -23,7 +23,7 @@ def main(arguments: list[str] | None = None) -> None:
     with ended_by_ctrl_c():
         if given in ([], ["help"], ["--help"], ["-h"]) and COMPLETE not in os.environ and _show_overview(program):
             sys.exit(0)
-        from titjudge.cli.dispatch import run_command
+        from titjudge.cli.commands import run_command
     try:
         code = run_command(program, given)
     except KeyboardInterrupt:  # a second one, while the first is told

@@ -71,24 +71,20 @@ def open_log(level: str, file: Path | None) -> Callable[[], None]:
     from titjudge.core.errors import UserError
     from titjudge.core.redaction import RedactingFilter
 
-    class TextFormatter(logging.Formatter):
+    class Formatter(logging.Formatter):
         def format(self, record: logging.LogRecord) -> str:
-            return printable(super().format(record))
-
-    class JsonFormatter(logging.Formatter):
-        def format(self, record: logging.LogRecord) -> str:
-            return _json_line(record)
+            text = super().format(record)  # which sets `exc_text`
+            return printable(text) if file is None else _json_line(record)
 
     handler: logging.Handler
     if file is None:
         handler = logging.StreamHandler()
-        handler.setFormatter(TextFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     else:
         try:
             handler = logging.FileHandler(file, encoding="utf-8", errors="replace")
         except OSError as error:
             raise UserError(f"the log cannot be written to {file}: {error.strerror}") from error
-        handler.setFormatter(JsonFormatter())
+    handler.setFormatter(Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     handler.addFilter(RedactingFilter())
     logger = logging.getLogger("titjudge")
     before = logger.level

@@ -27,7 +27,7 @@ from titjudge.apps.label.export import export_labels
 from titjudge.apps.label.marks import decide, read_marks
 from titjudge.apps.label.service import Service, Stale
 from titjudge.apps.label.store import Store
-from titjudge.cli.dispatch import run_command
+from titjudge.cli.commands import run_command
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Item
 from titjudge.metrics.checklist import rubric

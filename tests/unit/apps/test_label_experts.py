@@ -29,7 +29,7 @@ from titjudge.apps.label.pair_form import Pairs
 from titjudge.apps.label.questions import Question
 from titjudge.apps.label.service import Service
 from titjudge.apps.label.store import Store
-from titjudge.cli.dispatch import run_command
+from titjudge.cli.commands import run_command
 from titjudge.core.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[3]

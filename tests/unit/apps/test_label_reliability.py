@@ -18,7 +18,7 @@ from titjudge.apps.label.export import export_labels
 from titjudge.apps.label.pair_form import Pairs
 from titjudge.apps.label.service import Service, Stale
 from titjudge.apps.label.store import Store
-from titjudge.cli.dispatch import run_command
+from titjudge.cli.commands import run_command
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Pair
 from titjudge.stats.generators.sequential import share_at_most

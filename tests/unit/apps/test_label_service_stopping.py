@@ -24,7 +24,7 @@ from titjudge.apps.label.questions import Question
 from titjudge.apps.label.service import Service
 from titjudge.apps.label.store import Store
 from titjudge.apps.label.votes import decide_pairs
-from titjudge.cli.dispatch import run_command
+from titjudge.cli.commands import run_command
 from titjudge.core.errors import UserError
 from titjudge.stats.people.votes import krippendorff_alpha
 

@@ -13,8 +13,7 @@ import click
 import pytest
 from commands import HEAVY, cli, shell
 
-from titjudge.cli.commands import OTHERS, Command, Group, command_of
-from titjudge.cli.dispatch import run_command
+from titjudge.cli.commands import OTHERS, Command, Group, command_of, run_command
 from titjudge.cli.overview import SECTIONS, SUMMARIES, names, target_of
 from titjudge.core import registry
 
@@ -91,7 +90,7 @@ assert not {"click", "importlib.metadata", "pathlib"} & {*sys.modules}"""
     own = ["cli", "cli.overview", "core", "core.entry_points", "core.lazy", "core.signals"]
     *lines, heavy = imported(code.replace("OWN", repr(own)))
     assert heavy == "[]"
-    usual = imported("from titjudge.cli.dispatch import run_command\nrun_command('-c', ['--help', 'judge'])")
+    usual = imported("from titjudge.cli.commands import run_command\nrun_command('-c', ['--help', 'judge'])")
     assert [line.replace("python cli.py", "-c") for line in lines] == usual[:-1]
 
 
@@ -103,7 +102,7 @@ def test_a_shell_that_completes_a_command_gets_no_help(tmp_path: Path) -> None:
 def test_help_of_every_command_imports_nothing_heavy() -> None:
     code = """
 from titjudge.cli.commands import names
-from titjudge.cli.dispatch import run_command
+from titjudge.cli.commands import run_command
 from titjudge.cli.overview import SECTIONS, SUMMARIES, names, target_of
 for name in names():
     assert run_command("titjudge", [name, "--help"]) == 0"""

@@ -12,7 +12,7 @@ import pytest
 from report_runs import picture, score, write_run
 
 from titjudge.cli import commands
-from titjudge.cli.dispatch import run_command
+from titjudge.cli.commands import run_command
 from titjudge.core.types import Item
 
 Ran = tuple[int, str, str]
@@ -288,7 +288,7 @@ def test_only_commands_that_keep_their_work_say_so_when_interrupted(
     def interrupted() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(commands, "command_of", lambda name: interrupted)
+    monkeypatch.setattr(commands.Commands, "get_command", lambda self, context, name: interrupted)
     assert run_command("titjudge", [name]) == 130
     said = capsys.readouterr().err
     assert "titjudge: interrupted" in said

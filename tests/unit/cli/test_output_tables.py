@@ -83,8 +83,7 @@ def test_notes_are_broken_between_words_and_said_once(monkeypatch: pytest.Monkey
 
 
 def test_words_of_eighty_columns_in_every_help(capsys: pytest.CaptureFixture[str]) -> None:
-    from titjudge.cli.commands import command_of, names
-    from titjudge.cli.dispatch import run_command
+    from titjudge.cli.commands import command_of, names, run_command
 
     run_command("python cli.py", ["--help"])
     wrong = [line for line in capsys.readouterr().out.splitlines() if len(line) > 80 or line.endswith("...")]
@@ -102,7 +101,7 @@ def test_words_of_eighty_columns_in_every_help(capsys: pytest.CaptureFixture[str
 
 @pytest.mark.parametrize("name", ["metrics", "suites", "providers"])
 def test_lists_fit_a_terminal_of_eighty_columns(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from titjudge.cli.dispatch import run_command
+    from titjudge.cli.commands import run_command
 
     out = Terminal()
     monkeypatch.setenv("COLUMNS", "80")

@@ -13,7 +13,7 @@ import pytest
 from builders import write_lines
 from PIL import Image
 
-from titjudge.cli.dispatch import run_command
+from titjudge.cli.commands import run_command
 from titjudge.cli.output import show_tables
 from titjudge.cli.terminal import printable
 from titjudge.core.config import RoleConfig, load_config

@@ -272,7 +272,7 @@ def test_without_weights_one_line_says_where_they_go(monkeypatch: pytest.MonkeyP
 def test_score_asks_for_no_captioner_where_the_metric_has_none(
     weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from titjudge.cli.dispatch import run_command
+    from titjudge.cli.commands import run_command
 
     monkeypatch.setenv("TITJUDGE_CACHE", str(tmp_path / "cache"))
     (item, *_) = items(tmp_path)

@@ -89,7 +89,7 @@ def test_options_of_other_metrics_are_an_error() -> None:
 
 
 def test_metrics_lists_the_options_with_their_defaults(capsys: pytest.CaptureFixture[str]) -> None:
-    from titjudge.cli.dispatch import run_command
+    from titjudge.cli.commands import run_command
 
     assert run_command("titjudge", ["metrics"]) == 0
     told = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from titjudge.cli.dispatch import run_command
+from titjudge.cli.commands import run_command
 from titjudge.cli.options import known_values
 from titjudge.core import registry, retirements
 from titjudge.core.config import load_config

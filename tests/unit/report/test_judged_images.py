@@ -140,7 +140,7 @@ def test_sixteen_bit_pictures_are_not_white(tmp_path: Path) -> None:
 
 
 def test_two_real_runs_of_two_checkpoints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from titjudge.cli.dispatch import run_command
+    from titjudge.cli.commands import run_command
 
     for name, colour in (("ck1", RED), ("ck2", BLUE)):
         data = tmp_path / name
@@ -197,7 +197,7 @@ def test_a_report_of_a_strangers_run_takes_no_picture_that_the_run_does_not_know
 def test_a_report_is_not_replaced_by_one_that_lost_its_pictures(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from titjudge.cli.dispatch import run_command
+    from titjudge.cli.commands import run_command
 
     run = _checkpoint(tmp_path / "ck", RED, 40)
     made = run.path / "report.html"

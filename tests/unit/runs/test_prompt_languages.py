@@ -9,7 +9,7 @@ import pytest
 from report_runs import picture
 
 from titjudge import Judge
-from titjudge.cli.dispatch import run_command
+from titjudge.cli.commands import run_command
 from titjudge.core.config import load_config
 from titjudge.core.types import Item
 from titjudge.runs.prompt_languages import Foreign, script

@@ -10,7 +10,7 @@ import pytest
 from builders import read_lines
 from PIL import Image
 
-from titjudge.cli.dispatch import run_command
+from titjudge.cli.commands import run_command
 from titjudge.core.config import load_config
 from titjudge.core.errors import DataError
 from titjudge.core.files import csv_rows, read_jsonl, read_text

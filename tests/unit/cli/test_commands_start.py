@@ -31,7 +31,7 @@ def test_a_run_without_pairs_imports_no_statistics_and_no_model(tmp_path: Path) 
     slow = ["scipy.stats", "torch", "pandas", "matplotlib", "litellm", "openai", "transformers"]
     code = f"""
 import sys
-from titjudge.cli.dispatch import run_command
+from titjudge.cli.commands import run_command
 assert run_command("titjudge", {[*given, "--out", str(tmp_path / "run")]!r}) == 0
 print([name for name in {slow!r} if name in sys.modules])
 """
