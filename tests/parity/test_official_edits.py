@@ -42,7 +42,7 @@ from titjudge.metrics.kris import KNOWLEDGE, PARTS, read_knowledge, read_rating
 from titjudge.metrics.rise import CATEGORIES, read_final_score
 from titjudge.metrics.viescore import read_ratings
 from titjudge.suites.base import SuiteInputs
-from titjudge.suites.edit_files import write_files
+from titjudge.suites.question_suite import write_files
 
 SETS = 100
 NEAR = 1e-9

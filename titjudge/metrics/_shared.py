@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from titjudge.core.errors import Unanswered
+from titjudge.core.item_meta import MetaKey
 from titjudge.core.score_parts import PromptRead
 from titjudge.core.structured_output import Number, after_thinking, first_problem
 from titjudge.core.types import Ask, Item, Reply, Score, Status, Values
-from titjudge.core.words import truncated
+from titjudge.core.words import count_words, truncated
 from titjudge.metrics.answer_rules import begins_like, read_yes_no
 
 M = TypeVar("M", bound=BaseModel)
@@ -227,3 +228,86 @@ def prompt_read(used: int, total: int) -> tuple[PromptRead, str]:
     """Record how many tokens of the prompt a model read, with a reason for the score where it did not read them all."""
     read = PromptRead(prompt_tokens_used=used, prompt_tokens=total, cut=used < total)
     return read, f"only {used} of {total} tokens of the prompt were read" if read["cut"] else ""
+
+
+MOST_QUESTIONS = 100  # of one prompt
+ANSWER_PARAMS = {"max_tokens": 20}  # as DSG allows
+_WORDS_A_QUESTION = 4  # words of a prompt for each expected question, for price estimates
+
+Q = TypeVar("Q", bound=BaseModel)
+A = TypeVar("A")
+
+
+class QuestionModel(BaseModel):
+    """Base of questions as a model or a data set writes them."""
+
+    model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
+
+
+def ready_questions(item: Item, key: MetaKey[Any], schema: type[M]) -> M | None:
+    """Return the questions that the data hold; None where there are none.
+
+    Raises:
+        Unanswered: They do not validate.
+    """
+    ready = key.get(item)
+    if ready is None:
+        return None
+    return checked_meta(schema, {"questions": ready}, f"{key.name} questions")
+
+
+async def write_questions(item: Item, ask: Ask, template: str, schema: type[M], planned: Values | None = None) -> M:
+    """Have the judge write the questions of a prompt: one request, the same for all its images.
+
+    A dry run plans as many questions as a prompt of this length usually gets; `planned` are further fields of each.
+    """
+    count = max(1, min(MOST_QUESTIONS, count_words(item.prompt) // _WORDS_A_QUESTION + 2))
+    questions = [{"id": n, "question": f"planned {n}", **(planned or {})} for n in range(1, count + 1)]
+    reply = await ask(
+        template,
+        role="judge",
+        schema=schema,
+        params={"max_tokens": 4096},
+        planned={"questions": questions},
+        prompt=item.prompt,
+    )
+    written: M = reply.data
+    return written
+
+
+async def captioner_answers(
+    item: Item,
+    ask: Ask,
+    template: str,
+    questions: Sequence[Q],
+    read: Callable[[Reply, Q], Awaitable[A]],
+    *,
+    planned: Callable[[Q], str],
+) -> list[A]:
+    """Ask the captioner each question about the image.
+
+    Args:
+        item: The item.
+        ask: Asks the captioner.
+        template: The prompt; its variables are fields of a question.
+        questions: The questions.
+        read: Reads the answer in a reply to a question, or raises Unanswered.
+        planned: The reply to a question that a dry run plans.
+
+    Raises:
+        Unanswered: A question has no answer, or one that cannot be read.
+    """
+
+    async def answer(question: Q) -> A:
+        reply = await ask(
+            template,
+            role="captioner",
+            images=[image_of(item)],
+            params=ANSWER_PARAMS,
+            accept_truncated=True,
+            planned=planned(question),
+            **question.model_dump(include={"question", "choices"}),
+        )
+        return await read(reply, question)
+
+    return await all_answers(*map(answer, questions))

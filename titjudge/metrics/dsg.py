@@ -15,15 +15,16 @@ from titjudge.core import item_meta
 from titjudge.core.structured_output import Whole
 from titjudge.core.types import Ask, Item, Score
 from titjudge.metrics import metric
-from titjudge.metrics._question_generation import (
+from titjudge.metrics._shared import (
     ANSWER_PARAMS,
     MOST_QUESTIONS,
     QuestionModel,
     captioner_answers,
+    image_of,
     ready_questions,
     write_questions,
+    yes_or_no,
 )
-from titjudge.metrics._shared import image_of, yes_or_no
 
 
 class SceneQuestion(QuestionModel):

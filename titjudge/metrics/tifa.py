@@ -19,14 +19,15 @@ from titjudge.core.grouping import group_means
 from titjudge.core.structured_output import after_thinking
 from titjudge.core.types import Ask, Item, Reply, Score, Status
 from titjudge.metrics import metric
-from titjudge.metrics._question_generation import (
+from titjudge.metrics._shared import (
     MOST_QUESTIONS,
     QuestionModel,
     captioner_answers,
+    image_of,
     ready_questions,
+    unreadable,
     write_questions,
 )
-from titjudge.metrics._shared import image_of, unreadable
 
 _LETTER = re.compile(r"\W*(?:[Aa]nswer\s*:)?\W*([A-J])(?:[).:,]|\W*$|\s+(.*)$)")
 _KIND = Literal[

@@ -26,8 +26,7 @@ from titjudge.probes.self_preference import NAME as SELF_PREFERENCE
 from titjudge.probes.self_preference import exchange
 from titjudge.probes.trust_card import FEWEST, Line, line, with_verdicts
 from titjudge.stats.equality import same
-from titjudge.suites.known_answer.edits import DONE, WRONG, is_known_edits, known_edits
-from titjudge.suites.known_answer.suite import KnownAnswer
+from titjudge.suites.known_answer.suite import DONE, WRONG, KnownAnswer, is_known_edits, known_edits
 
 ACCURATE = 0.7  # least share of right answers
 ORDER = 0.1  # greatest advantage of the image that is shown first

@@ -55,7 +55,7 @@ from titjudge.suites.manifests import (
     named_generator,
 )
 from titjudge.suites.pair_files import read_pairs
-from titjudge.suites.prompt_places import PromptPlace, distinct
+from titjudge.suites.patterns import PromptPlace, distinct
 from titjudge.suites.samples import sample_of, split_sample
 from titjudge.suites.sources import named_sources, without_named_sources
 

@@ -14,9 +14,18 @@ from titjudge.core.types import InvalidItem, Items, Values
 from titjudge.data.data_paths import inside
 from titjudge.suites.base import image_files, printable
 from titjudge.suites.manifests import item_of
-from titjudge.suites.patterns import NUMBERS, checked_pattern, compiled, fields_of, named_pattern, split_pattern
+from titjudge.suites.patterns import (
+    NUMBERS,
+    PromptPlace,
+    checked_pattern,
+    compiled,
+    fields_of,
+    filled,
+    named_pattern,
+    source_field,
+    split_pattern,
+)
 from titjudge.suites.prompt_list import PromptList, read_prompts
-from titjudge.suites.prompt_places import PromptPlace, filled, source_field
 from titjudge.suites.readings import choose, guesses, ids_of, readings, unclear
 from titjudge.suites.samples import sample_of
 from titjudge.suites.sources import SourcePattern, without_named_sources

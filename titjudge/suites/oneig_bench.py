@@ -21,10 +21,10 @@ from titjudge.metrics.questions import Asked, Asking
 from titjudge.metrics.text_reading import Wanted, listed, matched_share
 from titjudge.suites.base import Suite, SuiteInputs, by_generator, reason_of
 from titjudge.suites.image_tree import ImageTree, find_tree
-from titjudge.suites.prompt_places import PromptPlace
+from titjudge.suites.patterns import PromptPlace
 from titjudge.suites.question_data import PromptRecord, inconsistent_ids
 from titjudge.suites.question_schema import TableSpec
-from titjudge.suites.question_tables import make_table
+from titjudge.suites.question_suite import make_table
 
 CLASSES = {
     "anime": "Anime_Stylization",

@@ -25,7 +25,7 @@ from titjudge.data.tables import scan_table
 from titjudge.metrics.answer_rules import VisualQuestion
 from titjudge.metrics.text_reading import Wanted, compare
 from titjudge.suites.base import reason_of
-from titjudge.suites.prompt_places import filled
+from titjudge.suites.patterns import filled
 from titjudge.suites.question_schema import PromptFiles, QuestionColumns, QuestionSpec, TextColumn
 
 Row = tuple[int, Json | DataError]

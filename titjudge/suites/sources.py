@@ -16,8 +16,7 @@ from titjudge.core.types import Json, Values
 from titjudge.data import containers
 from titjudge.data.data_paths import inside
 from titjudge.data.images import SUFFIXES, read
-from titjudge.suites.patterns import fields_of, named_pattern, split_pattern
-from titjudge.suites.prompt_places import filled
+from titjudge.suites.patterns import fields_of, filled, named_pattern, split_pattern
 
 BESIDE = "_SRCIMG"
 """Ending of the name of a source beside its result, as GEdit-Bench has it: `7.png` and `7_SRCIMG.png`."""

@@ -13,7 +13,7 @@ from titjudge.core.types import InvalidItem, Item, Items
 from titjudge.suites.folder import Folder
 from titjudge.suites.image_tree import ImageTree
 from titjudge.suites.manifests import find_tables
-from titjudge.suites.prompt_places import PromptPlace
+from titjudge.suites.patterns import PromptPlace
 from titjudge.suites.prompts import Prompts
 
 

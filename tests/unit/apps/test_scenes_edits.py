@@ -14,7 +14,7 @@ from titjudge.apps.scenes.errors import MISSING
 from titjudge.apps.scenes.scene import Options, Scene
 from titjudge.core.types import Item
 from titjudge.suites.folder import Folder
-from titjudge.suites.known_answer.edits import DONE, OUTCOMES
+from titjudge.suites.known_answer.suite import DONE, OUTCOMES
 
 SMALL = Options(7, 24, 1, ())
 

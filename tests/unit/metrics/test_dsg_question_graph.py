@@ -19,7 +19,7 @@ from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Item, Message, Request, Status
 from titjudge.engine.cache import AnswerCache
 from titjudge.metrics import Metric
-from titjudge.metrics._question_generation import MOST_QUESTIONS
+from titjudge.metrics._shared import MOST_QUESTIONS
 from titjudge.metrics.answer_rules import read_yes_no
 from titjudge.metrics.dsg import SceneGraph, dsg, dsg_score, valid_questions
 from titjudge.metrics.tifa import ChoiceQuestion, by_type, read_choice, tifa

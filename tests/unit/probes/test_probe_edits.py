@@ -25,7 +25,7 @@ from titjudge.probes.probe import probe
 from titjudge.probes.trust_card import CAUGHT, OPEN, PASS
 from titjudge.providers.fake import Fake
 from titjudge.runs.probe_run import dry_run, run_probe
-from titjudge.suites.known_answer.edits import WRONG, is_known_edits, known_edits
+from titjudge.suites.known_answer.suite import WRONG, is_known_edits, known_edits
 
 EDITS = 24
 RATINGS = {"done": (9, 9), "not_done": (0, 10), "elsewhere": (1, 5), "collateral": (9, 6), "over_edit": (9, 2)}

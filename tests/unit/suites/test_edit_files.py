@@ -12,8 +12,8 @@ import pytest
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import Item, Score, Status
-from titjudge.suites.edit_files import write_files
 from titjudge.suites.loading import open_suite
+from titjudge.suites.question_suite import write_files
 
 
 def gedit(name: str, generator: str = "bagel") -> Item:

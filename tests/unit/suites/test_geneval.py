@@ -15,8 +15,7 @@ from titjudge.core.answer_probabilities import Probability, tokens_by_choice
 from titjudge.core.errors import DataError, Unanswered
 from titjudge.core.types import InvalidItem, Item, Reply, Score, Status
 from titjudge.metrics.answer_rules import VisualQuestion
-from titjudge.metrics.questions import questions
-from titjudge.metrics.soft_tifa import geometric_mean, soft_tifa, tokens_of
+from titjudge.metrics.questions import geometric_mean, questions, soft_tifa, tokens_of
 from titjudge.suites.geneval_results import TASKS, aggregate_results
 from titjudge.suites.question_data import geneval_questions
 

@@ -11,7 +11,7 @@ import pytest
 from titjudge.core.errors import DataError
 from titjudge.core.types import Item
 from titjudge.suites.folder import Folder
-from titjudge.suites.prompt_places import filled
+from titjudge.suites.patterns import filled
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "data.md"
 TEXTS = ["a red cube on a blue sphere", "a green cone: beside a cup?", "two dogs, one cat", "5 ships at 16:9 in fog"]

@@ -9,8 +9,7 @@ from builders import png
 from commands import cli
 
 from titjudge.core.errors import ConfigError
-from titjudge.suites.patterns import checked_pattern, compiled, split_pattern
-from titjudge.suites.prompt_places import filled
+from titjudge.suites.patterns import checked_pattern, compiled, filled, split_pattern
 
 
 def test_a_pattern_is_split_where_its_fields_begin() -> None:

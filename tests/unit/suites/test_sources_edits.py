@@ -14,7 +14,7 @@ from titjudge.core.config import RunConfig
 from titjudge.core.errors import DataError
 from titjudge.core.types import InvalidItem, Item
 from titjudge.suites.loading import open_suite
-from titjudge.suites.prompt_places import PromptPlace
+from titjudge.suites.patterns import PromptPlace
 from titjudge.suites.sources import find_sources
 
 

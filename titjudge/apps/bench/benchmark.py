@@ -28,7 +28,7 @@ from titjudge.core.serialization import json_bytes
 from titjudge.data.data_paths import is_stray
 from titjudge.data.images import SUFFIXES
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.suites.prompt_places import source_field
+from titjudge.suites.patterns import source_field
 from titjudge.suites.sources import content_name
 
 FIRST = 4  # prompts of the first round

@@ -20,7 +20,7 @@ from titjudge.data.images import SUFFIXES, check_header
 from titjudge.data.tables import scan_table
 from titjudge.engine.budget import Bill
 from titjudge.suites.base import check_generator
-from titjudge.suites.prompt_places import GENERATOR, SOURCE, source_field, sources_of
+from titjudge.suites.patterns import GENERATOR, SOURCE, source_field, sources_of
 from titjudge.suites.sources import content_name, named_sources, without_named_sources
 
 LEDGERS = Path(".generate")  # below the data folder: what each generator was paid

@@ -18,7 +18,7 @@ from titjudge.data.data_paths import relative_below
 from titjudge.data.image_decoding import as_png, inspect
 from titjudge.data.images import check_header
 from titjudge.suites.manifests import GENERATED, MADE, SOURCE_DIGESTS
-from titjudge.suites.prompt_places import SOURCE, sources_of
+from titjudge.suites.patterns import SOURCE, sources_of
 
 # Images that are not asked for again: those that moderation refused, and those whose paid answers held no usable image.
 LISTS = {Status.REFUSED: "refused.jsonl", Status.UNPARSED: "failed.jsonl"}

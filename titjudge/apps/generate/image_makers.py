@@ -20,7 +20,7 @@ from titjudge.core.redaction import environment_secrets, one_line, redact
 from titjudge.data.image_decoding import as_png, open_image
 from titjudge.data.images import read
 from titjudge.providers.learned.subprocess import run
-from titjudge.suites.prompt_places import sources_of
+from titjudge.suites.patterns import sources_of
 
 _FIELD = re.compile(r"\{(\w+)\}")
 _LOADING = ("revision", "variant", "dtype", "device")  # options for loading a pipeline; the others are for its call

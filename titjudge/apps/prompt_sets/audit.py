@@ -18,7 +18,7 @@ from titjudge.engine.cache import open_cache
 from titjudge.runs.open_run import open_engine
 from titjudge.runs.prompt_languages import script
 from titjudge.suites.loading import open_suite
-from titjudge.suites.prompt_places import PromptPlace
+from titjudge.suites.patterns import PromptPlace
 from titjudge.suites.prompts import Prompts
 
 

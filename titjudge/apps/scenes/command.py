@@ -92,7 +92,7 @@ def make(
     from titjudge.apps.scenes.render import Stage, mitsuba
     from titjudge.apps.scenes.scene import Options
     from titjudge.apps.scenes.visibility import look, look_crowd
-    from titjudge.suites.known_answer.edits import OUTCOMES
+    from titjudge.suites.known_answer.suite import OUTCOMES
 
     if (edits, hard, ladder is not None).count(True) > 1:
         raise UserError("--hard, --ladder and --edits are three sorts of scenes: take one of them")

@@ -33,7 +33,7 @@ from titjudge.apps.scenes.generate import (
 from titjudge.apps.scenes.scene import AskedElements, Error, Options, Scene
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_jsonl, write_atomic
-from titjudge.suites.known_answer.edits import DONE, OUTCOMES
+from titjudge.suites.known_answer.suite import DONE, OUTCOMES
 
 VERSION = "1"  # raised when the same seed makes other edits
 _KINDS = (ATTRIBUTE, MISSING, COUNT)

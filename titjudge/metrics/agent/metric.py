@@ -20,13 +20,21 @@ from titjudge.core.score_parts import AgentParts, Bounds, ClaimRow
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric, ocr
 from titjudge.metrics._shared import image_of
-from titjudge.metrics.agent.claims import Claim, shortened, split, words_of
+from titjudge.metrics.agent.claims import (
+    SHARES,
+    Claim,
+    adherence_score,
+    group_of,
+    score_bounds,
+    shortened,
+    split,
+    weights,
+    words_of,
+)
 from titjudge.metrics.agent.crops import Crops
-from titjudge.metrics.agent.inventory import MANY_CLAIMS
-from titjudge.metrics.agent.looks import CostTrackingAsk, ImageInspector
+from titjudge.metrics.agent.looks import MANY_CLAIMS, CostTrackingAsk, ImageInspector
 from titjudge.metrics.agent.loop import investigate
 from titjudge.metrics.agent.places import ROLE, locate
-from titjudge.metrics.agent.scale import SHARES, adherence_score, group_of, score_bounds, weights
 from titjudge.metrics.agent.state import COUNTS, VERDICTS, AgentState, Evidence, FirstLook, LookBounds, SettledClaim
 
 MAX_LOOKS, MOST_LOOKS = 8, 64  # at one image, the description included

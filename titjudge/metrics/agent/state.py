@@ -14,12 +14,10 @@ from titjudge.core.errors import Unanswered
 from titjudge.core.score_parts import EvidenceRow, RoundRow
 from titjudge.core.structured_output import Whole
 from titjudge.core.types import Json, Message, ToolCall
-from titjudge.metrics.agent.claims import MAX_CLAIM, Claim, Claims, fenced, null_as, shortened
+from titjudge.metrics.agent.claims import MAX_CLAIM, Claim, Claims, absent_things, fenced, null_as, shortened, weights
 from titjudge.metrics.agent.crops import Box, place_of
-from titjudge.metrics.agent.inventory import InventoryItem
-from titjudge.metrics.agent.looks import Look, LookRequest, Observation
+from titjudge.metrics.agent.looks import InventoryItem, Look, LookRequest, Observation
 from titjudge.metrics.agent.places import Places
-from titjudge.metrics.agent.scale import absent_things, weights
 
 VERDICTS = ("met", "not_met", "cannot_be_seen")
 PARALLEL = 6  # most looks in one round

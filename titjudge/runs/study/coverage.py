@@ -11,7 +11,7 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item, Table
 from titjudge.data.images import check_header
 from titjudge.suites.base import Suite
-from titjudge.suites.prompt_places import PromptPlace
+from titjudge.suites.patterns import PromptPlace
 from titjudge.suites.samples import cells
 
 NO_IMAGE = "no image"

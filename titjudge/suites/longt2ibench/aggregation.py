@@ -19,8 +19,7 @@ def _compute(
 ) -> Aggregated:
     """Compute the results from one of three sources, and write the official files that were asked for."""
     from titjudge.core.files import write_json
-    from titjudge.suites.longt2ibench import saved
-    from titjudge.suites.longt2ibench.suite import aggregate_run
+    from titjudge.suites.longt2ibench import suite
 
     if sum(source is not None for source in (generations, predictions, run)) != 1:
         raise UserError("give --generations FILE, --predictions FILE or --run RUN")
@@ -29,14 +28,14 @@ def _compute(
     if run is not None:
         items, scores = run()
         if write_generations is not None:
-            write_json(write_generations, saved.generation_results(items, scores))
+            write_json(write_generations, suite.generation_results(items, scores))
         if write_predictions is not None:
-            write_json(write_predictions, saved.prediction_results(items, scores))
-        return Aggregated(*aggregate_run(items, scores, matching=matching))
+            write_json(write_predictions, suite.prediction_results(items, scores))
+        return Aggregated(*suite.aggregate_run(items, scores, matching=matching))
     if generations is not None:
-        return Aggregated(*saved.aggregate_generations(generations, split, matching=matching))
+        return Aggregated(*suite.aggregate_generations(generations, split, matching=matching))
     assert predictions is not None
-    return Aggregated(*saved.aggregate_predictions(predictions))
+    return Aggregated(*suite.aggregate_predictions(predictions))
 
 
 LONGT2IBENCH = Aggregation(

@@ -15,7 +15,7 @@ from titjudge.data.tables import Rows
 from titjudge.metrics.checklist import FACETS
 from titjudge.suites.base import Columns, Suite, SuiteInputs, check_generator, judged, number_repeats
 from titjudge.suites.manifests import item_of
-from titjudge.suites.prompt_places import PromptPlace, loose_place
+from titjudge.suites.patterns import PromptPlace, loose_place
 from titjudge.suites.qwen_image_bench.dataset import (
     Metadata,
     Problem,

@@ -13,7 +13,7 @@ from titjudge.core.types import InvalidItem, Item, Items, Json, Score, Table
 from titjudge.data.data_paths import inside
 from titjudge.metrics.ocr import words_from_questions
 from titjudge.suites.base import Suite, SuiteInputs, judged
-from titjudge.suites.prompt_places import GENERATOR, PromptPlace
+from titjudge.suites.patterns import GENERATOR, PromptPlace
 from titjudge.suites.samples import split_sample
 from titjudge.suites.tiif import dataset
 from titjudge.suites.tiif.answers import METRIC, AnswerCounts, AnswerProblem, write_answers

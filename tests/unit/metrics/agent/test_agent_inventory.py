@@ -14,8 +14,7 @@ from test_agent_loop import CLAIMS, PROMPT, StandIn, all_met, turn
 
 from titjudge.core.types import Item, Score
 from titjudge.metrics.agent.crops import SMALLEST
-from titjudge.metrics.agent.inventory import MANY_CLAIMS, parts_of, read_items
-from titjudge.metrics.agent.looks import reports_of
+from titjudge.metrics.agent.looks import MANY_CLAIMS, parts_of, read_items, reports_of
 from titjudge.metrics.agent.metric import tit_agent
 
 LINES = """1. a blue bowl with two oranges [0.1, 0.4, 0.5, 0.8]

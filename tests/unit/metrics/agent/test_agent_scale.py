@@ -12,8 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_agent_loop import PROMPT, StandIn, image, judged, verdicts
 
-from titjudge.metrics.agent.claims import KINDS, Claim
-from titjudge.metrics.agent.scale import absent_things, adherence_score, clear_claims, group_of, score_bounds, weights
+from titjudge.metrics.agent.claims import (
+    KINDS,
+    Claim,
+    absent_things,
+    adherence_score,
+    clear_claims,
+    group_of,
+    score_bounds,
+    weights,
+)
 
 __all__ = ["image"]
 

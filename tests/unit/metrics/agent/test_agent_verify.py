@@ -14,11 +14,10 @@ from test_agent_loop import PROMPT, StandIn, all_met, image, judged, turn
 
 from titjudge.core.errors import Unanswered
 from titjudge.core.types import Score, Status
-from titjudge.metrics.agent.claims import Claim, Claims
+from titjudge.metrics.agent.claims import Claim, Claims, adherence_score, score_bounds
 from titjudge.metrics.agent.looks import LookRequest, Observation
-from titjudge.metrics.agent.scale import adherence_score, score_bounds
+from titjudge.metrics.agent.loop import MOST_PLACES, verifying
 from titjudge.metrics.agent.state import AgentState, Evidence, LookBounds, SettledClaim
-from titjudge.metrics.agent.verify import MOST_PLACES, verifying
 
 __all__ = ["image"]
 
