@@ -85,6 +85,11 @@ class InvalidItem:
         return bool(self.generator or self.prompt_id)
 
 
+def prompt_of(item: Item | InvalidItem) -> str:
+    """Return the id of the item's prompt, or the item's own id where it has none."""
+    return item.prompt_id or item.id
+
+
 Items = Iterator[Item | InvalidItem]
 
 

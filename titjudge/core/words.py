@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any, TypeGuard
 
@@ -13,6 +14,8 @@ from titjudge.core.numbers import is_number, sum_words
 _SIGN = "\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # Chinese and Japanese
 _MARK = "\u3000-\u303f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"  # their space and punctuation
 _WORD = re.compile(rf"[{_SIGN}]|[^\s{_SIGN}{_MARK}]+")
+
+_MOSTLY = 0.3  # share of a prompt's letters; a few words to draw in an English prompt are fewer
 
 
 def count_words(text: str) -> int:
@@ -95,3 +98,14 @@ def spending(value: float | None, unpriced: int = 0) -> str:
 def interval(low: str, high: str) -> str:
     """Format an interval from its formatted ends: `[77.8, 97.2]`."""
     return f"[{low}, {high}]"
+
+
+def script(prompt: str) -> str:
+    """Name the script (as Unicode does: CJK, HANGUL, ...) of a prompt that is not in Latin letters; empty for Latin."""
+    if prompt.isascii():
+        return ""
+    letters = [character for character in prompt if character.isalpha()]
+    names = Counter(unicodedata.name(character, "?").partition(" ")[0] for character in letters)
+    foreign = names.total() - names["LATIN"]
+    del names["LATIN"]
+    return names.most_common(1)[0][0] if foreign > _MOSTLY * len(letters) else ""

@@ -59,7 +59,7 @@ def _rows(report: Report) -> Iterator[dict[str, Any]]:
     """Yield one row a score, in the order of the items and of the metrics."""
     for number, run in enumerate(report.runs):
         metrics = [judge.metric for _, judge in report.judges_of(number)]
-        items = {item.id: (position, item) for position, item in enumerate(run.items)}
+        items = {item.id: (position, item) for position, item in enumerate(run.listed)}
         last = len(items)
         scores = sorted(
             run.scores.values(),

@@ -9,13 +9,12 @@ from math import inf, isnan
 
 from titjudge.core.errors import DataError, nearest
 from titjudge.core.tables import Table, plain
-from titjudge.core.types import Item
+from titjudge.core.types import prompt_of
 from titjudge.core.words import percentage
 from titjudge.report.drawing import COLOURS, Chart
 from titjudge.report.model import JudgedMetric, Loaded, Report
 from titjudge.report.plots import heat_map, power_chart, radar
 from titjudge.report.sections import Block, Charts, Part, Section
-from titjudge.report.verdict import judged_run
 from titjudge.stats.generators.comparison_tables import (
     Comparison,
     Scale,
@@ -80,8 +79,7 @@ def _scores(report: Report) -> dict[int, ScoreTable]:
 
 def _of_all_runs(report: Report) -> dict[int, ScoreTable]:
     """Join the scores of runs of one generator each that one judge has judged, by the number of the first run's judge."""
-    runs = [judged_run(run) for run in report.runs]
-    tables = {}
+    runs, tables = report.runs, {}
     for place, judge in report.judges_of(0)[:MOST] if len(runs) > 1 else ():
         if all(judge.metric in run.metrics for run in runs) and not apart(runs, judge.metric):
             table = joined_table(runs, judge.metric)
@@ -92,9 +90,7 @@ def _of_all_runs(report: Report) -> dict[int, ScoreTable]:
 
 def score_table_of(run: Loaded, judge: JudgedMetric) -> ScoreTable | None:
     """Arrange the scores of one metric by prompt and generator, with categories as slices; None with a single generator."""
-    judged = judged_run(run)
-    named = {id: item for id, item in judged.items.items() if item.generator}
-    table = joined_table([replace(judged, items=named)], judge.metric)
+    table = joined_table([replace(run, listed=[item for item in run.listed if item.generator])], judge.metric)
     return table if table is not None and table.scored_generators > 1 else None
 
 
@@ -111,8 +107,8 @@ def _part(report: Report, place: int, table: ScoreTable, comparison: Comparison)
     judge, run = report.judges[place], report.runs[report.judges[place].run]
     scores, order = comparison.scores, comparison.order
     table = table.only(scores.generators)
-    scale = judged_run(run).prompt_scale(judge.metric) if table.per_prompt.counts else judge.scale
-    prompts = {item.prompt_id or item.id: item for item in run.items if isinstance(item, Item)}
+    scale = run.prompt_scale(judge.metric) if table.per_prompt.counts else judge.scale
+    prompts = {prompt_of(item): item for item in run.items.values()}
     charts = tuple(_charts(table, order[:COLOURS], order, scale, f"generators-{place}"))
     blocks: tuple[Block, ...] = (
         standings_table(comparison, scale),

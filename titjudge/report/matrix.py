@@ -7,10 +7,9 @@ import json
 from typing import Any
 
 from titjudge.core.registry import first_metric
-from titjudge.core.types import Item
 from titjudge.report.model import Report
 from titjudge.report.sections import PictureMatrix, Section, single
-from titjudge.stats.generators.comparison_tables import categories
+from titjudge.stats.scores.frame import categories
 
 
 def matrix(report: Report) -> Section | None:
@@ -40,7 +39,7 @@ def _first(report: Report) -> dict[str, str]:
 
 
 def _themes(report: Report) -> dict[str, dict[str, str]]:
-    items = [item for run in report.runs for item in run.items if isinstance(item, Item)]
+    items = [item for run in report.runs for item in run.items.values()]
     columns = categories(items, fewest=1)
     return {name: values for name, values in columns.items() if 2 * len(set(values.values())) <= len(values)}
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from array import array
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +15,17 @@ import orjson
 from titjudge.core import item_meta
 from titjudge.core.card_record import CardRecord
 from titjudge.core.files import JsonlReader
-from titjudge.core.run_records import Manifest, MetricRecord, MetricResult, Results, StoredRun
+from titjudge.core.run_records import MetricRecord, StoredRun
 from titjudge.core.score_parts import Compared, TokensRead, bounds_of, contradicted, description, missing
-from titjudge.core.serialization import lean_item, lean_score, score_from, without_surrogates
+from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import InvalidItem, Item, Score
 from titjudge.data import containers
 from titjudge.report.crops import ClaimCrops
 from titjudge.report.judged_images import Judged, Sameness
 from titjudge.report.transcripts import DRAWN, Texts, case
-from titjudge.stats.bootstrap import Ints
 from titjudge.stats.equality import with_ties
 from titjudge.stats.generators.comparison_tables import Scale
-from titjudge.stats.scores.withheld import counted
+from titjudge.stats.verdict.judged_runs import JudgedRun, Offsets, stored_run
 
 Json = dict[str, Any]
 _SHOWN = frozenset({*Compared.__annotations__, *TokensRead.__annotations__})
@@ -110,60 +108,6 @@ class ImageEntry:
         return next((judged for judged, path in files if containers.exists(path)), files[0][0] if files else None)
 
 
-class Offsets:
-    """Where the records of a file are, by key: 16 bytes a record, of hashes of the keys."""
-
-    def __init__(self) -> None:
-        self._hashes, self._offsets, self._counts = array("q"), array("q"), bytearray()
-        self._sorted: tuple[Ints, Ints] | None = None
-
-    def add(self, key: Hashable, offset: int, *, counts: bool = True) -> None:
-        """Add a record; of several with a key the last that `counts` is found, else the first."""
-        self._hashes.append(hash(key))
-        self._offsets.append(offset)
-        self._counts.append(counts)
-
-    def get(self, key: Hashable) -> int | None:
-        """Return the offset of a record; None where none has the key."""
-        hashes, offsets = self._sorted or self._sort()
-        place = int(np.searchsorted(hashes, hash(key), side="right")) - 1
-        return int(offsets[place]) if place >= 0 and hashes[place] == hash(key) else None
-
-    def _sort(self) -> tuple[Ints, Ints]:
-        hashes, offsets = np.array(self._hashes, dtype=np.int64), np.array(self._offsets, dtype=np.int64)
-        counts = np.frombuffer(bytes(self._counts), dtype=np.uint8)
-        order = np.lexsort((np.where(counts, offsets, -offsets), counts, hashes))
-        self._sorted = hashes[order], offsets[order]
-        self._hashes, self._offsets, self._counts = array("q"), array("q"), bytearray()
-        return self._sorted
-
-
-class StoredScores(dict[tuple[str, str], Score]):
-    """The scores of a run, without reasons of values, replies and parts that no table or figure needs; `whole` has all."""
-
-    def __init__(self, run: StoredRun) -> None:
-        super().__init__()
-        self._offsets = Offsets()
-        for offset, record in run.located("scores.jsonl"):
-            score = lean_score(record)
-            self[score.item_id, score.metric] = score
-            self._offsets.add((score.item_id, score.metric), offset)
-        self.update(counted(list(self.values()), lambda: (item for item in run.items() if isinstance(item, Item))))
-        self._reader = JsonlReader(run.path / "scores.jsonl") if self else None
-
-    def whole(self, item: str, metric: str) -> Score:
-        """Read a score with its reason, replies and parts."""
-        offset = self._offsets.get((item, metric))
-        assert self._reader is not None
-        assert offset is not None
-        score, lean = score_from(self._reader.read_at(offset)), self[item, metric]
-        return (
-            score
-            if lean.value == score.value
-            else replace(score, value=lean.value, status=lean.status, reason=lean.reason)
-        )
-
-
 class StoredAnswers:
     """The answers or embeddings of a run by their keys: where each is, and not what it holds."""
 
@@ -181,24 +125,20 @@ class StoredAnswers:
         return None if offset is None or self._reader is None else self._reader.read_at(offset)
 
 
-@dataclass(slots=True)
-class Loaded:
-    """The contents of one run folder; what only the cases show is read when they are written."""
+@dataclass(slots=True, kw_only=True)
+class Loaded(JudgedRun):
+    """The contents of one run folder; what only the cases show is read when they are written.
 
-    name: str
-    manifest: Manifest
-    results: Results
-    items: list[Item | InvalidItem]
-    scores: StoredScores
+    Attributes:
+        stats: Size and time of each item's image file when it was listed.
+        source_stats: Likewise of the sources of each edit.
+    """
+
     replies: StoredAnswers
     vectors: StoredAnswers
-    card: CardRecord = field(default_factory=CardRecord)
-    stats: dict[str, Any] = field(default_factory=dict)  # size and time of each item's image file when it was listed
-    source_stats: dict[str, Any] = field(default_factory=dict)  # likewise of the sources of each edit
-
-    def metric(self, name: str) -> MetricResult:
-        """Return the results of a metric; empty ones where there are none."""
-        return self.results.metrics.get(name, MetricResult())
+    card: CardRecord
+    stats: dict[str, Any]
+    source_stats: dict[str, Any]
 
     @property
     def unpriced(self) -> int:
@@ -209,11 +149,6 @@ class Loaded:
     def spent(self) -> float | None:
         """USD spent."""
         return self.manifest.spent if self.results.spent is None else self.results.spent
-
-    @property
-    def list_cost(self) -> float | None:
-        """USD that all answers cost at list price."""
-        return self.manifest.list_cost if self.results.list_cost is None else self.results.list_cost
 
 
 @dataclass(slots=True)
@@ -269,16 +204,20 @@ def load(runs: Sequence[StoredRun], agreement: Mapping[str, Any] | None = None, 
 
 def _load(run: StoredRun, name: str, *, alone: bool) -> Loaded:
     """Read one run folder."""
-    manifest, results = run.manifest(), run.results()
-    items = {item.id: lean_item(item, alone=alone) for item in run.items()}
-    replies = StoredAnswers(run, "replies.jsonl", lambda record: record.get("status") == "ok")
-    vectors = StoredAnswers(run, "vectors.jsonl", lambda record: True)
-    card = _card(run.path / CARD, run.path.parent / CARD)
-    edits = any(isinstance(item, Item) and item.sources for item in items.values())
+    stored = stored_run(run, name, alone=alone)
+    edits = any(item.sources for item in stored.items.values())
     return Loaded(
-        name, manifest, results, list(items.values()), StoredScores(run), replies, vectors, card, run.stats(),
-        run.source_stats() if edits else {},
-    )  # fmt: skip
+        name=name,
+        manifest=stored.manifest,
+        results=stored.results,
+        listed=stored.listed,
+        scores=stored.scores,
+        replies=StoredAnswers(run, "replies.jsonl", lambda record: record.get("status") == "ok"),
+        vectors=StoredAnswers(run, "vectors.jsonl", lambda record: True),
+        card=_card(run.path / CARD, run.path.parent / CARD),
+        stats=run.stats(),
+        source_stats=run.source_stats() if edits else {},
+    )
 
 
 def _card(*files: Path) -> CardRecord:
@@ -328,7 +267,7 @@ def _entries(runs: Sequence[Loaded], judges: Sequence[JudgedMetric]) -> tuple[li
         metrics = [metric for metric in columns if metric is not None]
         only, no_image = (number,), (_NO_IMAGE,)  # shared by most entries
         entry_of: dict[str, int] = {}
-        for item in [*run.items, *_orphans(run)]:
+        for item in [*run.listed, *_orphans(run)]:
             prompt = item.prompt if isinstance(item, Item) else ""
             slot = slots.setdefault((item.id, item.generator, prompt), []) if len(runs) > 1 else []
             judged = _judged(run, item, metrics)
@@ -403,7 +342,7 @@ def _shows(entry: ImageEntry, item: Item | InvalidItem, judged: Judged, same: Sa
 
 def _orphans(run: Loaded) -> list[Item]:
     """Make items for scores without an item (of a damaged or merged folder), so that they are shown."""
-    ids = {item.id for item in run.items}
+    ids = {item.id for item in run.listed}
     lost = {score.item_id: score for score in run.scores.values() if score.item_id not in ids}
     return [Item(score.item_id, "", None, score.generator, score.prompt_id) for score in lost.values()]
 

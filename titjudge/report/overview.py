@@ -89,14 +89,14 @@ def _coverage(run: Loaded, judges: list[JudgedMetric]) -> tuple[str, int, int]:
     if covered := run.results.covered:
         return f"images, {covered[0]}", covered[1], covered[2]
     scored = sum(score.value is not None for score in run.scores.values())
-    return "scores", scored, max(scored, len(run.items) * len(judges))
+    return "scores", scored, max(scored, len(run.listed) * len(judges))
 
 
 def counts_of(run: Loaded) -> str:
     """Summarise the size of a run, its suite and its date in one line."""
-    prompts = len({item.prompt_id for item in run.items if item.prompt_id})
-    makers = len({item.generator for item in run.items if item.generator})
-    images = [item for item in run.items if isinstance(item, Item) or item.is_image]  # as results.json counts them
+    prompts = len({item.prompt_id for item in run.listed if item.prompt_id})
+    makers = len({item.generator for item in run.listed if item.generator})
+    images = [item for item in run.listed if isinstance(item, Item) or item.is_image]  # as results.json counts them
     unusable = sum(not isinstance(item, Item) for item in images)
     counts = [
         _count(len(images), "image") + (f" ({unusable:,} of them unusable)" if unusable else ""),

@@ -14,10 +14,9 @@ from titjudge.core.types import Status
 from titjudge.core.words import number, percentage
 from titjudge.report.model import ImageEntry, Report
 from titjudge.report.site_folder import slug
-from titjudge.report.verdict import judged_run, verdict_of
+from titjudge.report.verdict import verdict_of
 from titjudge.stats.generators.comparison_tables import compared_table
-from titjudge.stats.scores.joined_runs import prompt_keys, run_labels
-from titjudge.stats.verdict.judged_runs import JudgedRun, items_of, joined_table
+from titjudge.stats.verdict.judged_runs import JudgedRun, joined, joined_table
 
 MOST = 4  # metrics with a table
 _COUNTS = ("images", "refused", "without a score", "no image")
@@ -51,7 +50,6 @@ class Board:
     Attributes:
         report: The runs.
         verdict: The verdict on them; where they are not one comparison, `verdict.apart` says why.
-        judged: The runs as statistics read them.
         prompts: The text of each prompt by its id, in the order of the data.
         cells: The images of a prompt by a generator.
         generators: Names, best first.
@@ -60,7 +58,6 @@ class Board:
 
     report: Report
     verdict: Verdict
-    judged: list[JudgedRun]
     prompts: dict[str, str]
     cells: dict[tuple[str, str], list[ImageEntry]]
     generators: list[str]
@@ -69,16 +66,16 @@ class Board:
     @classmethod
     def from_report(cls, report: Report) -> Board:
         """Arrange runs for the pages."""
-        judged, verdict = [judged_run(run) for run in report.runs], verdict_of(report)
+        verdict = verdict_of(report)
         prompts: dict[str, str] = {}
         cells: dict[tuple[str, str], list[ImageEntry]] = {}
-        label, key = _names(report, judged, joint=not verdict.apart)
+        label, key = _names(report, joint=not verdict.apart)
         for entry in report.entries:
             prompt = key(entry)
             prompts[prompt] = prompts.get(prompt) or entry.prompt
             cells.setdefault((prompt, label(entry)), []).append(entry)
         generators = list(dict.fromkeys(generator for _, generator in cells))
-        board = cls(report, verdict, judged, prompts, cells, generators, [])
+        board = cls(report, verdict, prompts, cells, generators, [])
         board.standings = list(_standings(board))
         ranked = [str(row[0]) for table in board.standings[:1] for row in table.rows]
         board.generators = [
@@ -140,19 +137,18 @@ class Board:
 Name = Callable[[ImageEntry], str]
 
 
-def _names(report: Report, judged: Sequence[JudgedRun], *, joint: bool) -> tuple[Name, Name]:
+def _names(report: Report, *, joint: bool) -> tuple[Name, Name]:
     """Return functions that name generator and prompt of an entry, as the joined table of the runs does where there is one."""
-    items = items_of(judged)
-    named, keyed = run_labels(items), prompt_keys(items)
+    frame = joined(report.runs)
 
     def label(entry: ImageEntry) -> str:
-        run = report.runs[entry.runs[0]].name
-        item = items[run].get(entry.id)
-        return named(run, item) if joint and item is not None else entry.generator or run
+        run = report.runs[entry.runs[0]]
+        item = run.items.get(entry.id)
+        return frame.generator(run.name, item) if joint and item is not None else entry.generator or run.name
 
     def key(entry: ImageEntry) -> str:
-        item = items[report.runs[entry.runs[0]].name].get(entry.id)
-        return keyed(item) if item is not None else entry.prompt_id or entry.id
+        item = report.runs[entry.runs[0]].items.get(entry.id)
+        return frame.prompt(item) if item is not None else entry.prompt_id or entry.id
 
     return label, key
 
@@ -162,7 +158,7 @@ def _names(report: Report, judged: Sequence[JudgedRun], *, joint: bool) -> tuple
 
 def _standings(board: Board) -> Iterator[Table]:
     """Make the tables of the metrics: of all runs together where they are one comparison, else of each run."""
-    groups = [[run] for run in board.judged] if board.verdict.apart else [board.judged]
+    groups = [[run] for run in board.report.runs] if board.verdict.apart else [board.report.runs]
     for runs in groups:
         shared = [name for name in runs[0].metrics if all(name in run.metrics for run in runs)]
         if shared:

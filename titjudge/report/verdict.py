@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from titjudge.core.run_records import BetterGenerator, JudgedExample, PromptExample, Verdict
-from titjudge.core.types import Item
 from titjudge.core.words import number
 from titjudge.report.model import Loaded, Report
 from titjudge.report.sections import Opening, PromptDuel, PromptDuels, Side
-from titjudge.stats.verdict.judged_runs import JudgedRun
 from titjudge.stats.verdict.sentences import digits_of, sentences
 from titjudge.stats.verdict.verdict import verdict
 
@@ -21,7 +19,7 @@ _PROMPT = 600  # characters shown
 def verdict_of(report: Report) -> Verdict:
     """Return the verdict recorded by a single run; compute it for several runs, for a run that recorded none, and for a baseline."""
     recorded = report.runs[0].results.verdict if len(report.runs) == 1 and not report.baseline else None
-    return recorded or verdict([judged_run(run) for run in report.runs], report.baseline)
+    return recorded or verdict(report.runs, report.baseline)
 
 
 def opening(report: Report, counts: str, computed: Verdict | None = None) -> Opening:
@@ -46,19 +44,13 @@ def opening(report: Report, counts: str, computed: Verdict | None = None) -> Ope
 def _apart(report: Report, whole: Verdict) -> list[str]:
     """Say the verdict of each run where they cannot be joined, and why."""
     why = f"The generators of these runs are not compared with each other: {'; '.join(whole.apart)}."
-    verdicts = {run.name: run.results.verdict or verdict([judged_run(run)]) for run in report.runs}
+    verdicts = {run.name: run.results.verdict or verdict([run]) for run in report.runs}
     lines = [f"{run.name}: {line}" for run in report.runs for line in _sentences(run, verdicts[run.name])[:1]]
     return [*sentences(whole), *lines, why]
 
 
 def _sentences(run: Loaded, record: Verdict) -> list[str]:
     return sentences(record, run.results.settle, run.manifest.status)
-
-
-def judged_run(run: Loaded) -> JudgedRun:
-    """Return a run as statistics read it."""
-    items = {item.id: item for item in run.items if isinstance(item, Item)}
-    return JudgedRun(run.name, run.manifest, run.results, items, run.scores)
 
 
 # -- prompts that show it ----------------------------------------------------------------------------------------------

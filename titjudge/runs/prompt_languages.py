@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 
 from titjudge.core.config import RunConfig
 from titjudge.core.types import InvalidItem, Item
+from titjudge.core.words import script
 from titjudge.metrics import Metric
 
 MULTILINGUAL = "sentence-transformers/BAAI/bge-m3"
-_MOSTLY = 0.3  # share of a prompt's letters; a few words to draw in an English prompt are fewer
 _ENGLISH = re.compile(r"(^|/)all-|[-_.]en([-_.]|$)", re.IGNORECASE)  # names of English sentence embedders
-
-
-def script(prompt: str) -> str:
-    """Name the script (as Unicode does: CJK, HANGUL, ...) of a prompt that is not in Latin letters; empty for Latin."""
-    if prompt.isascii():
-        return ""
-    letters = [character for character in prompt if character.isalpha()]
-    names = Counter(unicodedata.name(character, "?").partition(" ")[0] for character in letters)
-    foreign = names.total() - names["LATIN"]
-    del names["LATIN"]
-    return names.most_common(1)[0][0] if foreign > _MOSTLY * len(letters) else ""
 
 
 class Foreign:

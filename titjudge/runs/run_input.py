@@ -14,10 +14,9 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.grouping import brief
 from titjudge.core.numbers import several
 from titjudge.core.serialization import storable
-from titjudge.core.types import InvalidItem, Item, Pair
+from titjudge.core.types import InvalidItem, Item, Pair, prompt_of
 from titjudge.metrics import Metric
 from titjudge.runs.prompt_languages import Foreign
-from titjudge.stats.scores.joined_runs import prompt_of
 from titjudge.suites.base import Suite
 from titjudge.suites.readings import pairing
 from titjudge.suites.samples import cells

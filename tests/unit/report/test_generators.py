@@ -22,9 +22,10 @@ from titjudge.report.plots import heat_map, radar
 from titjudge.report.sections import Charts, Part, Section
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.study.generator_scores import run_scores
-from titjudge.stats.generators.comparison_tables import FEWEST, Scale, categories, compared_with_best, standings_table
+from titjudge.stats.generators.comparison_tables import FEWEST, Scale, compared_with_best, standings_table
 from titjudge.stats.generators.generator_differences import generator_differences
 from titjudge.stats.generators.slices import first_places, maturity, tier_means, tiers
+from titjudge.stats.scores.frame import categories
 from titjudge.stats.scores.part_scores import part_scores
 from titjudge.stats.scores.per_prompt import PerPrompt
 from titjudge.stats.scores.scores_table import Entry, score_table

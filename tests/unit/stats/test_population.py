@@ -19,7 +19,7 @@ from titjudge.stats.scores.population import adjusted_scores, comparable
 from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
 from titjudge.stats.significance import range_p
 from titjudge.stats.verdict.better_generator import better_generator
-from titjudge.stats.verdict.judged_runs import JudgedRun
+from titjudge.stats.verdict.judged_runs import JudgedRun, RunScores
 
 NAN = np.nan
 UNEVEN = st.integers(0, 10_000).map(lambda seed: uneven(np.random.default_rng(seed)))
@@ -59,16 +59,12 @@ def run_of(means: Floats) -> JudgedRun:
         if np.isfinite(value)
     }
 
-    class Kept(dict[tuple[str, str], Score]):
-        def whole(self, item: str, metric: str) -> Score:
-            return self[item, metric]
-
-    kept = Kept()
+    kept = RunScores()
     for item in items.values():
         value = scores.means[scores.prompts.index(item.prompt_id), scores.column(item.generator)]
         kept[item.id, "m"] = Score(item.id, "m", float(value), generator=item.generator, prompt_id=item.prompt_id)
     manifest = Manifest.model_validate({"metrics": {"m": {"version": "1", "range": (0, 100)}}, "protocol": "strict"})
-    return JudgedRun("run", manifest, Results.model_validate({"metrics": {"m": {}}}), items, kept)
+    return JudgedRun("run", manifest, Results.model_validate({"metrics": {"m": {}}}), list(items.values()), kept)
 
 
 def test_complete_scores_stay_as_they_are() -> None:

@@ -24,14 +24,9 @@ from titjudge.stats.generators.paired_differences import paired_differences
 from titjudge.stats.pairwise_accuracy import values_by_metric
 from titjudge.stats.people.agreement import agreement
 from titjudge.stats.verdict.better_generator import better_generator
-from titjudge.stats.verdict.judged_runs import JudgedRun, joined_table
+from titjudge.stats.verdict.judged_runs import JudgedRun, RunScores, joined_table
 from titjudge.stats.verdict.sentences import sentences
 from titjudge.stats.verdict.verdict import verdict
-
-
-class Kept(dict[tuple[str, str], Score]):
-    def whole(self, item: str, metric: str) -> Score:
-        return self[item, metric]
 
 
 def judged(
@@ -39,7 +34,7 @@ def judged(
     themes: Sequence[str] = (), name: str = "run", named: bool = True, **results: Any,
 ) -> JudgedRun:  # fmt: skip
     """A run of generators with these scores by prompt, under each metric; `tit` gives a hundredth of them."""
-    items, scores = {}, Kept()
+    items, scores = {}, RunScores()
     for generator, row in values.items():
         for prompt, value in enumerate(row):
             meta = {"theme": themes[prompt]} if themes else {}
@@ -60,7 +55,7 @@ def judged(
     )  # type: ignore[misc]
     records = {metric: {"version": "1", "range": (0, 100) if metric != "tit" else (-1, 1)} for metric in metrics}
     manifest = Manifest.model_validate({"metrics": records, "protocol": "strict"})
-    return JudgedRun(name, manifest, Results.model_validate(record.to_json() | results), items, scores)
+    return JudgedRun(name, manifest, Results.model_validate(record.to_json() | results), list(items.values()), scores)
 
 
 def spread(level: float, prompts: int = 40, seed: int = 0, width: float = 8) -> list[float]:
@@ -131,14 +126,14 @@ def test_of_several_images_of_a_prompt_those_that_show_the_difference_best_are_n
     """The winner's best beside the loser's worst, where more is better and where less is."""
     near, far = spread(-20, seed=1), spread(20, seed=2)
     run = judged({"near": near, "far": far}, metrics=("distance",))
-    for item in list(run.items.values()):
-        again = replace(item, id=f"{item.id}, second image")
-        run.items[again.id] = again
+    second = [replace(item, id=f"{item.id}, second image") for item in run.items.values()]
+    for item, again in zip(run.items.values(), second, strict=True):
         first = run.scores[item.id, "distance"]
         assert first.value is not None
         run.scores[again.id, "distance"] = replace(first, item_id=again.id, value=first.value + 1)
     result = run.results.metrics["distance"].model_copy(update={"higher_is_better": higher})
-    run = replace(run, results=run.results.model_copy(update={"metrics": {"distance": result}}))
+    results = run.results.model_copy(update={"metrics": {"distance": result}})
+    run = replace(run, results=results, listed=[*run.listed, *second])
     record = better_generator([run], "distance")
     assert record is not None
     shown = record.won[0]
@@ -285,13 +280,13 @@ def compared(prompts: int) -> tuple[dict[str, Sequence[float | None]], list[Pair
 
 def with_judge(run: JudgedRun, metric: str, right: Sequence[bool | None]) -> JudgedRun:
     """The run with another metric that is right on these prompts, and has no score where it is None."""
-    scores = Kept(run.scores.items())
+    scores = RunScores(run.scores)
     for item in run.items.values():
         wins = right[int(item.id.partition("/")[2])]
         value = None if wins is None else 0.5 + 0.1 * (wins == (item.generator == "new"))
         scores[item.id, metric] = Score(item.id, metric, value, Status.OK, "", {}, (), item.generator, item.prompt_id)
     agreed = agreement(list(run.items.values()), list(scores.values()), run.results.human_pairs, resamples=10)
-    return JudgedRun(run.name, run.manifest, run.results.joined(agreed), run.items, scores)
+    return JudgedRun(run.name, run.manifest, run.results.joined(agreed), run.listed, scores)
 
 
 def test_a_metric_with_scores_on_few_pairs_is_not_compared() -> None:

@@ -14,9 +14,9 @@ from titjudge.core import registry
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item
+from titjudge.core.words import script
 from titjudge.engine.cache import open_cache
 from titjudge.runs.open_run import open_engine
-from titjudge.runs.prompt_languages import script
 from titjudge.suites.loading import open_suite
 from titjudge.suites.patterns import PromptPlace
 from titjudge.suites.prompts import Prompts

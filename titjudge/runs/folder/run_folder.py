@@ -94,14 +94,6 @@ class RunFolder:
         """Read the valid items."""
         return (item for item in self.items() if isinstance(item, Item))
 
-    def compared(self) -> tuple[dict[str, Item], list[InvalidItem], dict[tuple[str, str], Score]]:
-        """Read the valid items, the unusable images and the scores, without what no comparison needs (`lean_item`, `lean_score`)."""
-        leaned = [lean_item(item) for item in self.items()]
-        items = {item.id: item for item in leaned if isinstance(item, Item)}
-        unusable = [item for item in leaned if isinstance(item, InvalidItem) and item.is_image]
-        scores = {(record["item"], record["metric"]): lean_score(record) for record in self.read("scores.jsonl")}
-        return items, unusable, counted(scores.values(), items.values)
-
     def stats(self) -> dict[str, Any]:
         """Read size (bytes) and modification time (ns) of each image file as it was judged, by item id."""
         return {record["id"]: record["stat"] for record in self.read("items.jsonl") if record.get("stat")}

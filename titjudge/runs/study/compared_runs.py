@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from titjudge.core import registry
 from titjudge.core.errors import ConfigError, DataError, nearest
 from titjudge.core.numbers import known_sum
 from titjudge.core.run_records import Results
-from titjudge.core.types import InvalidItem, Item, Pair, Score
+from titjudge.core.types import InvalidItem, Item, Pair
 from titjudge.core.words import truncated
 from titjudge.data.opinions import spread
 from titjudge.probes.canary import refuse_drift
@@ -26,7 +26,7 @@ from titjudge.stats.generators.paired_differences import (
 from titjudge.stats.pairwise_accuracy import values_by_metric
 from titjudge.stats.people.agreement import agreement
 from titjudge.stats.people.score_correlation import ALL, SCORE, ScoreCorrelation, judged_parts, score_correlations
-from titjudge.stats.scores.joined_runs import prompt_keys
+from titjudge.stats.verdict.judged_runs import joined, stored_run
 from titjudge.suites.pair_files import read_pairs
 
 
@@ -52,23 +52,16 @@ class ComparedRuns:
 
     def __init__(self, paths: Sequence[Path], *, allow_drift: bool = False) -> None:
         self._folders = [RunFolder(path) for path in paths]
-        self._results = [folder.results() for folder in self._folders]
         manifests = {str(path): folder.manifest() for path, folder in zip(paths, self._folders, strict=True)}
         self.drift = refuse_drift(manifests, allow=allow_drift)
         self.mixed = [f"{path}: {line}" for path, manifest in manifests.items() for line in manifest.mixed]
         self.notes: list[str] = []
-        self._items: dict[str, dict[str, Item]] = {}
-        self._listed: dict[str, dict[str, Item | InvalidItem]] = {}  # also the images that cannot be used
-        self._scores: dict[str, list[Score]] = {}
-        for label, folder in zip(_labels(paths), self._folders, strict=True):
-            self._items[label], unusable, scores = folder.compared()
-            self._listed[label] = {item.id: item for item in unusable} | self._items[label]
-            self._scores[label] = list(scores.values())
-        self.items = {id: item for listed in self._items.values() for id, item in listed.items()}
+        self._runs = [stored_run(run, name) for run, name in zip(self._folders, _labels(paths), strict=True)]
+        self.items = {id: item for run in self._runs for id, item in run.items.items()}
         self.scores = [
-            score if len(paths) == 1 else replace(score, metric=f"{score.metric} ({label})")
-            for label, scores in self._scores.items()
-            for score in scores
+            score if len(paths) == 1 else replace(score, metric=f"{score.metric} ({run.name})")
+            for run in self._runs
+            for score in run.scores.values()
         ]
         names = sorted({score.metric for score in self.scores})
         self._metrics = {name: registry.load("metrics", name.partition(" ")[0]) for name in names}
@@ -76,7 +69,7 @@ class ComparedRuns:
     def pairs(self, file: Path | None) -> Sequence[Pair]:
         """Return the human pairs of a file, or those of the first run."""
         if file is None:
-            return self._results[0].human_pairs
+            return self._runs[0].results.human_pairs
         notes: dict[str, None] = {}
         pairs = read_pairs(file, items=self._folders[0].judged, notes=notes)
         self.notes += notes
@@ -84,16 +77,17 @@ class ComparedRuns:
 
     def agreement(self, pairs: Sequence[Pair], *, strengths: bool = False) -> Results:
         """Compute the agreement of all metrics with human pairs; see `stats.people.agreement`."""
-        images = list({id: item for listed in self._listed.values() for id, item in listed.items()}.values())
+        listed = {run.name: {item.id: item for item in run.listed if _is_image(item)} for run in self._runs}
+        images = {id: item for by_id in listed.values() for id, item in by_id.items()}
         metrics = {registry.base_metric(name): metric for name, metric in self._metrics.items()}
-        excluded = not_applicable(images, self.scores, metrics)
-        if len(self._listed) > 1:  # an image of another run is not missing
-            for label, scores in self._scores.items():
-                others = {image.id for image in images} - self._listed[label].keys()
-                for name in {f"{score.metric} ({label})" for score in scores} if others else ():
+        excluded = not_applicable(list(images.values()), self.scores, metrics)
+        if len(listed) > 1:  # an image of another run is not missing
+            for run in self._runs:
+                others = images.keys() - listed[run.name].keys()
+                for name in {f"{metric} ({run.name})" for _, metric in run.scores} if others else ():
                     excluded[name] = excluded.get(name, frozenset()) | others
         return agreement(
-            images,
+            list(images.values()),
             self.scores,
             pairs,
             negate=self._lower,
@@ -142,18 +136,17 @@ class ComparedRuns:
         if pairs and len(self._metrics) > 1:
             values = values_by_metric(self.scores, negate=self._lower)
             return paired_differences(pairs, {name: values[name] for name in self._metrics})
-        if len(self._items) == 1:
-            return self._generator_differences()
-        if set.intersection(*map(set, self._items.values())):
-            return run_differences(list(self.items.values()), self._scores, baseline=next(iter(self._scores)))
-        return _differences_by_prompt(self._items, self._scores, prompt_keys(self._items))
+        if len(self._runs) > 1 and set.intersection(*(set(run.items) for run in self._runs)):
+            scores = {run.name: list(run.scores.values()) for run in self._runs}
+            return run_differences(list(self.items.values()), scores, baseline=self._runs[0].name)
+        return self._differences_by_prompt()
 
     def costs(self) -> dict[str, float | None]:
         """Sum what the runs have cost, and the list prices of the answers that they use, in USD."""
-        spent = sum(results.spent or 0.0 for results in self._results)
-        listed = [results.list_cost for results in self._results]
+        results = [run.results for run in self._runs]
+        listed = [result.list_cost for result in results]
         return {
-            "spent": known_sum(spent, sum(results.unpriced for results in self._results)),
+            "spent": known_sum(sum(result.spent or 0.0 for result in results), sum(r.unpriced for r in results)),
             "list_cost": known_sum(sum(cost or 0.0 for cost in listed), listed.count(None)),
         }
 
@@ -161,10 +154,24 @@ class ComparedRuns:
     def _lower(self) -> set[str]:
         return {name for name, metric in self._metrics.items() if not metric.higher_is_better}
 
-    def _generator_differences(self) -> list[Difference]:
-        generators = sorted({item.generator for item in self.items.values()} - {""})
-        sides = {name: [score for score in self.scores if score.generator == name] for name in generators}
-        return _differences_by_prompt(dict.fromkeys(generators, self.items), sides, prompt_keys(self._items))
+    def _differences_by_prompt(self) -> list[Difference]:
+        """Compare mean scores prompt by prompt, with those of the first run, or of the first generator of one run."""
+        frame, alone = joined(self._runs), len(self._runs) == 1
+        named = {item.generator for item in self.items.values()} - {""}
+        differences: list[Difference] = []
+        for metric in frame.metrics:
+            sides: dict[str, dict[str, list[float | None]]] = {
+                name: {} for name in (sorted(named) if alone else frame.items)
+            }
+            for entry in frame.entries(metric):
+                side = sides.get(entry.generator if alone else entry.run)
+                if side is not None:
+                    side.setdefault(entry.prompt, []).append(entry.value)
+            values = {name: prompts for name, prompts in sides.items() if prompts}
+            if len(values) > 1:
+                compared = prompt_differences(values, baseline=next(iter(values)))
+                differences += [replace(pair, what=f"{pair.what}, {metric}") for pair in compared]
+        return differences
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:
@@ -173,28 +180,8 @@ def _labels(paths: Sequence[Path]) -> list[str]:
     return short if len(set(short)) == len(short) else [str(path) for path in paths]
 
 
-def _differences_by_prompt(
-    items: Mapping[str, Mapping[str, Item]], sides: Mapping[str, Sequence[Score]], prompt_of: Callable[[Item], str]
-) -> list[Difference]:
-    """Compare the mean scores of each side with the first one, prompt by prompt.
-
-    Args:
-        items: Of each side, its images by their ids.
-        sides: Of each side, its scores.
-        prompt_of: Names the prompt of an image.
-    """
-    differences: list[Difference] = []
-    for metric in dict.fromkeys(score.metric for scores in sides.values() for score in scores):
-        values: dict[str, dict[str, list[float | None]]] = {}  # side -> prompt -> its scores
-        for name, scores in sides.items():
-            for score in scores:
-                if score.metric == metric and score.item_id in items[name]:
-                    prompt = prompt_of(items[name][score.item_id])
-                    values.setdefault(name, {}).setdefault(prompt, []).append(score.value)
-        if len(values) > 1:
-            compared = prompt_differences(values, baseline=next(iter(values)))
-            differences += [replace(pair, what=f"{pair.what}, {metric}") for pair in compared]
-    return differences
+def _is_image(item: Item | InvalidItem) -> bool:
+    return isinstance(item, Item) or item.is_image
 
 
 def _slices(items: Mapping[str, Item], by: str | None) -> dict[str, list[str]]:

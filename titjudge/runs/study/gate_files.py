@@ -19,10 +19,9 @@ from titjudge.report.judged_images import Judged
 from titjudge.report.tables import escape_markdown
 from titjudge.report.thumbnails import thumbnail
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.runs.study.generator_scores import judged_items
 from titjudge.stats.generators.gate import CANNOT_TELL, NOT_WORSE, WORSE, Gate
 from titjudge.stats.generators.generator_differences import GeneratorDifference
-from titjudge.stats.scores.joined_runs import prompt_keys, run_labels
+from titjudge.stats.scores.frame import Frame
 from titjudge.stats.scores.scores_table import ScoreTable
 
 _WORST = 3  # prompts shown for each candidate
@@ -132,14 +131,13 @@ class _RunImages:
 
     def __init__(self, runs: Sequence[Path], metric: str) -> None:
         self._folders = {str(path): RunFolder(path) for path in runs}
-        items = judged_items(self._folders)
-        label, key = run_labels(items), prompt_keys(items)
+        frame = Frame({name: {item.id: item for item in run.judged()} for name, run in self._folders.items()}, {})
         self._items: dict[tuple[str, str], tuple[str, Item]] = {}
         self._texts: dict[str, str] = {}
-        for name, listed in items.items():
+        for name, listed in frame.items.items():
             for item in listed.values():
-                self._items.setdefault((key(item), label(name, item)), (name, item))
-                self._texts.setdefault(key(item), item.prompt)
+                self._items.setdefault(frame.cell(name, item), (name, item))
+                self._texts.setdefault(frame.prompt(item), item.prompt)
         self._metric = metric
         self._scores: dict[tuple[str, str], Score] = {}
         self._replies: dict[tuple[str, str], list[Mapping[str, Any]]] = {}

@@ -12,11 +12,10 @@ from titjudge.core import registry
 from titjudge.core.errors import UserError
 from titjudge.core.run_records import Manifest, Results
 from titjudge.core.score_parts import question_counts
-from titjudge.core.types import InvalidItem, Item, Table
+from titjudge.core.types import InvalidItem, Item, Table, prompt_of
+from titjudge.core.words import script
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.runs.prompt_languages import script
 from titjudge.stats.generators.published_tables import Counterpart, PublishedTable
-from titjudge.stats.scores.joined_runs import prompt_of
 
 _LEAST = 0.95  # share of a row's images, and of the questions about them, that a rank takes
 

@@ -12,8 +12,9 @@ from titjudge.core.errors import ConfigError, DataError, nearest
 from titjudge.core.names import id_of, plain
 from titjudge.core.numbers import missing_code
 from titjudge.data.tables import read_table
+from titjudge.stats.scores.frame import DERIVED
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
-from titjudge.stats.scores.scores_table import DERIVED, IMAGE_COLUMNS, Entry, ScoreTable, score_table
+from titjudge.stats.scores.scores_table import IMAGE_COLUMNS, Entry, ScoreTable, score_table
 
 REQUIRED = ("prompt_id", "generator")
 SAMPLE_COLUMNS = ("sample", "repeat")  # tell the answers to one image apart

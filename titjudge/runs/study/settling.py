@@ -14,13 +14,12 @@ from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError, nearest
 from titjudge.core.registry import first_metric
 from titjudge.core.run_records import Results, SettledPair, SettleRecord
-from titjudge.core.types import InvalidItem, Item, Pair, Score
+from titjudge.core.types import InvalidItem, Item, Pair, Score, prompt_of
 from titjudge.metrics import Metric
 from titjudge.runs.loop import RunLoop
 from titjudge.runs.open_run import OpenRun
 from titjudge.runs.session import Session, pairs_among
 from titjudge.stats.generators.sequential import OPEN, Race
-from titjudge.stats.scores.joined_runs import prompt_of
 from titjudge.stats.scores.missing_scores import unequally_missing
 from titjudge.stats.significance import ALPHA
 

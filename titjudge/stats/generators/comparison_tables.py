@@ -31,15 +31,11 @@ from titjudge.stats.generators.slices import (
 from titjudge.stats.intervals import mean_interval
 from titjudge.stats.scores.part_scores import ELEMENT
 from titjudge.stats.scores.population import FEWEST, adjusted_scores, comparable, is_complete
-from titjudge.stats.scores.scores_table import DERIVED, IMAGE_COLUMNS, ScoreTable
+from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.significance import ALPHA
 
-VALUES = 60  # of a category
 TIERS = 6  # of a table, the first ones
 FOLDED = 24  # a table with more rows is shown folded
-COLUMNS = 4  # categories
-# Columns that belong to one image or prompt, and are no categories.
-_NUMBERS = frozenset({"description", "index", "line", "number", "seed", *IMAGE_COLUMNS})
 ROWS = 150  # of a table; the command has all
 
 
@@ -85,31 +81,6 @@ class _Slice:
     means: Mapping[str, float]
     digits: int
     bounds: tuple[float, float] | None
-
-
-def categories(items: Sequence[Item], fewest: int = FEWEST) -> dict[str, dict[str, str]]:
-    """Find the categories of prompts in the meta of items, and the prompts' length: column -> prompt -> value.
-
-    A category has two to sixty values, the same for all images of a prompt, each of `fewest` prompts or more.
-    """
-    columns: dict[str, dict[str, str]] = {}
-    mixed: set[str] = set()
-    for item in items:
-        labels = {
-            key: str(value)
-            for key, value in item.meta.items()
-            if isinstance(value, str | int) and value != "" and key not in _NUMBERS
-        }
-        for key, value in (labels | {name: derive(item.prompt) for name, derive in DERIVED.items()}).items():
-            if columns.setdefault(key, {}).setdefault(item.prompt_id or item.id, value) != value:
-                mixed.add(key)
-    usable = {key: values for key, values in columns.items() if key not in mixed and _sizes_fit(values, fewest)}
-    return dict(list(usable.items())[:COLUMNS])
-
-
-def _sizes_fit(values: Mapping[str, str], fewest: int) -> bool:
-    counts = np.unique(list(values.values()), return_counts=True)[1]
-    return 2 <= len(counts) <= VALUES and int(counts.min()) >= fewest
 
 
 @dataclass(frozen=True, slots=True, eq=False)

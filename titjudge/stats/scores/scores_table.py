@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from titjudge.core.errors import DataError, nearest
-from titjudge.core.words import count_words
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes
 from titjudge.stats.equality import score_differences
 from titjudge.stats.scores.missing_scores import unequally_missing
@@ -20,14 +20,14 @@ from titjudge.stats.scores.per_prompt import MEAN, PerPrompt, pooled
 IMAGE_COLUMNS = ("image", "image_id", "image_index", "image_path", "item", "seed", "file", "filename")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One score of one image; `value` is None for a failure."""
+class Entry(NamedTuple):
+    """One score of one image of a run; `value` is None for a failure."""
 
     prompt: str
     generator: str
     image: str
     value: float | None
+    run: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,18 +233,18 @@ def score_table(
         rule, bounds = rule.negated(), bounds and (-bounds[1], -bounds[0])
     generator, generators = codes(entry.generator for entry in entries)
     prompt, prompts = codes(entry.prompt for entry in entries)
+    image, images = codes((*entry[:3], entry.run) for entry in entries)
     shape = (len(prompts), len(generators))
-    answered = [entry for entry in entries if entry.value is not None]
-    scored = np.array([entry.value is not None for entry in entries], dtype=bool)
-    value = sign * np.array([entry.value for entry in answered], dtype=np.float64)
-    image, _ = codes((entry.prompt, entry.generator, entry.image) for entry in answered)
-    score, judge_variance, samples = pooled(image, value, generator[scored], len(generators))
-    first = np.unique(image, return_index=True)[1]
-    cell = (prompt * len(generators) + generator)[scored][first]
-    _, seed_variance, _ = pooled(codes(cell.tolist())[0], score, generator[scored][first], len(generators))
-    without = _without_score(entries, generators, prompts)
-    cells, scores = np.concatenate((cell, without)), np.concatenate((score, np.full(len(without), np.nan)))
-    means = rule.combine(cells, scores, shape[0] * shape[1], shape[1]).reshape(shape)
+    value = sign * np.array([entry.value for entry in entries], dtype=np.float64)
+    answered = np.isfinite(value)
+    unit, scored = codes(image[answered].tolist())
+    score, judge_variance, samples = pooled(unit, value[answered], generator[answered], len(generators))
+    scores = np.full(len(images), np.nan)
+    scores[scored] = score
+    cells = (prompt * len(generators) + generator)[np.unique(image, return_index=True)[1]]
+    cell, lost = cells[scored], cells[np.isnan(scores)]
+    _, seed_variance, _ = pooled(codes(cell.tolist())[0], score, cell % max(1, len(generators)), len(generators))
+    means = rule.combine(cells, scores, shape[0] * shape[1], max(1, shape[1])).reshape(shape)
     slices = {column: _means_by_category(means, prompts, category) for column, category in (categories or {}).items()}
     for column, numbers in (parts or {}).items():
         slices[column] = _means_by_part(numbers, prompts, generators, 1.0 if column == ELEMENT else sign)
@@ -258,14 +258,14 @@ def score_table(
         samples=samples,
         metric=metric,
         source=source,
-        missing=len(entries) - len(answered),
+        missing=int((~answered).sum()),
         bounds=(0.0, 1.0) if rule.counts else bounds,
         cost=cost,
         slices=slices,
         notes=(*notes, *rule.warnings(_counts(cells, shape).ravel(), metric)),
         per_prompt=rule,
         part_bounds={column: (0.0, 1.0) if column == ELEMENT else bounds for column in parts or ()},
-        lost=_counts(without, shape),
+        lost=_counts(lost, shape),
         texts=texts or {},
     )
 
@@ -293,37 +293,13 @@ def _means_by_part(
         generators: Names of the columns.
         sign: -1 to negate the numbers.
     """
-    row, column = _positions(prompts), _positions(generators)
-    by_value: dict[str, dict[tuple[int, int], list[float]]] = {}
+    row, column = (dict(zip(names, range(len(names)), strict=True)) for names in (prompts, generators))
+    by_value: dict[str, list[tuple[int, float]]] = {}
     for prompt, generator, value, number in numbers:
-        by_value.setdefault(value, {}).setdefault((row[prompt], column[generator]), []).append(number)
-    means = {value: np.full((len(prompts), len(generators)), np.nan) for value in sorted(by_value)}
-    for value, by_cell in by_value.items():
-        for cell, members in by_cell.items():
-            means[value][cell] = sign * sum(members) / len(members)
+        by_value.setdefault(value, []).append((row[prompt] * len(generators) + column[generator], number))
+    means = {}
+    for value, members in sorted(by_value.items()):
+        cells, values = zip(*members, strict=True)
+        combined = MEAN.combine(np.array(cells), np.array(values), len(prompts) * len(generators))
+        means[value] = sign * combined.reshape(len(prompts), len(generators))
     return means
-
-
-def _without_score(entries: Sequence[Entry], generators: Sequence[str], prompts: Sequence[str]) -> Ints:
-    """Return the number of the cell of each image without any score."""
-    lost = {(e.prompt, e.generator, e.image) for e in entries if e.value is None}
-    if lost:
-        lost.difference_update((e.prompt, e.generator, e.image) for e in entries if e.value is not None)
-    row, column = _positions(prompts), _positions(generators)
-    return np.array(
-        [row[prompt] * len(generators) + column[generator] for prompt, generator, _ in lost], dtype=np.int64
-    )
-
-
-def _positions(names: Sequence[str]) -> dict[str, int]:
-    return {name: position for position, name in enumerate(names)}
-
-
-def length_of(prompt: str) -> str:
-    """Return the bin of a prompt's length in words; the names of the bins sort in order."""
-    words = count_words(prompt)
-    return next(name for most, name in ((15, "1 to 15 words"), (40, "16 to 40 words"), (100, "41 to 100 words"),
-                                        (math.inf, "more than 100 words")) if words <= most)  # fmt: skip
-
-
-DERIVED = {"prompt_length": length_of}  # categories derived from the text of a prompt

@@ -51,7 +51,7 @@ def _judges(runs: Sequence[JudgedRun]) -> dict[str, Judge]:
     for run in runs:
         names = [name for name in run.metrics if run.results.metrics[name].accuracy is not None]
         lower = [name for name in names if not run.scale(name).higher]
-        values = values_by_metric((score for _, score in run.scores.items() if score.metric in names), negate=lower)
+        values = values_by_metric((score for score in run.scores.values() if score.metric in names), negate=lower)
         for name in names:
             label = name if len(runs) == 1 else f"{name} ({run.name})"
             judges[label] = run.results.metrics[name], values.get(name, {})

@@ -25,12 +25,11 @@ from titjudge.stats.generators.comparison_tables import Comparison, Scale, compa
 from titjudge.stats.generators.generator_differences import GeneratorDifference, generator_differences
 from titjudge.stats.generators.planning import plan_like, usable_pilot
 from titjudge.stats.generators.slices import averages, best_first
-from titjudge.stats.scores.joined_runs import prompt_keys, run_labels
 from titjudge.stats.scores.part_scores import ELEMENT, PARTS
 from titjudge.stats.scores.population import FEWEST, adjusted_scores, shared_prompts
 from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.significance import ALPHA, POWER
-from titjudge.stats.verdict.judged_runs import JudgedRun, items_of, joined_table
+from titjudge.stats.verdict.judged_runs import JudgedRun, joined, joined_table
 
 EXAMPLES = 3  # prompts won, and lost
 SAME, OPPOSITE, OPEN = "same", "opposite", "open"
@@ -266,14 +265,13 @@ Judged = tuple[float, JudgedRun, str, str]  # score, more is better; run, item a
 
 def _judged(runs: Sequence[JudgedRun], pair: ScoreTable, prompts: set[str]) -> Mapping[tuple[str, str], list[Judged]]:
     """List the scored images of some prompts, by prompt and generator."""
-    label, key = run_labels(items_of(runs)), prompt_keys(items_of(runs))
+    run_of = {run.name: run for run in runs}
     judged: dict[tuple[str, str], list[Judged]] = {}
-    for run in runs:
-        cells = {id: (key(item), label(run.name, item)) for id, item in run.items.items() if key(item) in prompts}
-        sign = 1.0 if run.scale(pair.metric).higher else -1.0
-        for (id, name), score in run.scores.items():
-            if name == pair.metric and id in cells and score.value is not None:
-                judged.setdefault(cells[id], []).append((sign * score.value, run, id, name))
+    for entry in joined(runs).entries(pair.metric):
+        if entry.prompt in prompts and entry.value is not None:
+            run = run_of[entry.run]
+            value = run.scale(pair.metric).sign * entry.value
+            judged.setdefault((entry.prompt, entry.generator), []).append((value, run, entry.image, pair.metric))
     return judged
 
 

@@ -1,52 +1,109 @@
-"""Runs with their items and scores, joined to one table of scores by prompt and generator."""
+"""Runs as statistics read them: records, items and scores; and their scores joined to one table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from array import array
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.errors import ConfigError
+from titjudge.core.files import JsonlReader
 from titjudge.core.registry import BESIDE, base_metric
-from titjudge.core.run_records import Manifest, MetricRecord, MetricResult, Results
-from titjudge.core.score_parts import LEVELS
-from titjudge.core.types import Item, Score
-from titjudge.stats.bootstrap import Floats
-from titjudge.stats.generators.comparison_tables import COLUMNS, Scale, categories
+from titjudge.core.run_records import Manifest, MetricRecord, MetricResult, Results, StoredRun
+from titjudge.core.serialization import lean_item, lean_score, score_from
+from titjudge.core.types import InvalidItem, Item, Score
+from titjudge.stats.bootstrap import Ints
+from titjudge.stats.generators.comparison_tables import Scale
 from titjudge.stats.people.agreement import MARKS_JUDGE
-from titjudge.stats.scores.joined_runs import Items, prompt_keys, run_labels
-from titjudge.stats.scores.part_scores import part_scores
+from titjudge.stats.scores.frame import Frame
 from titjudge.stats.scores.per_prompt import PerPrompt
-from titjudge.stats.scores.population import FEWEST
-from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
+from titjudge.stats.scores.scores_table import ScoreTable
+from titjudge.stats.scores.withheld import counted
 
 
-class RunScores(Protocol):
-    """The scores of a run by item and metric, which may lack what no statistic needs; `whole` reads one completely."""
+class Offsets:
+    """Where the records of a file are, by key: 16 bytes a record, of hashes of the keys."""
 
-    def items(self) -> Iterable[tuple[tuple[str, str], Score]]: ...
+    def __init__(self) -> None:
+        self._hashes, self._offsets, self._counts = array("q"), array("q"), bytearray()
+        self._sorted: tuple[Ints, Ints] | None = None
 
-    def whole(self, item: str, metric: str) -> Score: ...
+    def add(self, key: Hashable, offset: int, *, counts: bool = True) -> None:
+        """Add a record; of several with a key the last that `counts` is found, else the first."""
+        self._hashes.append(hash(key))
+        self._offsets.append(offset)
+        self._counts.append(counts)
+
+    def get(self, key: Hashable) -> int | None:
+        """Return the offset of a record; None where none has the key."""
+        hashes, offsets = self._sorted or self._sort()
+        place = int(np.searchsorted(hashes, hash(key), side="right")) - 1
+        return int(offsets[place]) if place >= 0 and hashes[place] == hash(key) else None
+
+    def _sort(self) -> tuple[Ints, Ints]:
+        hashes, offsets = np.array(self._hashes, dtype=np.int64), np.array(self._offsets, dtype=np.int64)
+        counts = np.frombuffer(bytes(self._counts), dtype=np.uint8)
+        order = np.lexsort((np.where(counts, offsets, -offsets), counts, hashes))
+        self._sorted = hashes[order], offsets[order]
+        self._hashes, self._offsets, self._counts = array("q"), array("q"), bytearray()
+        return self._sorted
 
 
-@dataclass(frozen=True, slots=True)
+class RunScores(dict[tuple[str, str], Score]):
+    """The scores of a run by item and metric."""
+
+    def whole(self, item: str, metric: str) -> Score:
+        """Return a score with its reason, replies and parts, as far as they are known."""
+        return self[item, metric]
+
+
+class StoredScores(RunScores):
+    """The scores of a run folder, without reasons of values, replies and parts that no table or figure needs; `whole` has all."""
+
+    def __init__(self, run: StoredRun, items: Mapping[str, Item]) -> None:
+        super().__init__()
+        self._offsets = Offsets()
+        for offset, record in run.located("scores.jsonl"):
+            score = lean_score(record)
+            self[score.item_id, score.metric] = score
+            self._offsets.add((score.item_id, score.metric), offset)
+        self.update(counted(list(self.values()), items.values))
+        self._reader = JsonlReader(run.path / "scores.jsonl") if self else None
+
+    def whole(self, item: str, metric: str) -> Score:
+        """Read a score with its reason, replies and parts."""
+        offset, lean = self._offsets.get((item, metric)), self[item, metric]
+        if self._reader is None or offset is None:
+            return lean
+        score = score_from(self._reader.read_at(offset))
+        if lean.value == score.value:
+            return score
+        return replace(score, value=lean.value, status=lean.status, reason=lean.reason or score.reason)
+
+
+@dataclass(slots=True)
 class JudgedRun:
     """A run as statistics read it.
 
     Attributes:
         name: Tells it from the others.
         manifest, results: Its records.
-        items: Its valid items by their ids.
+        listed: Its items, those included that cannot be judged.
         scores: Its scores.
+        items: Its valid items by their ids.
     """
 
     name: str
     manifest: Manifest
     results: Results
-    items: Mapping[str, Item]
+    listed: Sequence[Item | InvalidItem]
     scores: RunScores
+    items: Mapping[str, Item] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.items = {item.id: item for item in self.listed if isinstance(item, Item)}
 
     @property
     def metrics(self) -> list[str]:
@@ -56,12 +113,12 @@ class JudgedRun:
 
     def scale(self, metric: str) -> Scale:
         """Return how the scores of a metric are read."""
-        result = self._result(metric)
+        result = self.metric(metric)
         return Scale.from_records(self.manifest.metrics.get(metric, MetricRecord()), result, [result.mean or 0.0])
 
     def prompt_scale(self, metric: str) -> Scale:
         """Return how the scores of prompts are read, which may be shares (`--per-prompt any`)."""
-        result, record = self._result(metric), self.manifest.metrics.get(metric, MetricRecord())
+        result, record = self.metric(metric), self.manifest.metrics.get(metric, MetricRecord())
         return Scale.from_records(record, result, [result.mean or 0.0], shares=self.per_prompt.counts)
 
     @property
@@ -72,85 +129,63 @@ class JudgedRun:
     def _ranks(self, metric: str) -> bool:
         if metric not in self.results.metrics or metric in BESIDE:
             return False
-        return MARKS_JUDGE not in self._result(metric).reasons.values()
+        return MARKS_JUDGE not in self.metric(metric).reasons.values()
 
-    def _result(self, metric: str) -> MetricResult:
+    def metric(self, metric: str) -> MetricResult:
+        """Return the results of a metric; empty ones where there are none."""
         return self.results.metrics.get(metric, MetricResult())
 
     @property
-    def cost(self) -> float | None:
+    def list_cost(self) -> float | None:
         """List price in USD of all answers; None where nobody knows it."""
         return self.manifest.list_cost if self.results.list_cost is None else self.results.list_cost
 
 
-def items_of(runs: Sequence[JudgedRun]) -> Items:
-    """Return the items of runs, by run and item id."""
-    return {run.name: run.items for run in runs}
+def stored_run(run: StoredRun, name: str, results: Results | None = None, *, alone: bool = False) -> JudgedRun:
+    """Read a run folder, without what no statistic needs (`lean_item`, `StoredScores`).
+
+    Args:
+        run: The folder.
+        name: Tells the run from the others.
+        results: Its results; by default those in the folder.
+        alone: Whether there is no other run.
+
+    Raises:
+        DataError: The folder is not a run, or one of its files is damaged.
+    """
+    manifest, results = run.manifest(), run.results() if results is None else results
+    listed = {item.id: lean_item(item, alone=alone) for item in run.items()}
+    valid = {id: item for id, item in listed.items() if isinstance(item, Item)}
+    return JudgedRun(name, manifest, results, list(listed.values()), StoredScores(run, valid))
+
+
+def joined(runs: Sequence[JudgedRun]) -> Frame:
+    """Join the scores of runs to one table."""
+    return Frame({run.name: run.items for run in runs}, {run.name: run.scores.values() for run in runs})
 
 
 def joined_table(runs: Sequence[JudgedRun], metric: str, *, sliced: bool = True) -> ScoreTable | None:
-    """Join the scores of a metric by prompt and generator, with the categories of prompts and parts of scores as slices.
-
-    A run that names no generator is one itself. Slices hold only values that six prompts or more have.
+    """Join the scores of a metric by prompt and generator.
 
     Args:
         runs: The runs.
         metric: The metric.
-        sliced: Whether to make slices.
+        sliced: Whether to slice by categories of prompts and parts of scores (`Frame.table`).
 
     Returns:
         None without any score, or where the rule for several images of a prompt does not fit the metric.
     """
-    label, key = run_labels(items_of(runs)), prompt_keys(items_of(runs))
-    entries: list[Entry] = []
-    parts: dict[str, list[tuple[str, str, str, float]]] = {}
-    for run in runs:
-        cells = {id: (key(item), label(run.name, item)) for id, item in run.items.items()}
-        scores = [score for (id, name), score in run.scores.items() if name == metric and id in cells]
-        entries += [Entry(*cells[score.item_id], f"{run.name}/{score.item_id}", score.value) for score in scores]
-        for column, by_item in _parts(run.items, scores).items() if sliced else ():
-            numbers = parts.setdefault(column, [])
-            numbers += [
-                (*cells[id], value, number) for id, values in by_item.items() for value, number in values.items()
-            ]
-    if not any(entry.value is not None for entry in entries):
-        return None
-    named = [_keyed(item, key(item)) for run in runs for item in run.items.values()] if sliced else []
-    scale, costs = runs[0].scale(metric), [run.cost for run in runs]
+    scale, costs = runs[0].scale(metric), [run.list_cost or 0.0 for run in runs]
     alone = all(len(run.manifest.metrics) == 1 for run in runs)
     try:
-        table = score_table(
-            entries, metric=metric, source=", ".join(run.name for run in runs), bounds=scale.range,
-            higher_is_better=scale.higher, categories=categories(named), parts=parts,
-            cost=(sum(cost or 0.0 for cost in costs) / len(entries) or None) if alone else None,
+        table = joined(runs).table(
+            metric,
+            None if sliced else (),
+            bounds=scale.range,
+            higher_is_better=scale.higher,
             per_prompt=runs[0].per_prompt,
-        )  # fmt: skip
+            cost=sum(costs) if alone else None,
+        )
     except ConfigError:  # the rule needs a score from which on an image is right
         return None
-    return replace(table, slices=_large_slices(table, [*parts, *table.slices]))
-
-
-def _keyed(item: Item, prompt: str) -> Item:
-    """Return an item that names its prompt as the table does."""
-    return item if item.prompt_id == prompt else replace(item, prompt_id=prompt)
-
-
-def _parts(items: Mapping[str, Item], scores: Sequence[Score]) -> dict[str, dict[str, Mapping[str, float]]]:
-    """Read the parts of scores; without claims if one is malformed."""
-    try:
-        return part_scores(items, scores)
-    except DataError:
-        return part_scores(items, scores, LEVELS)
-
-
-def _large_slices(table: ScoreTable, columns: Iterable[str]) -> dict[str, dict[str, Floats]]:
-    """Return the first columns of slices with several values that enough prompts have."""
-    enough = {
-        column: {
-            value: means
-            for value, means in table.slices[column].items()
-            if np.isfinite(means).any(axis=1).sum() >= FEWEST
-        }
-        for column in columns
-    }
-    return dict([(column, values) for column, values in enough.items() if len(values) > 1][:COLUMNS])
+    return table if table.images.any() else None

@@ -1,0 +1,258 @@
+"""One table of scores: a row for each score, with the same names for generators and prompts in all runs that are joined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from titjudge.core.errors import ConfigError, DataError, nearest
+from titjudge.core.score_parts import LEVELS
+from titjudge.core.types import Item, Score, prompt_of
+from titjudge.core.words import count_words, script
+from titjudge.stats.bootstrap import Floats, Interval
+from titjudge.stats.scores.part_scores import PARTS, part_scores
+from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
+from titjudge.stats.scores.population import FEWEST
+from titjudge.stats.scores.scores_table import IMAGE_COLUMNS, Entry, ScoreTable, score_table
+
+VALUES = 60  # of a category
+COLUMNS = 4  # categories
+# Columns that belong to one image or prompt, and are no categories.
+_NUMBERS = frozenset({"description", "index", "line", "number", "seed", *IMAGE_COLUMNS})
+PartRow = tuple[str, str, str, float]  # prompt, generator, value and number of a part
+
+
+def _length_of(prompt: str) -> str:
+    """Return the bin of a prompt's length in words; the names of the bins sort in order."""
+    bins = {15: "1 to 15 words", 40: "16 to 40 words", 100: "41 to 100 words"}
+    words = count_words(prompt)
+    return next((name for most, name in bins.items() if words <= most), "more than 100 words")
+
+
+_LENGTH = "prompt_length"
+DERIVED: dict[str, Callable[[str], str]] = {
+    _LENGTH: _length_of,
+    "language": lambda prompt: f"{script(prompt) or 'LATIN'} letters",
+}
+"""Categories that come from the text of a prompt."""
+
+
+class Frame:
+    """The scores of runs, or of a file, as rows of run, generator, prompt, image, metric and value.
+
+    A generator that several runs have is named with its run, and a run whose images name no generator is one itself. Prompts have
+    their ids if these mean the same texts in all runs, else their texts.
+
+    Args:
+        items: The valid images of each run, by its name and their ids.
+        scores: The scores of each run. Those of other images are left out.
+    """
+
+    def __init__(self, items: Mapping[str, Mapping[str, Item]], scores: Mapping[str, Iterable[Score]]) -> None:
+        self.items, self.scores = items, scores
+        self.source = ", ".join(items)
+        self._runs_of: dict[str, set[str]] = {}
+        for name, listed in items.items():
+            for item in listed.values():
+                self._runs_of.setdefault(item.generator, set()).add(name)
+        short = [Path(name).resolve().name for name in items]
+        self._run_names = dict(zip(items, short if len(set(short)) == len(short) else items, strict=True))
+        self._by_text = len(items) > 1 and not self._same_ids()
+
+    def _same_ids(self) -> bool:
+        """Tell whether the runs have ids of prompts in common, and all of these mean the same texts."""
+        texts: dict[str, str] = {}
+        every = [item for listed in self.items.values() for item in listed.values()]
+        same = all(texts.setdefault(prompt_of(item), item.prompt) == item.prompt for item in every)
+        return same and bool(set.intersection(*({*map(prompt_of, listed.values())} for listed in self.items.values())))
+
+    def generator(self, run: str, item: Item) -> str:
+        """Name the generator of an image of a run."""
+        if not item.generator:
+            return self._run_names[run]
+        return (
+            item.generator if len(self._runs_of[item.generator]) == 1 else f"{item.generator} ({self._run_names[run]})"
+        )
+
+    def prompt(self, item: Item) -> str:
+        """Name the prompt of an image."""
+        return item.prompt if self._by_text else prompt_of(item)
+
+    def cell(self, run: str, item: Item) -> tuple[str, str]:
+        """Name prompt and generator of an image of a run."""
+        return self.prompt(item), self.generator(run, item)
+
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics in the order of their scores."""
+        return list(dict.fromkeys(score.metric for scores in self.scores.values() for score in scores))
+
+    def of_metric(self, metric: str) -> dict[str, list[Score]]:
+        """Return the scores of a metric for the images, by run."""
+        return {
+            run: [score for score in scores if score.metric == metric and score.item_id in self.items[run]]
+            for run, scores in self.scores.items()
+        }
+
+    def entries(self, metric: str, *, answers: bool = False) -> list[Entry]:
+        """List the rows of a metric; with `answers` one for each answer of the judge behind a score."""
+        rows = []
+        for run, scores in self.of_metric(metric).items():
+            for score in scores:
+                item = self.items[run][score.item_id]
+                cell = self.cell(run, item)
+                rows += [Entry(*cell, item.id, value, run) for value in (_answers(score) if answers else [score.value])]
+        return rows
+
+    def table(
+        self,
+        metric: str,
+        by: Sequence[str] | None = (),
+        *,
+        answers: bool = False,
+        bounds: Interval | None = None,
+        higher_is_better: bool = True,
+        per_prompt: PerPrompt = MEAN,
+        cost: float | None = None,
+    ) -> ScoreTable:
+        """Arrange the scores of a metric by prompt and generator.
+
+        Args:
+            metric: Its name.
+            by: Categories to slice by: keys of the items' meta, `DERIVED` and `PARTS`. None for all parts and categories that have
+                several values of six prompts or more.
+            answers: Whether to keep the several answers of the judge behind a score apart.
+            bounds: Ends of the metric's scale, where it has them.
+            higher_is_better: Whether more is better.
+            per_prompt: How several images of a prompt become one score.
+            cost: USD for all scores, where known.
+
+        Raises:
+            ConfigError: No prompt has such a category, no score such parts; or `per_prompt` does not fit the metric.
+        """
+        entries = self.entries(metric, answers=answers)
+        wanted = list(PARTS) if by is None else [column for column in by if column in PARTS]
+        parts = self._parts(metric, wanted, strict=by is not None)
+        if by is None:
+            listed = (item for items in self.items.values() for item in items.values())
+            by_prompt = categories(listed, prompt=self.prompt)
+        else:
+            by_prompt = {column: self._category(column) for column in by if column not in PARTS}
+            if empty := [column for column in wanted if column not in parts]:
+                what = f"the scores of {metric} hold no {PARTS[empty[0]]}: --by {empty[0]} has nothing to show"
+                raise ConfigError(f"{next(iter(self.items))}: {what}")
+        images = {(entry.run, entry.image) for entry in entries}
+        table = score_table(
+            entries,
+            metric=metric,
+            source=self.source,
+            categories=by_prompt,
+            parts={column: parts[column] for column in wanted if column in parts},
+            bounds=bounds,
+            higher_is_better=higher_is_better,
+            per_prompt=per_prompt,
+            cost=(cost or 0.0) / max(1, len(images)) or None,
+            texts={self.prompt(item): hash(item.prompt) for items in self.items.values() for item in items.values()},
+        )
+        return table if by is not None else replace(table, slices=_large_slices(table, [*parts, *table.slices]))
+
+    def _parts(self, metric: str, columns: Iterable[str], *, strict: bool) -> dict[str, list[PartRow]]:
+        """List prompt, generator, value and number of the parts of scores, by column.
+
+        Without `strict` the claims of a run are left out if one is malformed.
+        """
+        found: dict[str, list[PartRow]] = {}
+        for run, scores in self.of_metric(metric).items() if columns else ():
+            items = self.items[run]
+            try:
+                by_column = part_scores(items, scores, columns)
+            except DataError:
+                if strict:
+                    raise
+                by_column = part_scores(items, scores, LEVELS)
+            for column, by_item in by_column.items():
+                found.setdefault(column, []).extend(
+                    (*self.cell(run, items[id]), value, number)
+                    for id, numbers in by_item.items()
+                    for value, number in numbers.items()
+                )
+        return found
+
+    def _category(self, column: str) -> dict[str, str]:
+        """Map each prompt to its value of a column; empty if it has none.
+
+        Raises:
+            ConfigError: No prompt has one.
+        """
+        every = [item for listed in self.items.values() for item in listed.values()]
+        values: dict[str, str] = {}
+        for item in every:
+            prompt = self.prompt(item)
+            values[prompt] = values.get(prompt) or _category_of(item, column)
+        if not any(values.values()):
+            named = dict.fromkeys(str(name) for item in every for name in item.meta if _category_of(item, name))
+            names = dict.fromkeys((*DERIVED, *PARTS, *named))
+            what = f"its prompts have no '{column}'.{nearest(column, names)} Known: {', '.join(names)}"
+            if column in DERIVED:
+                what = f"--by {column} needs a column 'prompt' with the texts of the prompts"
+            raise ConfigError(f"{next(iter(self.items))}: {what}")
+        return values
+
+
+def _answers(score: Score) -> list[float | None]:
+    """Return the value of a score, or the several answers of the judge whose mean it is."""
+    if score.value is None:
+        return [None]
+    samples = [value for value in score.parts.get("samples") or () if isinstance(value, int | float)]
+    of_samples = len(samples) > 1 and abs(sum(samples) / len(samples) - score.value) < 1e-9
+    return [*samples] if of_samples else [score.value]
+
+
+def _category_of(item: Item, column: str) -> str:
+    if column in item.meta:
+        value = item.meta[column]
+        return str(value) if isinstance(value, str | int | float) and column != "generator" else ""
+    return DERIVED[column](item.prompt) if column in DERIVED and item.prompt else ""
+
+
+def categories(
+    items: Iterable[Item], fewest: int = FEWEST, prompt: Callable[[Item], str] = prompt_of
+) -> dict[str, dict[str, str]]:
+    """Find the categories of prompts in the meta of items, and the prompts' length: column -> prompt -> value.
+
+    A category has two to sixty values, the same for all images of a prompt, each of `fewest` prompts or more.
+    """
+    columns: dict[str, dict[str, str]] = {}
+    mixed: set[str] = set()
+    for item in items:
+        labels = {
+            key: str(value)
+            for key, value in item.meta.items()
+            if isinstance(value, str | int) and value != "" and key not in _NUMBERS
+        }
+        for key, value in (labels | {_LENGTH: _length_of(item.prompt)}).items():
+            if columns.setdefault(key, {}).setdefault(prompt(item), value) != value:
+                mixed.add(key)
+    usable = {key: values for key, values in columns.items() if key not in mixed and _sizes_fit(values, fewest)}
+    return dict(list(usable.items())[:COLUMNS])
+
+
+def _sizes_fit(values: Mapping[str, str], fewest: int) -> bool:
+    counts = np.unique(list(values.values()), return_counts=True)[1]
+    return 2 <= len(counts) <= VALUES and int(counts.min()) >= fewest
+
+
+def _large_slices(table: ScoreTable, columns: Iterable[str]) -> dict[str, dict[str, Floats]]:
+    """Return the first columns of slices with several values that enough prompts have."""
+    enough = {
+        column: {
+            value: means
+            for value, means in table.slices[column].items()
+            if np.isfinite(means).any(axis=1).sum() >= FEWEST
+        }
+        for column in columns
+    }
+    return dict([(column, values) for column, values in enough.items() if len(values) > 1][:COLUMNS])
