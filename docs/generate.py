@@ -9,8 +9,12 @@ meta, advice, populations or declarations.
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 import sys
+import textwrap
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -82,9 +86,10 @@ def key_rows(prefix: str, model: Any) -> dict[str, tuple[str, str, str]]:
     """The rows of a model's keys, by name."""
     from titjudge.core.config import Limits
 
+    texts = key_texts(model)
     fields = {name: (field, field.get_default(call_default_factory=True)) for name, field in model.model_fields.items()}
     return {
-        name: (f"`{prefix}{name}`", shown_default(default), " ".join((field.description or "").split()))
+        name: (f"`{prefix}{name}`", shown_default(default), " ".join(texts[name].split()))
         for name, (field, default) in fields.items()
         if not isinstance(default, Limits)
     }
@@ -146,8 +151,27 @@ def declared_tables() -> list[Any]:
     return [found[name] for name in sorted(found) if found[name].population]
 
 
-class WithoutTitles(GenerateJsonSchema):
-    """Leave out titles, which only repeat the key."""
+def key_texts(kind: type[BaseModel]) -> dict[str, str]:
+    """The text below each key in the source. Pydantic would read the source for this whenever titjudge starts."""
+    texts: dict[str, str] = {}
+    for each in kind.__mro__[kind.__mro__.index(BaseModel) - 1 :: -1]:
+        (source,) = ast.parse(textwrap.dedent(inspect.getsource(each))).body
+        assert isinstance(source, ast.ClassDef)
+        for key, text in pairwise(source.body):
+            match key, text:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
+                    texts[name] = inspect.cleandoc(words)
+    return texts
+
+
+class FromSource(GenerateJsonSchema):
+    """Describe keys as the source does; leave out titles, which only repeat the key."""
+
+    def model_schema(self, schema: Any) -> dict[str, Any]:
+        made = super().model_schema(schema)
+        for name, text in key_texts(schema["cls"]).items():
+            made["properties"][name]["description"] = text
+        return made
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -160,7 +184,7 @@ def config_schema() -> dict[str, Any]:
     """
     from titjudge.core.config import RunConfig
 
-    schema = RunConfig.model_json_schema(schema_generator=WithoutTitles)
+    schema = RunConfig.model_json_schema(schema_generator=FromSource)
     keys = schema["properties"]
     judge = keys["judge"]["anyOf"]
     judge.append({"type": "array", "items": {"anyOf": [kind for kind in judge if kind != NULL]}, "minItems": 1})
@@ -182,9 +206,9 @@ def _known(kind: str) -> list[dict[str, Any]]:
 
 def record_schema(kind: type[BaseModel]) -> dict[str, Any]:
     """Make the JSON schema (draft 2020-12) of manifest.json or results.json."""
-    schema = kind.model_json_schema(schema_generator=WithoutTitles)
+    schema = kind.model_json_schema(schema_generator=FromSource)
     return {
-        "$schema": WithoutTitles.schema_dialect,
+        "$schema": FromSource.schema_dialect,
         **schema,
         "title": f"{kind.__name__.lower()}.json of a run of titjudge",
     }

@@ -248,9 +248,12 @@ def _data(folder: Path | None, data: Path | None) -> Path | None:
 def _session(config: RunConfig, question: SettlingQuestion | None) -> Session:
     """Prepare a run in this process."""
     from titjudge.runs.session import Session
+
+    if question is None:
+        return Session(config)
     from titjudge.runs.study.settling import SettlingSession
 
-    return Session(config) if question is None else SettlingSession(config, question)
+    return SettlingSession(config, question)
 
 
 def _show_dry_run(session: Session, json_file: Path | None, note: str = "") -> int:

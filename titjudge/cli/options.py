@@ -248,6 +248,8 @@ class Sinks(NamedTuple):
         Raises:
             UserError: There is no such sink, its package is not installed, or a step is given without a sink.
         """
+        if not self.sinks and self.step is None:
+            return []
         from titjudge.report.sinks import parse_targets
 
         return parse_targets(self.sinks, self.step)

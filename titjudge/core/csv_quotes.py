@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
+from titjudge.core.patterns import lazy_pattern
 
-_PADDED = re.compile(r' *"[^"]*" +| +"[^"]*"')  # a cell in quotes with blanks around them
-_FILE_NAME = re.compile(r"\S(.*\S)?\.[A-Za-z]{2,5}[0-9]?")
-_NUMERAL = re.compile(r"[-+]?[\d.,]+")
-_PROSE = re.compile(
+_PADDED = lazy_pattern(r' *"[^"]*" +| +"[^"]*"')  # a cell in quotes with blanks around them
+_FILE_NAME = lazy_pattern(r"\S(.*\S)?\.[A-Za-z]{2,5}[0-9]?")
+_NUMERAL = lazy_pattern(r"[-+]?[\d.,]+")
+_PROSE = lazy_pattern(
     r"[\s\u0e00-\u0eff\u1100-\u11ff\u3040-\u9fff\uac00-\ud7af]"
 )  # blanks, and scripts that write few or none
 

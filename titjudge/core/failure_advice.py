@@ -6,14 +6,17 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from titjudge.core import retirements
-from titjudge.core.run_records import FailureRecord
+from titjudge.core.patterns import lazy_pattern
 from titjudge.core.types import Cause, Status
 
+if TYPE_CHECKING:
+    from titjudge.core.run_records import FailureRecord
+
 _SMALLER = "set max_side of this model, for example max_side: 1024, or save the images as JPEG"
-_HINTS = tuple((re.compile(pattern, re.IGNORECASE), hint) for pattern, hint in (
+_HINTS = tuple((lazy_pattern(pattern, re.IGNORECASE), hint) for pattern, hint in (
     (r"webp", "save the images as PNG or JPEG"),
     (r"(?:unsupported|invalid|unknown|not a valid|un(?:able|recognized)|failed|cannot|could not|can't)\b.{0,40}\b(?:image|media)\b.{0,20}"
      r"\b(?:format|type|data|file)|(?:decode|load|identify|process)\b.{0,30}\bimage",
@@ -34,7 +37,7 @@ _HINTS = tuple((re.compile(pattern, re.IGNORECASE), hint) for pattern, hint in (
      "lower max_tokens of this model in a file for --config"),
     (r"(?:image|photo|file|payload|request|body)\b.{0,60}\b(?:too large|exceeds?|larger than|over the limit)", _SMALLER),
 ))  # fmt: skip
-_RETIRED = re.compile(
+_RETIRED = lazy_pattern(
     r"decommissioned|deprecated|retired|sunset|shut ?down|end[- ]of[- ]life|discontinued|no longer (?:available|supported|served|exists?)"
     r"|model.{0,60}(?:does not exist|not found|not exist|unavailable|is not available)|unknown model|invalid model",
     re.IGNORECASE,

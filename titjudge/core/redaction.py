@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import SplitResult, urlsplit
 
+from titjudge.core.patterns import lazy_pattern
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.words import truncated
 
@@ -30,19 +31,19 @@ _SHORTEST_SECRET = 4  # characters; shorter ones occur in ordinary words
 _SHORTEST_VALUE = 8  # characters of a key or environment variable that is taken for a secret
 
 _PATTERNS = [
-    (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=*-]{4,}"), r"\1 [key]"),
-    (re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf|r8|key)[-_][A-Za-z0-9_*.\-]{4,}"), "[key]"),
-    (re.compile(r"\bAIza[A-Za-z0-9_*\-]{4,}"), "[key]"),
-    (re.compile(r"(?i)([?&](?:key|api[-_]?key|access_token|token|sig)=)[^&\s\"'<>]+"), r"\1[key]"),
+    (lazy_pattern(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=*-]{4,}"), r"\1 [key]"),
+    (lazy_pattern(r"\b(?:sk|pk|rk|gsk|xai|hf|r8|key)[-_][A-Za-z0-9_*.\-]{4,}"), "[key]"),
+    (lazy_pattern(r"\bAIza[A-Za-z0-9_*\-]{4,}"), "[key]"),
+    (lazy_pattern(r"(?i)([?&](?:key|api[-_]?key|access_token|token|sig)=)[^&\s\"'<>]+"), r"\1[key]"),
     (
-        re.compile(
+        lazy_pattern(
             r"(?i)((?:x-goog-api-key|x-api-key|api[-_]?key|authorization)[\"']?\s*[:=]\s*[\"']?)(?!\[key\])[^\s\"',}]{6,}"
         ),
         r"\1[key]",
     ),
-    (re.compile(r"(https?://)[^\s/@\"']+@"), r"\1"),
+    (lazy_pattern(r"(https?://)[^\s/@\"']+@"), r"\1"),
 ]
-_NAMES = re.compile(r"(?i)key|token|secret|password|credential")
+_NAMES = lazy_pattern(r"(?i)key|token|secret|password|credential")
 
 _registered: set[str] = set()
 

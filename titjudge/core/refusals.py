@@ -9,16 +9,17 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+from titjudge.core.patterns import lazy_pattern
 from titjudge.core.structured_output import without_chat_tokens
 from titjudge.core.words import truncated
 
 _LONGEST, _LONGEST_OTHERS = 1_500, 400  # characters: a longer text describes something
 _MARKS = ('"', "“", "”", "'")
 _LEAST_REPEATED = 20  # characters from which a text that is in the question repeats it
-_MARKUP = re.compile(r"```\w*|!?\[([^\]]*)\]\([^)]*\)|</?[a-zA-Z][\w-]*(?:\s[^<>]*)?/?>|&#?\w+;")
-_NO_WORD = re.compile(r"(?:https?|data):\S+|\S+\.(?:png|jpe?g|webp|gif|bmp)\b|[a-z0-9+/=_-]{50,}")
-_QUOTED = re.compile(r"[\"“”«»「『][^\"“”«»「」『』]{0,300}[\"“”«»」』]|(?<!\w)['‘][^'’\n]{1,200}['’](?!\w)")
-_SENTENCE = re.compile(r"(?<=[.!?…。！？।؟])\s*|\n+")
+_MARKUP = lazy_pattern(r"```\w*|!?\[([^\]]*)\]\([^)]*\)|</?[a-zA-Z][\w-]*(?:\s[^<>]*)?/?>|&#?\w+;")
+_NO_WORD = lazy_pattern(r"(?:https?|data):\S+|\S+\.(?:png|jpe?g|webp|gif|bmp)\b|[a-z0-9+/=_-]{50,}")
+_QUOTED = lazy_pattern(r"[\"“”«»「『][^\"“”«»「」『』]{0,300}[\"“”«»」』]|(?<!\w)['‘][^'’\n]{1,200}['’](?!\w)")
+_SENTENCE = lazy_pattern(r"(?<=[.!?…。！？।؟])\s*|\n+")
 
 _IMAGE = r"(?:images?|pictures?|photos?|photographs?|pics?|attachments?|visuals?|visual (?:content|inputs?)|files?|screenshots?)"
 _NOT = r"(?:can't|cannot|can not|couldn't|could not|won't|don't|do not|didn't|did not|haven't|(?:have|has) not|hasn't|unable to|(?:\w+n't|not) (?:\w+ )?able to|incapable of|lack)"
@@ -26,7 +27,7 @@ _HERE = (  # what follows the word image if it is the whole image that is missin
     r"(?=\W*$|[,.;:!)]|,? (?:(?:was |were |has been |is |are )?(?:\w+ )?(?:attached|provided|uploaded|included|received|shared|sent|loaded|available|supplied)"
     r"|in (?:your|this|our|the (?:message|chat|conversation|prompt|request|input))|here|to (?:describe|view|analy)|for me|directly|you|that|at|right now|yet|currently|from|so|because|with (?:your|this)|came|come|arrived|got)\b)"
 )
-_ABSENT = re.compile(  # there is no image for the model: what follows is made up
+_ABSENT = lazy_pattern(  # there is no image for the model: what follows is made up
     rf"(?:^|\b(?:i|we|am|i'm|assistant|model)\b[^.!?]{{0,60}}?\b){_NOT} (?:\w+ ){{0,2}}?(?:see(?:ing)?|view(?:ing)?|find|received?|access(?:ing)?|open|detect|load|display|perceive|"
     rf"process(?:ing)?|interpret(?:ing)?|analy[sz](?:e|ing)|look at|inspect|have|the ability to (?:see|view)|get)(?: (?:or|and) \w+)? "
     rf"(?:(?:an?|any|the|this|your|actual|external|uploaded|attached|provided|visual|contents? of|access to|to|ability)\s)*{_IMAGE}(?: (?:or|and) \w+)?{_HERE}"
@@ -43,11 +44,11 @@ _ABSENT = re.compile(  # there is no image for the model: what follows is made u
     rf"|\bas an? (?:ai|artificial|text|large|language|llm)\b[^.!?]{{0,80}}?\b{_NOT}|\b(?:can|i|i'm|am) only (?:able to )?(?:\w+ )?(?:process|read|handle|work with|support|see|accept) (?:\w+ )?text\b"
 )
 _SEND = r"(?:upload|share|provide|attach|send|paste|supply|include)(?:ing)?"
-_ASKS = re.compile(
+_ASKS = lazy_pattern(
     rf"\b(?:please|could you|can you|would you|kindly|feel free to)\b[^.!?]{{0,40}}?\b(?:{_SEND}|describe)\b[^.!?]{{0,30}}?\b(?:{_IMAGE}|it|one)\b"
     rf"|\b(?:you(?:'ll| can| could| need)|you to|once you|if you|when you)\b[^.!?]{{0,40}}?\b{_SEND}\b[^.!?]{{0,30}}?\b{_IMAGE}\b"
 )
-_DECLINES = re.compile(
+_DECLINES = lazy_pattern(
     rf"(?:^|\b(?:i|we|i'm|am)\b[^.!?]{{0,40}}?\b)(?:{_NOT}|not allowed to|must|have to|will not) (?:\w+ ){{0,2}}?(?:assist|help|comply|fulfil|proceed|continue|engage|decline|do (?:that|this|so)\b"
     r"|(?:provide|give|offer|create|generate|produce|write) (?:\w+ ){0,3}?(?:description|information|details|analysis|assistance|content)"
     r"|(?:describe|discuss|analy[sz]e|process|comment on|respond to|answer|support|complete|identify) (?:this|that|the|your|such|these|those|it|explicit|sensitive|sexual|graphic)\b)"
@@ -55,10 +56,10 @@ _DECLINES = re.compile(
     r"|\bagainst (?:our|the|my|usage|content)\b[^.!?]{0,20}?(?:polic|guideline))|\bi(?:'m| am) not comfortable \w+|\bi(?:'d| would) rather not\b|\bi(?:'m| am) programmed (?:to avoid|not to)\b"
     r"|^(?:(?:the|this|your) )?(?:content|request|response|output|answer) (?:(?:was|has been) )?(?:blocked|filtered|rejected|refused|denied)"
 )
-_SORRY = re.compile(
+_SORRY = lazy_pattern(
     r"(?:i am |i'm |we're )?(?:(?:so|very|really|truly) )?(?:sorry|afraid|unfortunately|apologies|my apologies|i apologi[sz]e|i regret)\b"
 )
-_UNWILLING = re.compile(rf"\b(?:i|we|i'm|am)\b[^.!?]{{0,30}}?\b(?:{_NOT}|not allowed|not permitted)")
+_UNWILLING = lazy_pattern(rf"\b(?:i|we|i'm|am)\b[^.!?]{{0,30}}?\b(?:{_NOT}|not allowed|not permitted)")
 # Words about a conversation, an image as a whole, or a fault, in the Latin and Cyrillic alphabets: a text of these alone describes nothing.
 _TALK_WORDS = frozenset(
     re.findall(
@@ -91,34 +92,34 @@ _TALK_WORDS = frozenset(
         """,
     )
 )
-_MARKS_OF_TALK = re.compile(  # one of these makes a text of such words talk; `the picture` alone may be a description
+_MARKS_OF_TALK = lazy_pattern(  # one of these makes a text of such words talk; `the picture` alone may be a description
     r"\b(?:i|me|we|us|our|you|your|not|no|cannot|unable|error|fail\w*|sorry|please|invalid|unavailable|missing|denied|refused|removed|redacted|omitted|wrong|thanks?|hello|hi|welcome"
     r"|question|exceeded|required|n/?a|none|null|nil|nan|undefined|unknown|kein\w*|nicht|fehler|ich|je|ne|aucune|erreur|impossible|ninguna|sin|puedo|se|erro|nenhuma|sem|não|nessuna|non|geen|niet|не|нет|я"
     r"|ошибка|отсутствует|assistant|user)\b|n't\b|[:：?？]$|^(?:image|img|photo|picture|model)?$|^[^a-z]*$|[無无]"
 )
-_TALK_SIGNS = re.compile(  # the same in Chinese, Japanese and Korean
+_TALK_SIGNS = lazy_pattern(  # the same in Chinese, Japanese and Korean
     "图片|图像|照片|圖片|圖像|[图圖]|您好|你好|链接|内容|违规|敏感|[我您你]|抱歉|对不起|不好意思|很遗憾|语言|模型|人工智能|助手|由于|因为|作为|请|问|"
     "无法|不能|不会|不适合|没有|没|未|不|办法|看到|看见|看|识别|描述|提供|上传|发送|加载|显示|读取|处理|访问|回答|协助|帮助?|想|了解|什么|有|可以|能|需要|先|才|再|重新|换|个|话题|吧|"
     "失败|成功|错误|这|张|那|是|的|了|一|到|进行|该|暂时|目前|直接|和|或|很|非常|此|"
     "画像|写真|が|を|は|も|に|の|見当たり|読み込め|読み込み|見え|見る|見|ありません|ません|できません|でした|確認|提供|添付|されて|い|この|説明|する|こと|失敗|しました|エラー|申し訳|すみません|"
     "이미지|사진|를|을|가|이|는|없습니다|없음|없|볼|수|제공|첨부|되지|않았습니다|않|로드|오류|설명|할|어"
 )
-_DESCRIBES = re.compile(  # says what is there all the same
+_DESCRIBES = lazy_pattern(  # says what is there all the same
     r"\b(?:but|however|though|although|still|instead|only)\b,? (?!i\b|i'm|as an? |if you|you\b|please|no\b|there (?:is|are) no|[^.!?]{0,80}\b(?:might|may|would)\b)[^.!?]{0,60}?\b(?:shows?|depicts?|"
     r"there (?:is|are)|features?|contains?(?! content)|(?:can|do) see|portrays?|stands?|lies|sits|wears?)\b|[但][是]?,? ?(?:画面|图|可以看|能看|中央|其中)"
     r"|\b(?:mais|aber|pero|sino|mas|ma|но|maar|ale)\b[^.!?]{0,60}?\b(?:montre|zeigt|muestra|mostra|toont|показыва\w+|на (?:фото|изображении)|on (?:y )?voit|il y a|se ve|hay|há|c'è|(?:sieht|zu sehen)|видн\w+)"
     r"|が、[^。]{0,40}(?:写って|見え(?!ませ)|あります)|지만[^.]{0,60}(?:있습니다|보입니다)"
 )
-_TALK = re.compile(
+_TALK = lazy_pattern(
     r"\b(?:i|i'm|i'd|i'll|we|me|my|us|our|you|your|please|sorry|polic\w+|guidelines|request\w*|assist\w*|help\w*|upload\w*|content|let|might|may|would|typical\w*|sure|hello|hi|okay|certainly)\b"
 )
 
-_PERSON = re.compile(
+_PERSON = lazy_pattern(
     r"\b(?:i|i'm|i'd|i'll|i've|we|me|my|us|our|you|your|please|sorry|ich|mir|sie|ihnen|bitte|je|j'ai|vous|votre|désolé|yo|puedo|usted|tu|por favor|eu|posso|consigo|"
     r"você|io|mi|ti|я|мне|вы|вас|вам|ik|u|mij|nie mogę|proszę|tôi|bạn|saya|anda|أنا|मैं|आप)\b|[我您你请請]|私|ください|申し訳|저는|제가|주세요|죄송|пожалуйста|jeg|jag|εγώ|minä|ฉัน|คุณ|אני|من|شما"
 )
 
-_CHAT = re.compile(
+_CHAT = lazy_pattern(
     r"\b(?:message|upload\w*|provided?|chat|conversation|directly|request|you|your|language|text-(?:based|only)|share)\b"
 )
 
@@ -156,15 +157,15 @@ _OTHERS = [
     ("anteeksi|pahoittelen|valitettavasti", "\\ben (?:näe|voi|pysty)", "kuvaa\\W*$|kuvia|pyyntö|auttaa"),
     ("îmi pare rău|scuze|din păcate", "\\bnu (?:pot|văd|am)", "imaginea\\W*$|imagini|cerere|ajut"),
 ]  # fmt: skip
-_VERB_LAST = re.compile("[\u3041-\u30ff\uac00-\ud7a3]")
-_ASKS_OTHERS = re.compile(
+_VERB_LAST = lazy_pattern("[\u3041-\u30ff\uac00-\ud7a3]")
+_ASKS_OTHERS = lazy_pattern(
     "请(?:您|你)?(?:重新|先|再次)?(?:上传|提供|发送|分享|附上)[^。]{0,8}(?:图|照片)|[您你](?:似乎|好像|可能|还|還)*(?:没有|未|并未|尚未|忘记|沒有|没)(?:上传|提供|附|发送|上傳)"
     "|(?:画像|写真)を[^。]{0,12}(?:アップロード|添付|送信|提供|共有|送って)|(?:이미지|사진)[를을]? ?(?:다시 )?(?:업로드|첨부|공유|제공|보내)[^.]{0,12}(?:주세요|주시)"
     "|(?:laden|senden|schicken|teilen) sie[^.!?]{0,20}(?:bild|foto)|(?:téléchargez|envoyez|partagez|pourriez-vous|veuillez)[^.!?]{0,30}(?:image|photo)|(?:suba|sube|adjunt|compart|env[ií]|proporcion)\\w*[^.!?]{0,20}(?:imagen|foto)"
     "|(?:envie|carregue|anexe|compartilhe|forneça)[^.!?]{0,20}(?:imagem|foto)|(?:carica|invia|allega|condividi)[^.!?]{0,20}(?:immagine|foto)|(?:nenhuma imagem|aucune image|ninguna imagen|nessuna immagine|kein bild|изображение не)[^.!?]{0,12}(?:foi|fornec|enviad|anexad|fourni|joint|proporcion|adjunt|fornit|allegat|hochgeladen|vorhanden|загружен|прикрепл|предоставл)"
     "|(?:загрузите|пришлите|прикрепите|отправьте)[^.!?]{0,25}(?:изображ|картин|фото)"
 )
-_OTHER = [tuple(re.compile(each) for each in language) for language in _OTHERS]
+_OTHER = [tuple(lazy_pattern(each) for each in language) for language in _OTHERS]
 
 
 def refusal(text: str, asked: str = "") -> str:

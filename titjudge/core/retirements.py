@@ -2,7 +2,7 @@
 
 A vendor may route requests for a retired model to its successor, at the successor's rates: the reply then names another
 model than the request. Such a reply is priced as that of the model that gave it, and never cached under the requested
-name. The table is `retirements.yaml`.
+name. The table is `retirements.toml`.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class Retirement:
 @lru_cache(maxsize=1)
 def table() -> tuple[Retirement, ...]:
     """Read the announced retirements."""
-    import yaml
+    import tomllib
 
-    data = yaml.safe_load(Path(__file__).with_name("retirements.yaml").read_text(encoding="utf-8"))
+    data = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
     return tuple(
         Retirement(
             row["provider"],

@@ -30,7 +30,7 @@ Interval = tuple[float, float]
 class Record(BaseModel):
     """A JSON object of a file; unknown keys are kept."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
 
     def to_json(self) -> dict[str, Any]:
         """Return the object as in the file, without keys that it does not have there."""

@@ -14,6 +14,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ValidationError
 
+from titjudge.core.patterns import lazy_pattern
 from titjudge.core.serialization import without_surrogates
 
 M = TypeVar("M", bound=BaseModel)
@@ -21,36 +22,36 @@ M = TypeVar("M", bound=BaseModel)
 _LONGEST = 200_000  # characters; of a longer answer only the end is parsed
 _MOST_BRACES = 2_000
 _LONGEST_QUOTED, _DEEPEST_QUOTED = 10_000, 8  # characters, and braces around, of an object that may be quoted
-_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_NUMBER = lazy_pattern(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 # The tags in which open models write what they think: <think>, [THINK], <seed:think>, <reasoning>, <|begin_of_thought|>,
 # <|START_THINKING|>, <unused94>thought, and the channels of gpt-oss (harmony) and Gemma.
 _THOUGHT = r"[\w:.▁-]{0,16}(?:think|thought|思考|推理|reasoning|reflection|scratch_?pad|monologue)[\w:.-]{0,12}"
-_THOUGHT_ENDS = re.compile(
+_THOUGHT_ENDS = lazy_pattern(
     rf"(?:<|&lt;)/\s*{_THOUGHT}\s*(?:>|&gt;)|\[/{_THOUGHT}\]|◁/{_THOUGHT}▷|<[|｜](?:/|end[_▁](?:of[_▁])?){_THOUGHT}[|｜]>|<\|{_THOUGHT}_end\|>|<unused95>"
     r"|<\|inner_suffix\|>|<channel\|>|<\|channel\|>\s*final\b[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>"
     r"|<\|start\|>assistant<\|message\|>",
     re.IGNORECASE,
 )
-_THOUGHT_BEGINS = re.compile(
+_THOUGHT_BEGINS = lazy_pattern(
     rf"(?:<|&lt;)\s*{_THOUGHT}(?:\s[^<>]*)?(?:>|&gt;)|\[{_THOUGHT}\]|◁{_THOUGHT}▷|<[|｜](?!/|end){_THOUGHT}[|｜]>|<unused94>|<\|inner_prefix\|>"
     r"|<\|channel\|?>\s*(?:analysis|commentary|thought)\b",
     re.IGNORECASE,
 )
-_THOUGHT_LINE = re.compile(rf"(?m)^\s*(?:<\|start\|>assistant)?(?:{_THOUGHT_BEGINS.pattern})", re.IGNORECASE)
-_SPOKEN = re.compile(  # harmony without its control tokens, Granite, and Ollama
+_THOUGHT_LINE = lazy_pattern(rf"(?m)^\s*(?:<\|start\|>assistant)?(?:{_THOUGHT_BEGINS.pattern})", re.IGNORECASE)
+_SPOKEN = lazy_pattern(  # harmony without its control tokens, Granite, and Ollama
     r"\s*(?:analysis(?=[A-Z])(?:.*(?P<final>assistantfinal))?"
     r"|(?i:here(?:'s| is) my thought process:)(?:.*(?P<response>(?i:here(?:'s| is) my response:)))?"
     r"|[Tt]hinking\.\.\.\n(?:.*(?P<done>\.\.\.done thinking\.))?)",
     re.DOTALL,
 )
 _BRACKETS = str.maketrans("＜〈⟨《＞〉⟩》［］｜", "<<<<>>>>[]|")  # of full width, as one character each
-_TAG = re.compile(r"[<\[](?P<end>/?)(?P<name>[A-Za-z][\w:.-]{0,40})(?:\s[^<>\[\]]{0,80})?[>\]]")
+_TAG = lazy_pattern(r"[<\[](?P<end>/?)(?P<name>[A-Za-z][\w:.-]{0,40})(?:\s[^<>\[\]]{0,80})?[>\]]")
 _ANSWER_TAGS = frozenset(
     {"answer", "final_answer", "final", "output", "result", "response", "json", "conclusion", "solution"}
 )
-_CHAT_TOKEN = re.compile(
+_CHAT_TOKEN = lazy_pattern(
     r"<\|[\w/▁｜| -]{1,40}\|?>|</?s>|<(?:eos|bos|pad|end_of_turn|start_of_turn)>|<｜[^<>]{1,40}｜>|\[/?INST\]"
 )
 

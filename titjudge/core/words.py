@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any, TypeGuard
 
 from titjudge.core.numbers import is_number, sum_words
+from titjudge.core.patterns import lazy_pattern
 
 _SIGN = "\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # Chinese and Japanese
 _MARK = "\u3000-\u303f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"  # their space and punctuation
-_WORD = re.compile(rf"[{_SIGN}]|[^\s{_SIGN}{_MARK}]+")
+_WORD = lazy_pattern(rf"[{_SIGN}]|[^\s{_SIGN}{_MARK}]+")
 
 _MOSTLY = 0.3  # share of a prompt's letters; a few words to draw in an English prompt are fewer
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from titjudge.core.patterns import lazy_pattern
 from titjudge.core.refusals import declines
 from titjudge.core.structured_output import after_thinking, json_object, without_chat_tokens
 
@@ -31,64 +32,64 @@ _NO = (  # as an answer: `No dog can be seen` and `No idea` say nothing about a 
     r"no\b(?!\.\s*\d)(?=\W*$|\s*[^\w\s]|\s+(?:it|its|there|this|that|these|those|the|they|he|she)\b)|(?:否|不是)(?!\w)"
     rf"|(?:{_PLAIN_NO}|negative|incorrect|false|not at all|(?:{_COURTESY}) not|错误|不存在){_ENDS}"
 )
-_ANSWER = re.compile(rf"{_LABEL}(?:(?P<yes>{_YES})|(?P<no>{_NO}))", re.IGNORECASE)
-_CONCLUSION = re.compile(
+_ANSWER = lazy_pattern(rf"{_LABEL}(?:(?P<yes>{_YES})|(?P<no>{_NO}))", re.IGNORECASE)
+_CONCLUSION = lazy_pattern(
     r"(?:\b(?:answer|verdict|conclusion|response)(?: to (?:the|this|your) question)?\s*(?:is|would be|=|:)|(?:答案|回答|结论)\s*(?:是|为|:)?|\bi(?:'d| would|'ll| will)? (?:say|answer)"
     r"|\b(?:it|that)(?:'s| is) a|\\boxed)[\s:*\"'“{(<\[]*(?:(?P<yes>yes|是的?|对|有)|(?P<no>no|否|不是|不对|没有))(?!\w)"
     r"(?=\W*$|\s*[.,;:!?)\]}*\"'”。，！<]|\s+(?:because|as|since)\b)",
     re.IGNORECASE | re.MULTILINE,
 )
 _WORDS = {  # the other word: anywhere in the line, or right after it in another language
-    True: re.compile(rf"\byes\b|^\W*(?:\w{{1,4}}\s)?(?:{_PLAIN_YES}|是的?){_ENDS}", re.IGNORECASE),
-    False: re.compile(rf"\bno\b|^\W*(?:\w{{1,4}}\s)?(?:{_PLAIN_NO}|否|不是){_ENDS}", re.IGNORECASE),
+    True: lazy_pattern(rf"\byes\b|^\W*(?:\w{{1,4}}\s)?(?:{_PLAIN_YES}|是的?){_ENDS}", re.IGNORECASE),
+    False: lazy_pattern(rf"\bno\b|^\W*(?:\w{{1,4}}\s)?(?:{_PLAIN_NO}|否|不是){_ENDS}", re.IGNORECASE),
 }
 _ALONE = {
-    yes: re.compile(rf"(?m)^\W*(?:\d+[.)]\s*)?{word}\W*$", re.IGNORECASE)
+    yes: lazy_pattern(rf"(?m)^\W*(?:\d+[.)]\s*)?{word}\W*$", re.IGNORECASE)
     for yes, word in ((True, "yes"), (False, "no"))
 }
-_NEGATION = re.compile(
+_NEGATION = lazy_pattern(
     r"n't\b|\b(?:not?|cannot|never|none|nothing|nobody|nowhere|without|neither|nor|zero|kein\w*|nicht|nein|pas|aucun\w*|non|ning\w+|não|nenhum\w*|нет|не)\b"
     r"|[不没沒無无未]|ない|ません|없|않",
     re.IGNORECASE,
 )
-_CLAUSE = re.compile(
+_CLAUSE = lazy_pattern(
     r"[.!?,;:。！？，；：\n]|\b(?:but|however|though|although|aber|mais|pero)\b|但是?|不过", re.IGNORECASE
 )
-_BUT = re.compile(r"\b(?:but|aber|mais|pero|mas|ma|но)\b|但|不过|でも|しかし|하지만", re.IGNORECASE)
-_SIMPLE = re.compile(r"(?:\b(?:yes|no)|是的?|否)$", re.IGNORECASE)
-_TO_SOMEONE = re.compile(
+_BUT = lazy_pattern(r"\b(?:but|aber|mais|pero|mas|ma|но)\b|但|不过|でも|しかし|하지만", re.IGNORECASE)
+_SIMPLE = lazy_pattern(r"(?:\b(?:yes|no)|是的?|否)$", re.IGNORECASE)
+_TO_SOMEONE = lazy_pattern(
     r"\W*(?:i|i'm|i'd|i'll|we|please|sorry|unfortunately|as an?|there)\b|\W*[我请請抱对對]", re.IGNORECASE
 )
-_REVISED = re.compile(  # the speaker takes the word back, or cannot tell
+_REVISED = lazy_pattern(  # the speaker takes the word back, or cannot tell
     r"[^\w\s]\s*(?:wait|hold on|correction|oops)\s*[^\w\s]|\b(?:scratch that|on second thought|my mistake|i (?:was|am) (?:wrong|mistaken)"
     r"|i mis\w+|you(?: are|'re) right|i (?:can't|cannot|can not|am unable to) (?:tell|say|determine|judge|know))\b",
     re.IGNORECASE,
 )
-_UNSURE = re.compile(  # before a conclusion, in its clause
+_UNSURE = lazy_pattern(  # before a conclusion, in its clause
     r"n't\b|\b(?:not|might|may|could|expected|usual\w*|whoever|anyone|somebody|some|doubt\w*|wrong)\b[^,;:]*$",
     re.IGNORECASE,
 )
 _OTHER = r"(?!\1\b)(?:yes|no)\b"
-_UNDECIDED = re.compile(  # `yes/no`, `no or yes`; `no, wait: yes`; `no idea`
+_UNDECIDED = lazy_pattern(  # `yes/no`, `no or yes`; `no, wait: yes`; `no idea`
     rf"(yes|no)\b(?:\W*(?:(?:or|and)\b\W*)?{_OTHER}(?=\W*$|\s*[,.;:!?])|.*[^\w\s]\s*{_OTHER}\W*$|(?<=no) (?:idea|clue)\b)",
     re.IGNORECASE,
 )
-_FENCED = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
+_FENCED = lazy_pattern(r"```\w*\s*(.*?)\s*```", re.DOTALL)
 _ANSWER_KEYS = frozenset({"answer", "final_answer", "final answer", "答案", "回答"})
 _FACT_KEYS = _ANSWER_KEYS | {"yes", "result", "response", "output", "verdict", "present", "visible", "value"}
-_ASKED = re.compile(r"[^.!?。！？\n]*[?？]\s*")
-_CONDITION = re.compile(r"\b(?:if|unless|whether|depends|either|or)\b|如果|除非|是否", re.IGNORECASE)
-_SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s*|\n+")
-_TURNS = re.compile(
+_ASKED = lazy_pattern(r"[^.!?。！？\n]*[?？]\s*")
+_CONDITION = lazy_pattern(r"\b(?:if|unless|whether|depends|either|or)\b|如果|除非|是否", re.IGNORECASE)
+_SENTENCE_END = lazy_pattern(r"(?<=[.!?。！？])\s*|\n+")
+_TURNS = lazy_pattern(
     r"\b(?:actually|wait|but|however|correction|though|although|yes|no|oh|oops|mistaken?|sorry|false|wrong|incorrect|untrue|not true|kidding|joking)\b|但|不过|是的|错|不对|不是",
     re.IGNORECASE,
 )
-_BLOCKED = re.compile(  # in a question: no sentence answers it for certain
+_BLOCKED = lazy_pattern(  # in a question: no sentence answers it for certain
     r"n't\b|n’t\b|\b(?:no|not|never|none|nothing|nobody|without|absent|absence|lack\w*|missing|free|empty|fewer|less|few|only|alone|except|exclud\w*|"
     r"instead|rather|or|either|neither|nor|if|unless|avoid\w*|hidden|invisible|zero|devoid|at most|cannot)\b|[不没無无未]|还是|或|只有|仅",
     re.IGNORECASE,
 )
-_SHORT = re.compile(
+_SHORT = lazy_pattern(
     r"(?:it|they|he|she|there|this|that) (?:is|are|does|do|has|have|was|were)(?P<not>n't| not| none)?\W*", re.IGNORECASE
 )
 _DENIALS = frozenset(
@@ -102,15 +103,15 @@ _STOPS = frozenset(
         "single at all clearly image picture photo photograph scene",
     )
 )
-_PLACE = re.compile(
+_PLACE = lazy_pattern(
     r"\b(?:in|within|on|of|by) (?:the|this|that) (?:given |provided )?(?:image|picture|photo|photograph|scene|frame)\b|\bat all\b"
 )
-_PICTURE = re.compile(r"\b(?:image|picture|photo\w*|screenshot)s?\b|[图圖]|照片")
+_PICTURE = lazy_pattern(r"\b(?:image|picture|photo\w*|screenshot)s?\b|[图圖]|照片")
 _LONGEST_REST = 600  # characters after yes or no that may contradict it
-_PLURAL = re.compile(r"(\w{2,}?(?:ch|sh|x|ss)(?=es$)|\w{3,}(?<!s)(?=s$))\w*$")
-_HAN = re.compile("[\u4e00-\u9fff]")
-_HAN_NO = re.compile("并?没有|并?不存在|看不到|[没沒不无無未否]")
-_HAN_STOPS = re.compile(
+_PLURAL = lazy_pattern(r"(\w{2,}?(?:ch|sh|x|ss)(?=es$)|\w{3,}(?<!s)(?=s$))\w*$")
+_HAN = lazy_pattern("[\u4e00-\u9fff]")
+_HAN_NO = lazy_pattern("并?没有|并?不存在|看不到|[没沒不无無未否]")
+_HAN_STOPS = lazy_pattern(
     "请问|请判断|这[张幅]|(?:图片|图像|图|照片|画面)[中里内上]?|[中里内上]?是否|[中里内](?=有|存在|没|出现|$)|[吗呢？?。.！!，, \\s]|可以看到|能看到|看到|我|任何|出现|存在|一[只个条张位名辆把座朵本棵头匹件]|[有了着的是]"
 )
 _LONGEST = 100_000  # characters of a list that is parsed

@@ -24,7 +24,6 @@ from titjudge.core.files import Appender
 from titjudge.core.numbers import known_sum
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.retirements import OTHER_MODEL
-from titjudge.core.run_records import Manifest
 from titjudge.core.serialization import embedding_from, embedding_record, reply_from, reply_record, with_checksum
 from titjudge.core.types import InvalidItem, Item, Status
 from titjudge.engine import retry
@@ -41,6 +40,7 @@ from titjudge.runs.loop import Progress
 from titjudge.runs.resolve import ResolvedMetrics, ResolvedRun
 
 if TYPE_CHECKING:
+    from titjudge.core.run_records import Manifest
     from titjudge.providers import Embedder, Provider
     from titjudge.providers.batch.provider import Batches
 
@@ -195,6 +195,8 @@ class OpenRun:
         sends_jobs: bool = False,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
+        from titjudge.core.run_records import Manifest
+
         self.run, self.kind, self._folder = run, kind, folder
         self.config = models or run.config
         if not sends_jobs and self.config.limits.batch:  # what is not sent in jobs is not sold at their price

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import DataError
 from titjudge.core.paths import cache_folder, example_folder
-from titjudge.core.run_records import Results
 from titjudge.core.signals import terminated_like_ctrl_c
 from titjudge.core.types import InvalidItem, Item, Pair
 from titjudge.core.words import truncated
@@ -24,17 +24,19 @@ from titjudge.engine.forecast import Forecast, Planner, forecast
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.scoring import Panel
 from titjudge.metrics import Metric
-from titjudge.probes.canary import CanaryReport, ask_canaries, canary_file, plan_canaries
-from titjudge.providers.dry_run import Expected
 from titjudge.runs.folder.manifest import changed_versions
 from titjudge.runs.folder.run_folder import RunFolder, caps
 from titjudge.runs.folder.score_digests import compares_images
 from titjudge.runs.loop import Progress, RunLoop, prepared
 from titjudge.runs.open_run import OpenRun, open_folder, open_planner
-from titjudge.runs.outcome import Outcome, finish
 from titjudge.runs.resolve import ResolvedMetrics, resolve
 from titjudge.runs.run_input import RunInput
-from titjudge.stats.scores.per_prompt import PerPrompt
+
+if TYPE_CHECKING:
+    from titjudge.core.run_records import Results
+    from titjudge.probes.canary import CanaryReport
+    from titjudge.providers.dry_run import Expected
+    from titjudge.runs.outcome import Outcome
 
 _MODELS = ("captioner", "judge")
 
@@ -83,6 +85,8 @@ async def ask_before(run: OpenRun) -> list[str]:
         DataError: The file of canaries is damaged.
         FatalProviderError: As the engine raises it.
     """
+    from titjudge.probes.canary import ask_canaries, canary_file
+
     setup = _setup(run.run)
     if isinstance(setup, str):
         return [f"canaries: none was asked: {setup}"]
@@ -104,6 +108,8 @@ def _lines(report: CanaryReport) -> list[str]:
 
 async def plan_before(run: ResolvedMetrics, cache: AnswerCache) -> tuple[list[Expected], str]:
     """Return the expected requests of a run's canaries, and a line on them for the dry run."""
+    from titjudge.probes.canary import canary_file, plan_canaries
+
     setup = _setup(run)
     if isinstance(setup, str):
         return [], f"canaries: none would be asked: {setup}"
@@ -168,8 +174,11 @@ class Session:
     def __init__(self, config: RunConfig) -> None:
         self.resolved = resolve(config)
         self.config, self.metrics, self.suite = self.resolved.config, self.resolved.metrics, self.resolved.suite
-        for metric in self.metrics.values():
-            PerPrompt.parse(self.config.per_prompt).of_metric(metric.range, metric.higher_is_better, metric.name)
+        if self.config.per_prompt != "mean":
+            from titjudge.stats.scores.per_prompt import PerPrompt
+
+            for metric in self.metrics.values():
+                PerPrompt.parse(self.config.per_prompt).of_metric(metric.range, metric.higher_is_better, metric.name)
         self.input = RunInput(self.config, self.suite)
         self.warnings = list(self.resolved.left_out)
 
@@ -250,6 +259,8 @@ class Session:
 
     def _finish(self, folder: RunFolder, pairs: list[Pair], end: RunEnd) -> Outcome:
         """Make the tables and the report."""
+        from titjudge.runs.outcome import finish
+
         # With --limit pairs of other images are left out on purpose.
         kept = pairs_among(pairs, folder.items(slim=True)) if self.config.limit else pairs
         manifest = folder.manifest()
@@ -316,6 +327,8 @@ class Session:
 
     def _findings(self, results: Results) -> Results:
         """Return further keys of results.json that this kind of run adds to `results`."""
+        from titjudge.core.run_records import Results
+
         return Results()
 
     async def _ask_canaries(self, run: OpenRun, notes: list[str]) -> None:

@@ -54,7 +54,6 @@ from titjudge.suites.manifests import (
     item_of,
     named_generator,
 )
-from titjudge.suites.pair_files import read_pairs
 from titjudge.suites.patterns import PromptPlace, distinct
 from titjudge.suites.samples import sample_of, split_sample
 from titjudge.suites.sources import named_sources, without_named_sources
@@ -124,6 +123,8 @@ class Folder(Suite):
 
     def pairs(self, folder: Path) -> list[Pair]:
         """Read the preferences of `pairs.jsonl`, where the folder has one, or of tables that hold two images a row (Pick-a-Pic)."""
+        from titjudge.suites.pair_files import read_pairs
+
         file = folder / "pairs.jsonl"
         if not file.is_file():
             reader = ManifestReader(

@@ -94,6 +94,18 @@ assert not {"click", "importlib.metadata", "pathlib"} & {*sys.modules}"""
     assert [line.replace("python cli.py", "-c") for line in lines] == usual[:-1]
 
 
+def test_a_dry_run_imports_no_statistics_and_no_records_of_runs(tmp_path: Path) -> None:
+    code = f"""
+import os, sys
+os.environ["TITJUDGE_CACHE"] = {str(tmp_path)!r}
+from titjudge.cli.dispatch import run_command
+assert run_command("titjudge", ["judge", "--metric", "tit-llm", "--judge", "recorded", "--dry-run"]) == 0
+own = [name for name in sys.modules if name.startswith("titjudge.")]
+assert len(own) <= 130, len(own)
+assert not [name for name in own if name.startswith(("titjudge.report", "titjudge.probes", "titjudge.core.run_records"))]"""
+    assert imported(code)[-1] == "['pydantic', 'jinja2']"
+
+
 def test_a_shell_that_completes_a_command_gets_no_help(tmp_path: Path) -> None:
     line = {"_TITJUDGE_COMPLETE": "bash_complete", "COMP_WORDS": "titjudge verif", "COMP_CWORD": "1"}
     assert shell(tmp_path, **line).split() == ["plain,verify"]

@@ -10,6 +10,7 @@ import yaml
 
 from titjudge.core.config import Limits, RoleConfig, RunConfig, load_config
 from titjudge.core.errors import ConfigError
+from titjudge.core.paths import run_schema
 from titjudge.runs.folder.identity import default_folder
 
 ISSUE = """
@@ -104,6 +105,8 @@ def test_a_flag_says_what_its_key_says() -> None:
     from titjudge.core.config import Limits, RunConfig
 
     fields = {**RunConfig.model_fields, **Limits.model_fields}
+    schema = json.loads(run_schema().read_bytes())
+    keys = {**schema["properties"], **schema["$defs"]["Limits"]["properties"]}
     flags = {str(option.name): option for option in judge.params if option.name in fields}
     unset = judge.make_context("judge", []).params
     assert len(flags) > 30
@@ -111,7 +114,7 @@ def test_a_flag_says_what_its_key_says() -> None:
         assert isinstance(option, click.Option)
         assert unset[name] in (None, ()), f"--{name} would hide the key of a file"
         field, text = fields[name], option.help or ""
-        assert text.startswith((field.description or "?").removesuffix(".")), name
+        assert text.startswith(keys[name]["description"].removesuffix(".")), name
         shown = isinstance(field.default, str | int | float) and field.default is not False
         assert ("[default:" in text) == shown, name
 

@@ -22,6 +22,7 @@ import orjson
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.failure_advice import with_hint
+from titjudge.core.patterns import lazy_pattern
 from titjudge.core.redaction import one_line, redact, register_secret
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import (
@@ -47,7 +48,7 @@ from titjudge.providers.token_counts import fitted
 _BEFORE = r"^[^'\"`\n]{0,90}?"  # no quotation: it may be the prompt's
 _NAME = r"(?P<quote>[`'\"]?)\b(?P<name>[a-z][a-zA-Z_]+)\b(?P=quote)"
 _REFUSALS = [
-    re.compile(pattern, re.IGNORECASE)
+    lazy_pattern(pattern, re.IGNORECASE)
     for pattern in (
         rf"{_BEFORE}\b(?:unsupported|unrecognized|unknown|unexpected)(?: request)? (?:parameter|value|argument|field|name|option|"
         rf"keyword argument)s?(?: supplied)?:? {_NAME}",
@@ -59,8 +60,8 @@ _REFUSALS = [
         r"extra_forbidden['\"], ['\"]loc['\"]: [\[(]['\"]body['\"], ['\"](?P<name>\w+)['\"]",
     )
 ]
-_INNER = re.compile(r"""['"]message['"]\s*:\s*(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^'\\]|\\.)*)')""")
-_LITELLM = re.compile(r"^litellm\.\w+: (?:(?:litellm\.)?\w+(?:Exception|Error)\w* ?[-:] )*")
+_INNER = lazy_pattern(r"""['"]message['"]\s*:\s*(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^'\\]|\\.)*)')""")
+_LITELLM = lazy_pattern(r"^litellm\.\w+: (?:(?:litellm\.)?\w+(?:Exception|Error)\w* ?[-:] )*")
 _SAME = {
     "topP": "top_p", "topK": "top_k", "presencePenalty": "presence_penalty", "frequencyPenalty": "frequency_penalty",
     "thinkingBudget": "thinking_budget", "thinkingLevel": "thinking_level",
@@ -83,13 +84,13 @@ def refused_parameter(message: str) -> str:
 
 logger = logging.getLogger(__name__)
 
-_ABOUT_SCHEMAS = re.compile(
+_ABOUT_SCHEMAS = lazy_pattern(
     r"schema|response[_ ]?format|response_?mime_?type|structured[_ ]output|output_(?:config|format)|\bguided|grammar|too many states"
     r"|\b(?:propert(?:y|ies)|keywords?)\b[^.]{0,80}\b(?:not |un)(?:supported|permitted|allowed|recognized)"
     r"|additionalProperties|\b(?:any|one|all)Of\b|\b(?:min|max)(?:Items|Length)\b|\$(?:ref|defs)",
     re.IGNORECASE,
 )
-_QUOTED = re.compile(r"""(["'`])[^"'`]*\s[^"'`]*\1""")  # several words: they may be the prompt's
+_QUOTED = lazy_pattern(r"""(["'`])[^"'`]*\s[^"'`]*\1""")  # several words: they may be the prompt's
 _LIMIT_NAMES = frozenset({"max_tokens", "max_completion_tokens"})
 MAY_BE_LEFT_OUT = frozenset({
     "temperature", "top_p", "top_k", "min_p", "seed", "frequency_penalty", "presence_penalty", "repetition_penalty",

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from titjudge.core.failure_advice import lasts
+from titjudge.core.patterns import lazy_pattern
 from titjudge.core.types import FailureKind, Reply, Usage
 from titjudge.providers.hosted.base import MAY_BE_LEFT_OUT, Hosted, Remote, parsed, refused_parameter
 from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, kind_of_status, retry_after
@@ -47,12 +48,12 @@ _CODES = ("code", "type", "__type", "status", "statusCode", "reason", "error_cod
 _SIGNS = frozenset({*_MESSAGES, "errors", "code", "metadata"})  # keys of which an error has at least one
 _NO_FAILURE = {"", "0", "200", "none", "null", "false", "ok", "success", "[]", "{}"}
 _DEEPEST, _LONGEST, _MOST = 20, 20_000, 12  # levels, characters of JSON within a text, entries of a list and messages
-_BEFORE_JSON = re.compile(r"""[^'"{}\[\]\n]{0,120}?(?:(?:\b[bB]|^)['"])?(?=[{\[])""")  # `400 - b'{"error": ...`
+_BEFORE_JSON = lazy_pattern(r"""[^'"{}\[\]\n]{0,120}?(?:(?:\b[bB]|^)['"])?(?=[{\[])""")  # `400 - b'{"error": ...`
 _NO_QUOTA = {
     "insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_disabled", "account_deactivated",
     "budget_exceeded", "exceeded_current_quota_error", "arrearage", "allocationquota.freetieronly", "blocked_api_access",
 }  # fmt: skip
-_NO_CREDIT = re.compile(
+_NO_CREDIT = lazy_pattern(
     r"""^[^'"`\n]*?(?:\b(?:credits?|funds|balance|free (?:tier|allocation))\b[^.'"`]{0,60}\b(?:too low|insufficient|not enough|depleted|exhausted|exceeded|used up)"""
     r"""|\b(?:insufficient|not enough|out of|no (?:more )?|used all (?:available )?)(?: account)? ?(?:credits?|funds|balance)\b"""
     r"""|\b(?:budget|spend(?:ing)?|usage|credit)\b[^.'"`]{0,20}\b(?:limits?|cap|exceeded)\b(?! per (?:second|minute))|over budget|exceeded[ \w]{0,20}\b(?:budget|credits)\b"""
@@ -64,16 +65,16 @@ _FILTERED = {  # OpenAI and Azure, Alibaba, xAI
     "content_filter", "content_policy_violation", "responsibleaipolicyviolation", "moderation_blocked",
     "data_inspection_failed", "safety_check_failed", "1301",
 }  # fmt: skip
-_FILTERS = re.compile(
+_FILTERS = lazy_pattern(
     r"""^[^'"`\n]*\b(?:content (?:management |filter)|content policy|safety system|moderation|inappropriate content|flagged (?:as|for|by)"""
     r"""|was filtered|nsfw|sensitive content|guardrails?\b[^.'"`]{0,40}\b(?:violat|block|fail|interven)|violat\w+[^.'"`]{0,20}\bguardrail)|^[^'"`\n]*(?:敏感|不安全|违规)""",
     re.IGNORECASE,
 )
-_LONG_TERM = re.compile(
+_LONG_TERM = lazy_pattern(
     r"\b(?:per|a|each)[ _-](?:day|month)|Per(?:Day|Month)|\b(?:daily|monthly)\b|\((?:RPD|TPD)\)|\btoday\b",
     re.IGNORECASE,
 )
-_RANGE = re.compile(
+_RANGE = lazy_pattern(
     r"invalid value|must be|should be|between|at (?:most|least)|(?:greater|less) than|range|(?:max|min)imum",
     re.IGNORECASE,
 )
@@ -88,14 +89,14 @@ _STATUSES = {
 }  # fmt: skip
 _WORDED = (
     (
-        re.compile(
+        lazy_pattern(
             r"not authenticated|unauthori[sz]ed|(?:invalid|incorrect|missing) (?:api[ _-]?)?(?:key|token)",
             re.IGNORECASE,
         ),
         401,
     ),
-    (re.compile(r"rate limit|too many requests", re.IGNORECASE), 429),
-    (re.compile(r"overloaded|over capacity|temporarily|try again", re.IGNORECASE), 503),
+    (lazy_pattern(r"rate limit|too many requests", re.IGNORECASE), 429),
+    (lazy_pattern(r"overloaded|over capacity|temporarily|try again", re.IGNORECASE), 503),
 )
 
 

@@ -12,13 +12,12 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import titjudge
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import UserError
 from titjudge.core.retirements import same_model
-from titjudge.core.run_records import SCHEMA_VERSION, Manifest, RoleRecord
 from titjudge.core.types import Status
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles, RoleStats
@@ -26,6 +25,9 @@ from titjudge.metrics import Metric
 from titjudge.providers.recorded import Recorded
 from titjudge.runs.folder.identity import identity
 from titjudge.runs.folder.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from titjudge.core.run_records import Manifest, RoleRecord
 
 
 class Pins:
@@ -52,10 +54,13 @@ class Pins:
 
     def record(self, before: Manifest) -> dict[str, Any]:
         """Return the fingerprints as keys of a manifest, added to those of earlier sessions."""
-        files = {file for provider in self.recorded.values() for file in (provider.file, provider.answers)}
-        hashes = {file.name: _sha256(file) for file in sorted(files) if file.is_file()}
-        keys = {"pins": before.pins | self.models, "recordings": before.recordings | hashes}
+        keys = {"pins": before.pins | self.models, "recordings": before.recordings | self._recordings()}
         return {name: value for name, value in keys.items() if value}
+
+    def _recordings(self) -> dict[str, str]:
+        """Return the checksum of each file of recorded answers."""
+        files = {file for provider in self.recorded.values() for file in (provider.file, provider.answers)}
+        return {file.name: _sha256(file) for file in sorted(files) if file.is_file()}
 
     def check(self, folder: RunFolder, *, together: bool) -> None:
         """Check that the models are those of the run's earlier sessions; a recording may have grown.
@@ -76,7 +81,7 @@ class Pins:
                     f"{folder.path}: what answers as {name} has changed since this run began ({gone} then, {new} now): "
                     "choose another --out"
                 )
-        if self.recorded and manifest.recordings != self.record(Manifest()).get("recordings", {}):
+        if self.recorded and manifest.recordings != self._recordings():
             self._check_recorded(folder, together)
 
     def _check_recorded(self, folder: RunFolder, together: bool) -> None:
@@ -120,6 +125,8 @@ def make_manifest(
         before: The manifest of the run's earlier sessions; its roles and prompts are kept and added to.
         more: Further keys of the manifest.
     """
+    from titjudge.core.run_records import SCHEMA_VERSION, Manifest, RoleRecord
+
     before = before or Manifest()
     sessions = {
         role.name: _role(role.label, role.provider.base_url, role.tally).with_(
@@ -151,6 +158,8 @@ def make_manifest(
 
 def _role(label: str, base_url: str, stats: RoleStats) -> RoleRecord:
     """Return the counts of a role in this session."""
+    from titjudge.core.run_records import RoleRecord
+
     usage = stats.usage
     return RoleRecord.model_validate(
         {

@@ -19,14 +19,13 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from titjudge.core.config import Limits, RunConfig
 from titjudge.core.errors import CacheWriteError, DataError, UserError
 from titjudge.core.files import Appender, has_lines, raw_lines, write_json
-from titjudge.core.run_records import SCHEMA_VERSION, Manifest, Results, is_locked
 from titjudge.core.serialization import item_from, lean_item, lean_score, score_from, score_record, with_checksum
 from titjudge.core.types import InvalidItem, Item, Score, Status
 from titjudge.engine.budget import JOB, Spending
@@ -35,6 +34,9 @@ from titjudge.runs.folder import journal
 from titjudge.runs.folder.identity import begun_with, differing, extends, identity, other_run
 from titjudge.runs.folder.score_digests import PLACE, Digests, compares_images, listed_record
 from titjudge.stats.scores.withheld import counted
+
+if TYPE_CHECKING:
+    from titjudge.core.run_records import Manifest, Results
 
 _IDENTITY = ".identity.json"  # a copy of the run's identity, in case its manifest is lost
 _REMAKE = "the `judge` or `merge` command that made it makes it again"
@@ -69,6 +71,8 @@ class RunFolder:
         Raises:
             DataError: This is no run folder, or the file is damaged.
         """
+        from titjudge.core.run_records import Manifest
+
         try:
             return Manifest.read(self.path / "manifest.json", _REMAKE)
         except OSError as error:
@@ -160,11 +164,15 @@ class RunFolder:
         Raises:
             DataError: It is damaged.
         """
+        from titjudge.core.run_records import Results
+
         file = self.path / "results.json"
         return Results.read(file, "the same `judge` or `merge` command writes it anew") if file.is_file() else Results()
 
     def is_locked(self) -> bool:
         """Tell whether a process is writing this run."""
+        from titjudge.core.run_records import is_locked
+
         return is_locked(self.path)
 
     def read(self, name: str) -> Iterator[dict[str, Any]]:
@@ -194,6 +202,8 @@ class RunFolder:
 
     def _begin_or_resume(self, mine: dict[str, Any]) -> None:
         """Check the identity of the run in the folder, or begin one, and open its files for appending."""
+        from titjudge.core.run_records import SCHEMA_VERSION, Manifest
+
         before, manifest = None, Manifest(schema_version=SCHEMA_VERSION, identity=mine, status="running")
         copy = self.path / _IDENTITY
         if (self.path / "manifest.json").is_file() or copy.is_file():
