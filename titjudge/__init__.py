@@ -30,11 +30,13 @@ if TYPE_CHECKING:
     from titjudge.providers import Capabilities as Capabilities
     from titjudge.providers import Provider as Provider
     from titjudge.providers import ProviderSettings as ProviderSettings
+    from titjudge.runs.api.frames import frame as frame
     from titjudge.runs.api.judge import Judge as Judge
 else:
     __all__, __getattr__, __dir__ = lazy_exports(
         __name__,
         {
+            "titjudge.runs.api.frames": "frame",
             "titjudge.runs.api.judge": "Judge",
             "titjudge.metrics": "Metric metric task",
             "titjudge.providers": "Capabilities Provider ProviderSettings",

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import yaml
 from PIL import Image
+from report_runs import small_run
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
@@ -275,6 +276,7 @@ def test_the_examples_of_the_python_page_run(tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TITJUDGE_CACHE", str(tmp_path / "cache"))
     Image.new("RGB", (8, 8)).save("image.png")
+    small_run(tmp_path / "runs" / "first")
     names: dict[str, Any] = {"__name__": "page"}
     for block in blocks("python", ROOT / "docs" / "python.md"):
         offline = block.replace("gemini/gemini-2.5-pro", "fake/one").replace("openai/gpt-4o", "fake/two")
@@ -284,6 +286,7 @@ def test_the_examples_of_the_python_page_run(tmp_path: Path, monkeypatch: pytest
             asyncio.run(ran)
     assert names["score"].value == 0
     assert list(names["judged"]["tit-llm_status"]) == ["ok", "bad_input"]
+    assert list(names["frame"][["metric", "value"]].groupby("metric").count()["value"]) == [4, 3]
     assert names["rewards"] == [0.0] * 4
     names["test_the_model_still_draws_a_cat"]()
 

@@ -99,7 +99,7 @@ class Scores:
         return [score_record(score) for score in self.scores]
 
     def to_pandas(self) -> Any:
-        """Make a pandas DataFrame with a row for each score.
+        """Make a pandas DataFrame with a row for each score and all its fields; `titjudge.frame` makes one as of runs.
 
         Raises:
             MissingExtra: pandas is not installed.

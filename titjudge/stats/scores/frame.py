@@ -10,7 +10,7 @@ import numpy as np
 
 from titjudge.core.errors import ConfigError, DataError, nearest
 from titjudge.core.score_parts import LEVELS
-from titjudge.core.types import Item, Score, prompt_of
+from titjudge.core.types import InvalidItem, Item, Score, prompt_of
 from titjudge.core.words import count_words, script
 from titjudge.stats.bootstrap import Floats, Interval
 from titjudge.stats.scores.part_scores import PARTS, part_scores
@@ -69,12 +69,14 @@ class Frame:
         same = all(texts.setdefault(prompt_of(item), item.prompt) == item.prompt for item in every)
         return same and bool(set.intersection(*({*map(prompt_of, listed.values())} for listed in self.items.values())))
 
-    def generator(self, run: str, item: Item) -> str:
+    def generator(self, run: str, item: Item | InvalidItem) -> str:
         """Name the generator of an image of a run."""
         if not item.generator:
             return self._run_names[run]
         return (
-            item.generator if len(self._runs_of[item.generator]) == 1 else f"{item.generator} ({self._run_names[run]})"
+            item.generator
+            if len(self._runs_of.get(item.generator, ())) < 2
+            else f"{item.generator} ({self._run_names[run]})"
         )
 
     def prompt(self, item: Item) -> str:

@@ -1,0 +1,106 @@
+"""Scores as a data frame of pandas or polars."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from titjudge.core import registry
+from titjudge.core.errors import MissingExtra
+from titjudge.core.types import Item, Score, Status, prompt_of
+from titjudge.runs.api.judged_scores import Scores
+from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.runs.results import not_applicable
+from titjudge.stats.scores.frame import Frame
+from titjudge.stats.verdict.judged_runs import JudgedRun, RunScores, joined
+
+COLUMNS = ("run", "generator", "prompt_id", "prompt", "image", "sample", "metric", "value", "status", "reason")
+
+Row = dict[str, object]
+
+
+def frame(
+    scores: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Scores,
+    library: Literal["pandas", "polars"] = "pandas",
+) -> Any:
+    """Return scores as a data frame with a row for each image and metric, images without a score included.
+
+    The columns are run, generator, prompt_id, prompt, image, sample, metric, value, status and reason, then the columns of the data
+    (theme, ...). `value` is missing if there is no score; then `status` is the cause, `missing` if the run has not judged the image.
+    Generators and prompts of several runs have the names that `compare generators` gives them.
+
+    Args:
+        scores: A run folder, several run folders, or the scores that `Judge` returned.
+        library: `pandas` or `polars`.
+
+    Returns:
+        A `pandas.DataFrame` or a `polars.DataFrame`.
+
+    Raises:
+        DataError: A folder is not a run, or is damaged.
+        MissingExtra: The library is not installed.
+    """
+    try:
+        frames = importlib.import_module(library)
+    except ImportError:
+        raise MissingExtra(library, library, f"frame() with library='{library}'") from None
+    if isinstance(scores, Scores):
+        rows = [_row(score, "", score.generator, score.prompt_id, score.prompt) for score in scores]
+    else:
+        rows = list(_of_runs([scores] if isinstance(scores, str | os.PathLike) else scores))
+    names = dict.fromkeys([*COLUMNS, *(name for row in rows for name in row)])
+    columns = {name: [row.get(name) for row in rows] for name in names}
+    if library == "polars":
+        return frames.DataFrame(columns, schema_overrides={"value": frames.Float64}, strict=False)
+    return frames.DataFrame(columns).astype({"value": "float64"})
+
+
+def _of_runs(paths: Sequence[str | os.PathLike[str]]) -> Iterator[Row]:
+    """Yield the rows of runs, in the order of their items and metrics."""
+    folders = [RunFolder(Path(path)) for path in paths]
+    runs = [JudgedRun(str(f.path), f.manifest(), f.results(), list(f.items()), RunScores(f.scores())) for f in folders]
+    table = joined(runs)
+    for run in runs:
+        yield from _of_run(run, table)
+
+
+def _of_run(run: JudgedRun, table: Frame) -> Iterator[Row]:
+    images = [item for item in run.listed if isinstance(item, Item) or item.is_image]
+    metrics = {name: registry.load("metrics", name) for name in run.manifest.metrics}
+    names = dict.fromkeys([*metrics, *(metric for _, metric in run.scores)])
+    excluded = not_applicable(images, list(run.scores.values()), metrics)
+    for item in images:
+        expected = {name for name in metrics if item.id not in excluded.get(name, ())}
+        for name in names:
+            score = run.scores.get((item.id, name))
+            if score is None and name not in expected:
+                continue
+            if isinstance(item, Item):
+                score = score or Score(item.id, name, None, Status.MISSING, "the run has not judged this image")
+                row = _row(
+                    score, run.name, table.generator(run.name, item), table.prompt(item), item.prompt, item.sample
+                )
+                yield row | _covariates(item)
+            else:
+                failed = Score(item.id, name, None, Status.BAD_INPUT, item.reason)
+                yield _row(failed, run.name, table.generator(run.name, item), prompt_of(item), "")
+
+
+def _row(score: Score, run: str, generator: str, prompt_id: str, prompt: str, sample: int = 0) -> Row:
+    cells = (
+        run, generator, prompt_id, prompt, score.item_id, sample,
+        score.metric, score.value, str(score.status), score.reason,
+    )  # fmt: skip
+    return dict(zip(COLUMNS, cells, strict=True))
+
+
+def _covariates(item: Item) -> Row:
+    """Return the columns of the data; one with the name of another column is called `data_NAME`."""
+    return {
+        f"data_{name}" if name in COLUMNS else name: value
+        for name, value in item.meta.items()
+        if isinstance(value, str | int | float)
+    }
