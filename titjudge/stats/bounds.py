@@ -43,14 +43,16 @@ def approximate_bound(means: Floats, end: float, alpha: float, counts: Floats) -
     """
     from scipy.special import ndtri
 
-    centre = (means.mean() * counts + end) / (counts + 1)
-    squares, cubes = (
-        ((means[:, None] - centre) ** power).mean(axis=0) * counts + (end - centre) ** power for power in (2, 3)
-    )
+    mean = means.mean()
+    centre = (mean * counts + end) / (counts + 1)
+    variance, skew = (((means - mean) ** power).mean() for power in (2, 3))
+    shift, last = mean - centre, end - centre
+    squares = (variance + shift**2) * counts + last**2
+    cubes = (skew + 3 * variance * shift + shift**3) * counts + last**3
     second = squares / ((counts + 1) * (counts + 2))
     third = 2 * cubes / ((counts + 1) * (counts + 2) * (counts + 3))
     deviation = np.sqrt(np.maximum(second, 1e-24))
-    z = ndtri(alpha if end <= means.mean() else 1 - alpha)
+    z = ndtri(alpha if end <= mean else 1 - alpha)
     bounds: Floats = centre + deviation * (z + (z**2 - 1) / 6 * third / deviation**3)
     return bounds
 
