@@ -45,7 +45,7 @@ from titjudge.apps.scenes.template import SIZES
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Item, Score
 from titjudge.engine.prices import price_of
-from titjudge.metrics.agent.crops import Box, origin
+from titjudge.metrics.agent.looks import Box, origin
 from titjudge.metrics.agent.metric import tit_agent
 from titjudge.metrics.graph_alignment import graph_alignment
 from titjudge.metrics.lmm_score import lmm_score

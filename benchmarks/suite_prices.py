@@ -28,8 +28,7 @@ from titjudge.core.config import load_config
 from titjudge.core.types import InvalidItem
 from titjudge.runs.session import Session
 from titjudge.suites.loading import open_suite, suite_class
-from titjudge.suites.question_data import read_prompts
-from titjudge.suites.question_schema import QuestionSpec, SourceImages
+from titjudge.suites.question_data import QuestionSpec, SourceImages, read_prompts
 from titjudge.suites.question_suite import QuestionSuite
 from titjudge.suites.sources import source_paths
 

@@ -2,10 +2,9 @@
 
 | module | what it holds |
 | --- | --- |
-| `probe` | `probe(engine, name, metric, ...)`: run the battery over a judge and write its card |
-| `battery`, `prompt_edits`, `attacks` | the tests: items with known answers, each also with one thing changed |
-| `self_preference` | whether a judge prefers texts of its own model family |
-| `item_scorer`, `effect_size` | scoring the items of a battery; the unit of the effects |
+| `probe` | `probe(engine, name, metric, ...)`: run the battery over a judge, and exchange texts with other judges, and write its card |
+| `battery`, `prompt_edits` | the tests: items with known answers, each also with one thing changed |
+| `item_scorer` | scoring the items of a battery; the unit of the effects |
 | `trust_card` | effects, intervals, p-values and verdicts of a card |
 | `canary` | frozen questions, asked again before a run, that show whether a model has changed |
 """

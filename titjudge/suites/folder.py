@@ -41,7 +41,6 @@ from titjudge.data.data_paths import files_below, inside, real_name
 from titjudge.data.embedded_prompts import embedded_prompt
 from titjudge.data.tables import is_table, read_table
 from titjudge.suites.base import Columns, Suite, SuiteInputs, image_files, printable
-from titjudge.suites.columns import TableUse
 from titjudge.suites.edit_folders import edit_folder
 from titjudge.suites.image_tree import ImageTree
 from titjudge.suites.layouts import recognised
@@ -49,6 +48,7 @@ from titjudge.suites.manifests import (
     KNOWN,
     NAMES,
     ManifestReader,
+    TableUse,
     check_manifest,
     find_tables,
     item_of,
@@ -265,9 +265,7 @@ def _check_factors(file: Path) -> None:
         if isinstance(record, Mapping):
             key = hash((plain(str(record.get("prompt_id"))), plain(named_generator(record, NAMES["generator"]))))
             use.add(record, [name for name in record if name not in used], key, hash(sample_of(record)))
-    if factors := use.factors():
-        what = f"images of one prompt differ in {', '.join(map(use.described, factors))}, which is not read"
-        raise DataError(f"{what}: rename that key to generator or sample, or delete it", file)
+    use.check_factors(file, ("sample", "generator"))
 
 
 def _prompts(folder: Path) -> tuple[dict[str, Json], list[InvalidItem]]:

@@ -2,7 +2,7 @@
 
 The paper has 200 prompts, all with ranks; the published data set has grown to 1,000, of which these 200 have ranks.
 
-The layout of the official data set on the hub is documented nowhere; Two layouts of
+The layout of the official data set on the hub is documented nowhere. Two layouts of
 our own are read, too:
 
     DATA/prompts.jsonl   prompt_id, prompt (and theme: means are then also by theme)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import chain
@@ -15,16 +17,178 @@ from titjudge.core import item_meta
 from titjudge.core.cells import ImageCell, missing_columns, version, without_images
 from titjudge.core.errors import DataError, UnclearData
 from titjudge.core.names import by_usual_name, id_of, is_nothing, plain
-from titjudge.core.numbers import as_sample, finite
+from titjudge.core.numbers import as_sample, finite, several
 from titjudge.core.types import InvalidItem, Item, Items, Json, Pair, Values
+from titjudge.core.words import truncated
 from titjudge.data.containers import SUFFIXES as HOLDERS
 from titjudge.data.data_paths import files_below, inside
 from titjudge.data.images import SUFFIXES
 from titjudge.data.tables import READERS, first_row, is_table, scan_table, table_columns
 from titjudge.suites.base import Columns, image_files
-from titjudge.suites.columns import TableUse, prompt_columns
 from titjudge.suites.samples import COLUMNS
-from titjudge.suites.sources import beside, content_name, edit_columns, is_edit, names_of
+from titjudge.suites.sources import INSTRUCTIONS, beside, content_name, edit_columns, is_edit, names_of
+
+_PROMPT_WORDS = frozenset("prompt caption recaption text txt instruction".split())
+_OTHER_WORDS = frozenset(
+    """
+    negative neg system id ids idx index hash length len words word tokens token type category class source from count
+    num n number lang language embedding embeddings emb path file url template version model strength weight seed score
+    scores rating image img ocr color colour font position align alignment similarity clip has is key name set box boxes
+    mask theme style difficulty guidance
+    """.split()
+)
+_TRANSLATION = re.compile(
+    r"prompts?[ _-]+([a-z]{2}|chinese|english|french|german|japanese|korean|spanish)", re.IGNORECASE
+)
+_RATINGS = re.compile(r"score|rating|reward|rank|mos\b|vote", re.IGNORECASE)
+_COUNTED = 1_000  # different values of a column that are counted
+_FEW = 50  # values of a column that may be generators or samples
+_FILLED = 0.7  # share of the combinations of prompts and values that have a row
+_PROMPTS = 20_000  # prompts whose rows are compared
+_LISTED = 12  # columns that a note names
+
+
+def may_be_prompt(name: str) -> bool:
+    """Return True if a column of this name may hold prompts: `caption`, `prompt_en`, `revised prompt`; not `prompt_id`."""
+    words = {*re.split(r"[^a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).casefold())}
+    return bool(words & _PROMPT_WORDS) and not words & _OTHER_WORDS
+
+
+def prompt_columns(names: Iterable[str], chosen: Iterable[str]) -> list[str]:
+    """List the columns that may be the prompt.
+
+    Args:
+        names: All columns.
+        chosen: The column that is read as the prompt by its name. If it is `prompt`, only other kinds of prompts are in doubt,
+            such as `revised_prompt`, but not translations; if it is an instruction, only other instructions.
+    """
+    likely = [name for name in names if may_be_prompt(name)]
+    for name in chosen:
+        if name in INSTRUCTIONS:
+            return [other for other in likely if other in INSTRUCTIONS or "instruction" in other.casefold()]
+        if name == "prompt":
+            return [other for other in likely if "prompt" in other.casefold() and not _TRANSLATION.fullmatch(other)]
+        likely = [name, *(other for other in likely if other != name)]
+    return likely
+
+
+@dataclass(slots=True)
+class TableUse:
+    """What the columns of a table hold, found by reading all of it.
+
+    Attributes:
+        names: All columns, in their order.
+        unused: The columns that nothing reads.
+        prompts: The first row with different texts in columns that may be the prompt: column -> text.
+        values: Unused column -> hashes of its different values, at most `_COUNTED`.
+    """
+
+    names: dict[str, None] = field(default_factory=dict)
+    unused: dict[str, None] = field(default_factory=dict)
+    prompts: dict[str, str] = field(default_factory=dict)
+    values: dict[str, set[int]] = field(default_factory=dict)
+    _keys: set[int] = field(default_factory=set)
+    _counts: dict[str, Counter[int]] = field(default_factory=dict)
+    _samples: dict[str, set[tuple[int, int]]] = field(default_factory=dict)
+
+    def add(self, row: Values, unused: Iterable[str], key: int, sample: int) -> None:
+        """Add a row of a table.
+
+        Args:
+            row: Its cells.
+            unused: Its columns that nothing reads.
+            key: Tells its prompt and generator from others.
+            sample: Tells its sample from others.
+        """
+        self.names.update(dict.fromkeys(row))
+        if len(self._keys) < _PROMPTS:
+            self._keys.add(key)
+        for name in unused:
+            self.unused[name] = None
+            cell = row.get(name)
+            if not isinstance(cell, str | int | float) or cell == "":
+                continue
+            value = hash(plain(cell) if isinstance(cell, str) else cell)
+            values = self.values.setdefault(name, set())
+            if len(values) < _COUNTED:
+                values.add(value)
+            if len(values) <= _FEW and key in self._keys:
+                self._counts.setdefault(name, Counter())[hash((key, value))] += 1
+                self._samples.setdefault(name, set()).add((value, sample))
+
+    def add_prompts(self, row: Values, columns: Iterable[str]) -> None:
+        """Add the texts of a row that may be its prompt."""
+        texts = {name: text for name in columns if isinstance(text := row[name], str) and not is_nothing(text)}
+        if len({*map(plain, texts.values())}) > 1 and len(texts) > len(self.prompts):
+            self.prompts = texts
+
+    def check_prompts(self, file: Path, option: Callable[[str], str]) -> None:
+        """Check that one column only may be the prompt; `option` writes the option that names a column.
+
+        Raises:
+            UnclearData: Several may be, and differ.
+        """
+        if self.prompts:
+            readings = [(option(name), f'"{truncated(text, 60)}"') for name, text in self.prompts.items()]
+            raise UnclearData(f"{len(readings)} columns may be the prompt; choose one:", file, readings)
+
+    def factors(self) -> list[str]:
+        """List the unused columns that tell the images of each prompt apart, as generators or samples do.
+
+        Almost every value stands with almost every prompt, and equally often. A column that only repeats the samples is none.
+        """
+        found = []
+        for name, counts in self._counts.items():
+            values = len(self.values[name])
+            cells = values * max(counts.values()) * len(self._keys)
+            repeats = len(self._samples[name]) == values == len({sample for _, sample in self._samples[name]})
+            crossed = 1 < values <= _FEW and len(self._keys) > 1 and counts.total() >= _FILLED * cells
+            if crossed and not repeats and not _RATINGS.search(name):
+                found.append(name)
+        return found
+
+    def check_factors(self, file: Path, roles: Sequence[str], option: Callable[..., str] | None = None) -> None:
+        """Check that no column which is not used tells the images of each prompt apart.
+
+        Args:
+            file: The table.
+            roles: What such a column may hold: `sample`, `generator`.
+            option: Writes the option that names columns by their roles; None if there is none for the table.
+
+        Raises:
+            UnclearData: One does, and would be averaged over.
+        """
+        factors = self.factors()
+        if not factors or not roles:
+            return
+        ways = [{role: name} for name in factors for role in reversed(roles)]
+        if len(factors) == len(roles) == 2:
+            ways = [dict(zip(("generator", "sample"), pair, strict=True)) for pair in (factors, factors[::-1])]
+        means = {"generator": "are generators", "sample": "are samples, which are averaged"}
+        readings = (
+            []
+            if option is None
+            else [
+                (option(**way), "; ".join(f"the values of {name} {means[role]}" for role, name in way.items()))
+                for way in ways
+            ]
+        )
+        what = f"images of one prompt differ in columns that are not used: {', '.join(map(self.described, factors))}"
+        todo = ". Choose a meaning:" if option else ": rename that key to generator or sample, or delete it"
+        raise UnclearData(what + todo, file, readings)
+
+    def line(self) -> str:
+        """Write which columns are not used, each with the number of its values; empty without any."""
+        parts = [self.described(name) for name in self.unused]
+        more = f" and {len(parts) - _LISTED:,} more columns" if len(parts) > _LISTED else ""
+        return f"not used: {', '.join(parts[:_LISTED])}{more}" if parts else ""
+
+    def described(self, name: str) -> str:
+        """Write the name of a column with the number of its values."""
+        count = len(self.values.get(name, ()))
+        number = f"at least {_COUNTED:,} values" if count >= _COUNTED else several(count, "value")
+        return f"{truncated(name, 40)} ({number})" if count else truncated(name, 40)
+
 
 METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet", "metadata.json", "part-[0-9]*[0-9].json")
 """Names of the table in a folder of images, as Hugging Face's `imagefolder` has it, and of DiffusionDB's."""
@@ -91,7 +255,9 @@ class ManifestReader:
                     use.check_prompts(file, lambda name: self._options(prompt=name))
                 raise DataError(f"{absent}{_naming(lacking)}", file, 1)
         use.check_prompts(file, lambda name: self._options(prompt=name))
-        self._check_factors(file, use)
+        several_images = len(self._chosen(tuple(use.names))["image"]) > 1
+        apart = ("sample",) if several_images else ("sample", "generator")
+        use.check_factors(file, [role for role in apart if role not in self.columns], self._options)
         if line := use.line():
             self.notes[line] = None
         required += chosen.get("prompt", [])
@@ -133,32 +299,6 @@ class ManifestReader:
                     for column in TWO_IMAGES
                 )
                 yield Pair(prompt_id, plain(a), plain(b), choice, LABEL)
-
-    def _check_factors(self, file: Path, use: TableUse) -> None:
-        """Check that no column which is not used tells the images of each prompt apart.
-
-        Raises:
-            UnclearData: One does, and would be averaged over.
-        """
-        factors = use.factors()
-        several_images = len(self._chosen(tuple(use.names))["image"]) > 1
-        roles = [role for role in ("sample", "generator") if role not in self.columns]
-        roles = [role for role in roles if not (role == "generator" and several_images)]
-        if not factors or not roles:
-            return
-        if len(factors) == len(roles) == 2:
-            ways = [dict(zip(("generator", "sample"), pair, strict=True)) for pair in (factors, factors[::-1])]
-        else:
-            ways = [{role: name} for name in factors for role in reversed(roles)]
-        means = {"generator": "are generators", "sample": "are samples, which are averaged"}
-        readings = [
-            (self._options(**way), "; ".join(f"the values of {name} {means[role]}" for role, name in way.items()))
-            for way in ways
-        ]
-        what = ", ".join(map(use.described, factors))
-        raise UnclearData(
-            f"images of one prompt differ in columns that are not used: {what}. Choose a meaning:", file, readings
-        )
 
     def _options(self, **chosen: str) -> str:
         """Write the option that names the columns of the user and these."""

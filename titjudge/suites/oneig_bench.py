@@ -22,8 +22,7 @@ from titjudge.metrics.text_reading import Wanted, listed, matched_share
 from titjudge.suites.base import Suite, SuiteInputs, by_generator, reason_of
 from titjudge.suites.image_tree import ImageTree, find_tree
 from titjudge.suites.patterns import PromptPlace
-from titjudge.suites.question_data import PromptRecord, inconsistent_ids
-from titjudge.suites.question_schema import TableSpec
+from titjudge.suites.question_data import PromptRecord, TableSpec, inconsistent_ids
 from titjudge.suites.question_suite import make_table
 
 CLASSES = {

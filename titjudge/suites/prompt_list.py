@@ -19,8 +19,7 @@ from titjudge.core.names import by_usual_name, id_of, is_nothing, plain
 from titjudge.core.types import InvalidItem, Json
 from titjudge.core.words import is_texts
 from titjudge.data.tables import first_row, scan_table, table_columns
-from titjudge.suites.columns import TableUse, prompt_columns
-from titjudge.suites.manifests import NAMES
+from titjudge.suites.manifests import NAMES, TableUse, prompt_columns
 from titjudge.suites.prompt_names import PromptNames
 from titjudge.suites.sources import INSTRUCTIONS, named_sources
 

@@ -29,8 +29,15 @@ from titjudge.metrics.text_reading import matched_share
 from titjudge.suites.base import Scored, Suite, SuiteInputs, by_generator, check_generator
 from titjudge.suites.image_tree import ImageTree, find_tree, listed_images
 from titjudge.suites.patterns import PromptPlace, compiled, filled, source_field
-from titjudge.suites.question_data import PromptRecord, counts, read_prompts
-from titjudge.suites.question_schema import QuestionSpec, SourceImages, TableSpec, read_spec
+from titjudge.suites.question_data import (
+    PromptRecord,
+    QuestionSpec,
+    SourceImages,
+    TableSpec,
+    counts,
+    read_prompts,
+    read_spec,
+)
 from titjudge.suites.sources import find_reference, find_sources
 
 Files = Iterator[tuple[str, bytes]]

@@ -13,7 +13,7 @@ from benchmarks.ladder_eye import eye_for
 from benchmarks.ladder_judges import METRICS, Pictures, measure
 from titjudge.apps.scenes.generate import plan
 from titjudge.apps.scenes.scene import LEVELS
-from titjudge.metrics.agent import crops
+from titjudge.metrics.agent import looks
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +25,7 @@ def pictures(folder: Path, pixels: int = 768) -> Pictures:
 def test_a_box_is_read_where_it_lies_in_a_crop_and_sharper_than_in_the_whole(tmp_path: Path) -> None:
     shown = pictures(tmp_path, 200)
     box = shown.place(7)
-    with crops.Crops() as cut:
+    with looks.Crops() as cut:
         (part,) = asyncio.run(cut.cut(shown.files[0], [box]))
         assert shown.sharpness(part) > 1 > shown.sharpness(shown.files[0])
         assert shown.accepts(0, 24, part) is None, "another box is not in it"

@@ -209,8 +209,8 @@ def greys(content: bytes) -> list[int]:
 
 
 def test_zooms_thumbnails_and_attacks_show_sixteen_bits_a_pixel_as_they_are(deep: Path, tmp_path: Path) -> None:
-    from titjudge.metrics.agent.crops import crop
-    from titjudge.probes.attacks import changed_image
+    from titjudge.metrics.agent.looks import crop
+    from titjudge.probes.battery import changed_image
     from titjudge.report.judged_images import Judged
     from titjudge.report.thumbnails import thumbnail
 
@@ -222,7 +222,7 @@ def test_zooms_thumbnails_and_attacks_show_sixteen_bits_a_pixel_as_they_are(deep
 
 
 def test_an_attacked_picture_is_turned_as_its_tag_says(tmp_path: Path) -> None:
-    from titjudge.probes.attacks import changed_image
+    from titjudge.probes.battery import changed_image
 
     exif = Image.Exif()
     exif[0x0112] = 6

@@ -31,7 +31,7 @@ from titjudge.metrics.lmm_score import lmm_score
 from titjudge.metrics.pairwise import pairwise_text
 from titjudge.metrics.tit import tit_llm
 from titjudge.metrics.yes_no import yes_no
-from titjudge.probes import attacks, battery, prompt_edits
+from titjudge.probes import battery, prompt_edits
 from titjudge.probes.probe import probe
 from titjudge.probes.trust_card import CAUGHT, OPEN, PASS, Line, line, with_verdicts
 from titjudge.providers.fake import Fake
@@ -90,7 +90,7 @@ class StandIn:
             return "\n".join(
                 (self.bias(1.0 if answer == "yes" else 0.0, facts) and "yes") or "no" for answer in answers
             )
-        prompt = re.findall(r"<prompt>\n(.*?)\n</prompt>", text, re.DOTALL)[0].replace(f"{attacks.ORDER} ", "")
+        prompt = re.findall(r"<prompt>\n(.*?)\n</prompt>", text, re.DOTALL)[0].replace(f"{battery.ORDER} ", "")
         kind, count = self.errors.get(prompt, ("", 0))
         facts |= {
             "level": self.truth[stem]["level"],
@@ -192,7 +192,7 @@ def test_an_honest_judge_of_descriptions_passes_every_line_that_it_can_be_asked(
     assert "description" not in card.skipped
 
 
-SLUG = {name: "".join(c if c.isalnum() else "-" for c in name).strip("-") for name in attacks.IMAGE_CHANGES}
+SLUG = {name: "".join(c if c.isalnum() else "-" for c in name).strip("-") for name in battery.IMAGE_CHANGES}
 Planted = tuple[str, Callable[[float, dict[str, Any]], float | str]]
 PLANTED: list[Planted] = [
     *((kind, lambda r, f, kind=kind: r + 4 * f["count"] * (f["kind"] == kind)) for kind in prompt_edits.KINDS),
@@ -200,7 +200,7 @@ PLANTED: list[Planted] = [
     ("recompressed", lambda r, f: r - 12 * (f["change"] == SLUG["recompressed"])),
     ("level 1 image", lambda r, f: 95.0 if f["level"] == 1 else r),
     ("level 3 image", lambda r, f: 95.0 if f["level"] == 3 else r),
-    ("instruction in the prompt", lambda r, f: r + 12 * (attacks.ORDER in f["text"])),
+    ("instruction in the prompt", lambda r, f: r + 12 * (battery.ORDER in f["text"])),
     ("difference between repeated answers", lambda r, f: r + 40 * f["noise"]),
     ("known pairs, share right", lambda r, f: 50.0),
     ("prompts with an error, share found out", lambda r, f: r + 4 * f["count"] - f["noise"]),
@@ -216,7 +216,7 @@ def test_a_planted_bias_is_caught_and_nothing_else(data: Path, tmp_path: Path, n
     assert next(each for each in card.lines if each.name == name).verdict != PASS
     found = verdicts(card)
     assert found[name] == CAUGHT
-    if name in (*prompt_edits.KINDS, *attacks.IMAGE_CHANGES, "instruction in the prompt"):
+    if name in (*prompt_edits.KINDS, *battery.IMAGE_CHANGES, "instruction in the prompt"):
         halves = {each.name for each in card.lines if each.family == "reads all"}  # what is missed stands somewhere
         caught = {each for each in found if found[each] == CAUGHT} - halves
         assert {each.partition(",")[0] for each in caught} == {name.partition(",")[0]}
@@ -268,7 +268,7 @@ def test_a_metric_of_any_scale_that_sees_nothing_passes_no_line_of_seeing(data: 
 @pytest.mark.parametrize(
     ("name", "mark", "points"),
     [("longer wording", "To put it in other words", 12), ("longer wording", "To put it in other words", -12),
-     ("instruction in the description", attacks.ORDER, 12)],
+     ("instruction in the description", battery.ORDER, 12)],
 )  # fmt: skip
 def test_a_bias_of_a_judge_of_descriptions_is_caught(
     data: Path, tmp_path: Path, name: str, mark: str, points: int
@@ -340,9 +340,9 @@ def test_a_captioner_that_only_replays_is_not_blamed_for_pictures_it_never_saw(d
 @pytest.mark.slow
 def test_changed_pictures_are_the_same_twice_and_lie_where_they_should(example: Path, tmp_path: Path) -> None:
     source = next((example / "images").iterdir())
-    for name in attacks.IMAGE_CHANGES:
-        one = attacks.changed_image(source, name, "A prompt with <b> & 'quotes' " * 40, tmp_path / "one")
-        two = attacks.changed_image(source, name, "A prompt with <b> & 'quotes' " * 40, tmp_path / "two")
+    for name in battery.IMAGE_CHANGES:
+        one = battery.changed_image(source, name, "A prompt with <b> & 'quotes' " * 40, tmp_path / "one")
+        two = battery.changed_image(source, name, "A prompt with <b> & 'quotes' " * 40, tmp_path / "two")
         assert one.read_bytes() == two.read_bytes()
         assert one.parent == tmp_path / "one"
         with Image.open(one) as image:

@@ -20,7 +20,7 @@ from titjudge.engine.roles import Roles
 from titjudge.metrics.tit import tit_llm
 from titjudge.probes import battery, trust_card
 from titjudge.probes.item_scorer import Prober
-from titjudge.probes.self_preference import NAME, excess, exchange, family
+from titjudge.probes.probe import SELF_PREFERENCE, excess, exchange, family
 from titjudge.probes.trust_card import CAUGHT, OPEN, PASS, Line, with_verdicts
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
@@ -84,7 +84,7 @@ def test_who_prefers_its_own_texts_is_caught_and_who_only_writes_better_is_not(
     items: list[Item], captioner: str
 ) -> None:
     honest = line(items, fair, ("fake/beta",), captioner)
-    assert (honest.name, honest.verdict, honest.prompts) == (NAME, OPEN, 6)
+    assert (honest.name, honest.verdict, honest.prompts) == (SELF_PREFERENCE, OPEN, 6)
     assert surely(honest) == PASS
     caught = line(items, partial, ("fake/beta",), captioner)
     assert caught.verdict == CAUGHT

@@ -15,7 +15,7 @@ from commands import cli
 from loading import loaded_with_notes
 
 from titjudge.core.errors import DataError, UnclearData
-from titjudge.suites.columns import may_be_prompt
+from titjudge.suites.manifests import may_be_prompt
 
 Row = dict[str, Any]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.types import Item, Score, Status
-from titjudge.suites.question_schema import TableSpec
+from titjudge.suites.question_data import TableSpec
 from titjudge.suites.question_suite import make_tables
 
 TABLE: dict[str, Any] = {"title": "edits", "by": "type", "times": 1}

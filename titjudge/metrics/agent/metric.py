@@ -31,8 +31,7 @@ from titjudge.metrics.agent.claims import (
     weights,
     words_of,
 )
-from titjudge.metrics.agent.crops import Crops
-from titjudge.metrics.agent.looks import MANY_CLAIMS, CostTrackingAsk, ImageInspector
+from titjudge.metrics.agent.looks import MANY_CLAIMS, CostTrackingAsk, Crops, ImageInspector
 from titjudge.metrics.agent.loop import investigate
 from titjudge.metrics.agent.places import ROLE, locate
 from titjudge.metrics.agent.state import COUNTS, VERDICTS, AgentState, Evidence, FirstLook, LookBounds, SettledClaim

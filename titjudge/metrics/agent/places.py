@@ -19,8 +19,7 @@ from titjudge.core.score_parts import PlaceRow, PlacesPart
 from titjudge.core.structured_output import Number
 from titjudge.core.types import Ask
 from titjudge.metrics.agent.claims import Claim, fenced, shortened
-from titjudge.metrics.agent.crops import SMALLEST, Box, fit_box, place_of
-from titjudge.metrics.agent.looks import ENDS_ITEM
+from titjudge.metrics.agent.looks import ENDS_ITEM, SMALLEST, Box, fit_box, place_of
 
 ROLE = "detector"
 MOST_THINGS = 50  # of one image that are asked for; further ones are left out

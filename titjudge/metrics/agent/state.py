@@ -15,8 +15,7 @@ from titjudge.core.score_parts import EvidenceRow, RoundRow
 from titjudge.core.structured_output import Whole
 from titjudge.core.types import Json, Message, ToolCall
 from titjudge.metrics.agent.claims import MAX_CLAIM, Claim, Claims, absent_things, fenced, null_as, shortened, weights
-from titjudge.metrics.agent.crops import Box, place_of
-from titjudge.metrics.agent.looks import InventoryItem, Look, LookRequest, Observation
+from titjudge.metrics.agent.looks import Box, InventoryItem, Look, LookRequest, Observation, place_of
 from titjudge.metrics.agent.places import Places
 
 VERDICTS = ("met", "not_met", "cannot_be_seen")

@@ -22,7 +22,7 @@ from titjudge.core.types import Embedding, Reply, Request, Status
 from titjudge.engine.cache import AnswerCache, open_cache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.scoring import Panel
-from titjudge.metrics.agent.crops import Origin, origin
+from titjudge.metrics.agent.looks import Origin, origin
 from titjudge.providers import Embedder, Provider, WrappedProvider, make_provider
 from titjudge.runs.loop import RunLoop
 from titjudge.runs.offline.files import IMPORTED, ImportedAnswers, read_answers

@@ -20,7 +20,7 @@ from titjudge.core.errors import Unanswered, UserError
 from titjudge.core.serialization import request_key, request_record
 from titjudge.core.types import ImageFile, Reply, Request, Status
 from titjudge.engine.cache import open_cache
-from titjudge.metrics.agent.crops import origin
+from titjudge.metrics.agent.looks import origin
 from titjudge.providers import Provider, ProviderSettings, WrappedProvider
 from titjudge.providers.batch.openai import openai_line
 from titjudge.providers.hosted.openai import OpenAI

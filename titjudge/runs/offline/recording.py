@@ -16,7 +16,7 @@ from titjudge.core.files import write_atomic
 from titjudge.core.types import Item, Reply, Status
 from titjudge.data.images import ImageFiles
 from titjudge.engine.cache import open_cache
-from titjudge.metrics.agent.crops import Box
+from titjudge.metrics.agent.looks import Box
 from titjudge.providers import Provider
 from titjudge.providers.recorded import question_key
 from titjudge.providers.recorded import read_answers as read_recording

@@ -13,8 +13,7 @@ from PIL import Image
 from test_agent_loop import CLAIMS, PROMPT, StandIn, all_met, turn
 
 from titjudge.core.types import Item, Score
-from titjudge.metrics.agent.crops import SMALLEST
-from titjudge.metrics.agent.looks import MANY_CLAIMS, parts_of, read_items, reports_of
+from titjudge.metrics.agent.looks import MANY_CLAIMS, SMALLEST, parts_of, read_items, reports_of
 from titjudge.metrics.agent.metric import tit_agent
 
 LINES = """1. a blue bowl with two oranges [0.1, 0.4, 0.5, 0.8]

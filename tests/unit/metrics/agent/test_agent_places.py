@@ -177,7 +177,7 @@ def test_a_name_opens_no_tag_of_the_template(image: Path) -> None:
 def test_every_place_can_be_looked_at() -> None:
     from random import Random
 
-    from titjudge.metrics.agent.crops import fit_box
+    from titjudge.metrics.agent.looks import fit_box
     from titjudge.metrics.agent.places import DetectedBox, _best
 
     draw = Random(0)

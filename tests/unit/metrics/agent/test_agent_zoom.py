@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from titjudge.core.errors import DataError
-from titjudge.metrics.agent.crops import SMALLEST, Box, Crops, crop, fit_box
+from titjudge.metrics.agent.looks import SMALLEST, Box, Crops, crop, fit_box
 
 
 def gradient(path: Path, size: tuple[int, int] = (200, 100)) -> Path:
