@@ -42,7 +42,6 @@ from titjudge.cli.output import (
     write_json,
 )
 from titjudge.cli.terminal import say
-from titjudge.core import registry
 from titjudge.core.errors import ConfigError
 from titjudge.core.numbers import sum_words, uncertain_words
 
@@ -82,10 +81,10 @@ class Settling(NamedTuple):
         Raises:
             ConfigError: They do not go with the other options.
         """
-        from titjudge.runs.study.settling import SettlingQuestion
-
         if self.settle is None:
             return None
+        from titjudge.runs.study.settling import SettlingQuestion
+
         for clash, flag in (
             (config.limits.batch, "--batch"),
             (config.shard, "--shard"),
@@ -214,6 +213,7 @@ def judge(
        with --prompt-file prompts.csv:index,prompt_en
     """
     from titjudge.cli.progress import watcher
+    from titjudge.core import registry
 
     keys["data"] = _data(folder, keys["data"])
     config = keys.config()

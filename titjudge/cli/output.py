@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,10 +14,10 @@ import click
 
 from titjudge.cli.terminal import printable, say
 from titjudge.core.errors import UserError
-from titjudge.core.tables import Value, rounded, says_something, text_of
+from titjudge.core.patterns import lazy_pattern
 
 if TYPE_CHECKING:
-    from titjudge.core.tables import Table
+    from titjudge.core.tables import Table, Value
     from titjudge.runs.outcome import Outcome
 
 
@@ -28,7 +25,7 @@ GAP = 2  # spaces between columns
 _MAX_WORD = 24  # characters; a longer word, such as a URL, may be broken
 _MAX_LINES = 8  # lines of a row; a longer row is easier to read as a list of cells
 _GLUE = "\u00a0"
-_UNBREAKABLE = re.compile(
+_UNBREAKABLE = lazy_pattern(
     r"\[[^\[\]]*\]|p [<=] ?\S+|p (Holm|BH|best)|-?[\d.]+ to -?[\d.]+"
 )  # an interval, a p, a range
 
@@ -177,6 +174,10 @@ def _fitted(table: Table) -> tuple[Table, list[str]]:
     Returns:
         The table, and the names of the columns that had no room.
     """
+    from dataclasses import replace
+
+    from titjudge.core.tables import rounded, says_something
+
     if not (table.estimates or table.secondary):
         return table, []
     columns = [[row[position] for row in table.rows] for position in range(len(table.columns))]
@@ -231,6 +232,8 @@ def show_places(outcome: Outcome) -> None:
 
 
 def terminal_width() -> int:
+    import shutil
+
     return shutil.get_terminal_size().columns
 
 
@@ -284,6 +287,8 @@ def _texts(table: Table) -> list[list[str]]:
 
 
 def _line(value: Value) -> str:
+    from titjudge.core.tables import text_of
+
     return printable(" ".join(text_of(value, "-").splitlines()))
 
 
