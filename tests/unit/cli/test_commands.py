@@ -98,7 +98,7 @@ def test_a_dry_run_imports_no_statistics_and_no_records_of_runs(tmp_path: Path) 
     code = f"""
 import os, sys
 os.environ["TITJUDGE_CACHE"] = {str(tmp_path)!r}
-from titjudge.cli.dispatch import run_command
+from titjudge.cli.commands import run_command
 assert run_command("titjudge", ["judge", "--metric", "tit-llm", "--judge", "recorded", "--dry-run"]) == 0
 own = [name for name in sys.modules if name.startswith("titjudge.")]
 assert len(own) <= 130, len(own)
