@@ -9,12 +9,20 @@ from typing import Any
 
 from PIL import Image
 
+from titjudge.core.types import Item
+
 
 def png(path: Path, colour: tuple[int, int, int] | str = (180, 90, 40), size: int | tuple[int, int] = 16) -> Path:
     """A picture of one colour, square or of a width and a height; its folder is made."""
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", (size, size) if isinstance(size, int) else size, colour).save(path)
     return path
+
+
+def edited(folder: Path, instruction: str = "paint the door red", sources: int = 1, **meta: Any) -> Item:
+    """An edit: a result, and the images that it was made from, each of another colour."""
+    shown = tuple(png(folder / f"source{n or ''}.png", (n, 2, 3)) for n in range(sources))
+    return Item("i", instruction, png(folder / "result.png"), meta=meta, sources=shown)
 
 
 def image_file(number: int, format: str = "PNG") -> bytes:

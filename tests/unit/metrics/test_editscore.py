@@ -9,17 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import png
+from builders import edited
 
-from titjudge.core.types import Item, Request, Status
+from titjudge.core.types import Request, Status
 from titjudge.metrics.viescore import editscore, read_edit_ratings
 from titjudge.testing import Scored, score_one
 
 
 def scored(folder: Path, answers: Callable[[Request], Any], sources: int = 1, protocol: str = "strict", **options: Any) -> Scored:  # fmt: skip
-    shown = tuple(png(folder / f"source{n}.png", (n, 2, 3)) for n in range(sources))
-    item = Item("i", "paint the door red", png(folder / "result.png"), sources=shown)
-    return score_one(editscore.configured(options), item, answers, protocol=protocol)
+    return score_one(editscore.configured(options), edited(folder, sources=sources), answers, protocol=protocol)
 
 
 def rated(*passes: tuple[list[float], list[float]]) -> Callable[[Request], str]:
@@ -37,7 +35,7 @@ def test_the_smaller_ratings_count_on_a_scale_of_ten(tmp_path: Path) -> None:
     parts = {name: score.parts[name] for name in ("SC", "PQ", "success", "over_edit", "naturalness", "artifacts")}
     assert parts == {"SC": 5, "PQ": 4, "success": 8, "over_edit": 5, "naturalness": 4, "artifacts": 10}
     shown = {request.template: [Path(each.path).stem for each in request.images] for request in requests}
-    assert shown == {"editscore/semantics": ["source0", "result"], "editscore/quality": ["result"]}
+    assert shown == {"editscore/semantics": ["source", "result"], "editscore/quality": ["result"]}
     sampling = {"max_tokens": 512, "temperature": 0.7, "top_p": 0.9, "top_k": 20}
     assert all(sampling.items() <= dict(request.params).items() for request in requests)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import png
+from builders import edited, png
 from published_words import words_digest
 
 from titjudge.core.item_meta import EDIT_TYPES
@@ -23,9 +23,7 @@ RUBRIC = "Brief reasoning: fine.\nStyle Fidelity: {}\nContent Preservation: {}\n
 
 
 def scored(folder: Path, answer: Callable[[Request], Any], metric: Any = imgedit, **config: Any) -> Scored:
-    source, result = png(folder / "source.png", (1, 2, 3)), png(folder / "result.png")
-    item = Item("i", "as an etching", result, meta={"edit_type": "style"}, sources=(source,))
-    return score_one(metric, item, answer, **config)
+    return score_one(metric, edited(folder, "as an etching", edit_type="style"), answer, **config)
 
 
 def rated(first: Any, second: Any, third: Any) -> Callable[[Request], str]:

@@ -9,18 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import png
+from builders import edited
 from published_words import words_digest
 
 from titjudge.core.score_parts import could_be, question_counts
-from titjudge.core.types import Item, Request, Status
+from titjudge.core.types import Request, Status
 from titjudge.metrics.viescore import read_ratings, viescore_edit
 from titjudge.testing import Scored, score_one
 
 
 def scored(folder: Path, answers: Callable[[Request], Any], **config: Any) -> Scored:
-    source, result = png(folder / "source.png", (1, 2, 3)), png(folder / "result.png")
-    return score_one(viescore_edit, Item("i", "paint the door red", result, sources=(source,)), answers, **config)
+    return score_one(viescore_edit, edited(folder), answers, **config)
 
 
 def rated(semantics: Any, quality: Any) -> Callable[[Request], str]:
