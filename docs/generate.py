@@ -132,9 +132,9 @@ def declarations(_: str) -> str:
     rows = []
     for declared in declared_tables():
         over = "; ".join([declared.population, *(f"{name}: {own}" for name, own in declared.columns.items())])
-        order = "; ".join(filter(None, (declared.order, declared.correction and f"p: {declared.correction}")))
+        order = "; ".join(filter(None, (declared.order, declared.correction and f"adjusted: {declared.correction}")))
         rows.append((f"`{declared.id}`", declared.compares, over, declared.unit, declared.missing, order))
-    return table(("id", "what it compares", "population", "unit", "missing scores", "order; correction of p"), rows)
+    return table(("id", "what it compares", "population", "unit", "missing scores", "order; what is adjusted"), rows)
 
 
 def declared_tables() -> list[Any]:

@@ -52,8 +52,8 @@ def test_every_pair_of_a_table(scores: Path, tmp_path: Path, capsys: pytest.Capt
     first = found["pairs"][0]
     assert {"a", "b", "difference", "interval", "p", "p_adjusted", "wins", "same", "losses", "prompts", "detectable",
             "by"} <= set(first)  # fmt: skip
-    assert (first["a"], first["b"], first["prompts"]) == ("base", "good", 80)
-    assert first["interval"][0] < first["difference"] < first["interval"][1] < 0
+    assert (first["a"], first["b"], first["prompts"]) == ("good", "base", 80)
+    assert 0 < first["interval"][0] < first["difference"] < first["interval"][1]
     assert first["wins"] + first["same"] + first["losses"] == 80
     assert set(first["by"]["theme"]) == {"city", "food"}
     assert first["by"]["theme"]["city"]["prompts"] == 40
@@ -179,7 +179,7 @@ def test_errors_are_one_line(scores: Path, tmp_path: Path, capsys: pytest.Captur
     assert "written as .svg or .png" in cli(capsys, "--scores", scores, "--plot", tmp_path / "x.pdf", code=2)
     assert "written as .md, .tex, .csv" in cli(capsys, "--scores", scores, "--out", tmp_path / "x.doc", code=2)
     scores.write_text("prompt_id,generator,score\np,a,1\np,b,2\n")
-    assert f"{scores}: 'a' and 'b' have 1 prompt" in cli(capsys, "--scores", scores, code=2)
+    assert f"{scores}: 'b' and 'a' have 1 prompt" in cli(capsys, "--scores", scores, code=2)
     scores.write_text("prompt_id,generator,score\np,a,1\np,b,two\n")
     assert f"{scores}:3: 'score' is a number, not 'two'" in cli(capsys, "--scores", scores, code=2)
 
@@ -213,8 +213,8 @@ def test_two_runs_of_two_checkpoints(tmp_path: Path, capsys: pytest.CaptureFixtu
     out = tmp_path / "out.json"
     cli(capsys, first, second, "--by", "type,prompt_length", "--by", "element", "--json", out)
     (pair,) = json.loads(out.read_text())["pairs"]
-    assert (pair["a"], pair["b"], pair["prompts"]) == ("step-1", "step-20", 30)
-    assert -8 < pair["difference"] < -3
+    assert (pair["a"], pair["b"], pair["prompts"]) == ("step-20", "step-1", 30)
+    assert 3 < pair["difference"] < 8
     assert {name: len(values) for name, values in pair["by"].items()} == {"type": 3, "prompt_length": 2, "element": 1}
     spread = json.loads(out.read_text())["generators"][0]["spread between seeds"]
     assert 2 < spread < 4

@@ -229,12 +229,14 @@ def settle(
 
 def _questions(pairs: Sequence[str], table: ScoreTable) -> tuple[list[tuple[str, str]], list[tuple[str, ...]]]:
     """Read the pairs of generators, and the races of three or more, that `--pair` names."""
+    from titjudge.stats.generators.generator_differences import compared_pairs
+
     two: list[tuple[str, str]] = []
     races: list[tuple[str, ...]] = []
     for value in pairs:
         names = tuple(name.strip() for name in value.split(","))
         if value == "all":
-            two += combinations(table.generators, 2)
+            two += compared_pairs(table)
             continue
         if len(names) < 2 or len(set(names)) < len(names):
             raise ConfigError(f"--pair takes two or more generators, each once, or all: not '{value}'")

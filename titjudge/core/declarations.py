@@ -106,7 +106,8 @@ class Declaration:
         for column, population in self.columns.items():
             columns.setdefault(population, []).append(column)
         own = "".join(f"; {', '.join(names)}: {population}" for population, names in columns.items())
-        return f"over {self.population}{count}{own}; unit: {self.unit}"
+        adjusted = f"; adjusted: {self.correction}" if self.correction else ""
+        return f"over {self.population}{count}{own}; unit: {self.unit}{adjusted}"
 
     def to_json(self) -> dict[str, object]:
         """Return what is declared by name, without what is empty."""

@@ -59,7 +59,7 @@ def approximate_bound(means: Floats, end: float, alpha: float, counts: Floats) -
 
 def _gaffke(means: Floats, end: float) -> Floats:
     """Draw the weighted mean, sorted."""
-    points = np.append(means, end)
+    points = np.append(np.sort(means), end)
     return np.sort(np.concatenate([weights @ points for weights in _weights(len(points))]))
 
 

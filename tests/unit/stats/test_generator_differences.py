@@ -31,7 +31,7 @@ def made(scores: dict[str, list[float | None]], **categories: list[str]) -> Scor
 def test_a_difference_has_one_p_for_runs_and_for_generators() -> None:
     """As `compare RUN` and `compare generators` ask for it: 40 prompts, three images each, scores that are no round numbers."""
     rng = np.random.default_rng(3)
-    scores = {name: rng.normal(level, 1.0, (40, 3)) / 7 for name, level in (("a", 0.0), ("b", 0.4), ("c", 0.2))}
+    scores = {name: rng.normal(level, 1.0, (40, 3)) / 7 for name, level in (("a", 0.4), ("b", 0.0), ("c", -0.2))}
     entries = [
         Entry(f"p{k}", name, f"{name}{k}{seed}", float(values[k, seed]))
         for name, values in scores.items()
@@ -124,7 +124,7 @@ def test_pairs_are_adjusted_together_and_slices_within_a_pair() -> None:
     assert sum(each.prompts for each in found[0].by["theme"].values()) == 60
     assert all((one.p_adjusted or 0) >= (one.p or 0) for one in found[2].by["theme"].values())
     against = generator_differences(made(scores), baseline="b")
-    assert [(each.a, each.b) for each in against] == [("a", "b"), ("c", "b")]
+    assert [(each.a, each.b) for each in against] == [("c", "b"), ("a", "b")]
     titles = [table.title for table in verdict_tables(made(scores, theme=["x", "y", "z"] * 20), found)]
     assert titles == ["Generators by score", "Differences between generators", "Differences by theme"]
 
@@ -156,7 +156,7 @@ def test_one_candidate_fails_exactly_where_its_interval_does() -> None:
     rng = np.random.default_rng(3)
     for shift in np.linspace(-0.2, 0, 40):
         table = made({"a": list(rng.normal(shift, 0.3, 30)), "base": [0.0] * 30})
-        (found,) = generator_differences(table)
+        (found,) = generator_differences(table, baseline="base")
         assert found.interval is not None
         assert (gate([found], 0.05, table).verdicts["a"] == WORSE) == (found.interval[1] < -0.05)
 

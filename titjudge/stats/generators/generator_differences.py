@@ -7,6 +7,7 @@ Benjamini-Hochberg over the slices of one pair. `python -m benchmarks.verdicts` 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -37,12 +38,14 @@ DIFFERENCES = Declaration(
     Unit.PROMPT,
     NEEDS_BOTH,
     "place in the table of generators",
-    "Holm",
+    "p, by Holm over all rows",
 )
 AGAINST_BEST = replace(
-    DIFFERENCES, id="differences_to_best", correction="best of all (multiple comparisons with the best)"
+    DIFFERENCES, id="differences_to_best", correction="p best and intervals, over all compared generators"
 )
-BY_CATEGORY = replace(DIFFERENCES, id="differences_by_category", correction="Benjamini-Hochberg")
+BY_CATEGORY = replace(
+    DIFFERENCES, id="differences_by_category", correction="p, by Benjamini and Hochberg over the categories of a pair"
+)
 _TOGETHER = 1024  # columns of differences that are tested at once
 
 
@@ -86,7 +89,7 @@ def generator_differences(
     Raises:
         DataError: The baseline is unknown, there are fewer than two generators, or no two of them share two prompts.
     """
-    pairs = _pairs(table, baseline)
+    pairs = [(table.column(a), table.column(b)) for a, b in compared_pairs(table, baseline)]
     cuts = [_DifferenceSlice("", "", table.means, table)]
     for column, values in table.slices.items():
         scale = table.on_scale_of(column)
@@ -122,16 +125,32 @@ class _DifferenceSlice(NamedTuple):
     scale: ScoreTable
 
 
-def _pairs(table: ScoreTable, baseline: str | None) -> list[tuple[int, int]]:
-    """List the columns of every two generators, or of each other one with the baseline."""
-    count = len(table.generators)
-    if count < 2:
-        only = f"only the generator '{table.generators[0]}'" if count else "no generator"
+def compared_pairs(table: ScoreTable, baseline: str | None = None) -> list[tuple[str, str]]:
+    """List every two generators, or each other one with the baseline, in the order of the table of generators.
+
+    Of two, the better one on their common prompts comes first, so that neither names nor the order of rows matter.
+    """
+    if len(table.generators) < 2:
+        only = f"only the generator '{table.generators[0]}'" if table.generators else "no generator"
         raise DataError(f"{only}: a comparison needs two", table.source)
-    if baseline is None:
-        return list(combinations(range(count), 2))
-    base = table.column(baseline)
-    return [(k, base) for k in range(count) if k != base]
+    order = listed(table)
+    if baseline is not None:
+        table.column(baseline)
+        return [(name, baseline) for name in order if name != baseline]
+    return [(a, b) if _lead(table, a, b) >= _lead(table, b, a) else (b, a) for a, b in combinations(order, 2)]
+
+
+def _lead(table: ScoreTable, a: str, b: str) -> tuple[float, int, list[float]]:
+    """Say how far `a` is ahead of `b`: by the mean difference, then by the prompts won, then by the largest differences."""
+    d = np.sort(table.differences(table.column(a), table.column(b)))[::-1]
+    mean = math.fsum(d)
+    return 0.0 if abs(mean) < 1e-9 else mean, int(np.sign(d).sum()), d.tolist()
+
+
+def listed(table: ScoreTable) -> list[str]:
+    """Return the generators in the order of their table: by mean, the best first, and those that are not compared last."""
+    order = best_first(table.means)
+    return [table.generators[k] for k in [*order, *(k for k in range(len(table.generators)) if k not in order)]]
 
 
 def _check_shared(table: ScoreTable, pairs: Sequence[tuple[int, int]], differences: Sequence[Floats]) -> None:
@@ -211,8 +230,8 @@ def _adjusted(differences: Sequence[GeneratorDifference], correction: Any) -> li
 def generators_table(table: ScoreTable) -> Table:
     """Tabulate each generator's mean with its interval, and the standard deviation of the images of one prompt."""
     rows = []
-    adjusted, order = adjusted_scores(table.means), best_first(table.means)
-    for k in [*order, *(k for k in range(len(table.generators)) if k not in order)]:
+    adjusted = adjusted_scores(table.means)
+    for k in map(table.column, listed(table)):
         values = adjusted[np.isfinite(adjusted[:, k]), k]
         interval = table.per_prompt.intervals(values[:, None], table.bounds)[0] if len(values) > 1 else None
         variance = table.seed_variance[k]

@@ -30,7 +30,7 @@ PAIRED = Declaration(
     Unit.PROMPT,
     NEEDS_BOTH,
     "place of the runs or metrics",
-    "Benjamini-Hochberg",
+    "p, by Benjamini and Hochberg over all rows",
 )
 
 

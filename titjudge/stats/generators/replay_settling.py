@@ -11,6 +11,7 @@ import numpy as np
 
 from titjudge.core.grouping import grouped
 from titjudge.core.tables import Cell, CellFormat, Table, dollars
+from titjudge.stats.bootstrap import Floats
 from titjudge.stats.generators.sequential import FEWEST, OPEN, Race, Settled, settle
 from titjudge.stats.scores.scores_table import ScoreTable
 
@@ -68,10 +69,10 @@ def replay_pairs(
     Raises:
         DataError: No such generator, or fewer than two common prompts.
     """
-    rng = np.random.default_rng(seed)
     settled = []
     for names in pairs:
-        scores = table.common_scores(names, "it takes two")
+        rng = np.random.default_rng(seed)  # the same orders for each pair, so that no pair changes another
+        scores = _sorted(table.common_scores(names, "it takes two"))
         settled += [settle(names, rng.permutation(scores), width=table.width, margin=margin) for _ in range(repeat)]
     return settled
 
@@ -84,7 +85,7 @@ def replay_race(
     Raises:
         DataError: As `replay_pairs`.
     """
-    means = table.common_scores(names, "it takes two")
+    means = _sorted(table.common_scores(names, "it takes two"))
     rng, races = np.random.default_rng(seed), []
     for _ in range(repeat):
         race = Race(names, table.width, margin)
@@ -92,6 +93,11 @@ def replay_race(
         unbeaten = tuple(race.unbeaten)
         races.append(RaceResult(tuple(names), race.verdict, unbeaten, race.prompts, race.judged, means.size))
     return races
+
+
+def _sorted(scores: Floats) -> Floats:
+    """Sort prompts by their scores, so that a random order depends neither on their names nor on the order of rows."""
+    return scores[np.lexsort(scores.T)]
 
 
 def replay_best(scores: ScoreTable, best: str, orders: int = 20) -> list[Settled]:

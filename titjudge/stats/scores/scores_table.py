@@ -231,7 +231,9 @@ def score_table(
     sign = 1.0 if higher_is_better else -1.0
     if sign < 0:
         rule, bounds = rule.negated(), bounds and (-bounds[1], -bounds[0])
-    generator, generators = codes(entry.generator for entry in entries)
+    generators = sorted({entry.generator for entry in entries})
+    number = {name: k for k, name in enumerate(generators)}
+    generator = np.array([number[entry.generator] for entry in entries], dtype=np.int64)
     prompt, prompts = codes(entry.prompt for entry in entries)
     image, images = codes((*entry[:3], entry.run) for entry in entries)
     shape = (len(prompts), len(generators))
