@@ -89,8 +89,8 @@ def _scores(means: Floats, names: Sequence[str]) -> ScoreTable:
     known, nothing = np.isfinite(means), (None,) * len(names)
     prompts = tuple(f"p{k}" for k in range(len(means)))
     return ScoreTable(
-        tuple(names), prompts, means, known.astype(np.int64), nothing, nothing, 1.0, "score", "scores.csv",
-        missing=int((~known).sum()), bounds=(0.0, 100.0), lost=(~known).astype(np.int64),
+        tuple(names), prompts, means, known.astype(np.int64), (~known).astype(np.int64), nothing, nothing, 1.0,
+        "score", "scores.csv", missing=int((~known).sum()), bounds=(0.0, 100.0),
     )  # fmt: skip
 
 

@@ -33,7 +33,9 @@ def board(means: Floats, bounds: Interval | None = None) -> ScoreTable:
     names, prompts = [f"g{k:02}" for k in range(means.shape[1])], [f"p{k:05}" for k in range(len(means))]
     nothing = (None,) * len(names)
     ones = np.ones(means.shape, dtype=np.int64)
-    return ScoreTable(tuple(names), tuple(prompts), means, ones, nothing, nothing, 1.0, "score", "board", bounds=bounds)
+    return ScoreTable(
+        tuple(names), tuple(prompts), means, ones, 0 * ones, nothing, nothing, 1.0, "score", "board", bounds=bounds
+    )
 
 
 # -- label export ----------------------------------------------------------------------------------------------------

@@ -234,7 +234,7 @@ def succession(trees: list[Path], scale: int) -> None:
 def _dense(means: Floats, generators: list[str], prompts: list[str], source: str) -> ScoreTable:
     nothing = (None,) * len(generators)
     ones = np.ones(means.shape, dtype=np.int64)
-    return ScoreTable(tuple(generators), tuple(prompts), means, ones, nothing, nothing, 1.0, "yes-no", source)
+    return ScoreTable(tuple(generators), tuple(prompts), means, ones, 0 * ones, nothing, nothing, 1.0, "yes-no", source)
 
 
 def duels(table: ScoreTable, repeats: int, seed: int = 9) -> None:

@@ -20,7 +20,7 @@ from titjudge.report.model import load
 from titjudge.report.overview import overview_tables
 from titjudge.runs.check.verify import verify
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.runs.study.generator_scores import run_scores
+from titjudge.runs.study.compared_runs import run_scores
 from titjudge.runs.study.settling import STOPPED, SettlingQuestion, SettlingSession
 
 PROMPTS, CONCURRENCY = 150, 4

@@ -65,7 +65,7 @@ class ScoreSource(NamedTuple):
 
     def read(self, by: Sequence[str] = ()) -> ScoreTable:
         """Read the scores, with the category columns that `by` names."""
-        from titjudge.runs.study.generator_scores import run_scores
+        from titjudge.runs.study.compared_runs import run_scores
         from titjudge.runs.study.score_files import read_scores
         from titjudge.stats.scores.per_prompt import PerPrompt
 

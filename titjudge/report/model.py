@@ -193,7 +193,7 @@ def load(runs: Sequence[StoredRun], agreement: Mapping[str, Any] | None = None, 
     Raises:
         DataError: A folder is not a run, or one of its files is damaged.
     """
-    loaded = [_load(run, name, alone=len(runs) == 1) for run, name in zip(runs, _names(runs), strict=True)]
+    loaded = [load_run(run, name, alone=len(runs) == 1) for run, name in zip(runs, _names(runs), strict=True)]
     if agreement and loaded:
         loaded[0].results = loaded[0].results.with_(**agreement)
     judges = [judge for number, run in enumerate(loaded) for judge in _judges(number, run, several=len(loaded) > 1)]
@@ -202,7 +202,7 @@ def load(runs: Sequence[StoredRun], agreement: Mapping[str, Any] | None = None, 
     return Report(loaded, judges, entries, pairs, baseline)
 
 
-def _load(run: StoredRun, name: str, *, alone: bool) -> Loaded:
+def load_run(run: StoredRun, name: str, *, alone: bool) -> Loaded:
     """Read one run folder."""
     stored = stored_run(run, name, alone=alone)
     edits = any(item.sources for item in stored.items.values())
@@ -270,7 +270,7 @@ def _entries(runs: Sequence[Loaded], judges: Sequence[JudgedMetric]) -> tuple[li
         for item in [*run.listed, *_orphans(run)]:
             prompt = item.prompt if isinstance(item, Item) else ""
             slot = slots.setdefault((item.id, item.generator, prompt), []) if len(runs) > 1 else []
-            judged = _judged(run, item, metrics)
+            judged = judged_image(run, item, metrics)
             place = next((place for place in slot if _shows(entries[place], item, judged, same)), None)
             if place is None:
                 place = len(entries)
@@ -300,7 +300,8 @@ def _entry(item: Item | InvalidItem, slot: int, sources: tuple[Judged, ...]) -> 
     return ImageEntry(item.id, item.generator, item.prompt_id, prompt, bad, meta, slot=slot, sources=sources)
 
 
-def _judged(run: Loaded, item: Item | InvalidItem, metrics: Sequence[str]) -> Judged:
+def judged_image(run: Loaded, item: Item | InvalidItem, metrics: Sequence[str]) -> Judged:
+    """Identify the image of an item by the answers behind its scores."""
     if isinstance(item, InvalidItem) or item.image is None:
         return _NO_IMAGE
     return Judged.from_record(

@@ -21,7 +21,7 @@ from titjudge.report.model import Report, load
 from titjudge.report.plots import heat_map, radar
 from titjudge.report.sections import Charts, Part, Section
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.runs.study.generator_scores import run_scores
+from titjudge.runs.study.compared_runs import run_scores
 from titjudge.stats.generators.comparison_tables import FEWEST, Scale, compared_with_best, standings_table
 from titjudge.stats.generators.generator_differences import generator_differences
 from titjudge.stats.generators.slices import first_places, maturity, tier_means, tiers

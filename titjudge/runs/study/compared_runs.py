@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from titjudge.core import registry
-from titjudge.core.errors import ConfigError, DataError, nearest
+from titjudge.core.comparable_runs import judged_differently
+from titjudge.core.errors import ConfigError, DataError, UserError, nearest
 from titjudge.core.numbers import known_sum
 from titjudge.core.run_records import Results
 from titjudge.core.types import InvalidItem, Item, Pair
@@ -17,6 +18,7 @@ from titjudge.probes.canary import refuse_drift
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.results import not_applicable
 from titjudge.runs.study.human_files import read_human_scores
+from titjudge.runs.study.human_study import choose_metric
 from titjudge.stats.generators.paired_differences import (
     Difference,
     paired_differences,
@@ -26,8 +28,81 @@ from titjudge.stats.generators.paired_differences import (
 from titjudge.stats.pairwise_accuracy import values_by_metric
 from titjudge.stats.people.agreement import agreement
 from titjudge.stats.people.score_correlation import ALL, SCORE, ScoreCorrelation, judged_parts, score_correlations
-from titjudge.stats.verdict.judged_runs import joined, stored_run
+from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
+from titjudge.stats.scores.scores_table import ScoreTable
+from titjudge.stats.verdict.judged_runs import JudgedRun, joined, stored_run
 from titjudge.suites.pair_files import read_pairs
+
+
+def read_runs(paths: Sequence[Path], *, allow_drift: bool = False) -> tuple[list[JudgedRun], list[str]]:
+    """Read run folders, each named by its path, and note models that have changed between them.
+
+    Raises:
+        DataError: A folder is not a run.
+        UserError: A model has changed, and `allow_drift` is False.
+    """
+    runs = [stored_run(RunFolder(path), str(path)) for path in paths]
+    return runs, refuse_drift({run.name: run.manifest for run in runs}, allow=allow_drift)
+
+
+def run_scores(
+    paths: Sequence[Path],
+    metric: str | None = None,
+    by: Sequence[str] = (),
+    *,
+    allow_drift: bool = False,
+    per_prompt: PerPrompt = MEAN,
+) -> ScoreTable:
+    """Join the scores of runs to one table of generators and prompts.
+
+    A run that names no generator is one itself; a generator of several runs is told apart by the name of the run. Prompts
+    are joined by their ids where these mean the same texts, else by their texts. The scores of a metric of which less is
+    better are negated.
+
+    Args:
+        paths: The run folders.
+        metric: Its name; None for the first (`choose_metric`), which a note names.
+        by: Categories to slice by: keys of the items' meta (`type`, `theme`, ...), `prompt_length`, `language`, `element`
+            (claims by kind), `pillar`, `sub_capability`, `facet`.
+        allow_drift: Join runs whose models have drifted or differ, with a note.
+        per_prompt: How several images of a prompt become one score.
+
+    Raises:
+        UserError: Another judge, protocol or version of the metric, unless `allow_drift`.
+        ConfigError: No such metric or category.
+        DataError: A folder is no run.
+    """
+    runs, notes = read_runs(paths, allow_drift=allow_drift)
+    manifests, folder = {run.name: run.manifest for run in runs}, RunFolder(paths[0])
+    notes += [
+        f"{name} stopped when a question was settled: its intervals do not allow for that (results.json has one that does)"
+        for name, manifest in manifests.items()
+        if manifest.status == "settled"
+    ]
+    frame = joined(runs)
+    chosen = choose_metric(frame.metrics, metric, folder, notes)
+    reasons = judged_differently(manifests, chosen)
+    if reasons and not allow_drift:
+        raise UserError(
+            f"these runs are not comparable: {'; '.join(reasons)}. Compare them all the same with --allow-drift"
+        )
+    notes += [f"compared although {reason}" for reason in reasons]
+    plugin = registry.metric_of(chosen)
+    if not plugin.higher_is_better and not per_prompt.counts:
+        notes.append(f"{chosen}: less is better, so its scores are negated: a positive difference favours a")
+    table = frame.table(
+        chosen,
+        by,
+        answers=True,
+        bounds=plugin.range,
+        higher_is_better=plugin.higher_is_better,
+        per_prompt=per_prompt,
+        cost=sum(RunFolder(path).money().list_cost for path in paths),
+    )
+    if not table.prompts:
+        raise DataError(f"no score of {chosen}", paths[0])
+    partial = [f"{name}: {manifest.status}" for name, manifest in manifests.items() if manifest.incomplete]
+    return replace(table, notes=(*notes, *table.notes), incomplete="; ".join(partial))
 
 
 class ComparedRuns:
@@ -51,27 +126,27 @@ class ComparedRuns:
     """
 
     def __init__(self, paths: Sequence[Path], *, allow_drift: bool = False) -> None:
-        self._folders = [RunFolder(path) for path in paths]
-        manifests = {str(path): folder.manifest() for path, folder in zip(paths, self._folders, strict=True)}
-        self.drift = refuse_drift(manifests, allow=allow_drift)
-        self.mixed = [f"{path}: {line}" for path, manifest in manifests.items() for line in manifest.mixed]
+        self._runs, self.drift = read_runs(paths, allow_drift=allow_drift)
+        self._frame = joined(self._runs)
+        self.mixed = [f"{run.name}: {line}" for run in self._runs for line in run.manifest.mixed]
         self.notes: list[str] = []
-        self._runs = [stored_run(run, name) for run, name in zip(self._folders, _labels(paths), strict=True)]
         self.items = {id: item for run in self._runs for id, item in run.items.items()}
         self.scores = [
-            score if len(paths) == 1 else replace(score, metric=f"{score.metric} ({run.name})")
-            for run in self._runs
-            for score in run.scores.values()
+            replace(score, metric=self._name(score.metric, run)) for run in self._runs for score in run.scores.values()
         ]
         names = sorted({score.metric for score in self.scores})
         self._metrics = {name: registry.load("metrics", name.partition(" ")[0]) for name in names}
+
+    def _name(self, metric: str, run: JudgedRun) -> str:
+        """Name a metric of a run."""
+        return metric if len(self._runs) == 1 else f"{metric} ({self._frame.run_names[run.name]})"
 
     def pairs(self, file: Path | None) -> Sequence[Pair]:
         """Return the human pairs of a file, or those of the first run."""
         if file is None:
             return self._runs[0].results.human_pairs
         notes: dict[str, None] = {}
-        pairs = read_pairs(file, items=self._folders[0].judged, notes=notes)
+        pairs = read_pairs(file, items=self._runs[0].items.values, notes=notes)
         self.notes += notes
         return pairs
 
@@ -84,7 +159,7 @@ class ComparedRuns:
         if len(listed) > 1:  # an image of another run is not missing
             for run in self._runs:
                 others = images.keys() - listed[run.name].keys()
-                for name in {f"{metric} ({run.name})" for _, metric in run.scores} if others else ():
+                for name in {self._name(metric, run) for _, metric in run.scores} if others else ():
                     excluded[name] = excluded.get(name, frozenset()) | others
         return agreement(
             list(images.values()),
@@ -137,8 +212,8 @@ class ComparedRuns:
             values = values_by_metric(self.scores, negate=self._lower)
             return paired_differences(pairs, {name: values[name] for name in self._metrics})
         if len(self._runs) > 1 and set.intersection(*(set(run.items) for run in self._runs)):
-            scores = {run.name: list(run.scores.values()) for run in self._runs}
-            return run_differences(list(self.items.values()), scores, baseline=self._runs[0].name)
+            scores = {self._frame.run_names[run.name]: list(run.scores.values()) for run in self._runs}
+            return run_differences(list(self.items.values()), scores, baseline=next(iter(scores)))
         return self._differences_by_prompt()
 
     def costs(self) -> dict[str, float | None]:
@@ -156,15 +231,15 @@ class ComparedRuns:
 
     def _differences_by_prompt(self) -> list[Difference]:
         """Compare mean scores prompt by prompt, with those of the first run, or of the first generator of one run."""
-        frame, alone = joined(self._runs), len(self._runs) == 1
-        named = {item.generator for item in self.items.values()} - {""}
+        frame, alone = self._frame, len(self._runs) == 1
+        named = sorted({item.generator for item in self.items.values()} - {""})
         differences: list[Difference] = []
         for metric in frame.metrics:
             sides: dict[str, dict[str, list[float | None]]] = {
-                name: {} for name in (sorted(named) if alone else frame.items)
+                name: {} for name in (named if alone else frame.run_names.values())
             }
             for entry in frame.entries(metric):
-                side = sides.get(entry.generator if alone else entry.run)
+                side = sides.get(entry.generator if alone else frame.run_names[entry.run])
                 if side is not None:
                     side.setdefault(entry.prompt, []).append(entry.value)
             values = {name: prompts for name, prompts in sides.items() if prompts}
@@ -172,12 +247,6 @@ class ComparedRuns:
                 compared = prompt_differences(values, baseline=next(iter(values)))
                 differences += [replace(pair, what=f"{pair.what}, {metric}") for pair in compared]
         return differences
-
-
-def _labels(paths: Sequence[Path]) -> list[str]:
-    """Name runs by their folders, or by their paths where two folders have one name."""
-    short = [path.resolve().name for path in paths]
-    return short if len(set(short)) == len(short) else [str(path) for path in paths]
 
 
 def _is_image(item: Item | InvalidItem) -> bool:

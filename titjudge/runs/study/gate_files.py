@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree
 
@@ -14,15 +13,15 @@ import numpy as np
 
 from titjudge.core.files import write_atomic
 from titjudge.core.redaction import environment_secrets, redact
-from titjudge.core.types import Item, Score
-from titjudge.report.judged_images import Judged
+from titjudge.core.types import Item
+from titjudge.report.model import Loaded, judged_image, load_run
 from titjudge.report.tables import escape_markdown
 from titjudge.report.thumbnails import thumbnail
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.stats.generators.gate import CANNOT_TELL, NOT_WORSE, WORSE, Gate
 from titjudge.stats.generators.generator_differences import GeneratorDifference
-from titjudge.stats.scores.frame import Frame
 from titjudge.stats.scores.scores_table import ScoreTable
+from titjudge.stats.verdict.judged_runs import joined
 
 _WORST = 3  # prompts shown for each candidate
 _EDGE, _QUALITY = 320, 80  # longest edge (pixels) and WebP quality of a thumbnail
@@ -92,9 +91,6 @@ def write_comment(
     """
     worst = {pair.a: _worst(table, pair) for pair in differences}
     images = _RunImages(runs, table.metric)
-    images.load(
-        (table.prompts[row], name) for pair in differences for row in worst[pair.a] for name in (pair.a, pair.b)
-    )
     place = file.parent / f"{file.stem}_images"
     outcome = "failed" if any(fails(gate, pair, strict) for pair in differences) else "passed"
     lines = [f"### titjudge: the gate has {outcome}", ""]
@@ -129,54 +125,31 @@ def _sign(gate: Gate, pair: GeneratorDifference, strict: bool) -> str:
 class _RunImages:
     """The images of runs, by prompt and generator as the table of scores names them."""
 
-    def __init__(self, runs: Sequence[Path], metric: str) -> None:
-        self._folders = {str(path): RunFolder(path) for path in runs}
-        frame = Frame({name: {item.id: item for item in run.judged()} for name, run in self._folders.items()}, {})
-        self._items: dict[tuple[str, str], tuple[str, Item]] = {}
-        self._texts: dict[str, str] = {}
-        for name, listed in frame.items.items():
-            for item in listed.values():
-                self._items.setdefault(frame.cell(name, item), (name, item))
-                self._texts.setdefault(frame.prompt(item), item.prompt)
+    def __init__(self, paths: Sequence[Path], metric: str) -> None:
+        runs = [load_run(RunFolder(path), str(path), alone=len(paths) == 1) for path in paths]
+        frame = joined(runs)
         self._metric = metric
-        self._scores: dict[tuple[str, str], Score] = {}
-        self._replies: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-        self._stats: dict[str, Mapping[str, Any]] = {}
-
-    def load(self, cells: Iterable[tuple[str, str]]) -> None:
-        """Read scores, replies and file times of some prompts and generators, each file of each run once."""
-        ids_by_run: dict[str, set[str]] = {}
-        for cell in cells:
-            if cell in self._items:
-                name, item = self._items[cell]
-                ids_by_run.setdefault(name, set()).add(item.id)
-        for name, ids in ids_by_run.items():
-            folder = self._folders[name]
-            self._stats[name] = folder.stats()
-            items_of: dict[str, list[str]] = {}  # by the key of an answer
-            for (id, metric), score in folder.scores().items():
-                if metric == self._metric and id in ids:
-                    self._scores[name, id] = score
-                    for key in score.replies:
-                        items_of.setdefault(key, []).append(id)
-            for reply in folder.replies():
-                for id in items_of.get(reply["key"], ()):
-                    self._replies.setdefault((name, id), []).append(reply)
+        self._images: dict[tuple[str, str], tuple[Loaded, Item]] = {}
+        self._texts: dict[str, str] = {}
+        for run in runs:
+            for item in run.items.values():
+                self._images.setdefault(frame.cell(run.name, item), (run, item))
+                self._texts.setdefault(frame.prompt(item), item.prompt)
 
     def text(self, prompt: str) -> str:
         return self._texts.get(prompt, prompt)
 
     def image(self, prompt: str, generator: str, place: Path, url: str) -> str:
-        """Return Markdown with the image and the judge's reason for a cell that was loaded; empty where there is none."""
-        if (prompt, generator) not in self._items:
+        """Return Markdown with the image and the judge's reason for a prompt and generator; empty if there is none."""
+        if (prompt, generator) not in self._images:
             return ""
-        name, item = self._items[prompt, generator]
-        score = self._scores.get((name, item.id))
-        reason = f"<br>{_md(score.reason[:_TEXT])}" if score is not None and score.reason else ""
+        run, item = self._images[prompt, generator]
+        known = (item.id, self._metric) in run.scores
+        said = run.scores.whole(item.id, self._metric).reason if known else ""
+        reason = f"<br>{_md(said[:_TEXT])}" if said else ""
         if item.image is None:
             return reason
-        answers = self._replies.get((name, item.id), [])
-        webp = thumbnail(Judged.from_record(item.image, self._stats[name].get(item.id), answers), _EDGE, _QUALITY)
+        webp = thumbnail(judged_image(run, item, [self._metric]), _EDGE, _QUALITY)
         if isinstance(webp, str):  # why there is none
             return f"<br>({_md(webp)}){reason}"
         file = f"{hashlib.sha256(webp).hexdigest()[:16]}.webp"

@@ -11,14 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from titjudge.core.run_records import PlaceRecord
-from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, number
+from titjudge.stats.bootstrap import Floats, Interval, number
 from titjudge.stats.equality import with_ties
 from titjudge.stats.generators.slices import averages
 from titjudge.stats.intervals import mean_intervals
 from titjudge.stats.pairwise_accuracy import Values
 from titjudge.stats.ranking.rankdata import rankdata
-from titjudge.stats.scores.per_prompt import MEAN, PerPrompt, pooled
+from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 from titjudge.stats.scores.population import adjusted_scores, comparable_if_few
+from titjudge.stats.scores.scores_table import Entry, score_table
 
 _NAMED = 6  # generators of a warning
 FEWEST_FOR_SRCC = 3
@@ -77,53 +78,42 @@ def leaderboard(
     """
     if not images:
         return Leaderboard({})
-    generator, generators = codes(image[1] for image in images)
-    prompt, prompts = codes(image[2] for image in images)
-    shape = (len(prompts), len(generators))
-    cell, cells = prompt * len(generators) + generator, len(prompts) * len(generators)
-    value = np.array([values.get(image[0]) for image in images], dtype=np.float64)
-    rule = per_prompt.of_metric(bounds, higher_is_better, name)
-    scores = rule.combine(cell, value, cells, len(generators)).reshape(shape)
-    if rule.counts:
+    entries = [Entry(prompt, generator, image, values.get(image)) for image, generator, prompt in images]
+    table = score_table(
+        entries, metric=name, source="", bounds=bounds, higher_is_better=higher_is_better, per_prompt=per_prompt
+    )
+    if table.per_prompt.counts:
         bounds, higher_is_better = (0.0, 1.0), True
-    compared = _compared(scores) if common else np.ones(len(generators), dtype=bool)
-    ranks = _competing_ranks(np.where(compared, scores if higher_is_better else -scores, np.nan), all_of=common)
-    adjusted = adjusted_scores(np.where(compared, scores, np.nan))
+    sign = 1.0 if higher_is_better else -1.0
+    compared = _compared(table.means) if common else np.ones(len(table.generators), dtype=bool)
+    ranks = _competing_ranks(np.where(compared, table.means, np.nan), all_of=common)
+    adjusted = adjusted_scores(np.where(compared, table.means, np.nan))
     apart = np.asarray(~np.isfinite(adjusted).any(axis=0))
-    adjusted = np.where(apart, scores, adjusted)
+    adjusted = sign * np.where(apart, table.means, adjusted)
     means, mean_ranks = averages(adjusted), averages(ranks)
     place_numbers = rankdata(with_ties(mean_ranks), method="min")
-    no_intervals: list[Interval | None] = [None] * len(generators)
-    mean_ends = rule.intervals(adjusted, bounds) if intervals else no_intervals
+    no_intervals: list[Interval | None] = [None] * len(table.generators)
+    mean_ends = table.per_prompt.intervals(adjusted, bounds) if intervals else no_intervals
     rank_ends = _rank_intervals(ranks) if intervals else no_intervals
-    of_generator = np.bincount(generator, minlength=len(generators)).tolist()
-    scored = np.bincount(generator[np.isfinite(value)], minlength=len(generators)).tolist()
-    spreads = _spreads(cell, value, generator, len(generators))
+    scored, all_images = (counts.sum(axis=0).tolist() for counts in (table.images, table.images + table.lost))
     places = {}
-    for k, generator_name in enumerate(generators):
+    for k, generator in enumerate(table.generators):
         place = PlaceRecord(
             mean=number(means[k]),
             interval=mean_ends[k],
             mean_rank=number(mean_ranks[k]),
             mean_rank_interval=rank_ends[k],
             rank=int(place_numbers[k]) if np.isfinite(place_numbers[k]) else None,
-            coverage=scored[k] / of_generator[k],
-            images=of_generator[k],
+            coverage=scored[k] / all_images[k],
+            images=all_images[k],
             scored=scored[k],
-            prompts=int(np.isfinite(scores[:, k]).sum()),
+            prompts=int(np.isfinite(table.means[:, k]).sum()),
         )
-        places[generator_name] = place if spreads[k] is None else place.with_(spread=spreads[k])
-    uneven = rule.warnings(np.bincount(cell, minlength=cells), name)
-    aside = [name for name, is_apart in zip(generators, apart, strict=True) if is_apart and places[name].scored]
-    warnings = _coverage_warnings(places, scores, aside, name)
-    return Leaderboard(_best_first(places), (*warnings, *uneven), tuple(aside))
-
-
-def _spreads(cell: Ints, value: Floats, generator: Ints, generators: int) -> list[float | None]:
-    """Compute the standard deviation of the images of one prompt by each generator; None where no prompt has two."""
-    scored = np.isfinite(value)
-    _, variances, _ = pooled(codes(cell[scored].tolist())[0], value[scored], generator[scored], generators)
-    return [None if variance is None else math.sqrt(variance) for variance in variances]
+        variance = table.seed_variance[k]
+        places[generator] = place if variance is None else place.with_(spread=math.sqrt(variance))
+    aside = [name for name, is_apart in zip(table.generators, apart, strict=True) if is_apart and places[name].scored]
+    warnings = _coverage_warnings(places, table.means, aside, name)
+    return Leaderboard(_best_first(places), (*warnings, *table.notes), tuple(aside))
 
 
 def _compared(scores: Floats) -> NDArray[np.bool_]:

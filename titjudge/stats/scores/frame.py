@@ -59,7 +59,7 @@ class Frame:
             for item in listed.values():
                 self._runs_of.setdefault(item.generator, set()).add(name)
         short = [Path(name).resolve().name for name in items]
-        self._run_names = dict(zip(items, short if len(set(short)) == len(short) else items, strict=True))
+        self.run_names = dict(zip(items, short if len(set(short)) == len(short) else items, strict=True))
         self._by_text = len(items) > 1 and not self._same_ids()
 
     def _same_ids(self) -> bool:
@@ -72,11 +72,11 @@ class Frame:
     def generator(self, run: str, item: Item | InvalidItem) -> str:
         """Name the generator of an image of a run."""
         if not item.generator:
-            return self._run_names[run]
+            return self.run_names[run]
         return (
             item.generator
             if len(self._runs_of.get(item.generator, ())) < 2
-            else f"{item.generator} ({self._run_names[run]})"
+            else f"{item.generator} ({self.run_names[run]})"
         )
 
     def prompt(self, item: Item) -> str:

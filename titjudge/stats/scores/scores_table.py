@@ -41,7 +41,7 @@ class ScoreTable:
         judge_variance: Variance between the answers to one image, by generator; None where no image has two.
         samples: Average number of answers to an image.
         missing: Number of failures.
-        lost: Number of images of each mean without any score, shape of `means`; None where there are none.
+        lost: Number of images of each mean without any score, shape of `means`.
         bounds: Ends of the scale of a score, where known.
         cost: USD for one judged image, where known.
         slices: Column -> value -> means over the prompts (or the questions) with this value, NaN elsewhere; shape of `means`.
@@ -54,6 +54,7 @@ class ScoreTable:
     prompts: tuple[str, ...]
     means: Floats
     images: Ints
+    lost: Ints
     seed_variance: tuple[float | None, ...]
     judge_variance: tuple[float | None, ...]
     samples: float
@@ -66,7 +67,6 @@ class ScoreTable:
     notes: tuple[str, ...] = ()
     per_prompt: PerPrompt = MEAN
     part_bounds: Mapping[str, Interval | None] = field(default_factory=dict)
-    lost: Ints | None = None
     texts: Mapping[str, int] = field(default_factory=dict)
     incomplete: str = ""
 
@@ -105,7 +105,7 @@ class ScoreTable:
             images=self.images[:, columns],
             seed_variance=tuple(self.seed_variance[k] for k in columns),
             judge_variance=tuple(self.judge_variance[k] for k in columns),
-            lost=None if self.lost is None else self.lost[:, columns],
+            lost=self.lost[:, columns],
             slices={
                 column: {value: means[:, columns] for value, means in values.items()}
                 for column, values in self.slices.items()
@@ -120,9 +120,8 @@ class ScoreTable:
 
     def missing_shares(self, *columns: int, absent: float = np.nan) -> Floats:
         """Compute the share of a prompt's images that have no score, shape (prompts, columns); `absent` if there is no image."""
-        lost = np.zeros_like(self.images) if self.lost is None else self.lost
-        images = (lost + self.images)[:, columns]
-        shares: Floats = np.divide(lost[:, columns], images, out=np.full(images.shape, absent), where=images > 0)
+        lost, images = self.lost[:, columns], (self.lost + self.images)[:, columns]
+        shares: Floats = np.divide(lost, images, out=np.full(images.shape, absent), where=images > 0)
         return shares
 
     def unequally_missing(self, a: int, b: int, *, absent: float = np.nan) -> str:
@@ -137,7 +136,7 @@ class ScoreTable:
 
     def missing_notes(self, pairs: Iterable[tuple[int, int]]) -> list[str]:
         """Note which images have no score, and the pairs of generators of which one lacks clearly more than the other."""
-        if not self.missing or self.lost is None:
+        if not self.missing:
             return []
         counts = ", ".join(
             f"{name} {count:,}"
