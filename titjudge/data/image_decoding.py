@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from titjudge.core.errors import DataError
+from titjudge.core.types import Json
 
 _JPEG_START, _JPEG_END = b"\xff\xd8", b"\xff\xd9"
 _SEQUENTIAL = (0xC0, 0xC1)  # frames with one scan of Huffman codes, as nearly all files have
@@ -214,7 +215,7 @@ def quietly() -> Iterator[None]:
         yield
 
 
-def inspect(raw: bytes, path: Path, *, decode: bool = True, sha256: str = "") -> dict[str, Any]:
+def inspect(raw: bytes, path: Path, *, decode: bool = True, sha256: str = "") -> Json:
     """Decode an image and describe what will be sent: media type, size, SHA-256 of the bytes sent, whether converted.
 
     `sha256` is the hash of `raw`, where it is known.
@@ -227,7 +228,7 @@ def inspect(raw: bytes, path: Path, *, decode: bool = True, sha256: str = "") ->
     return facts
 
 
-def inspect_small(raw: bytes, path: Path, sha256: str, *, decode: bool = True) -> dict[str, Any] | None:
+def inspect_small(raw: bytes, path: Path, sha256: str, *, decode: bool = True) -> Json | None:
     """Inspect an image if that takes no more than a millisecond or two; return None for one with many pixels.
 
     Args:
@@ -242,7 +243,7 @@ def inspect_small(raw: bytes, path: Path, sha256: str, *, decode: bool = True) -
     return _inspect(raw, path, sha256, decode=decode, most=SMALL)
 
 
-def inspect_by_header(raw: bytes, sha256: str) -> dict[str, Any] | None:
+def inspect_by_header(raw: bytes, sha256: str) -> Json | None:
     """Inspect an ordinary JPEG, as `inspect` does, in some microseconds; return None for any other file, and a damaged one.
 
     `sha256` is the hash of `raw`.
@@ -291,7 +292,7 @@ def _decode_all(image: Any) -> None:
     image.load()
 
 
-def _inspect(raw: bytes, path: Path, sha256: str, *, decode: bool, most: int | None) -> dict[str, Any] | None:
+def _inspect(raw: bytes, path: Path, sha256: str, *, decode: bool, most: int | None) -> Json | None:
     """Inspect an image; None where it has more pixels than `most`, so that decoding it would take long."""
     if decode and (facts := inspect_by_header(raw, sha256)) is not None:
         return facts

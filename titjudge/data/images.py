@@ -22,7 +22,7 @@ from typing import Any, Protocol, TypeVar
 
 from titjudge.core.cells import check_size
 from titjudge.core.errors import DataError
-from titjudge.core.types import ImageFile
+from titjudge.core.types import ImageFile, Json
 from titjudge.data import containers, image_process
 from titjudge.data.image_decoding import (
     SMALL,
@@ -61,11 +61,11 @@ def let_go(path: Path) -> None:
 class Facts(Protocol):
     """A store of what `inspect` found out about images, by the hash of their files; the answer cache is one."""
 
-    def get(self, key: str, /) -> dict[str, Any] | None:
+    def get(self, key: str, /) -> Json | None:
         """Return the facts stored under a key; None where there are none."""
         ...
 
-    def later(self, key: str, value: dict[str, Any], /) -> None:
+    def later(self, key: str, value: Json, /) -> None:
         """Store facts without waiting until they are on disk; `get` returns them at once."""
         ...
 
@@ -123,7 +123,7 @@ class BytesInMemory:
         return self.raw
 
 
-async def _inspect(raw: bytes, path: Path, digest: str, *, decode: bool) -> dict[str, Any]:
+async def _inspect(raw: bytes, path: Path, digest: str, *, decode: bool) -> Json:
     """Inspect an image, in a thread unless that is quick."""
     if _quick(raw) and (facts := inspect_small(raw, path, digest, decode=decode)) is not None:
         return facts
@@ -228,11 +228,11 @@ def _is_file(path: Path) -> bool:
     return True
 
 
-def _inspected(raw: bytes, path: Path, digest: str, *, decode: bool) -> dict[str, Any]:
+def _inspected(raw: bytes, path: Path, digest: str, *, decode: bool) -> Json:
     """Inspect an image; a large one in the process for large images."""
     if decode and _stops_the_loop(raw, path):
         with contextlib.suppress(OSError):
-            facts: dict[str, Any] = json.loads(image_process.call("inspect", raw, path))
+            facts: Json = json.loads(image_process.call("inspect", raw, path))
             return facts
     return inspect(raw, path, decode=decode, sha256=digest)
 
@@ -244,7 +244,7 @@ def _stops_the_loop(raw: bytes, path: Path) -> bool:
         return bool(image.width * image.height > most)
 
 
-def _bytes_to_send(path: Path, digest: str, facts: dict[str, Any]) -> bytes:
+def _bytes_to_send(path: Path, digest: str, facts: Json) -> bytes:
     raw, now = _hashed(path)
     if now != digest:
         raise DataError("the image changed while the run was going on", path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import orjson
 from titjudge.core.cells import IMAGE_ENDINGS
 from titjudge.core.errors import DataError
 from titjudge.core.files import missing_key, open_regular, read_json, scan_jsonl
+from titjudge.core.types import Json, Values
 
 SUFFIX = ".json"
 _LARGEST = 2**28  # bytes of a file that is read as a whole
@@ -23,7 +24,7 @@ def columns(path: Path) -> tuple[str, ...] | None:
     return None
 
 
-def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
+def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, Json | DataError]]:
     """Yield number, from 1, and record of every row; for a bad one the DataError that describes it.
 
     A row is an element of an array (alone, or as the only key of an object), a caption of COCO (with the keys of its image), an image of an object whose keys are file
@@ -41,7 +42,7 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
         yield number, _checked(row, path, number, required)
 
 
-def _whole(path: Path) -> list[Any] | dict[str, Any] | None:
+def _whole(path: Path) -> list[Any] | Json | None:
     """Read a file that is one array or object; None of JSON lines, which may be of any size."""
     first, size = _first_line(path)
     array = first.startswith(b"[")
@@ -78,24 +79,24 @@ def _first_line(path: Path) -> tuple[bytes, int]:
         raise DataError(error.strerror or str(error), path) from error
 
 
-def _only_list(content: Mapping[str, Any]) -> list[Any] | None:
+def _only_list(content: Values) -> list[Any] | None:
     """Return the rows of an object with nothing but a list of objects: `{"data": [...]}`."""
     rows = next(iter(content.values()), None) if len(content) == 1 else None
     return rows if isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows) else None
 
 
-def _is_coco(content: Mapping[str, Any]) -> bool:
+def _is_coco(content: Values) -> bool:
     return isinstance(content.get("images"), list) and isinstance(content.get("annotations"), list)
 
 
-def _is_by_name(content: Mapping[str, Any]) -> bool:
+def _is_by_name(content: Values) -> bool:
     """Whether an object holds images by their file names, or nothing but objects."""
     name, record = next(iter(content.items()), ("", None))
     by_file = isinstance(record, dict) and name.lower().endswith(IMAGE_ENDINGS)
     return by_file or (bool(content) and all(isinstance(value, dict) for value in content.values()))
 
 
-def _records(content: list[Any] | dict[str, Any], path: Path) -> Iterable[Any]:
+def _records(content: list[Any] | Json, path: Path) -> Iterable[Any]:
     """Yield the rows; for a bad one the DataError that describes it, without its place.
 
     Raises:
@@ -142,7 +143,7 @@ def _captions(images: list[Any], annotations: list[Any], path: Path) -> Iterator
     yield from (DataError(f"the image with the id {image_id:.40} has no caption") for image_id in without)
 
 
-def _checked(row: Any, path: Path, number: int, required: tuple[str, ...]) -> dict[str, Any] | DataError:
+def _checked(row: Any, path: Path, number: int, required: tuple[str, ...]) -> Json | DataError:
     if isinstance(row, DataError):
         return DataError(row.message, path, number)
     if not isinstance(row, dict):

@@ -11,10 +11,11 @@ import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from titjudge.core import registry
 from titjudge.core.errors import ConfigError
+from titjudge.core.types import Values
 
 
 class ModelSize(NamedTuple):
@@ -98,16 +99,16 @@ class LearnedMetric:
     range: tuple[float, float]
     source: str
     status: str = NATIVE
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Values = field(default_factory=dict)
     gigabytes: float = 0
     whole_base: bool = False
     size: ModelSize | None = None
     version: int = 1
 
     @property
-    def dimensions(self) -> Mapping[str, Mapping[str, Any]]:
+    def dimensions(self) -> Mapping[str, Values]:
         """The options of what is judged by a question of its own, by name; of all other metrics their one, without a name."""
-        dimensions: Mapping[str, Mapping[str, Any]] = self.options.get("dimensions") or {"": self.options}
+        dimensions: Mapping[str, Values] = self.options.get("dimensions") or {"": self.options}
         return dimensions
 
     @property
@@ -116,7 +117,7 @@ class LearnedMetric:
         return self.base if self.base != self.weights.partition(":")[0] else ""
 
 
-def _row(key: str, values: Mapping[str, Any]) -> LearnedMetric:
+def _row(key: str, values: Values) -> LearnedMetric:
     least, most = values["range"]
     size = ModelSize(**values["size"]) if "size" in values else None
     return LearnedMetric(**{**values, "key": key, "range": (float(least), float(most)), "size": size})

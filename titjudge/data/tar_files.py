@@ -14,6 +14,7 @@ from titjudge.core import gzip_files
 from titjudge.core.cells import IMAGE_ENDINGS, ImageCell
 from titjudge.core.errors import DataError
 from titjudge.core.files import open_regular
+from titjudge.core.types import Json
 from titjudge.data.data_paths import is_stray
 
 SUFFIX = ".tar"
@@ -28,7 +29,7 @@ def columns(path: Path) -> tuple[str, ...] | None:
     return None
 
 
-def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
+def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, Json | DataError]]:
     """Yield number, from 1, and record of every sample; for a bad one the DataError that describes it.
 
     `a/7.png` and `a/7.txt` are one sample. The image is the column `image`, or, where the ending has several parts
@@ -37,7 +38,7 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
     Raises:
         DataError: It cannot be read as an archive, or is damaged.
     """
-    record: dict[str, Any] = {}
+    record: Json = {}
     problem = key = ""
     number = 0
     try:
@@ -101,7 +102,7 @@ def _split(name: str) -> tuple[str, str]:
     return str(place.with_name(stem)) if stem else name, ending
 
 
-def _add(record: dict[str, Any], archive: Any, member: Any, ending: str, path: Path) -> str:
+def _add(record: Json, archive: Any, member: Any, ending: str, path: Path) -> str:
     """Add a member to the record of its sample; return what is wrong with it, else an empty string."""
     column, _, last = ending.rpartition(".")
     kind = f".{last.lower()}"
@@ -128,9 +129,7 @@ def _add(record: dict[str, Any], archive: Any, member: Any, ending: str, path: P
     return ""
 
 
-def _checked(
-    record: dict[str, Any], problem: str, required: tuple[str, ...], path: Path, number: int
-) -> dict[str, Any] | DataError:
+def _checked(record: Json, problem: str, required: tuple[str, ...], path: Path, number: int) -> Json | DataError:
     absent = [name for name in required if name not in record]
     if not problem and absent:
         problem = f"the column '{absent[0]}' is missing (there are: {', '.join(record)})"

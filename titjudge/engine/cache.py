@@ -26,6 +26,7 @@ from diskcache.core import MODE_BINARY, MODE_PICKLE, MODE_RAW
 from titjudge.core.errors import CacheWriteError, UserError
 from titjudge.core.paths import cache_folder
 from titjudge.core.serialization import json_bytes
+from titjudge.core.types import Json
 
 _NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "beegfs", "fuse.sshfs", "9p", "gpfs", "ceph"}
 
@@ -180,7 +181,7 @@ class AnswerCache:
         logger.warning("%s", self.warnings[-1])
         return fresh
 
-    def get(self, key: str) -> dict[str, Any] | None:
+    def get(self, key: str) -> Json | None:
         """Get the stored object, or None when it is absent or damaged.
 
         Raises:
@@ -211,7 +212,7 @@ class AnswerCache:
         rows = "1 answer was" if self.damaged == 1 else f"{self.damaged} answers were"
         return [*self.warnings, f"{rows} damaged in the cache {self.folder}, and asked again"]
 
-    def set(self, key: str, value: dict[str, Any]) -> None:
+    def set(self, key: str, value: Json) -> None:
         """Store an object; it is on disk when this returns.
 
         Raises:
@@ -219,7 +220,7 @@ class AnswerCache:
         """
         self._write({key: _packed(key, value)})
 
-    async def put(self, key: str, value: dict[str, Any]) -> None:
+    async def put(self, key: str, value: Json) -> None:
         """As `set`, for many tasks at once: what they store within some milliseconds is written in one transaction."""
         loop = asyncio.get_running_loop()
         written: asyncio.Future[None] = loop.create_future()
@@ -230,7 +231,7 @@ class AnswerCache:
         self._gathered[key] = _packed(key, value)
         await written
 
-    def later(self, key: str, value: dict[str, Any]) -> None:
+    def later(self, key: str, value: Json) -> None:
         """Store an object soon, without waiting: for what a kill cannot lose, as the run's journal has it too.
 
         `get` returns it at once.
@@ -334,7 +335,7 @@ def open_cache(folder: Path | None) -> Iterator[AnswerCache]:
         yield cache
 
 
-def _packed(key: str, value: dict[str, Any]) -> bytes:
+def _packed(key: str, value: Json) -> bytes:
     body = json_bytes(value)
     return _checksum(key, body) + body
 

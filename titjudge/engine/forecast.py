@@ -13,7 +13,7 @@ from titjudge.core.config import RoleConfig
 from titjudge.core.errors import BudgetHeld
 from titjudge.core.grouping import Refused, listed
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.types import InvalidItem, Item, ProviderSettings, Status, Table, Usage
+from titjudge.core.types import InvalidItem, Item, Json, ProviderSettings, Status, Table, Usage
 from titjudge.engine.budget import Budget, Reservation, job_entry
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
@@ -230,11 +230,11 @@ class ReadOnlyCache:
     def __init__(self, cache: AnswerCache) -> None:
         self._cache = cache
 
-    def get(self, key: str) -> dict[str, Any] | None:
+    def get(self, key: str) -> Json | None:
         answer = self._cache.get(key)
         return {**answer, "vector": BLANK_VECTOR} if answer is not None and "vector" in answer else answer
 
-    async def put(self, key: str, value: dict[str, Any]) -> None:
+    async def put(self, key: str, value: Json) -> None:
         raise AssertionError("a plan writes nothing")
 
 
@@ -303,7 +303,7 @@ class Forecast:
             return None
         return sum(c[0] for c in costs), sum(c[1] for c in costs), sum(c[2] for c in costs)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return what `--dry-run --json` writes."""
         total = self.total
         return {

@@ -13,7 +13,7 @@ from titjudge.core.config import RunConfig
 from titjudge.core.errors import DataError, Unanswered
 from titjudge.core.numbers import is_number
 from titjudge.core.score_parts import COULD_BE, TABLED, PanelVote, PanelVotes, Parts, QuestionCounts, Samples, objects
-from titjudge.core.types import Cause, Item, Score, Status
+from titjudge.core.types import Cause, Item, Json, Score, Status
 from titjudge.engine.ask import ONCE, BoundAsk, Sample
 from titjudge.engine.budget import Reservation
 from titjudge.engine.pipeline import Engine
@@ -187,9 +187,9 @@ def combine(values: Sequence[float], rule: str) -> float | None:
     return value if 2 * count > len(values) else None
 
 
-def joined(votes: Sequence[Parts], rule: str) -> dict[str, Any]:
+def joined(votes: Sequence[Parts], rule: str) -> Json:
     """Join the parts of several votes that suites make tables of; numbers are joined as the values are."""
-    joined_parts: dict[str, Any] = {}
+    joined_parts: Json = {}
     for key in TABLED:
         values = [parts[key] for parts in votes if key in parts]
         if len(values) == len(votes) and not (key == "questions" and any(map(_has_verdicts, values))):

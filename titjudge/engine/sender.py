@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from titjudge.core.errors import CacheWriteError, FatalProviderError, TitjudgeError, Unanswered
-from titjudge.core.types import NO_ANSWER, Failure, FailureKind, Reply, Status, Usage
+from titjudge.core.types import NO_ANSWER, Failure, FailureKind, Json, Reply, Status, Usage
 from titjudge.engine import retry
 from titjudge.engine.budget import Bill, Budget, Hold, Reservation
 from titjudge.engine.roles import A, M, Q, Role
@@ -28,7 +28,7 @@ from titjudge.providers.base import Sending, watched_sending
 
 logger = logging.getLogger(__name__)
 
-Journal = Callable[[str, dict[str, Any]], None]
+Journal = Callable[[str, Json], None]
 _MAX_SILENT = 64  # requests without any reply after which a server that never answered counts as out of reach
 _MAX_UNREACHABLE = 10.0  # seconds of refused connections, and nothing else, after which it counts so as well
 _MAX_BARRED = 8  # different items in a row that an address bars, or puts off, before it counts as out of reach for all
@@ -439,7 +439,7 @@ class Sender:
         line = {"id": entry, "role": name, "cost": bill.cost, "tokens": bill.tokens, "uncertain": uncertain, **counts}
         self.write("bill", line)
 
-    def write(self, kind: str, record: dict[str, Any]) -> bool:
+    def write(self, kind: str, record: Json) -> bool:
         """Write a line into the run's journal; returns whether it could be written.
 
         If it cannot, nothing new is sent. Answers that are paid are still returned, as the cache may be able to keep them.

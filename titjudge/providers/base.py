@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import Any
 
 from titjudge.core.errors import ConfigError, nearest
-from titjudge.core.types import Embedding, Failure, FailureKind, Reply, Request, Usage
+from titjudge.core.types import Embedding, Failure, FailureKind, Reply, Request, Usage, Values
 
 UNFINISHED = "unfinished"  # flag of a reply that ended otherwise than by its end or its token limit
 
@@ -150,18 +150,18 @@ class Capabilities:
     omit_thinking: frozenset[str] = frozenset()
     thinking_asked: int = 0
 
-    def left_out(self, params: Mapping[str, Any]) -> frozenset[str]:
+    def left_out(self, params: Values) -> frozenset[str]:
         """Return the parameters that a request with these ones does without."""
         return self.omit | self.omit_thinking if self._asked_to_think(params) else self.omit
 
-    def thinking_room(self, params: Mapping[str, Any]) -> int:
+    def thinking_room(self, params: Values) -> int:
         """Return how many tokens to leave for thinking, on top of those of the answer."""
         budget = params.get("thinking_budget") if "thinking_budget" not in self.omit else None
         if budget is not None and budget >= 0:
             return int(budget)
         return max(self.thinking, self.thinking_asked) if self._asked_to_think(params) else self.thinking
 
-    def _asked_to_think(self, params: Mapping[str, Any]) -> bool:
+    def _asked_to_think(self, params: Values) -> bool:
         budget, effort = params.get("thinking_budget"), params.get("reasoning_effort")
         by_effort = effort not in (None, "none") and "reasoning_effort" not in self.omit
         return by_effort if budget is None or "thinking_budget" in self.omit else budget != 0
@@ -294,7 +294,7 @@ class Provider(Model, ABC):
         return [(cls.name, "ok" if present else "no key", facts)]
 
     @property
-    def extra_body(self) -> Mapping[str, Any]:
+    def extra_body(self) -> Values:
         """Settings of the user's own that are put into the body of each request; part of the key of an answer."""
         return {}
 
@@ -364,7 +364,7 @@ class Embedder(Model, ABC):
         return 0
 
     @cached_property
-    def identity(self) -> Mapping[str, Any]:
+    def identity(self) -> Values:
         """Everything that can change a vector."""
         return {"name": self.name}
 
@@ -391,7 +391,7 @@ class WrappedProvider(Provider):
         return self.real.is_free
 
     @property
-    def extra_body(self) -> Mapping[str, Any]:
+    def extra_body(self) -> Values:
         return getattr(self.real, "extra_body", {})
 
     @property

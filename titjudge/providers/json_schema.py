@@ -10,6 +10,8 @@ from typing import Any
 
 import orjson
 
+from titjudge.core.types import Json, Values
+
 IN_PROMPT = "schema-in-prompt"  # flag of a reply: the schema was asked for in words
 
 # Keywords that strict mode does not support ("Structured model outputs", supported schemas, platform.openai.com/docs);
@@ -30,7 +32,7 @@ _GEMINI = frozenset([
 _MAPS = ("properties", "$defs", "definitions")
 
 
-def strict(schema: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+def strict(schema: Values) -> tuple[Json, bool]:
     """Rewrite a pydantic JSON schema in OpenAI's strict form, and say whether it can be strict at all.
 
     Every object is closed and requires all its properties. A schema with free-form objects (`dict[str, ...]`) cannot be
@@ -40,7 +42,7 @@ def strict(schema: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
 
 
 @lru_cache(maxsize=256)
-def _strict_form(raw: bytes) -> tuple[dict[str, Any], bool]:
+def _strict_form(raw: bytes) -> tuple[Json, bool]:
     schema = orjson.loads(raw)
     return (schema, False) if _free_form(schema) else (_strict(schema), True)
 
@@ -53,7 +55,7 @@ def _strict(node: Any) -> Any:
         return node
     if len(node.get("allOf", ())) == 1:
         node = {**{key: value for key, value in node.items() if key != "allOf"}, **node["allOf"][0]}
-    out: dict[str, Any] = {}
+    out: Json = {}
     for key, value in node.items():
         if key in _UNSUPPORTED or (key == "format" and value not in _FORMATS):
             continue
@@ -90,7 +92,7 @@ def gemini(schema: Any) -> Any:
         return [gemini(entry) for entry in schema]
     if not isinstance(schema, Mapping):
         return schema
-    out: dict[str, Any] = {}
+    out: Json = {}
     for key, value in schema.items():
         if key == "const":
             out["enum"] = [value]
@@ -101,13 +103,13 @@ def gemini(schema: Any) -> Any:
     return out
 
 
-def instruction(schema: Mapping[str, Any]) -> str:
+def instruction(schema: Values) -> str:
     """Write what is appended to a prompt when the server has no structured answers."""
     text = json.dumps(schema, ensure_ascii=False)
     return f"Answer with one JSON object that validates against this JSON schema, and with nothing else:\n{text}"
 
 
-def add_instruction(messages: list[dict[str, Any]], schema: Mapping[str, Any]) -> None:
+def add_instruction(messages: list[Json], schema: Values) -> None:
     """Append `instruction` to the last user turn of a chat whose turns hold a text, or a list of parts."""
     text = instruction(schema)
     turn = next((message for message in reversed(messages) if message["role"] == "user"), None)

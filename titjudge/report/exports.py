@@ -16,7 +16,7 @@ from titjudge.core.files import csv_text, write_atomic
 from titjudge.core.run_records import StoredRun
 from titjudge.core.score_parts import contradicted, description, missing
 from titjudge.core.tables import Table
-from titjudge.core.types import Item
+from titjudge.core.types import Item, Json
 from titjudge.core.words import spending
 from titjudge.report.generators import generators
 from titjudge.report.model import Report, load
@@ -55,7 +55,7 @@ def export(runs: Sequence[StoredRun], kind: str, out: Path, *, baseline: str = "
     return out
 
 
-def _rows(report: Report) -> Iterator[dict[str, Any]]:
+def _rows(report: Report) -> Iterator[Json]:
     """Yield one row a score, in the order of the items and of the metrics."""
     for number, run in enumerate(report.runs):
         metrics = [judge.metric for _, judge in report.judges_of(number)]

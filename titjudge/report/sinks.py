@@ -12,7 +12,7 @@ from titjudge.core import registry
 from titjudge.core.errors import TitjudgeError, UserError
 from titjudge.core.redaction import environment_secrets, one_line, redact
 from titjudge.core.run_records import StoredRun
-from titjudge.core.types import Table
+from titjudge.core.types import Json, Table
 from titjudge.data.image_decoding import open_image
 from titjudge.report.model import ImageEntry, Report, load
 from titjudge.report.thumbnails import thumbnail
@@ -141,7 +141,7 @@ def _config(report: Report) -> dict[str, str]:
 
 def _numbers(report: Report) -> dict[str, float]:
     """Return the numbers to log: statistics of metrics, of generators, and costs."""
-    run, numbers = report.runs[0], dict[str, Any]()
+    run, numbers = report.runs[0], Json()
     for name, metric in run.results.metrics.items():
         kinds = ("mean", "coverage", "scored", "accuracy", "srcc")
         numbers |= {f"{name}/{kind}": getattr(metric, kind) for kind in kinds}

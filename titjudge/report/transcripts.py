@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from titjudge.core.score_parts import claims, evidence, objects, place, sequence, transcript
 from titjudge.core.serialization import without_surrogates
+from titjudge.core.types import Json, Values
 
 _WORTH = 40  # characters; splitting at shorter texts costs more than it saves
 
@@ -62,12 +63,11 @@ def _split(text: str, fragments: Sequence[str]) -> list[str]:
     return pieces
 
 
-Json = dict[str, Any]
 DRAWN = frozenset({"claims", "evidence", "transcript"})
 """Parts of a score that `case` covers; the page lists the others."""
 
 
-def case(parts: Mapping[str, Any], prompt: str, texts: Texts) -> Json | None:
+def case(parts: Values, prompt: str, texts: Texts) -> Json | None:
     """Return claims with their span of the prompt, evidence and transcript; None where no claim was settled.
 
     Spans are in UTF-16 units, as in JavaScript. Malformed parts are left out, and never an error.
@@ -85,7 +85,7 @@ def case(parts: Mapping[str, Any], prompt: str, texts: Texts) -> Json | None:
     return record
 
 
-def _claim(claim: Mapping[str, Any], prompt: str, texts: Texts) -> Json:
+def _claim(claim: Values, prompt: str, texts: Texts) -> Json:
     """Write a claim: its text, verdict, evidence, what was seen, its span of the prompt, and verdicts before the last."""
     record: Json = {"n": _whole(claim.get("number")), "t": texts.add(str(claim.get("claim", "")))}
     record |= {key: str(claim[key]) for key in ("kind", "level", "verdict", "evidence") if claim.get(key)}
@@ -102,7 +102,7 @@ def _claim(claim: Mapping[str, Any], prompt: str, texts: Texts) -> Json:
     return record | ({"before": before} if before else {})
 
 
-def _evidence(evidence: Mapping[str, Any], texts: Texts) -> Json:
+def _evidence(evidence: Values, texts: Texts) -> Json:
     """Write what a tool of the judge found, and where in the image."""
     record: Json = {"id": str(evidence.get("id", "")), "tool": str(evidence.get("tool", ""))}
     record |= {key: str(evidence[key]) for key in ("question", "failed", "source") if evidence.get(key)}
@@ -115,7 +115,7 @@ def _evidence(evidence: Mapping[str, Any], texts: Texts) -> Json:
     return record
 
 
-def _round(row: Mapping[str, Any], texts: Texts) -> Json:
+def _round(row: Values, texts: Texts) -> Json:
     """Write a round of the judge: what it thought, settled, looked at and was refused."""
     record: Json = {"n": _whole(row.get("round"))}
     if row.get("protocol"):

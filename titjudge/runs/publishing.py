@@ -21,7 +21,7 @@ from titjudge.core import registry
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import read_json
 from titjudge.core.serialization import json_bytes, with_checksum
-from titjudge.core.types import Item
+from titjudge.core.types import Item, Json, Values
 from titjudge.report.site_folder import SiteFolder, slug
 from titjudge.report.site_images import image_names
 from titjudge.report.site_pages import write_site
@@ -116,9 +116,9 @@ def _own_files(run: RunFolder) -> Iterator[tuple[str, bytes]]:
         yield SUITE, Path(suite).read_bytes()
 
 
-def _identity(identity: Mapping[str, Any], files: Mapping[str, bytes]) -> dict[str, Any]:
+def _identity(identity: Values, files: Mapping[str, bytes]) -> Json:
     """Name data, templates and suite as they lie in the copy."""
-    changes: dict[str, Any] = {}
+    changes: Json = {}
     if identity.get("data"):
         changes["data"] = Path(str(identity["data"])).name
     if identity.get(PROMPTS):
@@ -134,17 +134,17 @@ def _local_file(manifest: Any) -> str:
     return next((name for name in paths if os.path.isabs(name) and os.path.exists(name)), "")
 
 
-def _item(record: Mapping[str, Any], place: Place, paths: LocalPaths) -> dict[str, Any]:
-    changes: dict[str, Any] = {}
+def _item(record: Values, place: Place, paths: LocalPaths) -> Json:
+    changes: Json = {}
     if record.get("image"):
         changes["image"] = place(Path(record["image"]))
     if record.get("sources"):
         changes["sources"] = [place(Path(source)) for source in record["sources"]]
-    cleaned: dict[str, Any] = paths.strip({**record, **changes})
+    cleaned: Json = paths.strip({**record, **changes})
     return cleaned
 
 
-def _scores(run: RunFolder, place: Place, paths: LocalPaths) -> Iterator[dict[str, Any]]:
+def _scores(run: RunFolder, place: Place, paths: LocalPaths) -> Iterator[Json]:
     """Yield the scores, with the digests of what was judged as the copy's items have them."""
     then = Digests(run.read("items.jsonl"), prompts=True)
     now = Digests((_item(record, place, paths) for record in run.read("items.jsonl")), prompts=True)
@@ -156,7 +156,7 @@ def _scores(run: RunFolder, place: Place, paths: LocalPaths) -> Iterator[dict[st
         yield paths.strip(record)
 
 
-def _lines(records: Iterator[Mapping[str, Any]]) -> Iterator[bytes]:
+def _lines(records: Iterator[Values]) -> Iterator[bytes]:
     """Yield the gzip file of the lines, the same bytes for the same records."""
     packer = zlib.compressobj(wbits=_GZIP)
     for record in records:
@@ -165,7 +165,7 @@ def _lines(records: Iterator[Mapping[str, Any]]) -> Iterator[bytes]:
     yield packer.flush()
 
 
-def _without_seal(record: Mapping[str, Any]) -> dict[str, Any]:
+def _without_seal(record: Values) -> Json:
     return {name: value for name, value in record.items() if name != _SEAL}
 
 

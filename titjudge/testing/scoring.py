@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from titjudge.core.config import load_config
-from titjudge.core.types import Item, Reply, Request, Score
+from titjudge.core.types import Item, Json, Reply, Request, Score
 from titjudge.engine.cache import open_cache
 from titjudge.engine.scoring import score_item
 from titjudge.metrics import Metric
@@ -68,7 +68,7 @@ def score_one(
 
 
 async def _score(
-    metric: Metric, item: Item, model: Provider, embedder: Embedder | None, cache: Path | None, config: dict[str, Any]
+    metric: Metric, item: Item, model: Provider, embedder: Embedder | None, cache: Path | None, config: Json
 ) -> Score:
     run = load_config(None, config)
     make_embedder = None if embedder is None else lambda _: embedder

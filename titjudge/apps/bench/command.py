@@ -32,6 +32,7 @@ from titjudge.cli.output import write_json
 from titjudge.cli.progress import PLAIN_INTERVAL, span
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.types import Json
 
 if TYPE_CHECKING:
     from titjudge.apps.bench.benchmark import Benchmark
@@ -137,7 +138,7 @@ def _sources(listed: PromptList) -> dict[str, tuple[Path, ...]]:
     return {name: sources for name, sources in by_prompt.items() if sources}
 
 
-def _check_gate(flags: dict[str, Any]) -> None:
+def _check_gate(flags: Json) -> None:
     """Check that the flags of the gate go together.
 
     Raises:
@@ -153,7 +154,7 @@ def _check_gate(flags: dict[str, Any]) -> None:
         )
 
 
-def _example(flags: dict[str, Any], out: Path | None) -> int:
+def _example(flags: Json, out: Path | None) -> int:
     """Judge the bundled example; the run is where one of prompts would be, if a folder is given."""
     from titjudge.apps.bench.benchmark import RUN
     from titjudge.cli.judge import run_images
@@ -166,12 +167,12 @@ def _example(flags: dict[str, Any], out: Path | None) -> int:
 class _Bench:
     """One session of the command."""
 
-    def __init__(self, benchmark: Benchmark, flags: dict[str, Any]) -> None:
+    def __init__(self, benchmark: Benchmark, flags: Json) -> None:
         self._benchmark, self._flags = benchmark, flags
         self._prompts = list(benchmark.prompts)
         self._cap: float | None = flags["max_cost"]
         self._timeout: float = flags["timeout"] or _TIMEOUT
-        self._makers: dict[str, Any] = {}
+        self._makers: Json = {}
         self._judged = 0
         self._lock: FolderLock
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from titjudge.apps.generate.hosted_maker import HostedMaker, MakingOutcome
 from titjudge.apps.generate.image_folder import LISTS, ImageFolder, ImageToMake
@@ -14,7 +13,7 @@ from titjudge.apps.generate.image_makers import Maker
 from titjudge.apps.generate.image_models import ImageRequest, MadeImage
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.numbers import as_sample
-from titjudge.core.types import Status
+from titjudge.core.types import Json, Status
 from titjudge.data.data_paths import inside
 from titjudge.data.images import SUFFIXES, check_header
 from titjudge.data.tables import scan_table
@@ -207,7 +206,7 @@ def _ask(
 
     def keep(request: ImageRequest, answer: MadeImage, bill: Bill) -> None:
         details = {"revised_prompt": answer.revised_prompt, "version": answer.version}
-        settings: dict[str, Any] = {**maker.settings, **{name: value for name, value in details.items() if value}}
+        settings: Json = {**maker.settings, **{name: value for name, value in details.items() if value}}
         if not bill.unpriced:
             settings["cost"] = round(bill.cost, 6)
         size = folder.add(by_name[request.name], answer.raw, settings)

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -23,7 +22,7 @@ from titjudge.core.errors import (
     Unanswered,
 )
 from titjudge.core.files import load_yaml
-from titjudge.core.types import Failure, FailureKind, Status, Usage
+from titjudge.core.types import Failure, FailureKind, Status, Usage, Values
 from titjudge.engine import retry
 from titjudge.engine.budget import Bill
 from titjudge.engine.prices import at_vendor
@@ -118,9 +117,7 @@ class HostedMaker:
         ConfigError: There is no such model here, its settings are not for it, or a cap is set and its price is not known.
     """
 
-    def __init__(
-        self, model: RoleConfig, limits: Limits, options: Mapping[str, Any], prices: Mapping[str, float]
-    ) -> None:
+    def __init__(self, model: RoleConfig, limits: Limits, options: Values, prices: Mapping[str, float]) -> None:
         self._config, self._limits = model, limits
         self._model = image_model(model.provider, model.settings(limits.timeout), options)
         listed = model.provider == "litellm" or at_vendor(model.provider, self._model.base_url)
@@ -244,7 +241,7 @@ class _Asking:
 
 
 def hosted_maker(
-    model: str, options: Mapping[str, str], timeout: float, prices: Iterable[str], keys: Mapping[str, Any]
+    model: str, options: Mapping[str, str], timeout: float, prices: Iterable[str], keys: Values
 ) -> HostedMaker:
     """Make a hosted maker of what the command line says.
 

@@ -13,7 +13,7 @@ from titjudge.core.cells import MAX_BYTES
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import Appender, scan_jsonl
 from titjudge.core.serialization import json_bytes, short_digest
-from titjudge.core.types import Status
+from titjudge.core.types import Json, Status, Values
 from titjudge.data.data_paths import relative_below
 from titjudge.data.image_decoding import as_png, inspect
 from titjudge.data.images import check_header
@@ -39,7 +39,7 @@ class ImageToMake:
 
     row: int
     place: Path
-    fields: Mapping[str, Any]
+    fields: Values
     source_digests: tuple[str, ...] = ()
 
     @property
@@ -100,7 +100,7 @@ class ImageFolder:
         origin, status, reason = self._in_vain.get(image.name, (None, Status.OK, ""))
         return None if origin is None or origin.change(image) else (status, reason)
 
-    def add(self, image: ImageToMake, raw: bytes, settings: Mapping[str, Any]) -> tuple[int, int]:
+    def add(self, image: ImageToMake, raw: bytes, settings: Values) -> tuple[int, int]:
         """Put an image in its place, whole or not at all, and list it; returns its width and height.
 
         In a `.png` file an image of another format is stored as PNG, without loss.
@@ -147,13 +147,13 @@ class ImageFolder:
                     os.unlink(new, dir_fd=folder)
                 raise
 
-    def leave(self, image: ImageToMake, status: Status, reason: str, settings: Mapping[str, Any]) -> None:
+    def leave(self, image: ImageToMake, status: Status, reason: str, settings: Values) -> None:
         """List an image that was asked for in vain (`LISTS`), so that it is not asked for again."""
         if os.path.samestat(os.stat(self._out), os.fstat(self._place)):
             with contextlib.closing(Appender(self._out / LISTS[status])) as lines:
                 lines.add({**self._line(image, settings), "reason": reason})
 
-    def _line(self, image: ImageToMake, settings: Mapping[str, Any]) -> dict[str, Any]:
+    def _line(self, image: ImageToMake, settings: Values) -> Json:
         """Return the line of an image; sources below the folder are named relative to it, so that it can be moved."""
         line = {"file_name": image.name, **{key: value for key, value in image.fields.items() if key != "image"}}
         if SOURCE in line:
@@ -187,7 +187,7 @@ class _Origin(NamedTuple):
     sources: tuple[str, ...]
 
     @classmethod
-    def of_line(cls, line: Mapping[str, Any]) -> _Origin:
+    def of_line(cls, line: Values) -> _Origin:
         settings = line[MADE] if isinstance(line[MADE], Mapping) else {}
         return cls(_digest(line.get("prompt")), tuple(settings.get(SOURCE_DIGESTS, ())))
 
@@ -209,7 +209,7 @@ def _origins(file: Path) -> dict[str, _Origin]:
     return {name: _Origin.of_line(line) for name, line in _lines(file)}
 
 
-def _lines(file: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _lines(file: Path) -> Iterator[tuple[str, Values]]:
     """Read a list that `generate` has written: the name of each image, and its line.
 
     Raises:

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from titjudge.core.errors import ConfigError, DataError, MissingExtra, UserError, nearest
 from titjudge.core.files import load_yaml
 from titjudge.core.redaction import environment_secrets, one_line, redact
+from titjudge.core.types import Json, Values
 from titjudge.data.image_decoding import as_png, open_image
 from titjudge.data.images import read
 from titjudge.providers.learned.subprocess import run
@@ -31,14 +32,14 @@ _MOST = 2**24  # bytes that a command may print
 class Maker(Protocol):
     """Makes images one by one."""
 
-    settings: Mapping[str, Any]
+    settings: Values
     """What its images are made with, for the list of images."""
     name: str
     """Default name of the generator."""
     makes_edits: bool
     """Whether it takes the source images of an edit."""
 
-    def make(self, fields: Mapping[str, Any]) -> bytes:
+    def make(self, fields: Values) -> bytes:
         """Make an image file.
 
         Args:
@@ -81,7 +82,7 @@ class CommandMaker:
         self.name = Path(self._words[0]).stem
         self.settings = {"command": redact(command, environment_secrets())}
 
-    def make(self, fields: Mapping[str, Any]) -> bytes:
+    def make(self, fields: Values) -> bytes:
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder) / f"image{Path(str(fields['image'])).suffix}"
             if "{prompt}" in self._words and str(fields["prompt"]).startswith("-"):
@@ -100,7 +101,7 @@ class CommandMaker:
                 raise DataError("the command ended well and wrote no {out}")
             return out.read_bytes()
 
-    def _named_sources(self, fields: Mapping[str, Any]) -> dict[str, Path]:
+    def _named_sources(self, fields: Values) -> dict[str, Path]:
         """Name the sources of an edit as the command does.
 
         Raises:
@@ -116,7 +117,7 @@ class CommandMaker:
         return named
 
     @staticmethod
-    def _filled(word: str, fields: Mapping[str, Any]) -> str:
+    def _filled(word: str, fields: Values) -> str:
         def value(match: re.Match[str]) -> str:
             if match[1] not in fields:
                 raise ConfigError(f"--command: the lines have no {{{match[1]}}}.{nearest(match[1], fields)}")
@@ -161,7 +162,7 @@ class DiffusersMaker:
             raise UserError(f"diffusers/{repo} cannot be loaded: {one_line(str(error))}") from error
         self._pipeline.set_progress_bar_config(disable=True)
         parameters = inspect.signature(self._pipeline.__call__).parameters
-        self._options: dict[str, Any] = {}
+        self._options: Json = {}
         for name, text in options.items():
             if name in _LOADING:
                 continue
@@ -170,7 +171,7 @@ class DiffusersMaker:
             self._options[name] = load_yaml(text)
         self._torch, self.makes_edits = torch, "image" in parameters
         self.name = Path(repo).name
-        self.settings: Mapping[str, Any] = {
+        self.settings: Values = {
             "model": f"diffusers/{repo}",
             **loading,
             "dtype": dtype,
@@ -180,7 +181,7 @@ class DiffusersMaker:
             "options": self._options,
         }
 
-    def make(self, fields: Mapping[str, Any]) -> bytes:
+    def make(self, fields: Values) -> bytes:
         noise = self._torch.Generator("cpu").manual_seed(int(fields["seed"]))  # the same on every device
         sources = self._opened(fields)
         try:
@@ -193,7 +194,7 @@ class DiffusersMaker:
         output.images[0].save(out, "PNG")
         return out.getvalue()
 
-    def _opened(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+    def _opened(self, fields: Values) -> Json:
         """Open the sources of an edit as the pipeline takes them: an upright RGB image, or a list of several.
 
         Raises:

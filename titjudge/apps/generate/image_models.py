@@ -22,7 +22,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt,
 from titjudge.apps.generate.image_settings import check_counts
 from titjudge.core.errors import ConfigError, UserError
 from titjudge.core.redaction import redact, url_parts
-from titjudge.core.types import FailureKind, ImageFile, Message, ProviderSettings, Usage
+from titjudge.core.types import FailureKind, ImageFile, Json, Message, ProviderSettings, Usage, Values
 from titjudge.core.words import truncated
 from titjudge.data.image_decoding import inspect
 from titjudge.data.images import ImageFiles, loaded
@@ -92,7 +92,7 @@ class ImageModel(Model, ABC):
 
     vendor_in_list: ClassVar[str] = ""
     """The vendor's name in the price list; empty where the model's name begins with it."""
-    image_options: Mapping[str, Any]
+    image_options: Values
 
     @property
     def source_tokens(self) -> int:
@@ -119,7 +119,7 @@ class OpenAIImages(OpenAI, ImageModel):
 
     vendor_in_list = "openai"
 
-    def __init__(self, settings: ProviderSettings, options: Mapping[str, Any]) -> None:
+    def __init__(self, settings: ProviderSettings, options: Values) -> None:
         super().__init__(settings)
         self.image_options = checked(options)
 
@@ -132,7 +132,7 @@ class OpenAIImages(OpenAI, ImageModel):
         return 0 if self.model in _NO_EDITS else _OPENAI_SOURCE
 
     async def make(self, request: ImageRequest) -> MadeImage:
-        body: dict[str, Any] = {"model": self.model, "prompt": request.prompt, "n": 1, **self.image_options}
+        body: Json = {"model": self.model, "prompt": request.prompt, "n": 1, **self.image_options}
         if not self._at_openai:
             body |= {"response_format": "b64_json", "seed": request.seed}
         body = {name: value for name, value in body.items() if name not in self.refused}
@@ -158,7 +158,7 @@ class GeminiImages(Gemini, ImageModel):
 
     vendor_in_list = "gemini"
 
-    def __init__(self, settings: ProviderSettings, options: Mapping[str, Any]) -> None:
+    def __init__(self, settings: ProviderSettings, options: Values) -> None:
         super().__init__(settings)
         if self.vertex:
             raise ConfigError(
@@ -191,8 +191,8 @@ class GeminiImages(Gemini, ImageModel):
             entries = [{"b64_json": image} for image in images]
             return await _made(self, request, found, entries, data.get("modelVersion"))
 
-    async def _generate(self, request: ImageRequest) -> dict[str, Any]:
-        config: dict[str, Any] = {"responseModalities": ["TEXT", "IMAGE"]}
+    async def _generate(self, request: ImageRequest) -> Json:
+        config: Json = {"responseModalities": ["TEXT", "IMAGE"]}
         if self.image_options:
             config["imageConfig"] = dict(self.image_options)
         if "seed" not in self.refused:
@@ -200,7 +200,7 @@ class GeminiImages(Gemini, ImageModel):
         message = Message("user", (*await _opened(request.sources), request.prompt))
         return {"contents": [await content_of(message)], "generationConfig": config}
 
-    def _predict(self, request: ImageRequest) -> dict[str, Any]:
+    def _predict(self, request: ImageRequest) -> Json:
         return {
             "instances": [{"prompt": request.prompt}],
             "parameters": {"sampleCount": 1, "includeRaiReason": True, **self.image_options},
@@ -210,7 +210,7 @@ class GeminiImages(Gemini, ImageModel):
 class LiteLLMImages(LiteLLM, ImageModel):
     """One model behind litellm's `aimage_generation` and `aimage_edit`: fal, Black Forest Labs, Stability, Recraft, Bedrock, Vertex, xAI, ..."""
 
-    def __init__(self, settings: ProviderSettings, options: Mapping[str, Any]) -> None:
+    def __init__(self, settings: ProviderSettings, options: Values) -> None:
         super().__init__(settings)
         self.image_options = checked(options, litellm_client.load().types.utils.all_litellm_params)
 
@@ -240,10 +240,10 @@ class LiteLLMImages(LiteLLM, ImageModel):
             return await _made(self, request, found, answer.model_dump(warnings=False)["data"] or [])
 
 
-_MODELS: Mapping[str, Any] = {"openai": OpenAIImages, "gemini": GeminiImages, "litellm": LiteLLMImages}
+_MODELS: Values = {"openai": OpenAIImages, "gemini": GeminiImages, "litellm": LiteLLMImages}
 
 
-def image_model(name: str, settings: ProviderSettings, options: Mapping[str, Any]) -> ImageModel:
+def image_model(name: str, settings: ProviderSettings, options: Values) -> ImageModel:
     """Make the model of a provider (`openai`, `gemini`, `litellm`).
 
     Raises:
@@ -256,7 +256,7 @@ def image_model(name: str, settings: ProviderSettings, options: Mapping[str, Any
     return image_model
 
 
-def checked(options: Mapping[str, Any], foreign: Collection[str] = ()) -> dict[str, Any]:
+def checked(options: Values, foreign: Collection[str] = ()) -> Json:
     """Return the settings of an image.
 
     Args:
@@ -287,7 +287,7 @@ def _usage(usage: Any, headers: Mapping[str, str]) -> Usage | None:
     return openai_usage(usage, headers)
 
 
-def _gemini_answer(data: Mapping[str, Any]) -> tuple[list[Any], str]:
+def _gemini_answer(data: Values) -> tuple[list[Any], str]:
     """Find the images of an answer, the last drawn first, and why there are none (Google refuses with status 200)."""
     blocked = (data.get("promptFeedback") or {}).get("blockReason") or ""
     candidate = (data.get("candidates") or [{}])[0]
@@ -303,7 +303,7 @@ def _gemini_answer(data: Mapping[str, Any]) -> tuple[list[Any], str]:
     return [], ""
 
 
-def _imagen_answer(data: Mapping[str, Any]) -> tuple[list[Any], str]:
+def _imagen_answer(data: Values) -> tuple[list[Any], str]:
     predictions = data.get("predictions") or []
     if not predictions:
         return [], "the prompt or the image was filtered, without a reason"
@@ -340,7 +340,7 @@ def _named_file(name: str, raw: bytes, _media_type: str) -> io.BytesIO:
     return file
 
 
-async def _form(fields: Mapping[str, Any], sources: Sequence[Path]) -> tuple[bytes, str]:
+async def _form(fields: Values, sources: Sequence[Path]) -> tuple[bytes, str]:
     """Write a request for an edit as multipart form data; returns it with its content type.
 
     Raises:
@@ -394,7 +394,7 @@ async def _made(
         ProviderFailure: It is refused: the answer is empty (as xAI refuses).
         Exception: It cannot be read; see `_reading`.
     """
-    first: Mapping[str, Any] = entries[0] if entries else {}
+    first: Values = entries[0] if entries else {}
     encoded, address = first.get("b64_json"), first.get("url") or ""
     if not encoded and not address:
         raise model.unusable("an answer without an image: refused by moderation", found.usage, FailureKind.REFUSED)

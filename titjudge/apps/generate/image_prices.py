@@ -11,12 +11,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import Any
 
 from titjudge.apps.generate.image_settings import is_hurried, pixels, times
 from titjudge.core.errors import UserError
 from titjudge.core.numbers import finite
-from titjudge.core.types import Usage
+from titjudge.core.types import Usage, Values
 from titjudge.engine.prices import MILLION, Price
 from titjudge.providers.hosted import litellm_client
 
@@ -117,7 +116,7 @@ def parse_image_price(text: str) -> tuple[str, float]:
 
 
 def image_price(
-    vendor: str, model: str, options: Mapping[str, Any], user_prices: Mapping[str, float], *, listed: bool = True
+    vendor: str, model: str, options: Values, user_prices: Mapping[str, float], *, listed: bool = True
 ) -> ImagePrice | None:
     """Find the price of an image; None where it is not known.
 
@@ -157,7 +156,7 @@ def _is_of(name: str, full: str, vendor: str) -> bool:
     return name == full or _rows().get(name, {}).get("litellm_provider", vendor) == vendor
 
 
-def _by_token(row: Mapping[str, Any], dearest: float | None) -> ImagePrice:
+def _by_token(row: Values, dearest: float | None) -> ImagePrice:
     """Make the price of a model that bills tokens; `dearest` is the USD of the dearest image of its settings, where known."""
     output = float(row["output_cost_per_image_token"])
     most = math.ceil(dearest * _ROUNDED / output) if dearest else _most_output(row)
@@ -171,7 +170,7 @@ def _by_token(row: Mapping[str, Any], dearest: float | None) -> ImagePrice:
     )
 
 
-def _most_output(row: Mapping[str, Any]) -> int:
+def _most_output(row: Values) -> int:
     """Bound the output tokens of an image of which no price by size is listed.
 
     Google's largest image has 2,520 tokens, and the rest is for thinking (ai.google.dev, Gemini API pricing); OpenAI's dearest has
@@ -184,7 +183,7 @@ def _million(rate: float | None) -> float | None:
     return None if rate is None else rate * MILLION
 
 
-def _by_setting(names: Collection[str], options: Mapping[str, Any]) -> float | None:
+def _by_setting(names: Collection[str], options: Values) -> float | None:
     """Find the dearest price of an image of the quality and size that the settings name (`low/1024-x-1024/MODEL`).
 
     A transposed size costs the same; a size that is not listed costs as much as the next larger area, and beyond the largest
@@ -243,7 +242,7 @@ def _all_sized_rows() -> list[_SizedRow]:
 
 
 @cache
-def _rows() -> Mapping[str, Mapping[str, Any]]:
+def _rows() -> Mapping[str, Values]:
     """Read the rows of litellm's bundled list that are about images."""
-    rows: Mapping[str, Mapping[str, Any]] = litellm_client.load().model_cost
+    rows: Mapping[str, Values] = litellm_client.load().model_cost
     return {name: row for name, row in rows.items() if row.get("mode") in ("image_generation", "image_edit")}

@@ -13,6 +13,7 @@ from typing import Any
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.numbers import finite
+from titjudge.core.types import Json, Values
 
 MEGAPIXEL = 1024 * 1024
 _THINGS = (
@@ -55,13 +56,13 @@ _USUAL = frozenset(
 )  # values by which nothing is changed
 
 
-def check_counts(options: Mapping[str, Any]) -> None:
+def check_counts(options: Values) -> None:
     """Refuse settings that make more than one image, also inside of other settings: the others would be paid and thrown away.
 
     Raises:
         ConfigError: There is one, or a setting that changes the price has two values.
     """
-    found: dict[str, Any] = {}
+    found: Json = {}
     for name, value in _flattened(options):
         plain = _plain(name)
         if _COUNTS.fullmatch(plain) and not _is_source(value) and (value is True or value not in _ONE):
@@ -80,14 +81,14 @@ def _is_source(value: Any) -> bool:
     return all(isinstance(entry, str) and re.match(r"https?:|data:|gs:|s3:", entry) for entry in given)
 
 
-def is_hurried(options: Mapping[str, Any]) -> bool:
+def is_hurried(options: Values) -> bool:
     """Whether a setting asks for another speed than the usual one, which has another price."""
     return any(_plain(name) in _SPEEDS and str(value).lower() not in _USUAL for name, value in _flattened(options))
 
 
-def pixels(options: Mapping[str, Any]) -> tuple[int, int] | None:
+def pixels(options: Values) -> tuple[int, int] | None:
     """Return width and height of an image where its settings say them, else None."""
-    found: dict[str, Any] = {_plain(name): value for name, value in _flattened(options)}
+    found: Json = {_plain(name): value for name, value in _flattened(options)}
     width, height = finite(found.get("width")), finite(found.get("height"))
     if width and height:
         return round(width), round(height)
@@ -103,12 +104,12 @@ def pixels(options: Mapping[str, Any]) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
-def exact_size(options: Mapping[str, Any]) -> tuple[int, int] | None:
+def exact_size(options: Values) -> tuple[int, int] | None:
     """Return width and height where the settings ask for these very pixels, and not only for as many."""
     return None if any("megapixels" in _plain(name) for name, _ in _flattened(options)) else pixels(options)
 
 
-def times(vendor: str, options: Mapping[str, Any], *, sized: bool = False) -> int | None:
+def times(vendor: str, options: Values, *, sized: bool = False) -> int | None:
     """Return by how much the price of an image of one megapixel is to be multiplied; None if that is not known.
 
     Args:
@@ -127,7 +128,7 @@ def times(vendor: str, options: Mapping[str, Any], *, sized: bool = False) -> in
     return None if size is None else 1 if sized else max(1, math.ceil(size[0] * size[1] / MEGAPIXEL))
 
 
-def _flattened(options: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _flattened(options: Values) -> Iterator[tuple[str, Any]]:
     """Yield name and value of each setting, those inside of other settings included."""
     for name, value in options.items():
         inner = [entry for entry in (value if isinstance(value, list) else [value]) if isinstance(entry, Mapping)]

@@ -7,7 +7,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, fields, replace
 from pathlib import Path
-from typing import Any
 
 from titjudge.apps.label.dataset import Element, LabelingData, load_dataset
 from titjudge.apps.label.elements import check_values, find_elements, read_known, right_values
@@ -41,7 +40,7 @@ from titjudge.apps.label.questions import (
 from titjudge.apps.label.queues import ImageQueue
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import csv_text, jsonl_text
-from titjudge.core.types import Table
+from titjudge.core.types import Json, Table, Values
 from titjudge.stats.people.votes import PANEL, Rule
 
 RATING = "rating"
@@ -89,7 +88,7 @@ class Elements(Form):
         """Make the queue of an annotator: images one by one, with known ones at random places."""
         return ImageQueue(dataset, key, self.known_values, share, settled)
 
-    def sheet(self, question: Question, dataset: LabelingData, earlier_answer: LabelAnswer | None) -> dict[str, Any]:
+    def sheet(self, question: Question, dataset: LabelingData, earlier_answer: LabelAnswer | None) -> Json:
         """Describe the elements, with the values of an earlier answer."""
         values = {name: value for name, _, value in read_marks(earlier_answer.text)} if earlier_answer else {}
         elements = dataset.elements[question.images[0]]
@@ -165,7 +164,7 @@ class Elements(Form):
         )
         people, people_table = self._annotators(labelling, votes)
         expected = rules.annotators or labelling.enough or PANEL
-        result: dict[str, Any] = {"mode": self.plan, "marks": len(counted), "annotators_expected": expected}
+        result: Json = {"mode": self.plan, "marks": len(counted), "annotators_expected": expected}
         result["alpha"] = agreement
         tables = [self._agreement_table(agreement, labelling), people_table]
         files = {"marks.jsonl": jsonl_text(map(asdict, counted)), "marks.csv": _csv(Mark, counted)}
@@ -197,7 +196,7 @@ class Elements(Form):
             if not any(person.checks for person in labelling.people.values()):
                 raise DataError("nobody has marked an element of it", rules.gold)
 
-    def _agreement_table(self, agreement: Mapping[str, Mapping[str, Any]], labelling: Labelling) -> Table:
+    def _agreement_table(self, agreement: Mapping[str, Values], labelling: Labelling) -> Table:
         rows = tuple(
             (kind, a["alpha"], *(a["interval"] or (None, None)), a["elements"], a["reason"])
             for kind, a in agreement.items()
@@ -208,10 +207,10 @@ class Elements(Form):
 
     def _annotators(
         self, labelling: Labelling, votes: Mapping[tuple[str, str, str], Counter[str]]
-    ) -> tuple[list[dict[str, Any]], Table]:
+    ) -> tuple[list[Json], Table]:
         """Sum up each annotator: images, undos, seconds, share of marks as most others, and right attention checks."""
 
-        def describe(answers: Sequence[LabelAnswer]) -> dict[str, Any]:
+        def describe(answers: Sequence[LabelAnswer]) -> Json:
             standing = [answer for answer in answers if answer.stands]
 
             counted = labelling.counts(answers[0].annotator)
@@ -263,7 +262,7 @@ class OpenElements(Elements):
                 self._notes[answer.question.images[0]].append(answer.note)
         self._seed = labelling.seed
 
-    def sheet(self, question: Question, dataset: LabelingData, earlier_answer: LabelAnswer | None) -> dict[str, Any]:
+    def sheet(self, question: Question, dataset: LabelingData, earlier_answer: LabelAnswer | None) -> Json:
         """Describe the elements as annotators see them, with their marks and notes."""
         sheet, image = super().sheet(question, dataset, earlier_answer), question.images[0]
         for row, element in zip(sheet["elements"], dataset.elements[image], strict=True):

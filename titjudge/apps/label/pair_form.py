@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, fields, replace
 from pathlib import Path
-from typing import Any
 
 from titjudge.apps.label.dataset import LabelingData, load_dataset
 from titjudge.apps.label.question_order import Plan, listed, plan_of, shuffled
@@ -38,7 +37,7 @@ from titjudge.apps.label.votes import (
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import csv_text, jsonl_text, read_jsonl
 from titjudge.core.numbers import mean
-from titjudge.core.types import Table
+from titjudge.core.types import Json, Table
 from titjudge.stats.people.votes import BOTH_BAD, CHOICES, PANEL, Rule, Vote, VoteOutcome
 from titjudge.suites.pair_files import VOTE_COLUMNS
 
@@ -99,7 +98,7 @@ class Pairs(Form):
         """Make the queue of an annotator: pairs as the plan asks for them, with gold pairs at random places."""
         return PairQueue(dataset, key, self._plan, share, settled)
 
-    def sheet(self, question: Question, dataset: LabelingData, earlier_answer: LabelAnswer | None) -> dict[str, Any]:
+    def sheet(self, question: Question, dataset: LabelingData, earlier_answer: LabelAnswer | None) -> Json:
         """List the allowed answers."""
         return {"answers": self.answers}
 
@@ -179,14 +178,14 @@ class Pairs(Form):
         tables = [replace(votes, notes=notes), *([order] if order else []), table]
         return Export(result, tables, files, "pairs.jsonl", "judge --data DATA --pairs", len(decided))
 
-    def _annotators(self, labelling: Labelling) -> tuple[list[dict[str, Any]], Table]:
+    def _annotators(self, labelling: Labelling) -> tuple[list[Json], Table]:
         """Sum up each annotator: votes, undos, ties, preferred side, seconds, and right attention checks."""
         columns = ("votes", "undone", "ties", "both bad", "left of decided", "median seconds")
         note = "left of decided: far from 0.5 over many votes means that someone favours a side"
         return labelling.annotator_table(_annotator, columns, note)
 
 
-def _annotator(answers: Sequence[LabelAnswer]) -> dict[str, Any]:
+def _annotator(answers: Sequence[LabelAnswer]) -> Json:
     """Sum up the answers of one annotator."""
     pairs = [answer for answer in answers if answer.stands and answer.question.kind == PAIR]
 
@@ -200,7 +199,7 @@ def _annotator(answers: Sequence[LabelAnswer]) -> dict[str, Any]:
     }
 
 
-def _record(outcome: VoteOutcome) -> dict[str, Any]:
+def _record(outcome: VoteOutcome) -> Json:
     o = outcome
     values = (o.prompt_id, o.a, o.b, o.preference, f"votes: {o.rule}", o.votes_a, o.votes_b, o.votes_tie, o.votes_bad)
     return dict(zip(_DECIDED, (*values, o.implied), strict=True))
@@ -228,7 +227,7 @@ def _votes_csv(answers: Iterable[LabelAnswer]) -> str:
     return csv_text((*VOTE_COLUMNS, "note"), rows)
 
 
-def _vote_record(number: int, answer: LabelAnswer) -> dict[str, Any]:
+def _vote_record(number: int, answer: LabelAnswer) -> Json:
     """Make the line of an answer, which may have been taken back, in `votes.jsonl`."""
     left, right = answer.question.images
     return {
@@ -260,7 +259,7 @@ def _implied_note(rules: Mapping[str, int]) -> tuple[str, ...]:
 
 def _for_experts(
     outcomes: Iterable[VoteOutcome], prompts: Mapping[str, str], verdicts_of: Mapping[PairKey, list[str]]
-) -> list[dict[str, Any]]:
+) -> list[Json]:
     """List the pairs with verdicts first, then the open ones; without vote counts, which could influence experts."""
     entries: dict[PairKey, list[str]] = {key: verdicts for key, verdicts in verdicts_of.items() if verdicts}
     for outcome in outcomes:
@@ -327,7 +326,7 @@ class OpenPairs(Pairs):
             if cast.direct:
                 self._answers_by_pair[pair].append((vote.a, vote.choice, notes.get((vote.annotator, pair), "")))
 
-    def sheet(self, question: Question, dataset: LabelingData, earlier_answer: LabelAnswer | None) -> dict[str, Any]:
+    def sheet(self, question: Question, dataset: LabelingData, earlier_answer: LabelAnswer | None) -> Json:
         """Describe the pair as annotators see it, with their answers and notes."""
         left, right = question.images
         answers = [

@@ -9,12 +9,12 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from titjudge.apps.label.dataset import LabelingData
 from titjudge.apps.label.reliability import Reliability, at_most_note
 from titjudge.core.errors import UserError
-from titjudge.core.types import Pair, Table
+from titjudge.core.types import Json, Pair, Table
 
 PAIR, GOLD, IMAGE = "pair", "gold", "image"
 ANNOTATOR, EXPERT = "annotator", "expert"
@@ -135,7 +135,7 @@ class Export:
         decided: Number of pairs or elements in that file.
     """
 
-    result: dict[str, Any]
+    result: Json
     tables: list[Table]
     files: dict[str, str]
     main: str
@@ -206,7 +206,7 @@ class Form(ABC):
         """
 
     @abstractmethod
-    def sheet(self, question: Question, dataset: LabelingData, earlier_answer: LabelAnswer | None) -> dict[str, Any]:
+    def sheet(self, question: Question, dataset: LabelingData, earlier_answer: LabelAnswer | None) -> Json:
         """Describe what the page shows beside prompt, images and note; `earlier_answer` is one to the same question."""
 
     @abstractmethod
@@ -325,8 +325,8 @@ class Labelling:
         return (note,) if self.enough else ()
 
     def annotator_table(
-        self, describe: Callable[[Sequence[LabelAnswer]], dict[str, Any]], columns: Sequence[str], note: str
-    ) -> tuple[list[dict[str, Any]], Table]:
+        self, describe: Callable[[Sequence[LabelAnswer]], Json], columns: Sequence[str], note: str
+    ) -> tuple[list[Json], Table]:
         """Sum up each annotator who is no expert.
 
         Args:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from titjudge.apps.label.dataset import LabelingData
 from titjudge.apps.label.people import MAX_ANNOTATORS, name_of, names_of
@@ -18,6 +17,7 @@ from titjudge.apps.label.questions import ANNOTATOR, Form, Question, Queue, is_e
 from titjudge.apps.label.reliability import LEAST, Reliability
 from titjudge.apps.label.store import Store
 from titjudge.core.errors import DataError, UserError
+from titjudge.core.types import Json
 from titjudge.web.http_guard import same
 
 _log = logging.getLogger("titjudge.apps.label")
@@ -156,7 +156,7 @@ class Service:
             self._tokens[self.token(name)] = name
         return True
 
-    def join(self, typed: str, key: str = "", *, sure: bool = False) -> dict[str, Any]:
+    def join(self, typed: str, key: str = "", *, sure: bool = False) -> Json:
         """Let a person in who has come by the open link and typed a name.
 
         Args:
@@ -260,14 +260,14 @@ class Service:
 
     # -- questions and answers -------------------------------------------------------------------------------------
 
-    def state(self, annotator: str) -> dict[str, Any]:
+    def state(self, annotator: str) -> Json:
         """Describe the current question for the page: its sheet, the progress, and images to load ahead."""
         with self._lock:
             return self._state(annotator, *self._queue(annotator))
 
     def vote(
         self, annotator: str, question: str, answer: object, duration_ms: object = None, note: object = None
-    ) -> dict[str, Any]:
+    ) -> Json:
         """Write an answer to disk and return the next state.
 
         Args:
@@ -300,7 +300,7 @@ class Service:
             self._queues[annotator] = turn + 1, queue
             return self._state(annotator, turn + 1, queue)
 
-    def undo(self, annotator: str, question: str) -> dict[str, Any]:
+    def undo(self, annotator: str, question: str) -> Json:
         """Take back the last answer and return the state with its question.
 
         Args:
@@ -345,7 +345,7 @@ class Service:
         on_screen = self._on_screen.get(annotator)
         return on_screen[1] if on_screen and on_screen[0] == question else None
 
-    def _state(self, annotator: str, turn: int, queue: Queue) -> dict[str, Any]:
+    def _state(self, annotator: str, turn: int, queue: Queue) -> Json:
         """Describe the current question for the page, after `turn` answers and undos."""
         stopped = self.stopped(annotator)
         question = None if stopped else queue.question()
@@ -365,7 +365,7 @@ class Service:
             "upcoming": [] if question is None else [self._codes[image] for image in queue.upcoming(question)],
         }
 
-    def _sheet(self, annotator: str, question: Question) -> dict[str, Any]:
+    def _sheet(self, annotator: str, question: Question) -> Json:
         """Describe a question, with what the annotator answered before an undo."""
         earlier_answer = self.store.last(annotator, question)
         return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from titjudge.apps.prompt_sets.audit_statistics import Audit, audit
 from titjudge.core import registry
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.types import InvalidItem, Item
+from titjudge.core.types import InvalidItem, Item, Values
 from titjudge.core.words import script
 from titjudge.engine.cache import open_cache
 from titjudge.runs.open_run import open_engine
@@ -64,7 +64,7 @@ def _matrix(vectors: Mapping[str, np.ndarray], prompts: Mapping[str, str]) -> np
     return np.stack([vectors[text] for text in prompts.values()])
 
 
-def _read(argument: Path, columns: str = "") -> tuple[dict[str, str], dict[str, Mapping[str, Any]], list[str]]:
+def _read(argument: Path, columns: str = "") -> tuple[dict[str, str], dict[str, Values], list[str]]:
     """Read the texts and the meta of prompts by id, and the problems of invalid rows; `argument` may be FILE:ID,PROMPT."""
     data = argument
     if not argument.exists():
@@ -74,7 +74,7 @@ def _read(argument: Path, columns: str = "") -> tuple[dict[str, str], dict[str, 
             raise ConfigError(f"{argument}: no such file or folder")
     suite = Prompts(columns=columns)
     prompts: dict[str, str] = {}
-    meta: dict[str, Mapping[str, Any]] = {}
+    meta: dict[str, Values] = {}
     problems = []
     for item in suite.items(data):
         if isinstance(item, InvalidItem):

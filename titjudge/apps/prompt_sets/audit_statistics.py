@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from titjudge.core.types import Table
+from titjudge.core.types import Json, Table, Values
 from titjudge.core.words import count_words, truncated
 
 SAME = 0.85  # cosine from which two prompts are duplicates
@@ -52,7 +52,7 @@ class NearDuplicate:
     cosine: float
     source: str = ""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return the fields by name; no source for a prompt of the same set."""
         record = {"prompt": self.prompt, "other": self.other, "cosine": self.cosine}
         return record | ({"source": self.source} if self.source else {})
@@ -116,7 +116,7 @@ class Audit:
         dropped = [1 - limit / count for count in self.tokens if count > limit]
         return len(dropped), sum(dropped) / len(dropped) if dropped else None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return the statistics without the texts."""
         cut = {name: self.cut(limit) for name, limit in ENCODERS.items()}
         return {
@@ -207,7 +207,7 @@ def audit(
     tokens: Sequence[int],
     tokenizer: str,
     *,
-    further: Mapping[str, Mapping[str, Any]] | None = None,
+    further: Mapping[str, Values] | None = None,
     others: Mapping[str, tuple[Sequence[str], np.ndarray]] | None = None,
     scripts: Sequence[str] = (),
     embedder: str = "",
@@ -299,7 +299,7 @@ def _cosines(left: np.ndarray, right: np.ndarray) -> Iterator[tuple[int, np.ndar
         yield start, left[start : start + _CHUNK] @ right.T
 
 
-def sorting_columns(further: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, int]]:
+def sorting_columns(further: Mapping[str, Values]) -> dict[str, dict[str, int]]:
     """Count the values of each categorical column: texts or integers, at least two, each of two prompts on average."""
     columns: dict[str, Counter[str]] = {}
     for record in further.values():

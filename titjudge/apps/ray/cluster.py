@@ -29,6 +29,7 @@ from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, FatalProviderError, MissingExtra, UserError
 from titjudge.core.run_records import ProgressRecord
 from titjudge.core.signals import terminated_like_ctrl_c
+from titjudge.core.types import Json, Values
 from titjudge.engine.cache import open_cache
 from titjudge.runs.check.merge import merge
 from titjudge.runs.folder.run_folder import RunFolder, caps
@@ -51,13 +52,13 @@ _SHARED_CACHE = (
 class Worker:
     """The actor that judges a shard on a machine of the cluster."""
 
-    def where(self) -> dict[str, Any]:
+    def where(self) -> Json:
         """Return process and node, for people and for stopping it."""
         import ray
 
         return {"pid": os.getpid(), "node": ray.get_runtime_context().get_node_id()}
 
-    def judge(self, settings: Mapping[str, Any], folder: str) -> dict[str, str]:
+    def judge(self, settings: Values, folder: str) -> dict[str, str]:
         """Judge a shard; returns `{"status": ...}`, or `{"fatal"|"error": reason}` where trying again is of no use."""
         if os.path.isdir(folder):
             os.chdir(folder)
@@ -96,7 +97,7 @@ class _Shard:
     scored: int = 0
     actor: Any = None
     where: Any = None
-    place: dict[str, Any] = field(default_factory=dict)
+    place: Json = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -231,7 +232,7 @@ class Cluster:
         while True:
             used = {shard.number: shard.folder.used() for shard in shards}
             todo = [shard for shard in shards if shard.status != "complete"][:workers]
-            limits: dict[int, dict[str, Any]] = {shard.number: {} for shard in todo}
+            limits: dict[int, Json] = {shard.number: {} for shard in todo}
             for name, cap in capped.items():
                 rest = max(0, cap - sum(of_shard[name] for of_shard in used.values()))
                 share = rest / len(todo) if name == "max_cost" else rest // len(todo)
@@ -247,7 +248,7 @@ class Cluster:
                     return
                 workers = (len(todo) + 1) // 2
 
-    def _settings(self, shard: _Shard, limits: Mapping[str, Any]) -> dict[str, Any]:
+    def _settings(self, shard: _Shard, limits: Values) -> Json:
         """Make the configuration of a shard: its rates and concurrency are an equal part of the account's."""
         whole = self.config.limits
         parts = {name: value // shard.count for name in _RATES if (value := getattr(whole, name)) is not None}
@@ -260,12 +261,12 @@ class Cluster:
             "image_root": [root.resolve() for root in self.config.image_root],
             "limits": whole.model_copy(update={**parts, **limits}),
         }
-        settings: dict[str, Any] = self.config.model_copy(update=update).model_dump(mode="json")
+        settings: Json = self.config.model_copy(update=update).model_dump(mode="json")
         return settings
 
     # -- actors --------------------------------------------------------------------------------------------------------
 
-    def _judge(self, shards: list[_Shard], limits: Mapping[int, Mapping[str, Any]]) -> None:
+    def _judge(self, shards: list[_Shard], limits: Mapping[int, Values]) -> None:
         """Judge every shard by an actor, and by a new one when that dies.
 
         Raises:
@@ -296,7 +297,7 @@ class Cluster:
                 self._ray.wait(list(running), num_returns=len(running), timeout=self.config.limits.timeout)
             raise
 
-    def _start(self, shard: _Shard, limits: Mapping[str, Any]) -> Any:
+    def _start(self, shard: _Shard, limits: Values) -> Any:
         if shard.actor is None:
             gpus = gpus_each(_gpus(self._ray), shard.count) if self._is_local else 0
             actor_class = self._ray.remote(Worker).options(num_cpus=1, num_gpus=gpus, max_restarts=0)
@@ -425,7 +426,7 @@ def _refusal(address: str) -> str:
     return f"what listens at '{address}' is no Ray cluster, or {why}: {_COPY}"
 
 
-def _begin(ray: Any, options: dict[str, Any]) -> None:
+def _begin(ray: Any, options: Json) -> None:
     """Start a cluster or join one. Ray gives up after 30 seconds, which a busy machine may need: it is tried three times.
 
     Raises:
@@ -455,7 +456,7 @@ def _begin(ray: Any, options: dict[str, Any]) -> None:
 def _connected(ray: Any, address: str | None, workers: int | None) -> Iterator[None]:
     """Connect to a cluster; one that was started here ends with the run. SIGTERM is handled like Ctrl-C."""
     mine = not ray.is_initialized()
-    options: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
+    options: Json = {"logging_level": "ERROR", "log_to_driver": False}
     if mine and address is None and not os.environ.get("RAY_ADDRESS"):
         cpus = max(workers or 1, os.cpu_count() or 1)
         options |= {"num_cpus": cpus, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}

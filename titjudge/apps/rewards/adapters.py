@@ -22,7 +22,7 @@ from typing import Any
 
 from titjudge.apps.rewards.missing import Missing, group_mean
 from titjudge.core.errors import ConfigError, UserError
-from titjudge.core.types import Score, Status
+from titjudge.core.types import Json, Score, Status, Values
 from titjudge.runs.api.judge import Judge
 
 _log = logging.getLogger("titjudge.apps.rewards")
@@ -60,9 +60,7 @@ def trl_reward(
     return titjudge_reward
 
 
-def flow_grpo_reward(
-    judge: Judge, *, missing: Missing | float
-) -> Callable[..., tuple[list[float | None], dict[str, Any]]]:
+def flow_grpo_reward(judge: Judge, *, missing: Missing | float) -> Callable[..., tuple[list[float | None], Json]]:
     """Make a reward function for flow_grpo's `multi_score`.
 
     Args:
@@ -74,9 +72,7 @@ def flow_grpo_reward(
     """
     fill = _filling(judge, missing, ("error", "group-mean"))
 
-    def titjudge_reward(
-        images: Any, prompts: Sequence[str], metadata: Any = None
-    ) -> tuple[list[float | None], dict[str, Any]]:
+    def titjudge_reward(images: Any, prompts: Sequence[str], metadata: Any = None) -> tuple[list[float | None], Json]:
         texts = [str(text) for text in prompts]
         return fill(_scores(judge, images, texts), texts), {}
 
@@ -109,7 +105,7 @@ def verl_reward(
         data_source: Any = None,
         solution_str: Any = None,
         ground_truth: Any = None,
-        extra_info: Mapping[str, Any] | None = None,
+        extra_info: Values | None = None,
         *,
         solution_image: Any = None,
         **kwargs: Any,

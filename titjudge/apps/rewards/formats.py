@@ -28,6 +28,7 @@ import orjson
 
 from titjudge.apps.rewards import pickles
 from titjudge.core.errors import nearest
+from titjudge.core.types import Json, Values
 from titjudge.core.words import is_texts
 from titjudge.runs.api.image_scorer import Entry
 
@@ -230,7 +231,7 @@ def _batch(
     return Batch(pairs, [(metric,)] * len(pairs), shape, echo)
 
 
-def _json(body: bytes) -> dict[str, Any]:
+def _json(body: bytes) -> Json:
     try:
         data = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -246,14 +247,14 @@ def _required(sample: Any, key: str) -> Any:
     return sample[key]
 
 
-def _check_keys(what: str, data: Mapping[str, Any], allowed: Sequence[str]) -> None:
+def _check_keys(what: str, data: Values, allowed: Sequence[str]) -> None:
     """Refuse unknown keys: the client would not learn that they are ignored."""
     for key in data:
         if key not in allowed:
             raise BadRequest(f"{what} has the unknown key '{key}'.{nearest(key, allowed)} It has {', '.join(allowed)}")
 
 
-def _listed(data: Mapping[str, Any], key: str) -> list[Any]:
+def _listed(data: Values, key: str) -> list[Any]:
     values: Any = data.get(key)
     if key in ("images", "output_image") and getattr(values, "ndim", 0) == 4:
         return list(values)  # one NumPy array of all images
@@ -294,7 +295,7 @@ def _decoded(image: Any) -> bytes:
         raise BadRequest(f"an image is no base64: {error}") from error
 
 
-def _sources(data: Mapping[str, Any], key: str, images: int) -> list[list[Any]]:
+def _sources(data: Values, key: str, images: int) -> list[list[Any]]:
     """Read the images that each edit was made from: one, a list, or none, for each of so many results."""
     entries = _listed(data, key) if data.get(key) is not None else []
     if entries and len(entries) != images:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
+
+from titjudge.core.types import Json, Values
 
 _TEXT = {"type": "string"}
 
 
-def description(metrics: Sequence[str]) -> dict[str, Any]:
+def description(metrics: Sequence[str]) -> Json:
     """Make the description for a server with these metrics."""
     name = {"type": "string", "enum": list(metrics)}
     image = {"type": "string", "description": "An image file (PNG, JPEG, WebP, ...) as base64."}
@@ -54,15 +56,15 @@ def description(metrics: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _object(required: Mapping[str, Any], **optional: Any) -> dict[str, Any]:
+def _object(required: Values, **optional: Any) -> Json:
     """Describe an object with these properties."""
     described = {"type": "object", "properties": {**required, **optional}}
     return {**described, "required": list(required)} if required else described
 
 
-def _list(items: Any) -> dict[str, Any]:
+def _list(items: Any) -> Json:
     return {"type": "array", "items": items}
 
 
-def _answer(text: str, schema: Any) -> dict[str, Any]:
+def _answer(text: str, schema: Any) -> Json:
     return {"description": text, "content": {"application/json": {"schema": schema}}}

@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from random import Random
-from typing import Any
 
 from titjudge.apps.scenes.composition import options
 from titjudge.apps.scenes.layout import holds
 from titjudge.apps.scenes.objects import KINDS
 from titjudge.apps.scenes.palette import SURFACES, near
 from titjudge.apps.scenes.scene import PICTURE, SIGN, TABLE, WALL, AskedElements, Relation, Scene, ShownScene
-from titjudge.core.types import CONSTRUCTION
+from titjudge.core.types import CONSTRUCTION, Json
 
 QUESTIONS = 11
 
@@ -210,7 +209,7 @@ def _stranger(scene: Scene, rng: Random) -> AnnotatedQuestion:
 
 def prompt_record(
     prompt_id: str, prompt: str, asked: Scene, graph: AskedElements, asks: list[AnnotatedQuestion]
-) -> dict[str, Any]:
+) -> Json:
     """Make a line of prompts.jsonl."""
     return {
         "prompt_id": prompt_id,
@@ -222,7 +221,7 @@ def prompt_record(
     }
 
 
-def image_record(shown: ShownScene, graph: AskedElements, asks: list[AnnotatedQuestion]) -> dict[str, Any]:
+def image_record(shown: ShownScene, graph: AskedElements, asks: list[AnnotatedQuestion]) -> Json:
     """Make a line of images.jsonl, without the fields of its file (image, prompt_id, variant_model).
 
     Raises:
@@ -248,7 +247,7 @@ def image_record(shown: ShownScene, graph: AskedElements, asks: list[AnnotatedQu
     }
 
 
-def pair_records(prompt_id: str, images: list[tuple[str, float]], rng: Random) -> Iterator[dict[str, Any]]:
+def pair_records(prompt_id: str, images: list[tuple[str, float]], rng: Random) -> Iterator[Json]:
     """Yield lines of pairs.jsonl: every two images of a prompt in random order; the one with higher alignment is preferred."""
     for pair in combinations(images, 2):
         (a, a_value), (b, b_value) = pair if rng.random() < 0.5 else reversed(pair)

@@ -30,6 +30,7 @@ from titjudge.apps.scenes.scene import CABINET, AskedElements, Options, Scene, S
 from titjudge.apps.scenes.template import Template
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import read_json, write_atomic
+from titjudge.core.types import Json
 
 VERSION = "1"  # raised when the same seed makes other scenes
 _TRIES, _REDRAWS = 80, 10
@@ -51,7 +52,7 @@ class ScenePlan:
     shown: tuple[ShownScene, ...]
     models: tuple[str, ...]
 
-    def prompt_record(self) -> dict[str, Any]:
+    def prompt_record(self) -> Json:
         return annotation.prompt_record(self.prompt_id, self.prompt, self.asked, self.graph, self.asks)
 
 
@@ -253,7 +254,7 @@ class _State:
         grammar, number = _grammar(number, hard=options.hard, difficulty=options.ladder, template=options.template)
         self.prompt_id = _prompt_id(grammar, options.seed, number)
         self._out, self._file = out, out / ".made" / f"{self.prompt_id}.json"
-        self.record: dict[str, Any] = {"prompt": None, "images": []}
+        self.record: Json = {"prompt": None, "images": []}
         if self._file.is_file():
             try:
                 self.record = json.loads(self._file.read_bytes())
@@ -317,7 +318,7 @@ def open_folder(out: Path, options: Options) -> None:
 
 def _assemble(out: Path, options: Options, scenes: int) -> None:
     """Write the jsonl files and the README from the finished images."""
-    prompts, images, pairs = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
+    prompts, images, pairs = list[Json](), list[Json](), list[Json]()
     for number in range(scenes):
         state = _State(out, options, number)
         if not state.ready(options.levels):

@@ -20,6 +20,7 @@ from titjudge.apps.scenes.textures import Pixels
 from titjudge.core.errors import MissingExtra
 from titjudge.core.grouping import grouped
 from titjudge.core.signals import interrupts_noticed
+from titjudge.core.types import Json
 
 Ids = NDArray[np.int32]
 
@@ -54,7 +55,7 @@ class Stage:
     def __init__(self, scene: Scene, size: int) -> None:
         self._mi, self._scene, self._size = mitsuba(), scene, size
         self.objects = list(placed(scene))
-        self._outlines: dict[str, Any] = {}
+        self._outlines: Json = {}
 
     def picture(self, samples: int) -> Pixels:
         """Path-trace the image with `samples` rays per pixel: (size, size, 3) sRGB."""
@@ -94,7 +95,7 @@ class Stage:
             self._outlines[label] = self._mesh(body, id=label)
         return self._outlines[label]
 
-    def _painted_shapes(self) -> dict[str, Any]:
+    def _painted_shapes(self) -> Json:
         """Make the shapes of all objects; parts of one finish become one shape where possible, which is faster."""
         groups = grouped((part for thing in self.objects for part in thing.body), lambda part: part.finish)
         shapes: list[Any] = []
@@ -106,7 +107,7 @@ class Stage:
                 shapes.append(self._mesh(parts, **look))
         return {f"shape-{number}": shape for number, shape in enumerate(shapes)}
 
-    def _rendered(self, parts: dict[str, Any]) -> Any:
+    def _rendered(self, parts: Json) -> Any:
         return np.nan_to_num(np.asarray(self._to_the_end(self._loaded(parts)), dtype=np.float32))
 
     def _to_the_end(self, scene: Any) -> NDArray[Any]:
@@ -120,11 +121,11 @@ class Stage:
             if not interrupts:
                 return pixels
 
-    def _loaded(self, parts: dict[str, Any]) -> Any:
+    def _loaded(self, parts: Json) -> Any:
         """Load a scene neither merged nor in parallel, so that shapes keep their ids and their order."""
         return self._mi.load_dict({"type": "scene", **parts}, parallel=False, optimize=False)
 
-    def _sensor(self, samples: int) -> dict[str, Any]:
+    def _sensor(self, samples: int) -> Json:
         transform = self._mi.ScalarTransform4f()
         return {
             "type": "perspective",
@@ -140,7 +141,7 @@ class Stage:
             "sampler": {"type": "multijitter" if samples > 3 else "independent", "sample_count": samples, "seed": 7},
         }
 
-    def _light(self) -> dict[str, Any]:
+    def _light(self) -> Json:
         where, colour, ambient = _LIGHTS[self._scene.view.light]
         transform = self._mi.ScalarTransform4f().look_at(list(where), [0, 0.5, 0.4], [0, 1, 0.01])
         return {
@@ -156,7 +157,7 @@ class Stage:
             },
         }
 
-    def _room(self) -> dict[str, Any]:
+    def _room(self) -> Json:
         transform, view = self._mi.ScalarTransform4f, self._scene.view
         half = 7.0
         table = transform().translate([0, layout.WALL_Y - half, 0]).scale([half, half, 1])
@@ -167,13 +168,13 @@ class Stage:
             "wall": {"type": "rectangle", "to_world": wall, "bsdf": self._painted(back)},
         }
 
-    def _painted(self, pixels: Pixels) -> dict[str, Any]:
+    def _painted(self, pixels: Pixels) -> Json:
         return {"type": "diffuse", "reflectance": self._bitmap(pixels)}
 
-    def _bitmap(self, pixels: Pixels) -> dict[str, Any]:
+    def _bitmap(self, pixels: Pixels) -> Json:
         return {"type": "bitmap", "bitmap": self._mi.Bitmap(np.array(pixels[::-1])), "wrap_mode": "clamp"}
 
-    def _single(self, part: Primitive, look: dict[str, Any]) -> Any:
+    def _single(self, part: Primitive, look: Json) -> Any:
         """Make the shape of a part with texture coordinates, or a true sphere."""
         if part.form == "sphere" and len(set(part.size)) == 1:
             return {"type": "sphere", "center": list(part.at), "radius": part.size[0], **look}
@@ -192,12 +193,12 @@ class Stage:
             write_ply(file, merged(parts))
             return self._mi.load_dict({"type": "ply", "filename": str(file), **rest}, parallel=False)
 
-    def _look(self, finish: Finish) -> dict[str, Any]:
+    def _look(self, finish: Finish) -> Json:
         if finish.kind == "glow":
             return {"emitter": {"type": "area", "radiance": _rgb(finish.colour)}}
         return {"bsdf": self._bsdf(finish)}
 
-    def _bsdf(self, finish: Finish) -> dict[str, Any]:
+    def _bsdf(self, finish: Finish) -> Json:
         if finish.kind == "glass":
             return {"type": "dielectric", "int_ior": 1.5, "ext_ior": 1.0}
         if finish.kind == "metal":
@@ -220,11 +221,11 @@ def _surroundings(ambient: tuple[float, float, float]) -> Any:
     return np.asarray(room * np.array(ambient, dtype=np.float32))
 
 
-def _both(bsdf: dict[str, Any]) -> dict[str, Any]:
+def _both(bsdf: Json) -> Json:
     return {"type": "twosided", "bsdf": bsdf}
 
 
-def _rgb(colour: Iterable[float]) -> dict[str, Any]:
+def _rgb(colour: Iterable[float]) -> Json:
     return {"type": "rgb", "value": list(colour)}
 
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlunsplit
 
 from titjudge.core.errors import ConfigError, MissingExtra
 from titjudge.core.redaction import url_parts
-from titjudge.core.types import ProviderSettings
+from titjudge.core.types import ProviderSettings, Values
 from titjudge.providers import vendors
 from titjudge.providers.hosted import http
 from titjudge.providers.hosted.openai import OpenAI
@@ -121,7 +120,7 @@ class Azure(OpenAI):
             self.model, self._version, os.environ.get("OPENAI_API_VERSION") or API_VERSION, self._credential
         )
 
-    def _credential(self) -> Mapping[str, Any]:
+    def _credential(self) -> Values:
         if token := os.environ.get(_TOKEN):  # before any key, as the SDK has it
             return {"azure_ad_token": token}
         if self.key:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 import orjson
 
 from titjudge.core.errors import ConfigError
-from titjudge.core.types import Embedding, FailureKind, ProviderSettings, Usage
+from titjudge.core.types import Embedding, FailureKind, Json, ProviderSettings, Usage, Values
 from titjudge.providers.base import Embedder
 from titjudge.providers.hosted import http
 from titjudge.providers.hosted.base import parsed, unreadable
@@ -87,7 +87,7 @@ class OpenAIEmbedder(OpenAI, HostedEmbedder):
         self.max_tokens = int(settings.options.get("max_length", 8191))
 
     @cached_property
-    def identity(self) -> Mapping[str, Any]:
+    def identity(self) -> Values:
         return {
             "api": "openai",
             "model": self.model,
@@ -97,7 +97,7 @@ class OpenAIEmbedder(OpenAI, HostedEmbedder):
         }
 
     async def _embed_one(self, text: str) -> Embedding:
-        body: dict[str, Any] = {"model": self.model, "input": text, "encoding_format": "float"}
+        body: Json = {"model": self.model, "input": text, "encoding_format": "float"}
         if self.settings.options.get("dimensions"):
             body["dimensions"] = int(self.settings.options["dimensions"])
         answer, _ = await self._post("/embeddings", orjson.dumps(body))
@@ -142,7 +142,7 @@ class GeminiEmbedder(Gemini, HostedEmbedder):
         self.max_tokens = int(settings.options.get("max_length", default_limit))
 
     @cached_property
-    def identity(self) -> Mapping[str, Any]:
+    def identity(self) -> Values:
         options = self.settings.options
         return {
             "api": "gemini",
@@ -162,7 +162,7 @@ class GeminiEmbedder(Gemini, HostedEmbedder):
             billed = total
             if not total:
                 raise self.failure(FailureKind.REJECTED, "the server does not say how many tokens the text has")
-        body: dict[str, Any] = {"model": f"models/{self.model.removeprefix('models/')}", "content": content}
+        body: Json = {"model": f"models/{self.model.removeprefix('models/')}", "content": content}
         options = self.settings.options
         if options.get("task_type"):
             body["taskType"] = str(options["task_type"])
@@ -178,7 +178,7 @@ class GeminiEmbedder(Gemini, HostedEmbedder):
             raise self.unusable("no vector came in the answer", _usage(billed or None), FailureKind.RETRY) from None
         return Embedding(vector, min(total, self.max_tokens), total, billed or None)
 
-    async def _ask(self, verb: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    async def _ask(self, verb: str, body: Values) -> Json:
         """Call a method of the model, such as `embedContent`, and return its answer.
 
         Raises:

@@ -10,14 +10,13 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import orjson
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.redaction import redact
 from titjudge.core.serialization import json_bytes
-from titjudge.core.types import FailureKind, Message, ProviderSettings, Reply, Request, Status, Usage
+from titjudge.core.types import FailureKind, Json, Message, ProviderSettings, Reply, Request, Status, Usage, Values
 from titjudge.providers.base import UNFINISHED, Ending, ending, why_unfinished
 from titjudge.providers.hosted import error_bodies, http, request_options, tool_calls
 from titjudge.providers.hosted.base import Hosted, image_base64, parsed
@@ -86,7 +85,7 @@ class Gemini(ErrorReader):
         # requested there, too. A base_url that ends in /v1 chooses /v1.
         return f"{'' if versioned or self.express else '/v1beta'}/{where}:generateContent"
 
-    async def body(self, request: Request, *, in_prompt: bool = False) -> dict[str, Any]:
+    async def body(self, request: Request, *, in_prompt: bool = False) -> Json:
         request = fitted(request)
         params = self.family.sent(request)
         safety, extra = params.pop("safety_settings", None), params.pop("body", {})
@@ -98,7 +97,7 @@ class Gemini(ErrorReader):
         if system and not self.family.system:
             _add_text(contents, "\n".join(system), first=True)
             system = []
-        out: dict[str, Any] = {"contents": contents}
+        out: Json = {"contents": contents}
         if system:
             out["systemInstruction"] = {"parts": [{"text": text} for text in system], "role": "user"}
         config = _config_of(params)
@@ -254,13 +253,13 @@ class Gemini(ErrorReader):
         return kind, _delay(error.details)
 
 
-async def content_of(message: Message) -> dict[str, Any]:
+async def content_of(message: Message) -> Json:
     """Write a message as Gemini's API has it, for `orjson.dumps`; images are read from the memory of those sent last.
 
     Raises:
         DataError: An image is gone or has changed.
     """
-    parts: list[dict[str, Any]] = []
+    parts: list[Json] = []
     for part in message.parts:
         if isinstance(part, str):
             parts.append({"text": part})
@@ -273,7 +272,7 @@ async def content_of(message: Message) -> dict[str, Any]:
     return {"parts": parts, "role": "model" if message.role == "assistant" else "user"}
 
 
-def _add_text(contents: list[dict[str, Any]], text: str, *, first: bool) -> None:
+def _add_text(contents: list[Json], text: str, *, first: bool) -> None:
     turns = [turn for turn in contents if turn["role"] == "user"]
     if not turns:
         contents.insert(0, {"parts": [{"text": text}], "role": "user"})
@@ -283,9 +282,9 @@ def _add_text(contents: list[dict[str, Any]], text: str, *, first: bool) -> None
         turns[-1]["parts"].append({"text": text})
 
 
-def _config_of(params: Mapping[str, Any]) -> dict[str, Any]:
+def _config_of(params: Values) -> Json:
     """Rename the parameters of a request as `generationConfig` has them."""
-    config: dict[str, Any] = {}
+    config: Json = {}
     for name, value in params.items():
         if name in _THINKING:
             config.setdefault("thinkingConfig", {})[_THINKING[name]] = value
@@ -299,7 +298,7 @@ def _config_of(params: Mapping[str, Any]) -> dict[str, Any]:
     return config
 
 
-def _kind(status: int, message: str, details: Sequence[Mapping[str, Any]]) -> FailureKind:
+def _kind(status: int, message: str, details: Sequence[Values]) -> FailureKind:
     """Classify an error by its status, its message, and the reasons in its details."""
     reasons = {str(detail.get("reason", "")) for detail in details}
     lower = message.lower()
@@ -315,7 +314,7 @@ def _kind(status: int, message: str, details: Sequence[Mapping[str, Any]]) -> Fa
     return kind_of_status(status)
 
 
-def _used_up(message: str, details: Sequence[Mapping[str, Any]]) -> bool:
+def _used_up(message: str, details: Sequence[Values]) -> bool:
     """Whether a 429 says that no request will pass today: a daily quota, or a quota of zero.
 
     Google words short and long limits alike; the name of the violated quota differs, and a short limit names a delay.
@@ -326,7 +325,7 @@ def _used_up(message: str, details: Sequence[Mapping[str, Any]]) -> bool:
     return "exceeded your current quota" in message and not details
 
 
-def _delay(details: Sequence[Mapping[str, Any]]) -> float | None:
+def _delay(details: Sequence[Values]) -> float | None:
     """Read the seconds of a `RetryInfo` (`"retryDelay": "34.5s"`)."""
     for detail in details:
         delay = re.fullmatch(r"(\d+(?:\.\d+)?)s", str(detail.get("retryDelay", "")))

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -25,12 +25,14 @@ from titjudge.core.types import (
     Failure,
     FailureKind,
     ImageFile,
+    Json,
     Message,
     ProviderSettings,
     Reply,
     Request,
     ToolCall,
     Usage,
+    Values,
 )
 from titjudge.providers import vendors
 from titjudge.providers.hosted import error_bodies, http, litellm_client, request_options, tool_calls
@@ -216,7 +218,7 @@ class LiteLLM(Remote):
         line, slow = one_line(text, self._secrets()), status in TIMEOUTS
         return Failure(kind or FailureKind.REJECTED, line, retry_after(headers), slow=slow)
 
-    def _schema_text(self, schema: Mapping[str, Any]) -> str:
+    def _schema_text(self, schema: Values) -> str:
         return str(schema)  # not compact
 
     def _secrets(self) -> list[str]:
@@ -238,7 +240,7 @@ class LiteLLM(Remote):
             register_secret(secret)
         return self._litellm
 
-    async def _arguments(self, request: Request, in_prompt: bool) -> dict[str, Any]:
+    async def _arguments(self, request: Request, in_prompt: bool) -> Json:
         """Write a request as arguments of `litellm.acompletion`."""
         request = fitted(request)
         params = self.family.sent(request)
@@ -247,7 +249,7 @@ class LiteLLM(Remote):
         detail, budget = params.pop("detail", None), params.pop("thinking_budget", None)
         extra = params.pop("body", {})
         messages = await chat_messages(request, detail, in_prompt=in_prompt, url_of=_data_url, turns_of=_turns)
-        out: dict[str, Any] = {**self._call_arguments(), "messages": messages, **params, "drop_params": False}
+        out: Json = {**self._call_arguments(), "messages": messages, **params, "drop_params": False}
         if budget:
             out["thinking"] = {"type": "enabled", "budget_tokens": budget}
         if request.schema is not None and not in_prompt:
@@ -260,7 +262,7 @@ class LiteLLM(Remote):
             out["allowed_openai_params"] = list(extra)
         return request_options.merged(out, deepcopy(extra))
 
-    def _call_arguments(self) -> dict[str, Any]:
+    def _call_arguments(self) -> Json:
         """Return the arguments of every call: model, server and key; litellm repeats nothing and keeps nothing.
 
         Raises:
@@ -315,7 +317,7 @@ async def _data_url(image: ImageFile) -> str:
     return f"data:{image.media_type};base64,{(await image_base64(image)).decode()}"
 
 
-def _turns(message: Message, turn: dict[str, Any]) -> list[dict[str, Any]]:
+def _turns(message: Message, turn: Json) -> list[Json]:
     """Write a turn as for OpenAI; the thinking before a call goes back with it, as Anthropic demands."""
     turns = tool_calls.openai_turns(message, turn)
     if message.calls and message.calls[0].signature:
@@ -323,7 +325,7 @@ def _turns(message: Message, turn: dict[str, Any]) -> list[dict[str, Any]]:
     return turns
 
 
-def _calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
+def _calls(message: Values) -> tuple[ToolCall, ...]:
     """Read the calls of an answer.
 
     Gemini's signatures are part of the ids that litellm gives; Anthropic's thinking goes with the first call.

@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from titjudge.core.types import Failure, FailureKind, Usage
+from titjudge.core.types import Failure, FailureKind, Json, Usage, Values
 from titjudge.providers.base import note_sending
 from titjudge.providers.hosted import http
 from titjudge.providers.hosted.base import parsed
@@ -70,7 +70,7 @@ class CallTrace:
             return openai_usage(usage, self.headers)
         return openai_usage(None if _NO_COUNT.search(self.body) else translated, self.headers)
 
-    def data(self) -> Mapping[str, Any]:
+    def data(self) -> Values:
         """Return the answer as the vendor wrote it; nothing where it is no JSON object."""
         try:
             data = parsed(self.body)
@@ -78,7 +78,7 @@ class CallTrace:
             return {}
         return data if isinstance(data, Mapping) else {}
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> Json:
         """Find the finish reason under the key `finish_reason`; nothing where the vendor has no place for it that is known.
 
         litellm itself makes `stop` of every word that it does not know, and of null.

@@ -15,7 +15,7 @@ import orjson
 
 from titjudge.core.redaction import redact
 from titjudge.core.serialization import json_bytes
-from titjudge.core.types import FailureKind, ImageFile, Message, Reply, Request, Status, ToolCall, Usage
+from titjudge.core.types import FailureKind, ImageFile, Json, Message, Reply, Request, Status, ToolCall, Usage, Values
 from titjudge.providers.base import UNFINISHED, Ending, ending, why_unfinished
 from titjudge.providers.hosted import error_bodies, http, request_options, tool_calls
 from titjudge.providers.hosted.base import Remote, image_base64, parsed
@@ -50,12 +50,12 @@ class OpenAI(ErrorReader):
     def path(self) -> str:
         return "/chat/completions"
 
-    async def body(self, request: Request, *, in_prompt: bool = False) -> dict[str, Any]:
+    async def body(self, request: Request, *, in_prompt: bool = False) -> Json:
         request = fitted(request)
         params = self.family.sent(request)
         detail, extra = params.pop("detail", None), params.pop("body", {})
         messages = await chat_messages(request, detail, in_prompt=in_prompt)
-        out: dict[str, Any] = {"model": self.model, "messages": messages}
+        out: Json = {"model": self.model, "messages": messages}
         if "max_tokens" in params:
             out[self.family.limit_name] = params.pop("max_tokens")
         out.update(params)
@@ -112,7 +112,7 @@ class OpenAI(ErrorReader):
             raise self.unreadable(answer.body, usage, endpoint) from None
 
 
-def first_choice(choices: Any) -> Mapping[str, Any]:
+def first_choice(choices: Any) -> Values:
     """Return the choice with index 0, wherever it stands; else the first.
 
     Raises:
@@ -123,8 +123,8 @@ def first_choice(choices: Any) -> Mapping[str, Any]:
 
 def chat_reply(
     provider: Remote,
-    data: Mapping[str, Any],
-    choice: Mapping[str, Any],
+    data: Values,
+    choice: Values,
     usage: Usage | None,
     flag: str,
     called: tuple[ToolCall, ...],
@@ -180,7 +180,7 @@ def chat_reply(
     return reply
 
 
-def _text_elsewhere(message: Mapping[str, Any]) -> tuple[str, str]:
+def _text_elsewhere(message: Values) -> tuple[str, str]:
     """Find what a message without text in `content` holds in other places, and say where."""
     for name in ("reasoning_content", "reasoning", "thinking", "reasoning_details", "thinking_blocks"):
         if message.get(name):
@@ -220,8 +220,8 @@ async def chat_messages(
     *,
     in_prompt: bool,
     url_of: Callable[[ImageFile], Awaitable[Any]] = data_url,
-    turns_of: Callable[[Message, dict[str, Any]], list[dict[str, Any]]] = tool_calls.openai_turns,
-) -> list[dict[str, Any]]:
+    turns_of: Callable[[Message, Json], list[Json]] = tool_calls.openai_turns,
+) -> list[Json]:
     """Write the messages of a request in chat form.
 
     Args:
@@ -242,22 +242,22 @@ async def chat_messages(
 
 async def message_of(
     message: Message, detail: str | None = None, url_of: Callable[[ImageFile], Awaitable[Any]] = data_url
-) -> dict[str, Any]:
+) -> Json:
     """Write a turn in chat form: a plain string when it holds only text, else its parts in their order."""
     if all(isinstance(part, str) for part in message.parts):
         return {"role": message.role, "content": message.text}
-    content: list[dict[str, Any]] = []
+    content: list[Json] = []
     for part in message.parts:
         if isinstance(part, str):
             content.append({"type": "text", "text": part})
             continue
         url = await url_of(part)
-        image: dict[str, Any] = {"url": url} if detail is None else {"url": url, "detail": detail}
+        image: Json = {"url": url} if detail is None else {"url": url, "detail": detail}
         content.append({"type": "image_url", "image_url": image})
     return {"role": message.role, "content": content}
 
 
-def response_format(request: Request) -> dict[str, Any]:
+def response_format(request: Request) -> Json:
     """Make the `response_format` of a request with a schema."""
     schema, is_strict = strict(request.schema or {})
     return {

@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from titjudge.core.errors import ConfigError
+from titjudge.core.types import Json, Values
 
 _OF_THE_ROLE = {  # by its name in a request: the key of the role
     "max_tokens": "max_tokens", "max_completion_tokens": "max_tokens", "maxOutputTokens": "max_tokens",
@@ -30,7 +31,7 @@ _OF_TITJUDGE = frozenset({
 _SECRET = re.compile(r"api_?key|secret|password|authori[sz]ation|credential", re.IGNORECASE)
 
 
-def checked(body: Any) -> dict[str, Any]:
+def checked(body: Any) -> Json:
     """Return the settings of the option `body`, an empty dict for None.
 
     Raises:
@@ -54,7 +55,7 @@ def checked(body: Any) -> dict[str, Any]:
         raise ConfigError(f"options.body is not JSON: {error}") from None
 
 
-def check_foreign(body: Mapping[str, Any], foreign: Collection[str]) -> None:
+def check_foreign(body: Values, foreign: Collection[str]) -> None:
     """Refuse settings of the program that sends a request, which never reach the server.
 
     Raises:
@@ -64,7 +65,7 @@ def check_foreign(body: Mapping[str, Any], foreign: Collection[str]) -> None:
         raise ConfigError(f"options.body: {names[0]} is a setting of litellm itself, and cannot be set")
 
 
-def merged(body: dict[str, Any], extra: Mapping[str, Any], place: str = "") -> dict[str, Any]:
+def merged(body: Json, extra: Values, place: str = "") -> Json:
     """Put settings into the body of a request; mappings that both have are merged.
 
     Raises:

@@ -24,6 +24,7 @@ import orjson
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.redaction import register_secret, url_parts
+from titjudge.core.types import Json, Values
 from titjudge.providers.base import note_sending
 from titjudge.providers.hosted import http
 from titjudge.providers.hosted.failures import causes, connection_error, first_cause
@@ -89,7 +90,7 @@ def careful_client(
             register_secret(request.headers.get("authorization", "").removeprefix("Bearer "))
             progress = http.SendingProgress()
 
-            async def note(event: str, info: Mapping[str, Any]) -> None:
+            async def note(event: str, info: Values) -> None:
                 if event.endswith("send_request_headers.started") and info["request"].method != b"CONNECT":
                     progress.connected = True
 
@@ -253,7 +254,7 @@ def openai_client(address: str, headers: Mapping[str, str], timeout: float, web:
     """Make the client of OpenAI's SDK for an address; `headers` authorise it, and nothing of the environment does."""
     import openai
 
-    all_headers: dict[str, Any] = dict(headers)
+    all_headers: Json = dict(headers)
     for name in ("OpenAI-Organization", "OpenAI-Project"):
         all_headers.setdefault(name, openai.Omit())  # the SDK would send the environment's to any host
     bare, _, query = address.partition("?")
@@ -278,9 +279,7 @@ class AzureSdk(OpenAISdk):
         credential: Returns the client's arguments with the key, or with what makes tokens of Entra ID.
     """
 
-    def __init__(
-        self, model: str, version: str, default_version: str, credential: Callable[[], Mapping[str, Any]]
-    ) -> None:
+    def __init__(self, model: str, version: str, default_version: str, credential: Callable[[], Values]) -> None:
         super().__init__(model)
         self._version, self._default_version, self._credential = version, default_version, credential
 
@@ -289,8 +288,8 @@ class AzureSdk(OpenAISdk):
 
         address, _, query = url.partition("?")
         address, query_parameters = address.removesuffix("/chat/completions"), dict(parse_qsl(query))
-        default_headers: dict[str, Any] = {"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()}
-        common: dict[str, Any] = {"max_retries": 0, "timeout": timeout, "http_client": web}
+        default_headers: Json = {"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()}
+        common: Json = {"max_retries": 0, "timeout": timeout, "http_client": web}
         credential = self._credential()
         if not address.endswith("/openai/v1"):
             version = self._version or self._default_version
@@ -347,7 +346,7 @@ def gemini_client(address: str, headers: Mapping[str, str], timeout: float, web:
     )
 
 
-def _google_options(timeout: float, web: httpx.AsyncClient) -> dict[str, Any]:
+def _google_options(timeout: float, web: httpx.AsyncClient) -> Json:
     """Make the HTTP options of Google's SDK; `verify` and `ssl` save it from reading certificates that it does not need.
 
     Its further clients, which send nothing, would refuse a proxy that `web` does not use.

@@ -13,7 +13,7 @@ from typing import Any
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.structured_output import json_object
-from titjudge.core.types import Message, ProviderSettings, Tool, ToolCall
+from titjudge.core.types import Json, Message, ProviderSettings, Tool, ToolCall, Values
 from titjudge.providers.json_schema import gemini as gemini_schema
 from titjudge.providers.json_schema import name_of, strict
 
@@ -42,7 +42,7 @@ def unknown_here(status: int, message: str) -> bool:
 # ---------------------------------------------------------------------- OpenAI's chat form
 
 
-def openai_tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:
+def openai_tools(tools: Sequence[Tool]) -> list[Json]:
     """Write the `tools` of a chat completion, strict wherever the schema allows it."""
     offered = []
     for tool in tools:
@@ -52,7 +52,7 @@ def openai_tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:
     return offered
 
 
-def openai_turns(message: Message, turn: dict[str, Any]) -> list[dict[str, Any]]:
+def openai_turns(message: Message, turn: Json) -> list[Json]:
     """Write a turn with its calls; or its results, and then the turn itself where it also has text or images."""
     if message.calls:
         return [{**turn, "content": turn["content"] or None, "tool_calls": [_openai_call(c) for c in message.calls]}]
@@ -60,7 +60,7 @@ def openai_turns(message: Message, turn: dict[str, Any]) -> list[dict[str, Any]]
     return [*results, turn] if message.parts else results or [turn]
 
 
-def _openai_call(call: ToolCall) -> dict[str, Any]:
+def _openai_call(call: ToolCall) -> Json:
     """Write a call as the model made it; arguments that are no object become `{}`, an impossible name a possible one."""
     arguments = "{}" if json_object(call.arguments) is None else call.arguments
     return {"id": call.id, "type": "function", "function": {"name": name_of(call.name), "arguments": arguments}}
@@ -85,7 +85,7 @@ def openai_calls(records: Any) -> tuple[ToolCall, ...]:
 # ---------------------------------------------------------------------- Gemini's parts
 
 
-def gemini_tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:
+def gemini_tools(tools: Sequence[Tool]) -> list[Json]:
     """Write the `tools` of generateContent."""
     declarations = []
     for tool in tools:
@@ -94,7 +94,7 @@ def gemini_tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:
     return [{"functionDeclarations": declarations}]
 
 
-def gemini_parts(message: Message) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def gemini_parts(message: Message) -> tuple[list[Json], list[Json]]:
     """Write results, which go before the text of a turn, and calls, which go after it with their thought signatures."""
     results = []
     for result in message.results:
@@ -102,13 +102,13 @@ def gemini_parts(message: Message) -> tuple[list[dict[str, Any]], list[dict[str,
         results.append({"functionResponse": {"id": result.call.id, **response} if result.call.id else response})
     calls = []
     for call in message.calls:
-        function: dict[str, Any] = {"name": name_of(call.name), "args": json_object(call.arguments) or {}}
-        part: dict[str, Any] = {"functionCall": {"id": call.id, **function} if call.id else function}
+        function: Json = {"name": name_of(call.name), "args": json_object(call.arguments) or {}}
+        part: Json = {"functionCall": {"id": call.id, **function} if call.id else function}
         calls.append({**part, "thoughtSignature": call.signature} if call.signature else part)
     return results, calls
 
 
-def gemini_calls(parts: Sequence[Mapping[str, Any]]) -> tuple[ToolCall, ...]:
+def gemini_calls(parts: Sequence[Values]) -> tuple[ToolCall, ...]:
     """Read the calls among the parts of an answer."""
     calls = []
     for part in parts:

@@ -18,7 +18,7 @@ from typing import Any
 
 from titjudge.core.answer_probabilities import FirstToken
 from titjudge.core.numbers import finite
-from titjudge.core.types import Usage
+from titjudge.core.types import Usage, Values
 
 NO_USAGE = "usage-missing"  # flag of a reply: the server did not report what it billed
 ODD_USAGE = "usage-odd"  # flag: the server reports more than the request can have used
@@ -128,7 +128,7 @@ def unread(usage: Usage | None) -> bool:
     return usage is None or not (usage.input or usage.output)
 
 
-def _part(usage: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _part(usage: Values, name: str) -> Values:
     part = usage.get(name)
     return part if isinstance(part, Mapping) else {}
 
@@ -141,7 +141,7 @@ def _nonzero(usage: Usage) -> Usage | None:
 _MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
 
 
-def openai_first_token(choice: Mapping[str, Any]) -> FirstToken | None:
+def openai_first_token(choice: Values) -> FirstToken | None:
     """Read them from a choice of a chat completion; None where the answer begins with a thought."""
     message = choice.get("message") or {}
     if not message.get("content") and (message.get("reasoning_content") or message.get("reasoning")):
@@ -155,7 +155,7 @@ def openai_first_token(choice: Mapping[str, Any]) -> FirstToken | None:
     return None
 
 
-def gemini_first_token(candidate: Mapping[str, Any]) -> FirstToken | None:
+def gemini_first_token(candidate: Values) -> FirstToken | None:
     """Read them from a candidate of Gemini."""
     with suppress(*_MALFORMED):
         result = candidate["logprobsResult"]
@@ -165,5 +165,5 @@ def gemini_first_token(candidate: Mapping[str, Any]) -> FirstToken | None:
     return None
 
 
-def _pair(token: Mapping[str, Any], name: str) -> tuple[str, float]:
+def _pair(token: Values, name: str) -> tuple[str, float]:
     return str(token["token"]), float(token[name])

@@ -9,7 +9,7 @@ from typing import Any
 
 from titjudge.core.errors import Unanswered
 from titjudge.core.prompts import Prompt
-from titjudge.core.types import Reply, Request, Status
+from titjudge.core.types import Json, Reply, Request, Status, Values
 from titjudge.data.learned_metrics import LearnedMetric
 from titjudge.providers.base import SAMPLING_PARAMETERS, Capabilities, Provider
 from titjudge.providers.local import hub
@@ -17,7 +17,7 @@ from titjudge.providers.local.base import LocalModel
 
 ImageAndText = tuple[Any, str]
 """A PIL image, and the prompt that it was made from."""
-Measured = dict[str, Any]
+Measured = Json
 """`score`, `tokens_used` and `tokens_total` of the text, and `parts`: further numbers by name."""
 
 
@@ -66,12 +66,12 @@ class ModelCheckpoint:
     prompts: Mapping[str, Prompt] = field(default_factory=dict)
 
     @property
-    def weights_pin(self) -> dict[str, Any]:
+    def weights_pin(self) -> Json:
         """Arguments of `from_pretrained(weights)` that pin the commit."""
         return hub.pinned(self.weights_commit)
 
     @property
-    def base_pin(self) -> dict[str, Any]:
+    def base_pin(self) -> Json:
         """Arguments of `from_pretrained(base)` that pin the commit."""
         return hub.pinned(self.base_commit)
 
@@ -97,7 +97,7 @@ class ModelCheckpoint:
 
         return AutoImageProcessor.from_pretrained(self.base, backend="pil", **self.base_pin)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Json:
         """Load the state dict in `file`; a pickle that holds more than tensors is refused."""
         assert self.file is not None
         if self.file.suffix == ".safetensors":
@@ -127,7 +127,7 @@ class Adapter:
     spare: tuple[str, ...] = ()
     """Beginnings of parameters that may be missing in the files, as the score does not depend on them."""
 
-    def __init__(self, row: LearnedMetric, checkpoint: ModelCheckpoint, options: Mapping[str, Any]) -> None:
+    def __init__(self, row: LearnedMetric, checkpoint: ModelCheckpoint, options: Values) -> None:
         self.row, self.checkpoint = row, checkpoint
 
     def score(self, pairs: Sequence[ImageAndText]) -> list[Measured]:

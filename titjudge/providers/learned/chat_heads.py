@@ -16,7 +16,7 @@ from torch import nn
 
 from titjudge.core.errors import Unanswered, UserError
 from titjudge.core.prompts import Prompt
-from titjudge.core.types import Status
+from titjudge.core.types import Json, Status, Values
 from titjudge.data.learned_metrics import LearnedMetric
 from titjudge.providers.learned.base import Adapter, ImageAndText, Measured, ModelCheckpoint, measured
 from titjudge.providers.learned.state_dicts import fill, unwrapped
@@ -41,7 +41,7 @@ def controls_of(tokenizer: Any) -> list[str]:
 
 
 def inputs_of(
-    processor: Any, turns: Sequence[list[dict[str, Any]]], *, generate: bool, pad_left: bool, sanitize: bool = False
+    processor: Any, turns: Sequence[list[Json]], *, generate: bool, pad_left: bool, sanitize: bool = False
 ) -> Any:
     """Tokenize conversations, padded to one length (on the left with `pad_left`); with `generate` they end where an answer begins."""
     return processor.apply_chat_template(
@@ -77,7 +77,7 @@ class AnswerTokens(Adapter):
     together: where it is small, the model meant to answer something else.
     """
 
-    def __init__(self, row: LearnedMetric, checkpoint: ModelCheckpoint, options: Mapping[str, Any]) -> None:
+    def __init__(self, row: LearnedMetric, checkpoint: ModelCheckpoint, options: Values) -> None:
         super().__init__(row, checkpoint, options)
         self.loaded = _chat_model(row, checkpoint, options)
         self.answer = row.options.get("answer")
@@ -114,7 +114,7 @@ class AnswerTokens(Adapter):
         ]
 
 
-def _chat_model(row: LearnedMetric, checkpoint: ModelCheckpoint, options: Mapping[str, Any]) -> loading.LoadedModel:
+def _chat_model(row: LearnedMetric, checkpoint: ModelCheckpoint, options: Values) -> loading.LoadedModel:
     """Load the vision-language model that a row scores with.
 
     Raises:
@@ -139,7 +139,7 @@ class TokenHead(Adapter):
     which name a `template` and a `head` each, the model is asked once for each, and the means over them count.
     """
 
-    def __init__(self, row: LearnedMetric, checkpoint: ModelCheckpoint, options: Mapping[str, Any]) -> None:
+    def __init__(self, row: LearnedMetric, checkpoint: ModelCheckpoint, options: Values) -> None:
         super().__init__(row, checkpoint, options)
         self.options = row.options
         base, pinned = (
@@ -163,7 +163,7 @@ class TokenHead(Adapter):
         }
         self.positions = int(getattr(model.config.get_text_config(), "max_position_embeddings", 0) or 2**31)
 
-    def _from_file(self, base: str, pinned: Mapping[str, Any]) -> tuple[Any, dict[str, nn.Module]]:
+    def _from_file(self, base: str, pinned: Values) -> tuple[Any, dict[str, nn.Module]]:
         """Load backbone and heads from one released state dict; the vocabulary has the size that the file has."""
         from transformers import AutoConfig, AutoModelForImageTextToText
 
@@ -190,7 +190,7 @@ class TokenHead(Adapter):
             )
         return model, heads
 
-    def _from_folder(self, pinned: Mapping[str, Any]) -> tuple[Any, dict[str, nn.Module]]:
+    def _from_folder(self, pinned: Values) -> tuple[Any, dict[str, nn.Module]]:
         """Load the backbone as transformers keeps it, and the head from a file beside it or, by a prefix, from its weights."""
         from transformers import AutoModelForImageTextToText
 
@@ -249,14 +249,12 @@ class TokenHead(Adapter):
         return {"sigma": float(row[1].clamp(-10, 2).exp()), **others}
 
 
-def question(
-    prompt: Prompt, options: Mapping[str, Any], image: Any, text: str, controls: Sequence[str]
-) -> list[dict[str, Any]]:
+def question(prompt: Prompt, options: Values, image: Any, text: str, controls: Sequence[str]) -> list[Json]:
     """Write the conversation of a `TokenHead` about an image and its prompt, with the turn of the answer, if any.
 
     Of an edit, `image` is a tuple of the source and the result.
     """
-    turns: list[dict[str, Any]] = [
+    turns: list[Json] = [
         {"role": message.role, "content": [{"type": "text", "text": message.text}]}
         for message in prompt.messages({"prompt": harmless(text, controls)})
     ]
@@ -268,7 +266,7 @@ def question(
     return turns
 
 
-def head_of(state: Mapping[str, Any], key: str) -> nn.Module:
+def head_of(state: Values, key: str) -> nn.Module:
     """Make a chain of the linear layers in a state dict, in the order of their numbers, with ReLU between.
 
     Raises:
@@ -291,6 +289,6 @@ def head_of(state: Mapping[str, Any], key: str) -> nn.Module:
     return nn.Sequential(*layers[:-1])
 
 
-def _sized(pixels: Any) -> dict[str, Any]:
+def _sized(pixels: Any) -> Json:
     """Make the arguments of a Qwen2-VL processor that keep images between two numbers of pixels."""
     return {"size": {"shortest_edge": pixels[0], "longest_edge": pixels[1]}} if pixels else {}

@@ -24,17 +24,16 @@ import re
 import shlex
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from titjudge.core.errors import ConfigError, DataError, Unanswered
 from titjudge.core.files import read_yaml
 from titjudge.core.numbers import is_number
-from titjudge.core.types import ProviderSettings, Reply, Request, Status, Usage
+from titjudge.core.types import Json, ProviderSettings, Reply, Request, Status, Usage, Values
 from titjudge.providers.learned.base import LearnedMetricProvider
 from titjudge.providers.learned.subprocess import ProcessOutcome, run
 
@@ -79,7 +78,7 @@ class ScoringCommand:
     pass_environment: tuple[str, ...] = ()
 
 
-def command_of(name: str, options: Mapping[str, Any]) -> ScoringCommand:
+def command_of(name: str, options: Values) -> ScoringCommand:
     """Find the command of `external/NAME`: from the role's options, else from its environment variable.
 
     Raises:
@@ -101,14 +100,14 @@ def command_of(name: str, options: Mapping[str, Any]) -> ScoringCommand:
     return _checked(where, settings)
 
 
-def _file(where: str, path: Path) -> dict[str, Any]:
+def _file(where: str, path: Path) -> Json:
     content = read_yaml(path.expanduser(), "the file of a command", where)
     if "command" not in content:
         raise ConfigError(f"{where}: {path}: a mapping with the key 'command' is wanted")
     return {str(key): value for key, value in content.items()}
 
 
-def _checked(where: str, settings: Mapping[str, Any]) -> ScoringCommand:
+def _checked(where: str, settings: Values) -> ScoringCommand:
     """Read the settings of a command.
 
     Raises:
@@ -188,7 +187,7 @@ class External(LearnedMetricProvider):
             results[int(id_)] = self._reply(answer) if isinstance(answer, dict) else Unanswered(Status.FAILED, answer)
         return [results[n] for n in range(len(requests))]
 
-    def _reply(self, measurement: dict[str, Any]) -> Reply:
+    def _reply(self, measurement: Json) -> Reply:
         return Reply(
             json.dumps(measurement),
             usage=Usage(input=measurement.get("tokens_used") or 0),
@@ -229,12 +228,12 @@ def _environment(passed: Sequence[str]) -> dict[str, str]:
     }
 
 
-def read(outcome: ProcessOutcome, ids: set[str]) -> tuple[dict[str, dict[str, Any] | str], str]:
+def read(outcome: ProcessOutcome, ids: set[str]) -> tuple[dict[str, Json | str], str]:
     """Read what a command answered: by id a measurement or the reason of a failure, and the reason for ids without a line.
 
     A complete line counts even if the command then crashed or ran out of time; an id with two lines does not.
     """
-    answers: dict[str, dict[str, Any] | str] = {}
+    answers: dict[str, Json | str] = {}
     stray = 0
     lines = () if outcome.overflow else outcome.output.split(b"\n")
     for line in filter(bytes.strip, lines):
@@ -266,7 +265,7 @@ def _ending(outcome: ProcessOutcome) -> str:
     return f"the command did not answer{last}"
 
 
-def _measurement(value: Mapping[str, Any]) -> dict[str, Any] | str:
+def _measurement(value: Values) -> Json | str:
     """Check a line of a command's output: the measurement in it, or what is wrong."""
     score, used, total = value.get("score"), value.get("tokens_used"), value.get("tokens_total")
     reason = " ".join(str(value.get("reason") or "").split())[:400]

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from titjudge.core.errors import UserError
+from titjudge.core.types import Json, Values
 
-State = dict[str, Any]
+State = Json
 
 
-def unwrapped(state: Mapping[str, Any]) -> State:
+def unwrapped(state: Values) -> State:
     """Return the tensors themselves; some files hold them under `state_dict` or `model`, or with the prefix `module.`."""
     for key in ("state_dict", "model"):
         if isinstance(state.get(key), Mapping):
@@ -45,7 +46,7 @@ _OPEN_CLIP = (
 )
 
 
-def open_clip(state: Mapping[str, Any]) -> State:
+def open_clip(state: Values) -> State:
     """Convert open_clip's CLIP (HPSv2) for `CLIPModel`."""
     converted: State = {}
     for name, value in unwrapped(state).items():
@@ -91,7 +92,7 @@ _QFORMER = (
 )
 
 
-def lavis_blip2(state: Mapping[str, Any]) -> State:
+def lavis_blip2(state: Values) -> State:
     """Convert LAVIS' BLIP-2 first stage (FGA-BLIP2) for `Blip2ForImageTextRetrieval`; heads used in training only are dropped."""
     import torch
 
@@ -112,7 +113,7 @@ def lavis_blip2(state: Mapping[str, Any]) -> State:
     return converted
 
 
-def image_reward(state: Mapping[str, Any]) -> tuple[State, State]:
+def image_reward(state: Values) -> tuple[State, State]:
     """Convert ImageReward.pt for `BlipForImageTextRetrieval`; returns it and the five linear layers of its MLP."""
     converted: State = {}
     head: State = {}
@@ -125,7 +126,7 @@ def image_reward(state: Mapping[str, Any]) -> tuple[State, State]:
     return converted, head
 
 
-def mps(state: Mapping[str, Any]) -> tuple[State, State]:
+def mps(state: Values) -> tuple[State, State]:
     """Convert MPS for `CLIPModel`; returns it and its cross-attention layers, without the residual wrapper's `fn.`.
 
     The prefix before `cross_model.` (none as released, `mps.` in the hub's copy) is removed from every name.

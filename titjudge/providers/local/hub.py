@@ -8,12 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import UserError
+from titjudge.core.types import Json, Values
 
 SMALL_FILES = ("*.json", "*.txt", "*.model", "*.jinja", "*.py")
 _SAMPLED_ABOVE = 256 * 2**20  # bytes
@@ -123,7 +123,7 @@ def has_remote_code(folder: Path) -> bool:
 
 def positions(folder: Path) -> int | None:
     """Find how many tokens the architecture reads, from the small files alone; None where they set no limit."""
-    config: Mapping[str, Any] = read_json(folder, "config.json")
+    config: Values = read_json(folder, "config.json")
     config = {**config, **config.get("text_config", {})}
     limits = [config.get("max_position_embeddings"), read_json(folder, "tokenizer_config.json").get("model_max_length")]
     if isinstance(limits[0], int) and config.get("model_type") in {"roberta", "xlm-roberta", "camembert", "mpnet"}:
@@ -151,14 +151,14 @@ def quiet_transformers() -> None:
     logging.disable_progress_bar()
 
 
-def pinned(commit: str) -> dict[str, Any]:
+def pinned(commit: str) -> Json:
     """Make the arguments of `from_pretrained` that pin a commit on the hub; none for a folder ("")."""
     return {"revision": commit, "local_files_only": offline()} if commit else {}
 
 
-def model_arguments(options: Mapping[str, Any], dtype: str = "auto") -> dict[str, Any]:
+def model_arguments(options: Values, dtype: str = "auto") -> Json:
     """Make the arguments of `from_pretrained` that a model's options name; `dtype` where they name none."""
-    arguments: dict[str, Any] = {"dtype": options.get("dtype", dtype)}
+    arguments: Json = {"dtype": options.get("dtype", dtype)}
     if options.get("attention"):
         arguments["attn_implementation"] = options["attention"]
     if options.get("device_map"):
@@ -166,7 +166,7 @@ def model_arguments(options: Mapping[str, Any], dtype: str = "auto") -> dict[str
     return arguments
 
 
-def default_device(options: Mapping[str, Any]) -> str:
+def default_device(options: Values) -> str:
     """Choose the device that a model's options name, else the first GPU, else the CPU."""
     import torch
 

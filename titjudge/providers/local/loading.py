@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from titjudge.core.errors import UserError
+from titjudge.core.types import Json, Values
 from titjudge.providers.local import hardware, hub
 
 _NAMES_BEFORE_4_52 = {r"^model\.(?=layers\.)": "model.language_model.", r"^visual\.": "model.visual."}
@@ -56,7 +57,7 @@ class LoadedModel:
     positions: int
 
 
-def load(name: str, folder: Path, commit: str, options: Mapping[str, Any]) -> LoadedModel:
+def load(name: str, folder: Path, commit: str, options: Values) -> LoadedModel:
     """Load the model `name`, whose small files lie in `folder`.
 
     Raises:
@@ -221,7 +222,7 @@ def load_processor(source: str, **arguments: Any) -> Any:
     return processor
 
 
-def _sized(source: str, size: Any, arguments: Mapping[str, Any]) -> Any:
+def _sized(source: str, size: Any, arguments: Values) -> Any:
     """Load the image half of a processor with the size that the user set.
 
     Where the released preprocessor_config.json has min_pixels and max_pixels (Qwen2-VL, Qwen2.5-VL), transformers prefers
@@ -237,7 +238,7 @@ def _sized(source: str, size: Any, arguments: Mapping[str, Any]) -> Any:
     return images
 
 
-def _without_video(source: str, arguments: dict[str, Any]) -> Any:
+def _without_video(source: str, arguments: Json) -> Any:
     """Load a processor by a subclass of its class that has no video half."""
     from transformers import AutoConfig
     from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
@@ -263,7 +264,7 @@ def _without_video(source: str, arguments: dict[str, Any]) -> Any:
     return processor
 
 
-def _loaded(name: str, model: Any, processor: Any, images: bool, options: Mapping[str, Any]) -> LoadedModel:
+def _loaded(name: str, model: Any, processor: Any, images: bool, options: Values) -> LoadedModel:
     """Collect what generation needs of a model and its processor.
 
     Raises:
@@ -322,7 +323,7 @@ def free_bytes(device: str) -> int | None:
     return hardware.memory().free or None
 
 
-def _refuse_too_large(name: str, folder: Path, device: str, options: Mapping[str, Any]) -> None:
+def _refuse_too_large(name: str, folder: Path, device: str, options: Values) -> None:
     """Refuse weights that do not fit, before the operating system kills the process for them."""
     if options.get("device_map"):
         return

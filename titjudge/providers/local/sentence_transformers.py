@@ -6,14 +6,14 @@ tokens or at what the model reads; the pooling that the model was trained with; 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import ConfigError, UserError
-from titjudge.core.types import Embedding, ProviderSettings
+from titjudge.core.types import Embedding, Json, ProviderSettings, Values
 from titjudge.providers.base import Embedder, check_options
 from titjudge.providers.local import hub
 from titjudge.providers.local.base import LocalModel, not_a_number
@@ -94,7 +94,7 @@ class SentenceTransformers(LocalModel[Any, str, Embedding], Embedder):
         return min(limit, int(self._options.get("max_length", limit)))
 
     @cached_property
-    def identity(self) -> Mapping[str, Any]:
+    def identity(self) -> Values:
         """Everything that can change a vector beyond its sixth digit."""
         folder = self._folder
         return {
@@ -186,7 +186,7 @@ class SentenceTransformers(LocalModel[Any, str, Embedding], Embedder):
         self._pin(model)
         return model
 
-    def _arguments(self) -> dict[str, Any]:
+    def _arguments(self) -> Json:
         is_folder = Path(self._source).expanduser().is_dir()
         _, commit = hub.folder_of(self._source, self._revision)
         return {

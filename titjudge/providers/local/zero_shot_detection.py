@@ -13,7 +13,7 @@ from importlib.metadata import version
 from typing import Any, NamedTuple
 
 from titjudge.core.errors import ConfigError, TitjudgeError, UserError
-from titjudge.core.types import ProviderSettings, Reply, Request
+from titjudge.core.types import Json, ProviderSettings, Reply, Request
 from titjudge.providers.base import SAMPLING_PARAMETERS, Capabilities, check_options
 from titjudge.providers.local import hub
 from titjudge.providers.local.base import LocalProvider, RowError, decoded
@@ -149,7 +149,7 @@ class ZeroShotDetection(LocalProvider[_Detector]):
             endpoint=f"local {loaded.model.device}",
         )
 
-    def _boxes(self, loaded: _Detector, image: Any, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    def _boxes(self, loaded: _Detector, image: Any, names: Sequence[str]) -> Iterator[Json]:
         """Yield name, box and score of what the model finds, by transformers' own processing of its output."""
         import torch
 

@@ -6,16 +6,15 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
 
 from titjudge.core.answer_probabilities import TOP
-from titjudge.core.types import Request
+from titjudge.core.types import Json, Request
 from titjudge.providers import Capabilities
 
 Rule = Callable[[int, int, str], int]
 """From width and height in pixels and the detail that is asked for, the tokens of an image."""
 LOCAL_ONLY = frozenset({"top_k", "min_p", "repetition_penalty", "chat_template_kwargs"})
-ON_REASONING: dict[str, Any] = {"thinks": True, "thinking": 8_192, "max_output": 65_536}
+ON_REASONING: Json = {"thinks": True, "thinking": 8_192, "max_output": 65_536}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ class Family:
             thinking_asked=self.thinking_asked,
         )
 
-    def sent(self, request: Request) -> dict[str, Any]:
+    def sent(self, request: Request) -> Json:
         """Return the parameters that are sent: those of the request, without those that the family rejects."""
         logprobs = {"logprobs": True, "top_logprobs": TOP} if request.choices else {}
         params = {**logprobs, **request.params}

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from titjudge.core.errors import UserError, nearest
-from titjudge.core.types import Score
+from titjudge.core.types import Json, Score
 from titjudge.data import images
 from titjudge.data.image_decoding import ORIENTATION, upright
 from titjudge.runs.api.judged_scores import small
@@ -353,7 +353,7 @@ class ImageTable:
                 f"the table has a column '{taken[0]}' already: judge_table(..., prefix='new_') renames ours"
             )
 
-    def with_columns(self, columns: dict[str, Any]) -> Any:
+    def with_columns(self, columns: Json) -> Any:
         if self._is_pandas:
             return self._table.assign(**columns)
         table = self._table
@@ -367,7 +367,7 @@ def score_columns(metrics: Iterable[str], prefix: str) -> dict[str, list[str]]:
     return {name: [f"{prefix}{name}", f"{prefix}{name}_status", f"{prefix}{name}_reason"] for name in metrics}
 
 
-def filled(names: Sequence[str], scores: Sequence[Score]) -> dict[str, Any]:
+def filled(names: Sequence[str], scores: Sequence[Score]) -> Json:
     """Return the columns of one metric by name; where there is no score the value is NaN."""
     import numpy as np
 

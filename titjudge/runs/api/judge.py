@@ -14,6 +14,7 @@ from typing import Any
 from titjudge.core.config import Limits, RunConfig, load_config
 from titjudge.core.errors import ConfigError, UserError
 from titjudge.core.numbers import known_sum
+from titjudge.core.types import Json
 from titjudge.engine.budget import UNSPENT, Spending
 from titjudge.engine.pipeline import Engine
 from titjudge.metrics import Metric
@@ -37,7 +38,7 @@ class ProgressBar:
         visible: Whether to show it; None shows it where a person watches, in a terminal or a notebook.
     """
 
-    def __init__(self, total: int, beside: Callable[[], dict[str, Any]], visible: bool | None = None) -> None:
+    def __init__(self, total: int, beside: Callable[[], Json], visible: bool | None = None) -> None:
         self._beside, self._missing = beside, 0
         self._bar: Any = None
         if (watched() if visible is None else visible) and total:
@@ -121,9 +122,9 @@ class Judge:
         metric: str | Sequence[str] = "tit",
         *,
         provider: str | None = None,
-        captioner: str | dict[str, Any] | None = None,
-        judge: str | dict[str, Any] | list[Any] | None = None,
-        embedder: str | dict[str, Any] | None = None,
+        captioner: str | Json | None = None,
+        judge: str | Json | list[Any] | None = None,
+        embedder: str | Json | None = None,
         protocol: str = "strict",
         **settings: Any,
     ) -> None:
@@ -450,7 +451,7 @@ def _pairs(pairs: Iterable[Any]) -> list[Entry]:
 
 def _with_scores(source: ImageTable, columns: Sequence[Sequence[str]], scores: Scores) -> Any:
     """Add the columns of each metric to a table."""
-    made: dict[str, Any] = {}
+    made: Json = {}
     for position, names in enumerate(columns):
         made.update(filled(names, scores.scores[position :: len(columns)]))
     return source.with_columns(made)

@@ -14,7 +14,7 @@ from typing import Any
 
 from titjudge.core.errors import MissingExtra
 from titjudge.core.serialization import score_record
-from titjudge.core.types import Score
+from titjudge.core.types import Json, Score
 from titjudge.core.words import truncated
 from titjudge.data.image_decoding import upright
 
@@ -94,7 +94,7 @@ class Scores:
     def __getitem__(self, index: int) -> JudgedScore:
         return self.scores[index]
 
-    def to_records(self) -> list[dict[str, Any]]:
+    def to_records(self) -> list[Json]:
         """Return a dict for each score: item, metric, value, status, reason, parts, ..."""
         return [score_record(score) for score in self.scores]
 

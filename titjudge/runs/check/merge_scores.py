@@ -6,18 +6,17 @@ import hashlib
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from titjudge.core.errors import UserError
 from titjudge.core.files import JsonlReader
 from titjudge.core.registry import base_metric
 from titjudge.core.run_records import Manifest
-from titjudge.core.types import Status
+from titjudge.core.types import Json, Status
 from titjudge.metrics import Metric
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.folder.score_digests import PLACE, compares_images
 
-Record = dict[str, Any]
+Record = Json
 Key = tuple[int, str]  # number of the item (`MergedItems.number`) and metric
 
 

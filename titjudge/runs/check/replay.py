@@ -12,7 +12,7 @@ import contextlib
 import re
 from array import array
 from bisect import bisect_left
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from titjudge.core.serialization import (
     request_record,
     short_digest,
 )
-from titjudge.core.types import Embedding, ImageFile, ProviderSettings, Reply, Request, Status
+from titjudge.core.types import Embedding, ImageFile, Json, ProviderSettings, Reply, Request, Status, Values
 from titjudge.data import containers
 from titjudge.data.images import ImageFiles, RequestImages
 from titjudge.engine.pipeline import Engine
@@ -67,7 +67,7 @@ class _Lines:
                 yield number, offset, content
             offset += len(content)
 
-    def read(self, offset: int) -> dict[str, Any]:
+    def read(self, offset: int) -> Json:
         assert self._reader is not None
         return self._reader.read_at(offset)
 
@@ -151,8 +151,8 @@ class Stored:
         self.used: set[str] = set()
 
     def _valid(
-        self, lines: _Lines, required: Sequence[str], flaw: Callable[[Mapping[str, Any]], str], complain: Complain
-    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        self, lines: _Lines, required: Sequence[str], flaw: Callable[[Values], str], complain: Complain
+    ) -> Iterator[tuple[int, Json]]:
         """Yield offset and content of the valid records of a file, and complain about the others."""
         for number, offset, content in lines:
             where = f"{lines.file.name}:{number}"
@@ -210,7 +210,7 @@ class Stored:
         self.used.add(record["key"])
         return vector
 
-    def _choose(self, lines: _Lines, offsets: Sequence[int]) -> tuple[int, dict[str, Any]]:
+    def _choose(self, lines: _Lines, offsets: Sequence[int]) -> tuple[int, Json]:
         """Choose among several answers to one question: those that the score names, this item's, good ones; the last."""
         answers = [(offset, lines.read(offset)) for offset in offsets]
         candidates = [line for line in answers if line[1]["key"] in self.preferred_keys] or answers
@@ -234,7 +234,7 @@ class Stored:
         return RequestImages.from_requests(questions)
 
 
-def _parsed(content: bytes, required: Sequence[str]) -> dict[str, Any] | str:
+def _parsed(content: bytes, required: Sequence[str]) -> Json | str:
     """Parse a line to its object, or say what is wrong with it."""
     try:
         record = orjson.loads(content)
@@ -245,7 +245,7 @@ def _parsed(content: bytes, required: Sequence[str]) -> dict[str, Any] | str:
     return missing_key(record, required) or record
 
 
-def _unreadable(record: Mapping[str, Any]) -> str:
+def _unreadable(record: Values) -> str:
     try:
         reply_from(record)
         return "" if isinstance(record["text"], str) else "its text is no text"
@@ -253,7 +253,7 @@ def _unreadable(record: Mapping[str, Any]) -> str:
         return f"not an answer ({error})"
 
 
-def _always_readable(record: Mapping[str, Any]) -> str:
+def _always_readable(record: Values) -> str:
     return ""
 
 
@@ -263,7 +263,7 @@ def _item_in(line: bytes) -> str:
     return match[1].decode(errors="replace") if match else ""
 
 
-def _content(record: Mapping[str, Any]) -> str:
+def _content(record: Values) -> str:
     content = {name: record[name] for name in _CONTENT}
     return content_key("said", content | ({"choices": record["choices"]} if "choices" in record else {}))
 
@@ -313,7 +313,7 @@ class StoredEmbedder(Embedder):
 
     def __init__(self, config: RoleConfig, stored: Stored) -> None:
         self.name = config.model
-        self.identity: Mapping[str, Any] = {"stored": config.model}
+        self.identity: Values = {"stored": config.model}
         self._stored = stored
 
     async def embed(self, texts: Sequence[str]) -> list[Embedding]:

@@ -19,7 +19,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -27,7 +27,7 @@ from titjudge.core.config import Limits, RunConfig
 from titjudge.core.errors import CacheWriteError, DataError, UserError
 from titjudge.core.files import Appender, has_lines, raw_lines, write_json
 from titjudge.core.serialization import item_from, lean_item, lean_score, score_from, score_record, with_checksum
-from titjudge.core.types import InvalidItem, Item, Score, Status
+from titjudge.core.types import InvalidItem, Item, Json, Score, Status, Values
 from titjudge.engine.budget import JOB, Spending
 from titjudge.metrics import Metric
 from titjudge.runs.folder import journal
@@ -43,7 +43,7 @@ _REMAKE = "the `judge` or `merge` command that made it makes it again"
 _LOST = "the folder was moved, replaced or removed while titjudge was writing there"
 _SPARE = 2**22  # bytes: enough for the answers in flight and their bills
 _CAPS = ("max_cost", "max_requests", "max_tokens")
-NOTHING: dict[str, Any] = {}
+NOTHING: Json = {}
 FILES_OF = {"reply": "replies", "vector": "vectors", "sent": "billing", "bill": "billing"}
 FILES = (*dict.fromkeys(FILES_OF.values()), "scores")
 
@@ -98,11 +98,11 @@ class RunFolder:
         """Read the valid items."""
         return (item for item in self.items() if isinstance(item, Item))
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> Json:
         """Read size (bytes) and modification time (ns) of each image file as it was judged, by item id."""
         return {record["id"]: record["stat"] for record in self.read("items.jsonl") if record.get("stat")}
 
-    def source_stats(self) -> dict[str, Any]:
+    def source_stats(self) -> Json:
         """Read size and modification time of each source image of each edit, as `stats` does of images, by item id."""
         return {r["id"]: r["source_stats"] for r in self.read("items.jsonl") if r.get("source_stats")}
 
@@ -150,11 +150,11 @@ class RunFolder:
                     valid -= scores
         return valid
 
-    def replies(self) -> Iterator[dict[str, Any]]:
+    def replies(self) -> Iterator[Json]:
         """Read the answers used, in the order of the file."""
         return self.read("replies.jsonl")
 
-    def vectors(self) -> Iterator[dict[str, Any]]:
+    def vectors(self) -> Iterator[Json]:
         """Read the embeddings used, in the order of the file."""
         return self.read("vectors.jsonl")
 
@@ -175,11 +175,11 @@ class RunFolder:
 
         return is_locked(self.path)
 
-    def read(self, name: str) -> Iterator[dict[str, Any]]:
+    def read(self, name: str) -> Iterator[Json]:
         """Read the records of a JSONL file of the folder; none where there is no such file."""
         return (record for _, record in self.located(name))
 
-    def located(self, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    def located(self, name: str) -> Iterator[tuple[int, Json]]:
         """Read the records of a JSONL file of the folder, each with the offset at which a `JsonlReader` reads it again."""
         file = self.path / name
         lines = journal.located(file, self.damage) if has_lines(file) else ()
@@ -200,7 +200,7 @@ class RunFolder:
             self.close()
             raise
 
-    def _begin_or_resume(self, mine: dict[str, Any]) -> None:
+    def _begin_or_resume(self, mine: Json) -> None:
         """Check the identity of the run in the folder, or begin one, and open its files for appending."""
         from titjudge.core.run_records import SCHEMA_VERSION, Manifest
 
@@ -228,7 +228,7 @@ class RunFolder:
         except OSError as error:
             raise UserError(f"{error.filename or self.path}: {error.strerror}") from error
 
-    def _earlier(self) -> tuple[Manifest | None, dict[str, Any]]:
+    def _earlier(self) -> tuple[Manifest | None, Json]:
         """Read the manifest and the identity of the run in this folder.
 
         Where the manifest is damaged, None stands in its place, and the identity comes from its copy.
@@ -241,7 +241,7 @@ class RunFolder:
             return manifest, begun_with(manifest.identity)
         except DataError as error:
             try:
-                stored: dict[str, Any] = orjson.loads((self.path / _IDENTITY).read_bytes())
+                stored: Json = orjson.loads((self.path / _IDENTITY).read_bytes())
             except (OSError, orjson.JSONDecodeError):
                 raise DataError(
                     "manifest.json is damaged: put a copy of it back, or choose another --out (answers in the cache are "
@@ -287,7 +287,7 @@ class RunFolder:
         """A file that is removed when the disk is full, to make room for the answers in flight and their bills."""
         return self.path / ".spare"
 
-    def journal(self, kind: str, record: Mapping[str, Any]) -> None:
+    def journal(self, kind: str, record: Values) -> None:
         """Append a line to the file of its kind (`FILES_OF`).
 
         Raises:

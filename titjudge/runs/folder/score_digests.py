@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import orjson
 
 from titjudge.core.serialization import item_record
-from titjudge.core.types import InvalidItem, Item
+from titjudge.core.types import InvalidItem, Item, Json, Values
 from titjudge.data import containers
 from titjudge.metrics import Metric
 
@@ -27,7 +26,7 @@ def compares_images(metric: Metric) -> bool:
     return metric.scope == "prompt"
 
 
-def listed_record(item: Item | InvalidItem) -> dict[str, Any]:
+def listed_record(item: Item | InvalidItem) -> Json:
     """Make an item's line in items.jsonl, with size and time of its images, so that a changed image is judged again."""
     record = item_record(item)
     if isinstance(item, Item) and item.image is not None:
@@ -56,7 +55,7 @@ def digest_of(item: Item, metric: Metric) -> str:
 class Digests:
     """The digests of all items of a run, from their lines in items.jsonl; with `prompts`, also those of whole prompts."""
 
-    def __init__(self, records: Iterable[Mapping[str, Any]], *, prompts: bool) -> None:
+    def __init__(self, records: Iterable[Values], *, prompts: bool) -> None:
         self._digests: dict[str, bytes] = {}
         self._prompt_of: dict[str, str] = {}
         self.prompts: dict[str, list[str]] = {}
@@ -77,6 +76,6 @@ class Digests:
         return hashlib.sha256(b"".join(self._digests[id] for id in items)).digest()[:16].hex()
 
 
-def _digest(record: Mapping[str, Any]) -> bytes:
+def _digest(record: Values) -> bytes:
     line = {name: value for name, value in record.items() if name != PLACE}
     return hashlib.sha256(orjson.dumps(line, option=orjson.OPT_SORT_KEYS)).digest()[:16]

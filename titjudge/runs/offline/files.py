@@ -17,7 +17,7 @@ from titjudge.core.answer_probabilities import FirstToken
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import scan_jsonl
 from titjudge.core.serialization import without_surrogates
-from titjudge.core.types import Reply, Status
+from titjudge.core.types import Json, Reply, Status, Values
 from titjudge.providers import ProviderSettings
 from titjudge.providers.hosted import http
 from titjudge.providers.hosted.failures import ProviderFailure
@@ -139,7 +139,7 @@ def _questions(file: Path) -> bool:
         return lines.readline().startswith(b'{"custom_id":')
 
 
-def boxes_of(boxes: Sequence[list[float] | None]) -> dict[str, Any]:
+def boxes_of(boxes: Sequence[list[float] | None]) -> Json:
     """Write where the parts of images are that a question shows: `box` of one image, `boxes` of several; nothing of whole ones."""
     if not any(boxes):
         return {}
@@ -187,7 +187,7 @@ def _read(file: Path, result: ImportedAnswers) -> list[tuple[str, Reply]]:
     return answers
 
 
-def _reply(reader: OpenAI, record: Mapping[str, Any]) -> Reply:
+def _reply(reader: OpenAI, record: Values) -> Reply:
     """Parse the reply in a line.
 
     Raises:
@@ -213,7 +213,7 @@ def _reply(reader: OpenAI, record: Mapping[str, Any]) -> Reply:
     return reader.read_reply(http.Answer(200, {}, orjson.dumps(response["body"])), "", tools=True)
 
 
-def _answer_key(record: Mapping[str, Any]) -> str:
+def _answer_key(record: Values) -> str:
     """Return the key of the answer: `text`, or `answer` as in a recording; empty where there is neither."""
     return next((name for name in ("text", "answer") if name in record), "")
 

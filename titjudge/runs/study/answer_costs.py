@@ -17,7 +17,7 @@ from titjudge.core.errors import ConfigError, TitjudgeError
 from titjudge.core.numbers import known_sum
 from titjudge.core.registry import listed
 from titjudge.core.tables import Table, plain
-from titjudge.core.types import Item, Usage
+from titjudge.core.types import Item, Json, Usage, Values
 from titjudge.data.images import ImageFiles
 from titjudge.engine.prices import UserPrices, price_of
 from titjudge.providers.token_counts import image_tokens, text_tokens_estimate
@@ -69,7 +69,7 @@ class MetricCost:
         tokens = (plain(self.mean(name), digits=0) for name in ("input", "output"))
         return self.metric, len(self.images), *counts, *tokens, None if price is None else plain(1000 * price, digits=2)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         names = [field.name for field in fields(AnswerCost)]
         images = {id: {name: getattr(cost, name) for name in names} for id, cost in self.images.items()}
         return {"metric": self.metric, "means": {name: self.mean(name) for name in names}, "images": images}
@@ -93,7 +93,7 @@ class Pricing:
         if priced_as and self._price is None:
             raise ConfigError(f"the price of {priced_as} is not known: add --price {priced_as}=INPUT,OUTPUT")
 
-    def cost(self, reply: Mapping[str, Any], sizes: Mapping[str, tuple[int, int]]) -> AnswerCost:
+    def cost(self, reply: Values, sizes: Mapping[str, tuple[int, int]]) -> AnswerCost:
         """Price an answer; `sizes` are those of the images by the hash of their bytes."""
         texts, images = _texts_and_images(reply["messages"])
         used = Usage(*reply["usage"])
@@ -109,7 +109,7 @@ class Pricing:
         return Usage(sum(map(text_tokens_estimate, texts)) + tokens, text_tokens_estimate(answer), image=tokens)
 
 
-def list_price(reply: Mapping[str, Any], prices: UserPrices | None) -> float | None:
+def list_price(reply: Values, prices: UserPrices | None) -> float | None:
     """Return the list price of a stored answer in USD: the stored one, else by the user's; None where neither is known."""
     stored = reply.get("list_cost")
     if stored is not None:

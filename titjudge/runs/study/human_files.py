@@ -6,12 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from titjudge.core.errors import DataError
 from titjudge.core.names import id_of, plain
 from titjudge.core.numbers import as_sample, missing_code
-from titjudge.core.types import Item, Pair
+from titjudge.core.types import Item, Pair, Values
 from titjudge.data.opinions import RATERS, Opinions, column_of, number_reader, opinion_columns, opinions_in
 from titjudge.data.tables import read_table
 from titjudge.stats.people.score_correlation import SCORE
@@ -122,7 +121,7 @@ def read_human_scores(
     return _joined(said)
 
 
-def _image(record: Mapping[str, Any], made: Mapping[tuple[str, str], Sequence[Item]], path: Path, line: int) -> str:
+def _image(record: Values, made: Mapping[tuple[str, str], Sequence[Item]], path: Path, line: int) -> str:
     """Name the image of a row.
 
     Raises:

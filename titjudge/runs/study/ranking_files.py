@@ -9,7 +9,7 @@ from typing import Any
 from titjudge.core.errors import DataError, nearest
 from titjudge.core.files import csv_rows
 from titjudge.core.names import plain
-from titjudge.core.types import Table
+from titjudge.core.types import Json, Table
 from titjudge.core.words import truncated
 from titjudge.data.opinions import column_of, number_reader
 from titjudge.stats.ranking.correlation import correlation
@@ -17,7 +17,7 @@ from titjudge.stats.ranking.correlation import correlation
 _GENERATORS = ("generator", "model", "system", "method", "name")
 
 
-def compare_ranks(csv_path: Path | str, reference: str) -> tuple[dict[str, Any], Table]:
+def compare_ranks(csv_path: Path | str, reference: str) -> tuple[Json, Table]:
     """Compute SRCC and KRCC (tau-b) of every column of a CSV with the column `reference`.
 
     One row is a generator, one column a ranking. Columns that are not mostly numbers (names, links) are left out, and named
@@ -58,9 +58,9 @@ def compare_ranks(csv_path: Path | str, reference: str) -> tuple[dict[str, Any],
     return {"reference": reference, "columns": result}, table
 
 
-def _rank_entry(column: Sequence[float | None], against: Sequence[float | None]) -> dict[str, Any]:
+def _rank_entry(column: Sequence[float | None], against: Sequence[float | None]) -> Json:
     computed = correlation(column, against, resamples=0)
-    entry: dict[str, Any] = {"srcc": computed.srcc, "krcc": computed.krcc, "n": computed.n}
+    entry: Json = {"srcc": computed.srcc, "krcc": computed.krcc, "n": computed.n}
     if computed.srcc is None:
         entry["reason"] = computed.reason.replace("images", "rows")
     return entry

@@ -13,7 +13,7 @@ from importlib import resources
 from typing import Any
 
 from titjudge.core.errors import ConfigError, nearest
-from titjudge.core.types import Table
+from titjudge.core.types import Json, Table, Values
 
 _DATA = resources.files("titjudge.stats") / "published"
 
@@ -69,7 +69,7 @@ class PublishedTable:
     prompts: int | None = None
     prompts_of: Mapping[str, int | None] = field(default_factory=dict)
     script: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Values = field(default_factory=dict)
     differs: str = ""
     remarks: tuple[str, ...] = ()
     counterparts: tuple[Counterpart, ...] = ()
@@ -78,7 +78,7 @@ class PublishedTable:
         """Return the number of prompts that a row was made on; None where it is unknown."""
         return self.prompts_of.get(row, self.prompts)
 
-    def column(self, name: str, **where: str) -> dict[str, Any]:
+    def column(self, name: str, **where: str) -> Json:
         """Return a column by row name; `where` selects rows by their texts in other columns."""
         places = {column: place for place, column in enumerate(self.columns)}
         return {
@@ -146,10 +146,10 @@ def list_table(names: Sequence[str]) -> Table:
 
 
 @lru_cache(maxsize=1)
-def _index() -> dict[str, dict[str, Any]]:
+def _index() -> dict[str, Json]:
     import yaml
 
-    index: dict[str, dict[str, Any]] = yaml.safe_load((_DATA / "index.yaml").read_text(encoding="utf-8"))
+    index: dict[str, Json] = yaml.safe_load((_DATA / "index.yaml").read_text(encoding="utf-8"))
     return index
 
 

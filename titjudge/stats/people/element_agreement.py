@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from titjudge.core.grouping import grouped
-from titjudge.core.types import Table
+from titjudge.core.types import Json, Table
 from titjudge.stats.bootstrap import Interval, codes, multiplicities, number, percentile_interval
 from titjudge.stats.intervals import share_interval
 
@@ -68,7 +67,7 @@ class ElementAgreement:
         positive = counts["TP"] + counts["FN"]
         return counts["TP"] / positive if positive else None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return all but the kind and the counts, with the confusion."""
         return {
             "elements": self.elements, "prompts": self.prompts, **self.confusion, "recall": self.recall, "accuracy": self.accuracy,

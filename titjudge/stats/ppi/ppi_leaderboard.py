@@ -11,7 +11,7 @@ import numpy as np
 
 from titjudge.core.serialization import fields_of
 from titjudge.core.tables import Cell, Table, percent, plain
-from titjudge.core.types import Pair
+from titjudge.core.types import Json, Pair
 from titjudge.stats.bootstrap import LEVEL, Floats, Interval, codes
 from titjudge.stats.equality import with_ties
 from titjudge.stats.ppi.inference import (
@@ -85,7 +85,7 @@ class PeopleBoard:
     warnings: tuple[str, ...]
     level: float = LEVEL
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return the leaderboard with all estimates."""
         return {
             "generators": [

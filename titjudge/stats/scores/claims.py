@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from titjudge.core.errors import DataError
 from titjudge.core.score_parts import alignment, claims, questions, sequence
-from titjudge.core.types import Item, Score
+from titjudge.core.types import Item, Score, Values
 
 _PLACE = ("position", "span", "start")
 _TUPLE = re.compile(r"(?:\d+\s*\|\s*)?(?P<kind>\w+)[^()]*\((?P<names>[^()]+)\)")
@@ -27,7 +27,7 @@ class ClaimOutcome:
     prompt_id: str
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> ClaimOutcome:
+    def from_record(cls, record: Values) -> ClaimOutcome:
         """Make a claim from a record with these keys.
 
         Raises:
@@ -86,16 +86,14 @@ def _elements(marks: Any) -> Iterator[tuple[list[str], bool]]:
             yield [str(word) for word in element], bool(mark[1])
 
 
-def _named(
-    claim: str, kind: str, names: Sequence[str], met: bool, item: Item, facts: Mapping[str, Any]
-) -> Iterator[ClaimOutcome]:
+def _named(claim: str, kind: str, names: Sequence[str], met: bool, item: Item, facts: Values) -> Iterator[ClaimOutcome]:
     """Yield the claim at the position of the first of the names that the prompt contains; nothing where it contains none."""
     place = next((position for name in names if (position := place_of(name, item.prompt)) is not None), None)
     if place is not None:
         yield ClaimOutcome.from_record({"claim": claim, "kind": kind, "position": place, "met": met, **facts})
 
 
-def _described(question: Mapping[str, Any]) -> tuple[str, list[str], bool] | None:
+def _described(question: Values) -> tuple[str, list[str], bool] | None:
     """Return kind, names and answer of a question of DSG (`attribute - color (cat, red)`) or TIFA (`element`)."""
     dsg = _TUPLE.match(str(question.get("tuple", "")))
     if dsg and isinstance(question.get("yes"), bool):
@@ -106,14 +104,14 @@ def _described(question: Mapping[str, Any]) -> tuple[str, list[str], bool] | Non
     return None
 
 
-def _met(row: Mapping[str, Any], score: Score) -> Any:
+def _met(row: Values, score: Score) -> Any:
     """Read the verdict of a claim, a word or true, false, null; None where the item has no score."""
     if score.value is None:
         return None
     return {"met": True, "not_met": False}.get(str(row["verdict"])) if "verdict" in row else row.get("met")
 
 
-def _position(row: Mapping[str, Any], length: int) -> Any:
+def _position(row: Values, length: int) -> Any:
     if row.get("position") is not None:
         return row["position"]
     span = row.get("span", row.get("start"))

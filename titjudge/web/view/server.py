@@ -22,6 +22,7 @@ from urllib.parse import quote, unquote
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import JsonlReader, locate_jsonl
 from titjudge.core.run_records import StoredRun
+from titjudge.core.types import Json
 from titjudge.report.judged_images import Judged
 from titjudge.report.thumbnails import Thumbnail, thumbnail
 from titjudge.web.http_guard import POLICY, App, json_response, read_json
@@ -45,10 +46,10 @@ class LiveRun:
         self._listed: Identity = ()
         self._offsets: dict[str, int] = {}
         self._reader: JsonlReader | None = None
-        self._shown: dict[tuple[int, bool, str], dict[str, Any]] = {}  # what was described since the last new score
+        self._shown: dict[tuple[int, bool, str], Json] = {}  # what was described since the last new score
         self._lock = threading.Lock()
 
-    def look(self, most: int, *, failed: bool = False, generator: str = "") -> dict[str, Any]:
+    def look(self, most: int, *, failed: bool = False, generator: str = "") -> Json:
         """Describe the judged images for the page.
 
         Args:
@@ -68,7 +69,7 @@ class LiveRun:
                 self._shown[query] = self._describe(*query)
             return self._shown[query]
 
-    def _describe(self, most: int, failed: bool, generator: str) -> dict[str, Any]:
+    def _describe(self, most: int, failed: bool, generator: str) -> Json:
         """Describe the images, as `look` says."""
         matching = {
             item: lines
@@ -89,7 +90,7 @@ class LiveRun:
             groups.setdefault(line.item, []).append(line)
         return groups
 
-    def _image(self, item: str, lines: list[ScoreLine]) -> dict[str, Any]:
+    def _image(self, item: str, lines: list[ScoreLine]) -> Json:
         """Describe one image with its prompt and its scores, in the order in which they were written."""
         record = self._record(item)
         prompt, scores = str(record.get("prompt", "")), [asdict(line) for line in reversed(lines)]
@@ -109,7 +110,7 @@ class LiveRun:
             return "no image"
         return thumbnail(Judged.from_record(Path(path), record.get("stat"), ()), _EDGE, _QUALITY)
 
-    def _record(self, item: str) -> dict[str, Any]:
+    def _record(self, item: str) -> Json:
         """Read the line of an item; empty where there is none."""
         if (now := identity(self._file)) != self._listed:
             self._listed, self._offsets = now, dict(_offsets(self._file)) if now else {}
@@ -300,7 +301,7 @@ class _ViewEndpoints:
     async def list(self, request: Any, person: str) -> Any:
         return await json_of(self._listed)
 
-    def _listed(self) -> dict[str, Any]:
+    def _listed(self) -> Json:
         return {"root": self._runs.root.resolve().name, "runs": [_record(state) for state in self._runs.states()]}
 
     async def run(self, request: Any, person: str) -> Any:
@@ -311,11 +312,11 @@ class _ViewEndpoints:
         failed, generator = query.get("failed") == "1", query.get("generator", "")
         return await json_of(self._described, _id(query.get("run")), most, failed, generator)
 
-    def _described(self, name: str, most: int, failed: bool, generator: str) -> dict[str, Any]:
+    def _described(self, name: str, most: int, failed: bool, generator: str) -> Json:
         state = self._runs.state(name)
         if state is None:
             raise DataError("there is no such run here")
-        images: dict[str, Any] = _text(self._live_run(name).look(most, failed=failed, generator=generator))
+        images: Json = _text(self._live_run(name).look(most, failed=failed, generator=generator))
         return _record(state) | images
 
     def _live_run(self, name: str) -> LiveRun:
@@ -396,9 +397,9 @@ class _ViewEndpoints:
         return folder
 
 
-def _record(state: RunState) -> dict[str, Any]:
+def _record(state: RunState) -> Json:
     derived = {"cap": state.cap, "judged_nothing": state.judged_nothing}
-    record: dict[str, Any] = _text(asdict(state) | derived)
+    record: Json = _text(asdict(state) | derived)
     return record | {"href": quote(state.id, errors="surrogateescape")}
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from titjudge.core.errors import Unanswered
-from titjudge.core.types import Ask, Item, Status
+from titjudge.core.types import Ask, Item, Status, Values
 
 DRAFTS = 3
 IN_ENGLISH = "in English"
@@ -30,9 +30,7 @@ class Draft(BaseModel):
     model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
 
 
-async def drafted(
-    ask: Ask, template: str, schema: type[M], check: Check, planned: Mapping[str, Any], **variables: Any
-) -> M:
+async def drafted(ask: Ask, template: str, schema: type[M], check: Check, planned: Values, **variables: Any) -> M:
     """Ask for a draft until one passes its check, at most three times, each time with the problems of the one before.
 
     Args:

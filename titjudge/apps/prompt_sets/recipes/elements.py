@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from titjudge.apps.prompt_sets.recipes.facet_map import by_pillar, mapped
 from titjudge.apps.prompt_sets.recipes.long_graph import GRAPH_CHECKS, as_lists, qualified_graph
 from titjudge.apps.prompt_sets.recipes.tiif import QUESTION_CHECKS, checked_questions
-from titjudge.core.types import Ask, Item
+from titjudge.core.types import Ask, Item, Json
 from titjudge.metrics import task
 from titjudge.metrics.graph_alignment import Graph, graph_of
 
@@ -19,9 +17,9 @@ _MOST = 20  # concepts to write questions about
     roles=("judge",),
     source="steps of LongT2IBench, Qwen-Image-Bench and TIIF-Bench, as in long-graph, facets and tiif",
 )
-async def elements(item: Item, ask: Ask) -> list[dict[str, Any]]:
+async def elements(item: Item, ask: Ask) -> list[Json]:
     """Annotate a prompt with a graph, facets, and questions with gold answers, where it has none of its own."""
-    line: dict[str, Any] = dict(item.meta)
+    line: Json = dict(item.meta)
     checks = list(line.get("checks", ()))
     if "provenance" in line:
         line["written"] = line.pop("provenance")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from titjudge.core.errors import Unanswered
 from titjudge.core.score_parts import facet_name
-from titjudge.core.types import Ask, Item, Status
+from titjudge.core.types import Ask, Item, Json, Status
 from titjudge.metrics import task
 from titjudge.metrics.checklist import rubric
 
@@ -74,7 +74,7 @@ async def mapped(ask: Ask, prompt: str, expected: Sequence[str] = ()) -> dict[st
     roles=("judge",),
     source="Qwen-Image-Bench paper, 3.2, Eq. 4; template ours",
 )
-async def facet_map(item: Item, ask: Ask) -> list[dict[str, Any]]:
+async def facet_map(item: Item, ask: Ask) -> list[Json]:
     """Name the rubric facets that a prompt tests; no image is read.
 
     An answer with a name that is not in the rubric, or with fewer than three facets, is invalid.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import Field
 
 from titjudge.apps.prompt_sets.recipes._drafts import (
@@ -19,7 +17,7 @@ from titjudge.apps.prompt_sets.recipes._drafts import (
 from titjudge.apps.prompt_sets.recipes.facet_map import FACETS, by_pillar, mapped
 from titjudge.core import item_meta
 from titjudge.core.errors import Unanswered
-from titjudge.core.types import Ask, Item, Status
+from titjudge.core.types import Ask, Item, Json, Status
 from titjudge.metrics import task
 from titjudge.metrics.checklist import rubric
 
@@ -69,7 +67,7 @@ class FacetDraft(Bilingual):
 
 
 @task("facets", roles=("judge",), source="Qwen-Image-Bench paper, 3.2, Eq. 1 to 4; templates ours")
-async def facets(item: Item, ask: Ask) -> list[dict[str, Any]]:
+async def facets(item: Item, ask: Ask) -> list[Json]:
     """Write a bilingual prompt, short and long, that tests the target facets, and name all facets that it tests."""
     targets = [str(name) for name in item_meta.FACETS.required(item)]
     listed = bullets(f"{name}: {_criterion(name)}" for name in targets)
@@ -94,7 +92,7 @@ async def facets(item: Item, ask: Ask) -> list[dict[str, Any]]:
     async def check_long(draft: Bilingual) -> list[str]:
         return flat(_checked_long(draft, short)) or await align(draft, long=True)
 
-    planned: dict[str, Any] = {"prompt_en": filler(item, 40)[:SHORT_EN], "prompt_zh": _ZH * SHORT_ZH}
+    planned: Json = {"prompt_en": filler(item, 40)[:SHORT_EN], "prompt_zh": _ZH * SHORT_ZH}
     planned["notes"] = [{"facet": name, "note": "planned"} for name in targets]
     short = await drafted(
         ask, "recipes/facet_draft", FacetDraft, check_short, planned, facets=listed,

@@ -20,7 +20,7 @@ from titjudge.apps.prompt_sets.recipes._drafts import (
     words,
 )
 from titjudge.core import item_meta
-from titjudge.core.types import Ask, Item
+from titjudge.core.types import Ask, Item, Json
 from titjudge.metrics import task
 from titjudge.metrics.graph_alignment import PromptGraph
 
@@ -56,7 +56,7 @@ class RefinedGraph(PromptGraph, Draft):
     roles=("judge",),
     source="LongT2IBench paper, data preparation and annotation; templates ours",
 )
-async def long_graph(item: Item, ask: Ask) -> list[dict[str, Any]]:
+async def long_graph(item: Item, ask: Ask) -> list[Json]:
     """Write a prompt of a given length with its graph of entities, attributes and relations, refined and qualified."""
     fewest, most = int(item_meta.FEWEST.required(item)), int(item_meta.MOST.required(item))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import Field
 
 from titjudge.apps.prompt_sets.recipes._drafts import (
@@ -18,7 +16,7 @@ from titjudge.apps.prompt_sets.recipes._drafts import (
     words,
 )
 from titjudge.core import item_meta
-from titjudge.core.types import Ask, Item
+from titjudge.core.types import Ask, Item, Json
 from titjudge.metrics import task
 
 FEWEST_WORDS = 250
@@ -65,7 +63,7 @@ class DraftReview(Draft, title="Review"):
 
 
 @task("six-block", roles=("judge",), source="TIT-Score paper, 3.1, A.3 and A.6; templates ours")
-async def six_block(item: Item, ask: Ask) -> list[dict[str, Any]]:
+async def six_block(item: Item, ask: Ask) -> list[Json]:
     """Write a prompt of at least 250 words in the six blocks of LPG-Bench, from a theme or a class of themes."""
     theme_class, tags = str(item_meta.THEME_CLASS.get(item, "")), str(item_meta.TAGS.get(item, ""))
     theme = item.prompt

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -22,7 +22,7 @@ from titjudge.apps.prompt_sets.recipes.seeds import POOL_TASKS, TIIF_TYPES
 from titjudge.core import item_meta
 from titjudge.core.errors import Unanswered
 from titjudge.core.structured_output import Whole
-from titjudge.core.types import Ask, Item, Status
+from titjudge.core.types import Ask, Item, Json, Status
 from titjudge.metrics import task
 
 CONCEPTS_KEPT = "every concept kept"
@@ -59,7 +59,7 @@ class TextAnswers(Draft, title="Answers"):
 
 
 @task("tiif", roles=("judge",), source="TIIF-Bench paper, 3.2, 3.3; A3.1 quoted, other templates ours")
-async def tiif(item: Item, ask: Ask) -> list[dict[str, Any]]:
+async def tiif(item: Item, ask: Ask) -> list[Json]:
     """Write a short and a long prompt of the same concepts, and yes / no questions with gold answers, some of them no."""
     concepts, kind = [str(concept) for concept in item_meta.CONCEPTS.required(item)], str(item_meta.TYPE.required(item))
 
