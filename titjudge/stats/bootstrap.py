@@ -55,7 +55,7 @@ def percentile_interval(draws: Floats, units: int) -> Interval | None:
     Returns:
         The interval; None when no draw is defined or there are fewer than two units.
     """
-    from scipy.special import ndtr, stdtrit
+    from titjudge.stats.special import ndtr, stdtrit
 
     defined = np.sort(draws[~np.isnan(draws)])
     if not len(defined) or units < 2:

@@ -41,7 +41,7 @@ def approximate_bound(means: Floats, end: float, alpha: float, counts: Floats) -
 
     Uses the first three moments of Gaffke's mean (Cornish-Fisher).
     """
-    from scipy.special import ndtri
+    from titjudge.stats.special import ndtri
 
     mean = means.mean()
     centre = (mean * counts + end) / (counts + 1)

@@ -54,7 +54,7 @@ class Guessing:
         """Compute the probability of at least so many correct pairs."""
         if self.tail is not None:
             return float(self.tail[correct]) if correct < len(self.tail) else 0.0
-        from scipy.special import ndtr
+        from titjudge.stats.special import ndtr
 
         return (
             float(ndtr((self.mean + 0.5 - correct) / self.deviation)) if self.deviation else float(correct <= self.mean)

@@ -62,7 +62,7 @@ def share_interval(prompt: Ints, hits: Floats, trials: Floats | None = None) -> 
 
 def _log_odds(share: Any, error: Any, prompts: int, tail: float) -> tuple[Any, Any]:
     """Compute the ends of the t interval on the scale of log odds, with the error probability `tail` on each side."""
-    from scipy.special import expit, logit, stdtrit
+    from titjudge.stats.special import expit, logit, stdtrit
 
     half = -stdtrit(prompts - 1, tail) * error / (share * (1 - share))
     return expit(logit(share) - half), expit(logit(share) + half)
@@ -95,7 +95,7 @@ def mean_intervals(
         bounds: Ends of the scale, which the interval is cut to.
         tail: Error probability of each end.
     """
-    from scipy.special import stdtrit
+    from titjudge.stats.special import stdtrit
 
     intervals: list[Interval | None] = []
     for prompts, mean, error, skewness in moments(sums, counts):
@@ -132,7 +132,7 @@ def why_no_interval(interval: Interval | None, prompts: int) -> str:
 
 def mean_p(distance: float, prompts: int, skewness: float) -> float:
     """One-sided p of a mean `distance` standard errors below a limit: below .025 exactly where its interval is below the limit."""
-    from scipy.special import stdtr
+    from titjudge.stats.special import stdtr
 
     skew = max(0.0, skewness / (6 * prompts**0.5))
     beyond = distance - skew

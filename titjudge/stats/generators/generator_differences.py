@@ -193,7 +193,7 @@ def is_best(table: ScoreTable, generator: str) -> bool:
 
 def _difference(a: str, b: str, column: Floats, table: ScoreTable, p: float, tail: float) -> GeneratorDifference:
     """Summarise the differences of one pair, NaN where one has no score; `table` gives the ends of the scale."""
-    from scipy.special import stdtrit
+    from titjudge.stats.special import stdtrit
 
     d = column[np.isfinite(column)]
     n = len(d)

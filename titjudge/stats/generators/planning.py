@@ -146,7 +146,7 @@ def variance_factor(differences: Floats) -> float:
 
 def prompts_needed(variance: float, difference: float, power: float) -> int:
     """Compute the number of prompts that a paired t-test needs."""
-    from scipy.special import stdtrit
+    from titjudge.stats.special import stdtrit
 
     n = FEWEST
     for _ in range(30):  # the quantiles of t depend on n: a fixed point, which is reached soon
@@ -159,7 +159,7 @@ def prompts_needed(variance: float, difference: float, power: float) -> int:
 
 def power_of(prompts: Floats, variance: float, difference: float) -> Floats:
     """Compute the power of a paired t-test with so many prompts."""
-    from scipy.special import ndtr, stdtrit
+    from titjudge.stats.special import ndtr, stdtrit
 
     power: Floats = ndtr(difference * np.sqrt(prompts / variance) - stdtrit(prompts - 1, 1 - TAIL))
     return power

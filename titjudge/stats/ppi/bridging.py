@@ -51,7 +51,7 @@ class BridgeLine:
             old_score: The generator's mean score by the old judge.
             uncertain: Half-width of the 95% interval of `old_score`, for a generator that has only some of the anchors' prompts.
         """
-        from scipy.special import stdtrit
+        from titjudge.stats.special import stdtrit
 
         n, off = len(self.x), old_score - float(self.x.mean())
         squares = float(((self.x - self.x.mean()) ** 2).sum())
@@ -240,7 +240,7 @@ def _means(table: ScoreTable, prompts: Sequence[str]) -> dict[str, tuple[float, 
 
 def _uncertain(scored: Floats, prompts: int) -> float:
     """Compute the half-width of the 95% interval of the mean over so many prompts, of which some have a score."""
-    from scipy.special import stdtrit
+    from titjudge.stats.special import stdtrit
 
     lacking = 1 / len(scored) - 1 / prompts  # of a finite population: 0 where every prompt has a score
     return float(-stdtrit(len(scored) - 1, TAIL) * scored.std(ddof=1) * lacking**0.5)

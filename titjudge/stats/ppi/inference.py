@@ -234,7 +234,7 @@ def undefined(fitted: Fit, columns: PreferenceArrays, k: int) -> str:
 
 def half_width(prompts: float, level: float) -> float:
     """Compute the half-width of an interval, in standard errors: the quantile of Student's t with (effective) prompts - 1 degrees of freedom."""
-    from scipy.special import stdtrit
+    from titjudge.stats.special import stdtrit
 
     return float(stdtrit(max(prompts - 1, 1.0), 0.5 + level / 2))
 
