@@ -328,7 +328,7 @@ def test_a_run_from_before_a_table_was_added_holds(judged: Path) -> None:
     file.write_text(json.dumps(content))
     found = verify(judged)
     assert found.holds
-    assert f"not compared, as the run does not have what comes out now: the table '{title}'" in found.notes
+    assert title in " ".join(found.notes)
 
 
 def test_a_metric_without_a_score_where_it_does_not_apply(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -286,6 +286,8 @@ class MetricResult(Record):
     """Images with a score."""
     coverage: float | None = None
     higher_is_better: bool | None = None
+    ranks_images: bool = True
+    """False if, on these data, the score marks the judge and not the image."""
     accuracy: float | None = None
     """Share of the human pairs with a preference that the metric orders the same way; a predicted tie is wrong."""
     accuracy_interval: Interval | None = None
@@ -409,6 +411,8 @@ class TableRecord(Record):
     columns: list[str] = []
     rows: list[list[Any]] = []
     notes: list[str] = []
+    keys: list[str] = []
+    """Stable names of the columns; empty if these are their titles."""
     id: str = ""
     population: str = ""
     """What its numbers are over (docs/populations.md)."""
@@ -423,14 +427,14 @@ class TableRecord(Record):
         ]
         record = cls(title=table.title, columns=list(table.columns), rows=rows, notes=list(table.all_notes))
         declared = {"id": table.declared.id, "population": table.declared.population, "unit": table.declared.unit}
-        return record.model_copy(update={name: str(value) for name, value in declared.items() if value})
+        known = {name: str(value) for name, value in declared.items() if value}
+        return record.model_copy(update=known | ({"keys": list(table.keys)} if table.keys else {}))
 
     def table(self) -> Table:
         """Return the table."""
         declared = Declaration(self.id, population=self.population, unit=self.unit)
-        return Table(
-            self.title, tuple(self.columns), tuple(map(tuple, self.rows)), tuple(self.notes), declared=declared
-        )
+        rows, keys = tuple(map(tuple, self.rows)), tuple(self.keys)
+        return Table(self.title, tuple(self.columns), rows, tuple(self.notes), declared=declared, keys=keys)
 
 
 class InvalidRecord(Record):
@@ -690,11 +694,13 @@ class Results(_File):
     not_applicable: dict[str, int] = {}
     """Number of images to which each metric does not apply."""
     intervals: str = ""
-    """The method of the intervals."""
+    """The id of the method of the intervals."""
     per_prompt: str = "mean"
     """How several images of a prompt became one score in the leaderboard."""
     tables: list[TableRecord] = []
     notes: list[str] = []
+    explained: int = 0
+    """How many of the first notes explain columns."""
     warnings: list[str] = []
     settle: SettleRecord | None = None
     verdict: Verdict | None = None

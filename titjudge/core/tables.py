@@ -117,6 +117,7 @@ class Table:
         declared: What its numbers are over.
         size: Number of units of the population, if all rows have the same.
         excluded: What is not compared, and why.
+        keys: Stable names of the columns, by which programs find them; empty if these are their titles.
     """
 
     title: str
@@ -132,6 +133,7 @@ class Table:
     declared: Declaration = UNDECLARED
     size: int | None = None
     excluded: Mapping[str, str] = field(default_factory=dict)
+    keys: tuple[str, ...] = ()
 
     @property
     def caption(self) -> str:
@@ -156,8 +158,8 @@ class Table:
 
     @property
     def records(self) -> list[dict[str, Value]]:
-        """The rows, each as the values of its columns by name."""
-        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+        """The rows, each as the values of its columns by key."""
+        return [dict(zip(self.keys or self.columns, row, strict=True)) for row in self.rows]
 
     @property
     def plain_rows(self) -> list[list[str | float | None]]:

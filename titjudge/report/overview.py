@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from titjudge.core.run_records import Manifest, SettleRecord
-from titjudge.core.tables import Cell, CellFormat, Table, dollars, says_something
+from titjudge.core.tables import Cell, CellFormat, Table, dollars, plain, says_something
 from titjudge.core.types import CONSTRUCTION, Item
 from titjudge.core.words import DASH, number, percentage, spending
 from titjudge.report.model import JudgedMetric, Loaded, Report
 from titjudge.report.sections import Fact, Headline, Section, fragment, linked, single
 from titjudge.report.side_by_side import comparisons
 from titjudge.report.verdict import opening
-from titjudge.stats.people.agreement_tables import AGREEMENT_WITH, SRCC_WITH, UNNAMED, agreement_tables
+from titjudge.stats.people.agreement_tables import AGREEMENT, LEADERBOARD, METRICS, STRENGTHS, agreement_tables
 from titjudge.stats.scores.per_prompt import PerPrompt
 
 _NOTE = (
     "Agreement: how often the metric gives the higher score to the preferred image; equal scores count as wrong. "
     "In brackets the 95% interval. Guessing reaches 50%, or less where scores are equal."
 )
-_LEADERBOARD = "Leaderboard"
+_DRAWN = {table.id for table in (AGREEMENT, METRICS, LEADERBOARD, STRENGTHS)}
 
 
 def overview(report: Report) -> Section:
@@ -37,10 +37,10 @@ def overview_tables(report: Report) -> list[Table]:
     """Make the tables of the section."""
     recorded = [table for number in range(len(report.runs)) for table in _result_tables(report, number)]
     return [
-        *(table for table in recorded if table.title.startswith(AGREEMENT_WITH)),
+        *(table for table in recorded if table.declared is AGREEMENT),
         *comparisons(report),
         *(table for run in report.runs for table in _settled(run)),
-        *(table for table in recorded if not table.title.startswith(AGREEMENT_WITH)),
+        *(table for table in recorded if table.declared is not AGREEMENT),
         *_cards(report),
     ]
 
@@ -136,11 +136,10 @@ def _result_tables(report: Report, place: int) -> list[Table]:
     """Make the tables of a run's record: those of agreement with links, and those that suites and comparisons recorded."""
     run = report.runs[place]
     judges = {judge.metric: (position, judge) for position, judge in report.judges_of(place)}
-    drawn = agreement_tables(run.results.with_(warnings=[], notes=run.results.notes or [_NOTE]))
+    results = run.results.with_(warnings=[], notes=run.results.notes or [_NOTE])
+    drawn = agreement_tables(results, correlations=False)
     tables = [_linked(table, run, judges) for table in drawn if table.rows]
-    titles = {table.title for table in drawn}
-    recorded = [record.table() for record in run.results.tables]
-    tables += [table for table in recorded if table.title not in titles]
+    tables += [record.table() for record in run.results.tables if record.id not in _DRAWN]
     several = len(report.runs) > 1
     return [replace(table, title=f"{table.title}, {run.name}") for table in tables] if several else tables
 
@@ -148,15 +147,16 @@ def _result_tables(report: Report, place: int) -> list[Table]:
 def _linked(table: Table, run: Loaded, judges: Mapping[str, tuple[int, JudgedMetric]]) -> Table:
     """Lead from the numbers of a table to their pairs and images, and leave out columns without any value."""
     rows = table.records
-    if table.title.startswith(AGREEMENT_WITH):
+    if table.declared is AGREEMENT:
         rows, table = [_linked_metric(row, run, judges) for row in rows], replace(table, axis=(0.5, 1.0), folded=True)
-    elif table.title == _LEADERBOARD:
-        table = replace(table, notes=(*table.notes, *_leaderboard_notes(run, rows)))
-        rows = [
-            _linked_generator(row, judges) for row in rows if row["generator"] != f"{SRCC_WITH} {run.results.reference}"
-        ]
-    columns = tuple(name for name in table.columns if says_something([row[name] for row in rows]))
-    return replace(table, columns=columns, rows=tuple(tuple(row[name] for name in columns) for row in rows))
+    elif table.declared is LEADERBOARD:
+        table = replace(table, notes=(*table.notes, *_leaderboard_notes(run)))
+        names = [standing.generator for standing in run.results.leaderboard]
+        rows = [_linked_generator(row, name, judges) for row, name in zip(rows, names, strict=True)]
+    titles = dict(zip(table.keys or table.columns, table.columns, strict=True))
+    keys = tuple(key for key in titles if says_something([row[key] for row in rows]))
+    columns, cells = tuple(titles[key] for key in keys), tuple(tuple(row[key] for key in keys) for row in rows)
+    return replace(table, columns=columns, rows=cells, keys=keys)
 
 
 def _linked_metric(row: dict[str, Any], run: Loaded, judges: Mapping[str, tuple[int, JudgedMetric]]) -> dict[str, Any]:
@@ -165,11 +165,11 @@ def _linked_metric(row: dict[str, Any], run: Loaded, judges: Mapping[str, tuple[
         return row
     place, _ = judges[row["metric"]]
     pairs, images, result = fragment("pairs", m=place), fragment("images", m=place), run.metric(row["metric"])
-    intervals = {"SRCC": result.srcc_interval, "KRCC": result.krcc_interval}
+    intervals = {"srcc": result.srcc_interval, "krcc": result.krcc_interval}
     return row | {
         **{name: replace(row[name], interval=ends) for name, ends in intervals.items() if row[name] is not None},
-        **_beside_chance(row, "nDCG"),
-        **_beside_chance(row, "paper fit"),
+        **_beside_chance(row, "ndcg"),
+        **_beside_chance(row, "fit"),
         "accuracy": linked(row["accuracy"], pairs, bar=True),
         "pairs": linked(row["pairs"], pairs),
         "coverage": linked(row["coverage"], images),
@@ -178,35 +178,34 @@ def _linked_metric(row: dict[str, Any], run: Loaded, judges: Mapping[str, tuple[
 
 def _beside_chance(row: dict[str, Any], name: str) -> dict[str, Any]:
     """Put what a random order reaches below the number, in the place of a column of its own."""
-    value, chance = row[name], row[f"{name} chance"]
+    value, chance = row[name], row[f"{name}_chance"]
     return (
         {}
         if value is None or chance is None
-        else {name: replace(value, note=f"chance {chance}"), f"{name} chance": None}
+        else {name: replace(value, note=f"chance {chance}"), f"{name}_chance": None}
     )
 
 
-def _linked_generator(row: dict[str, Any], judges: Mapping[str, tuple[int, JudgedMetric]]) -> dict[str, Any]:
+def _linked_generator(
+    row: dict[str, Any], generator: str, judges: Mapping[str, tuple[int, JudgedMetric]]
+) -> dict[str, Any]:
     """Link the cells of a generator to its images."""
-    generator = "" if row["generator"] == UNNAMED else row["generator"]
     cells = row | {"generator": linked(row["generator"], fragment("images", g=generator))}
     for metric, (place, judge) in judges.items():
-        mean = linked(row.get(f"{metric}: mean"), fragment("images", g=generator, m=place), bar=True)
+        mean = linked(row.get(f"{metric}:mean"), fragment("images", g=generator, m=place), bar=True)
         if mean is not None:
-            cells[f"{metric}: mean"] = replace(mean, digits=judge.scale.digits)
+            cells[f"{metric}:mean"] = replace(mean, digits=judge.scale.digits)
     return cells
 
 
-def _leaderboard_notes(run: Loaded, rows: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield how images of a prompt became one score, and what stood in the row of rank correlations."""
-    if run.results.per_prompt:
-        yield f"First {PerPrompt.parse(run.results.per_prompt).about}."
-    for row in rows:
-        named = [
-            f"{name.removesuffix(': mean rank')} {value}" for name, value in row.items() if isinstance(value, Cell)
-        ]
-        if row["generator"] == f"{SRCC_WITH} {run.results.reference}" and named:
-            yield f"Rank correlation (SRCC) of the generators with the order of {run.results.reference}: {', '.join(named)}."
+def _leaderboard_notes(run: Loaded) -> Iterator[str]:
+    """Yield how images of a prompt became one score, and the rank correlations."""
+    results = run.results
+    if results.per_prompt:
+        yield f"First {PerPrompt.parse(results.per_prompt).about}."
+    found = [f"{name} {plain(srcc)}" for name, srcc in results.leaderboard_srcc.items() if srcc is not None]
+    if found and any(standing.human for standing in results.leaderboard):
+        yield f"Rank correlation (SRCC) of the generators with the order of {results.reference}: {', '.join(found)}."
 
 
 # -- what a run was to settle, and how far its judge can be believed -----------------------------------------------------------

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from titjudge.core.declarations import Declaration
 from titjudge.core.failure_advice import advice
 from titjudge.core.run_records import AnsweredRecord
 from titjudge.core.tables import Cell, Table, dollars
@@ -15,6 +17,7 @@ from titjudge.report.model import Report, as_text
 from titjudge.report.sections import FoldedText, Listing, Section, fragment, single
 
 Row = tuple[Any, ...]
+COST = Declaration("cost")
 _BRIEF = 160  # characters of a reason
 
 
@@ -183,4 +186,4 @@ def _cost(report: Report) -> Table:
         *(f"{run.name}: all answers at list price, those from the cache included, {spending(run.list_cost, run.unpriced)}." for run in report.runs),
         "Answers from the cache are counted for the last session of a run; all else is of all sessions together.",
     ]  # fmt: skip
-    return _by_run(report, "Cost by role", columns, rows, notes=notes)
+    return replace(_by_run(report, "Cost by role", columns, rows, notes=notes), declared=COST)

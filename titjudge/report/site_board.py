@@ -15,7 +15,7 @@ from titjudge.core.words import number, percentage
 from titjudge.report.model import ImageEntry, Report
 from titjudge.report.site_folder import slug
 from titjudge.report.verdict import verdict_of
-from titjudge.stats.generators.comparison_tables import compared_table
+from titjudge.stats.generators.comparison_tables import TIER, compared_table
 from titjudge.stats.verdict.judged_runs import JudgedRun, joined, joined_table
 
 MOST = 4  # metrics with a table
@@ -176,7 +176,7 @@ def _standing(board: Board, runs: Sequence[JudgedRun], metric: str) -> Iterator[
     table = compared_table(scores, runs[0].prompt_scale(metric), settled=settled)
     title = f"Leaderboard: {metric}" + (f", {runs[0].name}" if board.verdict.apart else "")
     columns, rows = table.columns, []
-    split = 3 if "tier" in columns else 2
+    split = 3 if TIER in columns else 2
     for row in table.rows:
         name = str(row[0])
         mean = replace(row[1], bar=True) if isinstance(row[1], Cell) else row[1]

@@ -30,20 +30,19 @@ from titjudge.report.html import fill, joined
 from titjudge.report.judged_images import Judged
 from titjudge.report.model import ImageEntry, Loaded, Report, load
 from titjudge.report.overview import counts_of, overview_tables
-from titjudge.report.provenance import failures, provenance
+from titjudge.report.provenance import COST, failures, provenance
 from titjudge.report.sections import FoldedText
 from titjudge.report.site_board import Board, ShownScore, generator_page, prompt_page
 from titjudge.report.site_folder import SiteFolder
 from titjudge.report.site_images import EDGE, BoardImage, shown_in, write_images
 from titjudge.report.verdict import opening
-from titjudge.stats.people.agreement_tables import AGREEMENT_WITH
+from titjudge.stats.people.agreement_tables import AGREEMENT, LEADERBOARD
 
 _STYLES = ("base.css", "opening.css", "site.css")
 _MATRIX_ROWS = 25
 _CELLS = 1500  # of a page of the matrix
 _FAILED = 2000  # images listed
 _BRIEF = 200  # characters of a prompt in a list
-_OVERVIEW = (AGREEMENT_WITH, "Leaderboard")
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,9 +225,9 @@ class _Pages:
         blocks = [block for block in provenance(report).blocks if not isinstance(block, FoldedText)]
         details = [_plain(block) if isinstance(block, Table) else block for block in blocks]
         tables = overview_tables(report)
-        agreement = [_plain(table) for table in tables if table.title.startswith(_OVERVIEW[0])]
-        others = [_plain(table) for table in tables if not table.title.startswith(_OVERVIEW)]
-        cost = [_plain(block) for block in failures(report).tables if block.title.startswith("Cost")]
+        agreement = [_plain(table) for table in tables if table.declared is AGREEMENT]
+        others = [_plain(table) for table in tables if table.declared not in (AGREEMENT, LEADERBOARD)]
+        cost = [_plain(table) for table in failures(report).tables if table.declared is COST]
         runs = [(run.name, counts_of(run)) for run in report.runs]
         texts = list(chain.from_iterable(_templates(run, self._overlays[run.name]) for run in report.runs))
         return self._page(
@@ -238,7 +237,7 @@ class _Pages:
 
     def _failed(self) -> str:
         """Make the page of what has no score or no image, and why."""
-        tables = [_plain(table) for table in failures(self._report).tables if not table.title.startswith("Cost")]
+        tables = [_plain(table) for table in failures(self._report).tables if table.declared is not COST]
         rows = []
         for (prompt, name), entries in self._board.cells.items():
             for entry in entries:

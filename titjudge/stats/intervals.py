@@ -21,8 +21,9 @@ from titjudge.stats.bootstrap import FEW_PROMPTS, LEVEL, Floats, Interval, Ints,
 TAIL = (1 - LEVEL) / 2
 # Error probability of an end that errs alone; with .05 coverage falls to 89.5% near the ends of the scale.
 _ALONE = 0.045
-WAY = "Student's t, of shares on the scale of log odds, where an end that cannot err leaves its part to the other"
-"""The method as results.json states it: change it whenever the intervals change."""
+WAY = "t-logit-2"
+"""The method in results.json: change it whenever the intervals change, and `IN_WORDS` with it."""
+IN_WORDS = "Student's t, of shares on the scale of log odds, where an end that cannot err leaves its part to the other"
 _FLAT = 1e-12  # a standard error below this part of the scale is rounding
 
 

@@ -208,8 +208,8 @@ def test_the_notes_of_the_leaderboard_say_how_images_of_a_prompt_were_joined_and
 def test_tables_of_a_suite_are_shown_but_not_those_drawn_here(tmp_path: Path) -> None:
     results = small_results()
     results["tables"] += [
-        {"title": "Leaderboard", "columns": [], "rows": []},
-        {"title": "Agreement with people", "columns": [], "rows": []},
+        {"id": "leaderboard", "title": "Leaderboard", "columns": [], "rows": []},
+        {"id": "agreement", "title": "Agreement with people", "columns": [], "rows": []},
     ]
     item = Item("a1.png", PROMPT, None)
     section = overview(load([write_run(tmp_path, [item], [], results=results)]))

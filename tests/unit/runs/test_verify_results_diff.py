@@ -1,47 +1,88 @@
-"""Results side by side: tables by their titles, columns by their names; what is new is named and not held against a run."""
+"""Results side by side: tables by id, columns by key; what is new is not held against a run, and words decide nothing."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from titjudge.runs.check.verify import added, cells, same
+import pytest
+
+from titjudge.core.declarations import Declaration
+from titjudge.core.run_records import Results, TableRecord
+from titjudge.core.tables import Cell, Table, percent
+from titjudge.runs.check.verify import cells, same
 
 
-def results(*tables: tuple[str, list[str], list[list[Any]]]) -> dict[str, Any]:
-    return {"tables": [{"title": title, "columns": columns, "rows": rows} for title, columns, rows in tables]}
+def table(id: str, keys: list[str], *rows: list[Any], title: str = "") -> Table:
+    titles = tuple(f"the {key}" for key in keys)
+    return Table(title or f"Table {id}", titles, tuple(map(tuple, rows)), declared=Declaration(id), keys=tuple(keys))
 
 
-def differences(before: dict[str, Any], now: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    return {where: (first, second) for where, first, second in cells(before, now) if not same(first, second)}
+def results(*tables: Table, **more: Any) -> Results:
+    return Results(tables=[TableRecord.of_table(table) for table in tables], **more)
 
 
-OLD = ("A", ["name", "mean"], [["g", 1.0]])
+def differences(before: Results, *now: Table, **more: Any) -> dict[str, tuple[Any, Any]]:
+    found = cells(before, results(*now, **more), now)
+    return {where: (first, second) for where, first, second in found if not same(first, second)}
 
 
-def test_what_was_added_since_is_named() -> None:
-    now = results(
-        ("New", ["x"], [[1]]), ("A", ["name", "images", "mean"], [["g", 4, 1.0]]), ("A by theme", ["x"], [[2]])
-    )
-    assert differences(results(OLD), now) == {}
-    assert added(results(OLD), now) == ["the table 'New'", "the table 'A by theme'", "the column 'images' of 'A'"]
-    assert added(now, now) == []
+OLD = table("a", ["name", "mean"], ["g", 1.0])
+
+
+def test_what_was_added_since_is_not_held_against_a_run() -> None:
+    now = (table("new", ["x"], [1]), table("a", ["name", "images", "mean"], ["g", 4, 1.0]), table("b", ["x"], [2]))
+    assert differences(results(OLD), *now) == {}
 
 
 def test_what_is_there_is_compared_wherever_it_stands() -> None:
-    now = results(("New", ["x"], [[1]]), ("A", ["images", "name", "mean"], [[4, "g", 2.0]]))
-    assert list(differences(results(OLD), now).values()) == [(1.0, 2.0)]
-    rows = results(("A", ["name", "mean"], [["g", 1.0], ["h", 1.0]]))
-    assert differences(results(OLD), rows) == {"table 'A', number of rows": (1, 2)}
+    now = (table("new", ["x"], [1]), table("a", ["images", "name", "mean"], [4, "g", 2.0]))
+    assert list(differences(results(OLD), *now).values()) == [(1.0, 2.0)]
+    rows = table("a", ["name", "mean"], ["g", 1.0], ["h", 1.0])
+    assert differences(results(OLD), rows) == {"table 'Table a', number of rows": (1, 2)}
 
 
 def test_a_table_or_column_that_no_longer_comes_out_is_a_difference() -> None:
-    assert differences(results(OLD), results()) == {"table 'A'": ("A", None)}
-    assert differences(results(OLD), results(("A", ["name"], [["g"]]))) == {
-        "table 'A', columns": (["name", "mean"], ["name"])
-    }
+    assert differences(results(OLD)) == {"table 'Table a'": ("Table a", None)}
+    assert list(differences(results(OLD), table("a", ["name"], ["g"]))) == ["table 'Table a', columns"]
 
 
-def test_two_tables_of_one_title_keep_their_order() -> None:
-    twice = results(OLD, ("A", ["name"], [["h"]]))
-    assert differences(twice, twice) == {}
-    assert differences(twice, results(OLD)) == {"table 'A'": ("A", None)}
+def test_two_tables_of_one_id_keep_their_order() -> None:
+    twice = OLD, table("a", ["name"], ["h"])
+    assert differences(results(*twice), *twice) == {}
+    assert differences(results(*twice), OLD) == {"table 'Table a'": ("Table a", None)}
+
+
+WORDS = table("a", ["name", "share"], [Cell("of 12 pairs"), percent(0.5, (0.25, 0.75), note="few prompts")])
+
+
+def test_words_decide_nothing() -> None:
+    reworded = table("a", ["name", "share"], [Cell("among 12"), percent(0.5, (0.25, 0.75))], title="A better title")
+    reworded = replace(reworded, columns=("generator", "part"))
+    assert differences(results(WORDS), reworded) == {}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        [Cell("of 13 pairs"), WORDS.rows[0][1]],
+        [WORDS.rows[0][0], percent(0.6, (0.25, 0.75))],
+        [WORDS.rows[0][0], percent(0.5, (0.2, 0.75))],
+        [WORDS.rows[0][0], percent(0.5)],
+        [WORDS.rows[0][0], None],
+    ],
+)
+def test_numbers_among_words_decide(row: list[Any]) -> None:
+    assert len(differences(results(WORDS), table("a", ["name", "share"], row))) == 1
+
+
+def test_a_name_from_the_data_is_compared_letter_by_letter() -> None:
+    assert len(differences(results(OLD), table("a", ["name", "mean"], ["h", 1.0]))) == 1
+
+
+def test_of_sentences_only_their_presence_is_compared() -> None:
+    with_reason = {"metrics": {"tit": {"reasons": {"srcc": "too few prompts"}}}}
+    assert differences(results(**with_reason), metrics={"tit": {"reasons": {"srcc": "only 3 prompts"}}}) == {}
+    assert len(differences(results(**with_reason), metrics={"tit": {}})) == 1
+    quoted = {"failures": [{"item": "a", "reason": "no answer"}]}
+    assert len(differences(results(**quoted), failures=[{"item": "a", "reason": "another"}])) == 1

@@ -49,6 +49,7 @@ def check(found: Results) -> dict[str, object]:
         "leaderboard",
         "leaderboard_srcc",
         "notes",
+        "explained",
         "warnings",
         "reference",
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -21,8 +22,9 @@ import orjson
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import JsonlReader, has_lines
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.run_records import Manifest, Results
+from titjudge.core.run_records import Manifest, Results, TableRecord
 from titjudge.core.serialization import checksum_differs, item_from, lean_item, lean_score, score_from, score_record
+from titjudge.core.tables import Cell, Table
 from titjudge.core.types import InvalidItem, Item, Score, Status
 from titjudge.data import containers
 from titjudge.data.images import RequestImages
@@ -43,56 +45,73 @@ from titjudge.suites.base import Suite
 
 TOLERANCE = 1e-9
 _SECTIONS = ("metrics", "leaderboard", "leaderboard_srcc", "items", "bad_items", "failures", "cut", "spent", "list_cost", "verdict")  # fmt: skip
+_SENTENCES = (
+    "reason",
+    "reasons",
+    "apart",
+    "ndcg_gain",
+    "ndcg_ties",
+    "ndcg_paper_fit_gain",
+)  # of titjudge, but beside those below
+_QUOTED = ("item", "id")  # an input: they are stored with it
 
 
-def cells(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """Yield every cell of two results: its place in words, and its value in each (None where it is missing)."""
-    yield from _table_cells(before.get("tables") or [], now.get("tables") or [])
+def cells(before: Results, now: Results, tables: Sequence[Table]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield every cell of two results: its place in words, and its value in each (None where it is missing).
+
+    Sentences of titjudge decide nothing: of those both must have one, and of the words in a table their numbers must agree.
+    """
+    yield from _table_cells(before.tables, tables)
+    first, second = before.to_json(), now.to_json()
     for name in _SECTIONS:
-        yield from _walk(name, before.get(name), now.get(name))
+        yield from _walk(name, first.get(name), second.get(name))
 
 
-def added(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Name the tables and columns that only the second results have."""
-    pairs, new_tables = _paired(before.get("tables") or [], now.get("tables") or [])
-    names = [f"the table '{table['title']}'" for table in new_tables]
-    for first, second in pairs:
-        columns = [name for name in (second or first)["columns"] if name not in first["columns"]]
-        names += [f"the column '{name}' of '{first['title']}'" for name in columns]
-    return names
-
-
-def _paired(before: Sequence[Any], now: Sequence[Any]) -> tuple[list[tuple[Any, Any]], list[Any]]:
-    """Pair the tables with the same title, None standing for one that is gone, and list those that are new."""
-    new, pairs = list(now), []
+def _paired(before: Sequence[TableRecord], now: Sequence[Table]) -> Iterator[tuple[TableRecord, Table | None]]:
+    """Pair the tables of the same id in their order; None stands for one that is gone."""
+    new = list(now)
     for first in before:
-        second = next((table for table in new if table["title"] == first["title"]), None)
-        pairs.append((first, second))
+        second = next((table for table in new if table.declared.id == first.id), None)
+        yield first, second
         new = [table for table in new if table is not second]
-    return pairs, new
 
 
-def _table_cells(before: Sequence[Any], now: Sequence[Any]) -> Iterator[tuple[str, Any, Any]]:
-    for first, second in _paired(before, now)[0]:
-        title = f"table '{first['title']}'"
+def _columns(table: TableRecord | Table) -> dict[str | int, str]:
+    """Return the titles of the columns by key, or by place if they have no keys."""
+    return dict(zip(table.keys or range(len(table.columns)), table.columns, strict=True))
+
+
+def _table_cells(before: Sequence[TableRecord], now: Sequence[Table]) -> Iterator[tuple[str, Any, Any]]:
+    for first, second in _paired(before, now):
+        title = f"table '{first.title}'"
         if second is None:
-            yield title, first["title"], None
+            yield title, first.title, None
             continue
-        index = {name: number for number, name in enumerate(second["columns"])}
-        columns = first["columns"]
-        if len(index) < len(second["columns"]) or not index.keys() >= set(columns):
-            yield f"{title}, columns", first["columns"], second["columns"]
+        index = {key: number for number, key in enumerate(_columns(second))}
+        columns = _columns(first)
+        if not index.keys() >= columns.keys():
+            yield f"{title}, columns", first.columns, list(second.columns)
             continue
-        yield f"{title}, number of rows", len(first["rows"]), len(second["rows"])
-        for row, second_row in zip(first["rows"], second["rows"], strict=False):
-            for column, value in zip(columns, row, strict=False):
-                yield f"{title}, row '{second_row[0]}', column '{column}'", value, second_row[index[column]]
+        yield f"{title}, number of rows", len(first.rows), len(second.rows)
+        for row, record, cells_now in zip(first.rows, TableRecord.of_table(second).rows, second.rows, strict=False):
+            for (key, column), value in zip(columns.items(), row, strict=False):
+                text = record[index[key]]
+                is_same = isinstance(cells_now[index[key]], Cell) and _numbers(value) == _numbers(text)
+                yield f"{title}, row '{record[0]}', column '{column}'", value, value if is_same else text
+
+
+def _numbers(text: object) -> list[str]:
+    """List the numbers in the text of a cell."""
+    return re.findall(r"[-<]?\d[\d.,]*%?|∞", str(text))
 
 
 def _walk(path: str, before: Any, now: Any) -> Iterator[tuple[str, Any, Any]]:
     if isinstance(before, dict) and isinstance(now, dict):
         for key in {**before, **now}:
-            yield from _walk(f"{path}.{key}", before.get(key), now.get(key))
+            first, second = before.get(key), now.get(key)
+            if key in _SENTENCES and before.keys().isdisjoint(_QUOTED):
+                first, second = bool(first), bool(second)
+            yield from _walk(f"{path}.{key}", first, second)
     elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
         for number, (first, second) in enumerate(zip(before, now, strict=True)):
             yield from _walk(f"{path}[{number}]", first, second)
@@ -478,15 +497,15 @@ def _check_tables(
         return
     rule = PerPrompt.parse(before.per_prompt)
     judged = counted(scores.values(), folder.judged)
-    results, _ = summarize(
+    results, tables = summarize(
         items, judged.values(), suite, before.human_pairs, metrics, status="", money=folder.money(), per_prompt=rule
     )
     settled = results.joined(Results(settle=before.settle))
     results = results.joined(Results(verdict=verdict_on(folder, settled, judged)))
-    now = results.to_json()
-    if new := added(before.to_json(), now):
-        result.notes.append(f"not compared, as the run does not have what comes out now: {', '.join(new)}")
-    for where, first, second in cells(before.to_json(), now):
+    stored = {table.id for table in before.tables}
+    if new := [table.title for table in tables if table.declared.id not in stored]:
+        result.notes.append(f"not compared, as the run does not have these tables: {', '.join(new)}")
+    for where, first, second in cells(before, results, tables):
         result.checked["cells"] += 1
         if not same(first, second):
             result.add("table", where, f"{text_of_cell(first)} is stored, {text_of_cell(second)} comes out")

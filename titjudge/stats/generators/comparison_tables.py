@@ -35,6 +35,7 @@ from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.significance import ALPHA
 
 TIERS = 6  # of a table, the first ones
+TIER = "tier"
 FOLDED = 24  # a table with more rows is shown folded
 ROWS = 150  # of a table; the command has all
 
@@ -137,7 +138,7 @@ def standings_table(comparison: Comparison, scale: Scale) -> Table:
             (gap, *test), *others = (_gap(differences.get(name), scale.digits) for differences in by_name)
             gap = _explained(gap, by_name[0].get(name))
             rows.append((name, mean, tier, int(firsts[k]), gap, *(other[0] for other in others), *test, prompts))
-    columns = ("generator", "mean", "tier", "best on", *(f"minus {name}" for name in against), "won / same / lost", "p", "p best",
+    columns = ("generator", "mean", TIER, "best on", *(f"minus {name}" for name in against), "won / same / lost", "p", "p best",
                "detectable", "prompts")  # fmt: skip
     notes = (
         f"Minus {' or '.join(against)}: the mean score minus that one's, paired by prompt, with its 95% interval"

@@ -15,7 +15,7 @@ from titjudge.core.types import CONSTRUCTION, PEOPLE, InvalidItem, Item, Pair, S
 from titjudge.core.words import truncated
 from titjudge.stats.bootstrap import codes
 from titjudge.stats.equality import with_ties
-from titjudge.stats.intervals import WAY
+from titjudge.stats.intervals import IN_WORDS
 from titjudge.stats.pairwise_accuracy import (
     PairIndex,
     Values,
@@ -53,7 +53,7 @@ MARKS_JUDGE = "the score marks the judge and not the image"
 EXPLANATION = (  # of the columns, as it stands in the notes of every result with human pairs
     "Accuracy: share of the human pairs with a preference that the metric orders the same way; a predicted tie is "
     "wrong, a pair without both scores is left out and counted.",
-    f"Intervals: 95%, the prompt being the unit ({WAY}). Chance threshold: the accuracy that scores without skill (the metric's "
+    f"Intervals: 95%, the prompt being the unit ({IN_WORDS}). Chance threshold: the accuracy that scores without skill (the metric's "
     "own, exchanged within prompts) reach one time in twenty, below 50% where many of them are equal; p: how often they reach "
     "the metric's accuracy, one-sided.",
     "SRCC, KRCC (tau-b) and nDCG: within each prompt, then averaged over the prompts that define them.",
@@ -140,11 +140,13 @@ def agreement(
     ]
     warnings += _same_files(images, scores)
     named = any(generator for _, generator, _ in images)
+    explanation = EXPLANATION[: (len(EXPLANATION) if metrics else 3) if len(index) else 0]
     agreed = Results(
         metrics=metrics,
         leaderboard=_leaderboard(standings, people, () if per_prompt.counts else negate) if named else [],
         leaderboard_srcc=srcc,
-        notes=_notes(metrics, len(index), named, per_prompt),
+        notes=[*explanation, *_notes(metrics, len(index), named, per_prompt)],
+        explained=len(explanation),
         warnings=list(dict.fromkeys(warnings)),
         reference=_reference(pairs),
     )
@@ -350,7 +352,7 @@ def _metric(index: PairIndex, human: HumanScores, values: Values, intervals: boo
 def _unranked(values: Values) -> MetricResult:
     """Return the statistics of a metric that does not rank images: as without pairs, with the reason."""
     result = _metric(PairIndex.from_pairs(()), {}, values, False, 0)
-    return result.joined(MetricResult(reasons=dict.fromkeys(result.reasons, MARKS_JUDGE)))
+    return result.joined(MetricResult(reasons=dict.fromkeys(result.reasons, MARKS_JUDGE), ranks_images=False))
 
 
 def _means(values: Values, images: Sequence[Image]) -> MetricResult:
@@ -399,11 +401,8 @@ def _human_place(place: PlaceRecord) -> PlaceRecord | None:
 
 
 def _notes(metrics: Mapping[str, MetricResult], pairs: int, named: bool, per_prompt: PerPrompt) -> list[str]:
-    """List the notes below the tables: how to read the columns, what is special of a metric, how the leaderboard came about."""
-    if pairs:
-        notes = list(EXPLANATION if metrics else EXPLANATION[:3])
-    else:
-        notes = [f"Agreement with people is undefined: {NO_PAIRS}."]
+    """List the notes below the tables: what is special of a metric, how the leaderboard came about."""
+    notes = [] if pairs else [f"Agreement with people is undefined: {NO_PAIRS}."]
     for name, result in metrics.items():
         notes += _metric_notes(name, result)
     if not named:
@@ -416,7 +415,7 @@ def _notes(metrics: Mapping[str, MetricResult], pairs: int, named: bool, per_pro
 def _metric_notes(name: str, result: MetricResult) -> list[str]:
     """List what the reader of a metric's numbers should know: what was left out, and whether they are above chance."""
     notes = []
-    if MARKS_JUDGE in result.reasons.values():
+    if not result.ranks_images:
         notes.append(f"{name}: {MARKS_JUDGE}, so no pair is compared.")
     prompts, pairs = result.prompts or 0, result.pairs or 0
     if left_out := prompts - (result.srcc_prompts or 0):

@@ -7,16 +7,13 @@ from typing import Any, NamedTuple
 
 from titjudge.core.declarations import ESTIMATED, Declaration, Population, Unit
 from titjudge.core.run_records import BradleyTerryRecord, MetricResult, PlaceRecord, Results, StandingRecord
-from titjudge.core.tables import Table, Value, p_value, percent, plain
+from titjudge.core.tables import Cell, Table, Value, p_value, percent, plain
 from titjudge.core.words import WIDE
-from titjudge.stats.people.agreement import EXPLANATION
 
 LEGEND = "mean rank over the prompts where generators compete, 1 is best; mean with 95% interval; images scored/all"
 SPREAD = "spread: standard deviation of the images of one prompt by one generator"
 FIRSTS = "{}: mean of their ranks as given, and the prompts on which no generator has a better one"
 UNNAMED = "(unnamed)"  # a generator without a name
-SRCC_WITH = "SRCC with"  # whose order: the last row of a leaderboard
-AGREEMENT_WITH = "Agreement with"
 AGREEMENT = Declaration(
     "agreement", "agreement of each metric with people", Population.OWN_PAIRS, Unit.PROMPT, order="order of the metrics",
     columns=dict.fromkeys(("SRCC", "KRCC", "nDCG", "paper fit"), Population.IMAGES_OF_BOTH),
@@ -31,20 +28,25 @@ LEADERBOARD = Declaration(
 STRENGTHS = Declaration(
     "strengths", "Bradley-Terry strength of each generator", Population.HUMAN_PAIRS, Unit.PROMPT, order="strength"
 )
-_COLUMNS = (
-    "metric", "accuracy", "ties", "pairs", "chance threshold", "SRCC", "KRCC", "nDCG", "nDCG chance", "paper fit",
-    "paper fit chance", "coverage",
-)  # fmt: skip
-_SECONDARY = ("paper fit chance", "paper fit", "nDCG chance", "nDCG", "KRCC", "ties", "SRCC", "coverage")
+_COLUMNS = {  # by key
+    "metric": "metric", "accuracy": "accuracy", "ties": "ties", "pairs": "pairs", "threshold": "chance threshold",
+    "srcc": "SRCC", "krcc": "KRCC", "ndcg": "nDCG", "ndcg_chance": "nDCG chance", "fit": "paper fit",
+    "fit_chance": "paper fit chance", "coverage": "coverage",
+}  # fmt: skip
+_SECONDARY = ("fit_chance", "fit", "ndcg_chance", "ndcg", "krcc", "ties", "srcc", "coverage")
 
 
-def agreement_tables(agreed: Results) -> list[Table]:
-    """Make the main table, the leaderboard where generators are named, and Bradley-Terry strengths where asked for."""
-    explanation = tuple(note for note in agreed.notes if note in EXPLANATION)
-    notes = (*(note for note in agreed.notes if note not in EXPLANATION), *agreed.warnings)
-    tables = [_metrics(agreed.metrics, notes, explanation, agreed.reference)]
+def agreement_tables(agreed: Results, *, correlations: bool = True) -> list[Table]:
+    """Make the main table, the leaderboard where generators are named, and Bradley-Terry strengths where asked for.
+
+    Args:
+        agreed: The results.
+        correlations: Whether the leaderboard ends with a row of the rank correlations with people.
+    """
+    explanation, notes = tuple(agreed.notes[: agreed.explained]), agreed.notes[agreed.explained :]
+    tables = [_metrics(agreed.metrics, (*notes, *agreed.warnings), explanation, agreed.reference)]
     if agreed.leaderboard:
-        tables.append(_leaderboard(agreed.leaderboard, agreed.leaderboard_srcc, agreed.reference))
+        tables.append(_leaderboard(agreed.leaderboard, agreed.leaderboard_srcc, agreed.reference, correlations))
     return [*tables, *(strengths_table(name, fit) for name, fit in agreed.bradley_terry.items())]
 
 
@@ -55,14 +57,15 @@ def _metrics(
     if any(result.pairs for result in metrics.values()):
         rows = tuple(_metric_row(name, result) for name, result in metrics.items())
         return Table(
-            f"{AGREEMENT_WITH} {reference}",
-            _COLUMNS,
+            f"Agreement with {reference}",
+            tuple(_COLUMNS.values()),
             rows,
             notes,
             explanation=explanation,
-            secondary=_SECONDARY,
+            secondary=tuple(_COLUMNS[key] for key in _SECONDARY),
             estimates=True,
             declared=AGREEMENT,
+            keys=tuple(_COLUMNS),
         )
     rows = tuple(
         (name, plain(result.mean, digits=4), result.scored, percent(result.coverage))
@@ -81,7 +84,7 @@ def _metric_row(name: str, result: MetricResult) -> tuple[Any, ...]:
         name,
         percent(result.accuracy, result.accuracy_interval),
         percent(result.tie_rate),
-        f"{scored} of {result.pairs}" if result.pairs else None,
+        Cell(f"{scored} of {result.pairs}") if result.pairs else None,
         chance_level(result),
         *map(plain, coefficients),
         percent(result.coverage),
@@ -91,25 +94,29 @@ def _metric_row(name: str, result: MetricResult) -> tuple[Any, ...]:
 def chance_level(result: MetricResult) -> Value:
     """Make the cell of the accuracy that is reached without skill, and how often the metric's own is: `55.3%, p 0.002`."""
     threshold, scored, p = result.threshold_05, result.pairs_scored, p_value(result.p_value)
-    return f"{100 * threshold / scored:.1f}%, p {p}" if threshold and scored else p
+    return Cell(f"{100 * threshold / scored:.1f}%, p {p}") if threshold and scored else p
 
 
 class _Column(NamedTuple):
     """A column of the leaderboard.
 
     Attributes:
+        key: Its key.
         title: Its title.
         cell: Makes its cell in the row of a generator.
         srcc: Its cell in the last row, of the rank correlations with people.
     """
 
+    key: str
     title: str
     cell: Callable[[StandingRecord], Any]
     srcc: Any = None
 
 
-def _leaderboard(standings: Sequence[StandingRecord], srcc: Mapping[str, float | None], reference: str) -> Table:
-    """Tabulate the generators, with their rank correlation with people in the last row."""
+def _leaderboard(
+    standings: Sequence[StandingRecord], srcc: Mapping[str, float | None], reference: str, correlations: bool
+) -> Table:
+    """Tabulate the generators, and in the last row their rank correlation with people if `correlations`."""
     names = list(standings[0].metrics)
     people = any(standing.human for standing in standings)
     firsts = any(standing.human and standing.human.first_places is not None for standing in standings)
@@ -117,24 +124,24 @@ def _leaderboard(standings: Sequence[StandingRecord], srcc: Mapping[str, float |
     spread = {name for name in names if not wide and any(_place(s, name).spread is not None for s in standings)}
     rank, first = f"{reference}: mean rank", f"{reference}: first"
     columns = [
-        _Column("generator", lambda standing: standing.generator or UNNAMED, f"{SRCC_WITH} {reference}"),
-        _Column("prompts", lambda standing: _prompts([_place(standing, name) for name in names])),
+        _Column("generator", "generator", lambda s: s.generator or Cell(UNNAMED), Cell(f"SRCC with {reference}")),
+        _Column("prompts", "prompts", lambda standing: _prompts([_place(standing, name) for name in names])),
     ]
     if people:
-        columns.append(_Column(rank, lambda standing: standing.human and plain(standing.human.mean_rank, digits=2)))
+        columns.append(_Column("human_mean_rank", rank, lambda s: s.human and plain(s.human.mean_rank, digits=2)))
     if firsts:
-        columns.append(_Column(first, lambda standing: standing.human and standing.human.first_places))
+        columns.append(_Column("human_first", first, lambda s: s.human and s.human.first_places))
     for name in names:
         columns += _metric_columns(name, srcc.get(name), wide=wide, spread=name in spread)
     rows = [tuple(column.cell(standing) for column in columns) for standing in standings]
-    if people and names:
+    if people and names and correlations:
         rows.append(tuple(column.srcc for column in columns))
     legend = (LEGEND, *([FIRSTS.format(reference)] if firsts else []), *([SPREAD] if spread else []))
     secondary = [f"{name}: {column}" for column in ("spread", "images") for name in names]
     secondary += [first, "prompts"] + ([] if wide else [f"{name}: mean rank" for name in reversed(names)])
-    titles = tuple(column.title for column in columns)
+    keys, titles, *_ = zip(*columns, strict=True)
     return Table("Leaderboard", titles, tuple(rows), explanation=legend, secondary=tuple(secondary), estimates=True,
-                 declared=LEADERBOARD)  # fmt: skip
+                 declared=LEADERBOARD, keys=keys)  # fmt: skip
 
 
 def _place(standing: StandingRecord, metric: str) -> PlaceRecord:
@@ -144,19 +151,16 @@ def _place(standing: StandingRecord, metric: str) -> PlaceRecord:
 def _metric_columns(name: str, srcc: float | None, *, wide: bool, spread: bool) -> Iterator[_Column]:
     """Yield the columns of one metric; only the mean rank where the table is `wide`."""
 
-    def images(standing: StandingRecord) -> str | None:
-        place = _place(standing, name)
-        return None if place.images is None else f"{place.scored}/{place.images}"
+    def column(key: str, title: str, cell: Callable[[PlaceRecord], Any], srcc: Any = None) -> _Column:
+        return _Column(f"{name}:{key}", f"{name}: {title}", lambda standing: cell(_place(standing, name)), srcc)
 
-    yield _Column(f"{name}: mean rank", lambda standing: plain(_place(standing, name).mean_rank, digits=2), plain(srcc))
+    yield column("mean_rank", "mean rank", lambda place: plain(place.mean_rank, digits=2), plain(srcc))
     if wide:
         return
-    yield _Column(
-        f"{name}: mean", lambda standing: plain(_place(standing, name).mean, _place(standing, name).interval, digits=4)
-    )
-    yield _Column(f"{name}: images", images)
+    yield column("mean", "mean", lambda place: plain(place.mean, place.interval, digits=4))
+    yield column("images", "images", lambda place: None if place.images is None else f"{place.scored}/{place.images}")
     if spread:
-        yield _Column(f"{name}: spread", lambda standing: plain(_place(standing, name).spread, digits=4))
+        yield column("spread", "spread", lambda place: plain(place.spread, digits=4))
 
 
 def _prompts(places: Sequence[PlaceRecord]) -> str | None:

@@ -16,7 +16,6 @@ from titjudge.core.serialization import lean_item, lean_score, score_from
 from titjudge.core.types import InvalidItem, Item, Score
 from titjudge.stats.bootstrap import Ints
 from titjudge.stats.generators.comparison_tables import Scale
-from titjudge.stats.people.agreement import MARKS_JUDGE
 from titjudge.stats.scores.frame import Frame
 from titjudge.stats.scores.per_prompt import PerPrompt
 from titjudge.stats.scores.scores_table import ScoreTable
@@ -129,7 +128,7 @@ class JudgedRun:
     def _ranks(self, metric: str) -> bool:
         if metric not in self.results.metrics or metric in BESIDE:
             return False
-        return MARKS_JUDGE not in self.metric(metric).reasons.values()
+        return self.metric(metric).ranks_images
 
     def metric(self, metric: str) -> MetricResult:
         """Return the results of a metric; empty ones where there are none."""
