@@ -6,6 +6,7 @@ Each goes through the function that a command calls, with that command's argumen
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -175,7 +176,7 @@ def canary_rows(runs: int) -> Rows:
                     other = {f"i{k}.jpg" for k in range(len(sizes)) if rng.random() < changed}
                     rounds.append({key: 40.0 + 30 * (key[0].partition("#")[0] in other) for key in asked})
                 canaries = [Canary(*key, value, (rounds[1][key], rounds[2][key])) for key, value in rounds[0].items()]
-                drifts += _report(canaries, rounds[3], names, {}, {}, "", "").drifted
+                drifts += _report(canaries, rounds[3], names, {}, {}, Path(), "").drifted
             found.append(drifts / runs)
         rows.append((f"another description of 1 image in {round(1 / changed)}", found))
     return rows

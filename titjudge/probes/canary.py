@@ -17,14 +17,15 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from titjudge.core import item_meta
 from titjudge.core.comparable_runs import drift_between, models_of
 from titjudge.core.errors import BudgetExhausted, DataError, UserError
 from titjudge.core.files import write_atomic
-from titjudge.core.run_records import Manifest
+from titjudge.core.run_records import CanaryRecord, Manifest
 from titjudge.core.types import Item, Json, Values
 from titjudge.engine.ask import Purpose, Sample
 from titjudge.engine.pipeline import Engine
@@ -51,46 +52,8 @@ class Canary:
     again: tuple[float | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Flip:
-    """A canary whose value has changed."""
-
-    item: str
-    metric: str
-    before: float | None
-    now: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class CanaryReport:
-    """The result of asking the canaries.
-
-    Attributes:
-        state: `frozen` (the first time), `same`, `drift`, or `incomplete` (see `why`).
-        frozen: The file of the frozen answers.
-        fingerprint: Hash of the questions and the models.
-        asked: Number of questions.
-        flips: The questions with another value than when they were frozen.
-        own: Share of flips between the rounds in which they were frozen.
-        p_value: Probability that a model which has not changed flips as often.
-        versions: Role -> (before, now), for roles that answered as another model version.
-        effect: Mean change of the values, in units of the metric.
-        why: Why there is no result: the cap was reached, or there was no answer to freeze.
-        backends: Role -> fingerprints of the same version that were not seen before; no drift by itself, as a provider
-            uses several at a time.
-    """
-
-    state: str
-    frozen: str
-    fingerprint: str
-    asked: int = 0
-    flips: tuple[Flip, ...] = ()
-    own: float = 0.0
-    p_value: float | None = None
-    versions: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=dict)
-    effect: float | None = None
-    why: str = ""
-    backends: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+class CanaryReport(CanaryRecord):
+    """The result of asking the canaries, as the manifest of the run keeps it."""
 
     @property
     def drifted(self) -> bool:
@@ -100,7 +63,7 @@ class CanaryReport:
     def lines(self) -> list[str]:
         """Write the result for people; empty when nothing has changed."""
         if self.state == "frozen":
-            return [f"canaries: {self.asked} answers frozen in {self.frozen}"]
+            return [f"canaries: {self.asked} answers frozen in {self.file}"]
         if self.state == "incomplete":
             return [f"canaries: {self.why}; nothing can be said about drift"]
         notes = [
@@ -113,27 +76,19 @@ class CanaryReport:
         return [
             f"DRIFT: {len(self.flips)} of {self.asked} canaries have another answer than when they were frozen{moved}",
             *(
-                f"DRIFT: {role} answers as {', '.join(now) or 'an unnamed version'}, was {', '.join(before) or 'an unnamed version'}"
-                for role, (before, now) in self.versions.items()
+                f"DRIFT: {role} answers as {', '.join(each['now']) or 'an unnamed version'}, was "
+                f"{', '.join(each['before']) or 'an unnamed version'}"
+                for role, each in self.versions.items()
             ),
             *notes,
             "scores of this run are not comparable with earlier ones (compare --allow-drift joins them all the same)",
         ]
 
-    def to_json(self) -> Json:
-        return {
-            "state": self.state,
-            "asked": self.asked,
-            "flips": [asdict(flip) for flip in self.flips],
-            "own_flip_rate": self.own,
-            "p_value": self.p_value,
-            "versions": {role: {"before": list(b), "now": list(n)} for role, (b, n) in self.versions.items()},
-            "effect": self.effect,
-            "file": self.frozen,
-            "fingerprint": self.fingerprint,
-            **({"backends": {role: list(new) for role, new in self.backends.items()}} if self.backends else {}),
-            **({"why": self.why} if self.why else {}),
-        }
+
+def _reported(state: str, file: Path, fingerprint: str, **more: Any) -> CanaryReport:
+    """Make a report; all of its keys but `why` and `backends` stand in the manifest."""
+    empty: Json = {"asked": 0, "flips": [], "own_flip_rate": 0.0, "p_value": None, "versions": {}, "effect": None}
+    return CanaryReport(state=state, file=str(file), fingerprint=fingerprint, **empty | more)
 
 
 def canary_items(data: Path, count: int = COUNT, *, edited: bool = True) -> list[Item]:
@@ -200,21 +155,21 @@ async def ask_canaries(
         further = [await _ask(engine, metrics, questions, k) for k in range(1, ROUNDS)] if kept is None else []
     except BudgetExhausted:
         why = "the cap was reached before all were asked"
-        return CanaryReport("incomplete", str(file), fingerprint, why=why)
+        return _reported("incomplete", file, fingerprint, why=why)
     finally:
         engine.failed = before
     if kept is None and all(value is None for value in now.values()):
         why = f"none of {len(now)} got an answer, so none is frozen"
-        return CanaryReport("incomplete", str(file), fingerprint, why=why)
+        return _reported("incomplete", file, fingerprint, why=why)
     versions = versions_of(engine.roles.open())
     if kept is None:
         canaries = [Canary(*key, value, tuple(again[key] for again in further)) for key, value in now.items()]
         _save(file, fingerprint, canaries, versions, ROUNDS)
         flips, comparisons = _own_flips(canaries, _units(canaries, metrics))
-        return CanaryReport("frozen", str(file), fingerprint, asked=len(now), own=flips / max(comparisons, 1))
+        return _reported("frozen", file, fingerprint, asked=len(now), own_flip_rate=flips / max(comparisons, 1))
     canaries = [Canary(r["item"], r["metric"], r["value"], tuple(r["again"])) for r in kept["canaries"]]
     _save(file, fingerprint, canaries, kept["versions"], round_ + 1)
-    return _report(canaries, now, metrics, kept["versions"], versions, str(file), fingerprint)
+    return _report(canaries, now, metrics, kept["versions"], versions, file, fingerprint)
 
 
 def _questions(metrics: Mapping[str, Metric], data: Path, count: int) -> list[tuple[str, Item]]:
@@ -284,7 +239,7 @@ def _report(
     metrics: Mapping[str, Metric],
     before: Mapping[str, Sequence[str]],
     versions: Mapping[str, Sequence[str]],
-    file: str,
+    file: Path,
     fingerprint: str,
 ) -> CanaryReport:
     """Compare the answers of now with the frozen ones, and say whether a model has changed."""
@@ -293,32 +248,33 @@ def _report(
     for canary in canaries:
         value, unit = now[canary.item, canary.metric], units[canary.metric]
         if _moved(canary.value, value, unit):
-            flips.append(Flip(canary.item, canary.metric, canary.value, value))
+            flips.append({"item": canary.item, "metric": canary.metric, "before": canary.value, "now": value})
         if value is not None and canary.value is not None:
             changes.append((value - canary.value) / unit)
     own_flips, comparisons = _own_flips(canaries, units)
     p_value = _exchange_p(canaries, now, units)
     changed = {
-        role: (tuple(before[role]), tuple(answered))
+        role: {"before": list(before[role]), "now": list(answered)}
         for role, answered in versions.items()
         if role in before and models_of(answered) - models_of(before[role])
     }
     backends = {
         role: new
         for role, answered in versions.items()
-        if role in before and role not in changed and (new := tuple(sorted(set(answered) - set(before[role]))))
+        if role in before and role not in changed and (new := sorted(set(answered) - set(before[role])))
     }
-    return CanaryReport(
+    more = {"backends": backends} if backends else {}
+    return _reported(
         "drift" if changed or p_value < ALPHA else "same",
         file,
         fingerprint,
         asked=len(canaries),
-        flips=tuple(flips),
-        own=own_flips / max(comparisons, 1),
+        flips=flips,
+        own_flip_rate=own_flips / max(comparisons, 1),
         p_value=p_value,
         versions=changed,
         effect=sum(changes) / len(changes) if changes else None,
-        backends=backends,
+        **more,
     )
 
 

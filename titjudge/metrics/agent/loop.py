@@ -135,15 +135,14 @@ _NOT_TAKEN = "what is still open weighs too little for a look"
 
 
 async def consult(state: AgentState, ask: Ask, looks_left: int) -> tuple[AgentTurn, str]:
-    """Ask the orchestrator once and return its turn and the protocol: tools, json or sight.
+    """Ask the orchestrator once and return its turn and the protocol: tools, json or sight (it is shown the image and its parts).
 
     Raises:
         Unanswered: There is no answer; under the JSON protocol also where none validates after the repair turn.
     """
     planned = expected_turn(state, looks_left)
-    if state.first_look == "sight":
-        return await _see(state, ask, looks_left, planned), "sight"
-    if ask.has_tools("judge"):
+    sight = state.first_look == "sight"
+    if not sight and ask.has_tools("judge"):
         try:
             return await _converse(state, ask, looks_left, planned), "tools"
         except Unanswered:
@@ -151,9 +150,11 @@ async def consult(state: AgentState, ask: Ask, looks_left: int) -> tuple[AgentTu
                 raise
             state.conversation = None  # this request has shown that the server has no tools
     reply = await ask(
-        "agent/orchestrate",
+        "agent/see" if sight else "agent/orchestrate",
         role="judge",
-        schema=AgentTurn,
+        # the image comes first: a provider that keeps the beginning of a prompt reads it once
+        images=[picture.file for picture in state.pictures_shown] if sight else (),
+        schema=SeeingTurn if sight else AgentTurn,
         params=DECODING,
         planned=planned.model_dump(),
         verify=state.to_verify if looks_left else "",
@@ -161,27 +162,7 @@ async def consult(state: AgentState, ask: Ask, looks_left: int) -> tuple[AgentTu
     )
     state.notes = []
     turn: AgentTurn = reply.data
-    return turn, "json"
-
-
-async def _see(state: AgentState, ask: Ask, looks_left: int, planned: AgentTurn) -> AgentTurn:
-    """Show the judge the image, its parts and what it asked to see enlarged, and return its verdicts and further looks.
-
-    The image comes first: a provider that keeps the beginning of a prompt reads it once.
-    """
-    reply = await ask(
-        "agent/see",
-        role="judge",
-        images=[picture.file for picture in state.pictures_shown],
-        schema=SeeingTurn,
-        params=DECODING,
-        planned=planned.model_dump(),
-        verify=state.to_verify if looks_left else "",
-        **state.variables(looks_left),
-    )
-    state.notes = []
-    turn: AgentTurn = reply.data
-    return turn
+    return turn, "sight" if sight else "json"
 
 
 async def _converse(state: AgentState, ask: Ask, looks_left: int, planned: AgentTurn) -> AgentTurn:
