@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
@@ -29,10 +30,12 @@ from benchmarks.edit_replies import (
     task_name,
 )
 from benchmarks.study_page import Found, judges_figure, percent, table
-from titjudge.stats.bootstrap import Floats, Interval, group_sums
+from titjudge.stats.bootstrap import Floats, Interval, codes, group_sums, multiplicities, percentile_interval
+from titjudge.stats.equality import with_ties
 from titjudge.stats.intervals import mean_intervals
 from titjudge.stats.pairwise_accuracy import pair_index, pairwise_accuracy
-from titjudge.stats.ranking.correlation import MeanCorrelation, mean_correlation
+from titjudge.stats.ranking.correlation import FEWEST as FEWEST_IMAGES
+from titjudge.stats.ranking.correlation import weighted_correlation, weighted_ranks
 
 RETIRED = "gpt4o_0shot"  # the judge that the others are held against
 FEWEST = 0.5  # share of edits with an overall score
@@ -40,6 +43,74 @@ TOP = 10.0  # of a rating
 NEARLY = 0.999999  # in place of a correlation of 1, which has no mean on the scale of Fisher
 NOTEBOOK = re.compile(r"=+> (\S+) : \nSC\| (\S+)\nPQ\| (\S+)\nO\| (\S+)\n")
 NO = "\N{EN DASH}"
+
+
+@dataclass(frozen=True, slots=True)
+class MeanCorrelation:
+    """Spearman's correlation within each stratum, averaged over strata, in [-1, 1], with a 95% interval over prompts.
+
+    `n` counts the images that have both numbers, `strata` those whose correlation is defined; None without any.
+    """
+
+    n: int
+    strata: int
+    srcc: float | None
+    srcc_interval: Interval | None
+
+
+def mean_correlation(
+    scores: Sequence[float | None],
+    human: Sequence[float | None],
+    strata: Sequence[str],
+    groups: Sequence[str],
+    *,
+    resamples: int = 1000,
+    seed: int = 0,
+    most: float | None = None,
+) -> MeanCorrelation:
+    """Compute Spearman's correlation within each stratum, and average it on Fisher's scale: tanh(mean(atanh(r))).
+
+    With the generators as strata this is what VIEScore means to report. A perfect correlation is infinite on that scale, and one
+    such draw would decide the mean: that of n images counts as at most 1 - 1 / n, or `most`.
+
+    Args:
+        scores: One number an image; images with None or NaN are left out.
+        human: One number an image, in the same order; None or NaN likewise.
+        strata: Stratum of each image, as its generator.
+        groups: Prompt of each image, the unit of resampling.
+        resamples: Bootstrap draws of prompts for the interval.
+        seed: Of the draws.
+        most: The largest that a correlation counts as, below 1.
+    """
+    x, y = (np.array(values, dtype=np.float64) for values in (scores, human))
+    both = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
+    x, y = with_ties(x[both]), with_ties(y[both])
+    stratum, names = codes(strata[k] for k in both.tolist())
+    group, distinct = codes(groups[k] for k in both.tolist())
+    strata_rows = [np.flatnonzero(stratum == k) for k in range(len(names))]
+    strata_rows = [rows for rows in strata_rows if len(rows) >= FEWEST_IMAGES and np.ptp(x[rows]) and np.ptp(y[rows])]
+    if not strata_rows:
+        return MeanCorrelation(len(both), 0, None, None)
+    ranks = [(rows, weighted_ranks(x[rows]), weighted_ranks(y[rows])) for rows in strata_rows]
+
+    ends = np.array([[most or 1 - 1 / len(rows)] for rows in strata_rows])
+
+    def weighted_mean(weights: Floats) -> Floats:
+        columns = [(weights[:, group[rows]], first, second) for rows, first, second in ranks]
+        with np.errstate(invalid="ignore", divide="ignore"):  # a stratum without an image in a draw is left out of it
+            correlations = np.stack(
+                [weighted_correlation(first(drawn), second(drawn), drawn) for drawn, first, second in columns]
+            )
+            z = np.arctanh(np.clip(correlations, -ends, ends))
+            mean: Floats = np.tanh(np.nansum(z, axis=0) / np.isfinite(z).sum(axis=0))
+        return mean
+
+    whole = float(weighted_mean(np.ones((1, len(distinct))))[0])
+    blocks = (
+        [weighted_mean(block) for block in multiplicities(len(distinct), resamples, seed)] if len(distinct) > 1 else []
+    )
+    interval = percentile_interval(np.concatenate(blocks), len(distinct)) if blocks else None
+    return MeanCorrelation(len(both), len(strata_rows), whole, interval)
 
 
 def number(value: float | None, interval: Interval | None) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,10 +11,6 @@ from titjudge.cli.compare_options import METRIC, SCORE_METRIC, OutputFiles, file
 from titjudge.cli.options import PATH, option
 from titjudge.cli.output import show_notes
 from titjudge.core.errors import DataError
-
-if TYPE_CHECKING:
-    from titjudge.runs.study.human_study import Study
-
 
 PRICES = option(
     "--price",
@@ -48,18 +43,8 @@ def people(
         --json board.json
     """
     from titjudge.report.plots import joined_chart
-
-    study = _study(run, metric, pairs_file)
-    board = study.board(level)
-    record = {"run": str(run), "metric": study.metric, **board.to_json()}
-    files.finish(board.tables(), record, chart=lambda: joined_chart(board.standings))
-    return 0
-
-
-def _study(run: Path, metric: str | None, pairs_file: Path | None) -> Study:
-    """Read a run together with its human pairs, or those of a file."""
     from titjudge.runs.folder.run_folder import RunFolder
-    from titjudge.runs.study.human_study import study
+    from titjudge.runs.study.human_study import people_study
     from titjudge.suites.pair_files import read_pairs
 
     folder = RunFolder(run)
@@ -70,7 +55,13 @@ def _study(run: Path, metric: str | None, pairs_file: Path | None) -> Study:
     if not pairs:
         message = "no human pairs: give some with --pairs FILE, or collect them with `label`"
         raise DataError(message, pairs_file or run)
-    return study(folder, pairs, metric)
+    chosen, board = people_study(folder, pairs, metric, level=level)
+    files.finish(
+        board.tables(),
+        {"run": str(run), "metric": chosen, **board.to_json()},
+        chart=lambda: joined_chart(board.standings),
+    )
+    return 0
 
 
 @click.command(short_help="Compare single questions, facets and elements with people.")

@@ -16,7 +16,6 @@ from benchmarks.edit_replies import TASKS, people_of, replies_of, scores_of, sou
 from benchmarks.study_edit_failures import boards_of
 from titjudge.core.types import Item
 from titjudge.metrics.viescore import viescore_edit
-from titjudge.stats.ranking.correlation import mean_correlation
 from titjudge.testing import score_one
 
 EDITORS = ("E0", "E1", "E2", "E3", "E4", "E5")
@@ -188,10 +187,10 @@ def test_a_board_is_carried_to_a_judge_that_marks_all_alike_higher(
 def test_a_perfect_stratum_does_not_decide_the_mean() -> None:
     x = [1.0, 2, 3, 4, 1, 2, 3, 4]
     y = [1.0, 2, 3, 4, 2, 1, 4, 3]
-    found = mean_correlation(x, y, ["a"] * 4 + ["b"] * 4, list("pqrspqrs"))
+    found = study_edits.mean_correlation(x, y, ["a"] * 4 + ["b"] * 4, list("pqrspqrs"))
     assert found.strata == 2
     assert found.srcc == pytest.approx(np.tanh((np.arctanh(0.75) + np.arctanh(0.6)) / 2))
-    assert mean_correlation(x, [1.0] * 8, ["a"] * 8, list("pqrspqrs")).srcc is None
+    assert study_edits.mean_correlation(x, [1.0] * 8, ["a"] * 8, list("pqrspqrs")).srcc is None
 
 
 @pytest.mark.skipif(not DATA, reason="TITJUDGE_STUDY_DATA names no folder with copies of VIEScore and GenAI-Bench")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 
 from titjudge.core import registry
@@ -11,53 +11,28 @@ from titjudge.core.errors import ConfigError, DataError, nearest
 from titjudge.core.grouping import grouped
 from titjudge.core.types import Item, Pair, Score
 from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.stats.bootstrap import LEVEL
 from titjudge.stats.equality import same
 from titjudge.stats.pairwise_accuracy import Values, values_by_metric
 from titjudge.stats.ppi.ppi_leaderboard import PeopleBoard, people_board
 
 
-@dataclass(frozen=True, slots=True)
-class Study:
-    """Preferences of people and of a judge over the images of a run.
+def people_study(
+    run: RunFolder, human: Sequence[Pair], metric: str | None = None, *, level: float = LEVEL
+) -> tuple[str, PeopleBoard]:
+    """Join people's pairs with the preferences of a metric over all pairs of a run, to the leaderboard that people would give.
 
     A pair of which an image has no score is a tie of the judge, whether people compared it or not: if the two kinds were
-    treated differently, the interval would not hold its level.
+    treated differently, the interval would not hold its level. Warnings of the leaderboard count these, and pairs of other images.
 
-    Attributes:
-        metric: The metric that is the judge.
-        generator_of: The generator of each image, by item id.
-        human: People's pairs of images of the run, under its prompt ids.
-        judge: The preference for every pair of images of one prompt by two generators.
-        unscored: Number of pairs of the judge without a score.
-        unknown: Number of people's pairs of other images.
-        notes: What people should know of the choice of the metric.
-    """
+    Args:
+        run: The run folder.
+        human: People's pairs.
+        metric: The metric that is the judge; None for the first.
+        level: Confidence level of the intervals.
 
-    metric: str
-    generator_of: dict[str, str]
-    human: list[Pair]
-    judge: list[Pair]
-    unscored: int
-    unknown: int
-    notes: tuple[str, ...] = ()
-
-    def board(self, level: float) -> PeopleBoard:
-        """Make the leaderboard that people would give; its warnings name what was left out or counted as a tie."""
-        board = people_board(self.human, self.judge, self.generator_of, level=level)
-        warnings = [*self.notes, *board.warnings]
-        if self.unscored:
-            warnings.append(
-                f"{self.unscored} of {len(self.judge)} pairs lack a score of the judge: counted as its ties"
-            )
-        if self.unknown:
-            warnings.append(
-                f"{self.unknown} human pairs are left out: their images are not two of one prompt in this run"
-            )
-        return replace(board, warnings=tuple(warnings))
-
-
-def study(run: RunFolder, human: Sequence[Pair], metric: str | None = None) -> Study:
-    """Join people's pairs with the preferences of a metric over all pairs of a run.
+    Returns:
+        The metric, and the leaderboard.
 
     Raises:
         ConfigError: No such metric.
@@ -65,8 +40,8 @@ def study(run: RunFolder, human: Sequence[Pair], metric: str | None = None) -> S
     """
     run.check()
     scores = list(run.scores(slim=True).values())
-    notes: list[str] = []
-    name = choose_metric([score.metric for score in scores], metric, run, notes)
+    warnings: list[str] = []
+    name = choose_metric([score.metric for score in scores], metric, run, warnings)
     items = [item for item in run.items(slim=True) if isinstance(item, Item)]
     generator_of = {item.id: item.generator for item in items}
     if len(set(generator_of.values())) < 2:
@@ -81,7 +56,13 @@ def study(run: RunFolder, human: Sequence[Pair], metric: str | None = None) -> S
         named = f"; a pair names '{human[0].a}', the run '{items[0].id}'" if human and not pairs else ""
         raise DataError(f"no human pair has two images of one prompt by two generators of this run{named}", run.path)
     judge, unscored = _preferences(items, oriented_values(scores, name))
-    return Study(name, generator_of, pairs, judge, unscored, len(human) - len(pairs), tuple(notes))
+    board = people_board(pairs, judge, generator_of, level=level)
+    warnings += board.warnings
+    if unscored:
+        warnings.append(f"{unscored} of {len(judge)} pairs lack a score of the judge: counted as its ties")
+    if unknown := len(human) - len(pairs):
+        warnings.append(f"{unknown} human pairs are left out: their images are not two of one prompt in this run")
+    return name, replace(board, warnings=tuple(warnings))
 
 
 def choose_metric(names: Iterable[str], metric: str | None, run: RunFolder, notes: list[str] | None = None) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -48,113 +47,74 @@ def read_scores(
         MissingExtra: Parquet without pyarrow.
         ConfigError: An unknown column.
     """
-    rows = _Rows(path, metric or "score", bounds, {column: {} for column in by if column not in DERIVED})
+    metric = metric or "score"
+    entries: list[Entry] = []
+    columns: dict[str, None] = {}
+    texts: dict[str, str] = {}
+    categories: dict[str, dict[str, str]] = {column: {} for column in by if column not in DERIVED}
+    lines: dict[tuple[str, ...], int] = {}
     for line, record in _records(path):
-        rows.add(line, record)
-    if not rows.entries:
-        raise DataError("no row with a score", path)
-    rows.check_missing()
-    return score_table(
-        rows.entries,
-        metric=rows.metric,
-        source=str(path),
-        categories={column: rows.category(column) for column in by},
-        per_prompt=per_prompt.of_metric(bounds, True, str(path)),
-        bounds=bounds,
-        texts={prompt: hash(text) for prompt, text in rows.texts.items()},
-    )
-
-
-@dataclass(slots=True)
-class _Rows:
-    """The rows of a table that have been read.
-
-    Attributes:
-        path: The table.
-        metric: The column with the scores.
-        bounds: Ends of the scale of a score, where they are known.
-        categories: Column -> prompt -> value.
-        columns: Names of the columns.
-        texts: Prompt id -> text.
-    """
-
-    path: Path
-    metric: str
-    bounds: tuple[float, float] | None
-    categories: dict[str, dict[str, str]]
-    entries: list[Entry] = field(default_factory=list)
-    columns: dict[str, None] = field(default_factory=dict)
-    texts: dict[str, str] = field(default_factory=dict)
-    _lines: dict[tuple[str, ...], int] = field(default_factory=dict)
-
-    def add(self, line: int, record: Mapping[str, Any]) -> None:
-        """Add a row."""
-        self._check_columns(line, record)
-        prompt, generator = (_text(record.get(name), name, self.path, line) for name in REQUIRED)
+        if not columns or path.suffix.lower() == ".jsonl":  # each line of JSON may have other columns
+            columns |= dict.fromkeys(map(str, record))
+            if metric not in columns:
+                hint = f"choose one with --metric (there are: {', '.join(columns)})"
+                raise DataError(f"the column '{metric}' is missing: {hint}", path, line)
+        prompt, generator = (_text(record.get(name), name, path, line) for name in REQUIRED)
         prompt = id_of(prompt)
         image, sample = _image_and_sample(record)
-        before = self._lines.setdefault((prompt, generator, image, sample), line)
+        before = lines.setdefault((prompt, generator, image, sample), line)
         if before != line:
             hint = "" if image.strip("/") else "; several images of a prompt need a column 'image' or 'seed'"
             what = f"prompt '{prompt}' has generator '{generator}' a second time (first in row {before}){hint}"
-            raise DataError(what, self.path, line)
-        self.entries.append(Entry(prompt, generator, image, self._value(line, record)))
-        self._add_categories(line, prompt, record)
+            raise DataError(what, path, line)
+        value = _number(record.get(metric), metric, path, line)
+        if value is not None and bounds is not None and not bounds[0] <= value <= bounds[1]:
+            scale = f"outside the scale from {bounds[0]:g} to {bounds[1]:g}"
+            raise DataError(f"'{metric}' is {value:g}, {scale}", path, line)
+        entries.append(Entry(prompt, generator, image, value))
+        for column, values in categories.items():
+            category = _stripped(record.get(column))
+            if values.setdefault(prompt, category) != category:
+                what = f"'{column}' is '{category}' here and '{values[prompt]}' in another row of prompt '{prompt}'"
+                raise DataError(what, path, line)
         if isinstance(record.get("prompt"), str):
-            self.texts[prompt] = record["prompt"]
-
-    def _check_columns(self, line: int, record: Mapping[str, Any]) -> None:
-        """Check that there is a score; each line of JSON may have other columns."""
-        if self.columns and self.path.suffix.lower() != ".jsonl":
-            return
-        self.columns |= dict.fromkeys(map(str, record))
-        if self.metric not in self.columns:
-            hint = f"choose one with --metric (there are: {', '.join(self.columns)})"
-            raise DataError(f"the column '{self.metric}' is missing: {hint}", self.path, line)
-
-    def _value(self, line: int, record: Mapping[str, Any]) -> float | None:
-        value = _number(record.get(self.metric), self.metric, self.path, line)
-        if value is not None and self.bounds is not None and not self.bounds[0] <= value <= self.bounds[1]:
-            scale = f"outside the scale from {self.bounds[0]:g} to {self.bounds[1]:g}"
-            raise DataError(f"'{self.metric}' is {value:g}, {scale}", self.path, line)
-        return value
-
-    def check_missing(self) -> None:
-        """Check that no number stands for missing scores, unless the ends of the scale are known.
-
-        Raises:
-            DataError: One occurs several times and is the only negative one.
-        """
-        values = [entry.value for entry in self.entries if entry.value is not None]
-        code = missing_code(values)
-        if self.bounds is None and code is not None and code < 0 and values.count(code) > 1:
-            what = f"{values.count(code):,} of {len(values):,} scores are {code:g}, and no other is negative"
-            raise DataError(
-                f"'{self.metric}': {what}: leave the cells of missing scores empty, or name the scale (--range)",
-                self.path,
-            )
-
-    def _add_categories(self, line: int, prompt: str, record: Mapping[str, Any]) -> None:
-        for column, values in self.categories.items():
-            value = _stripped(record.get(column))
-            if values.setdefault(prompt, value) != value:
-                what = f"'{column}' is '{value}' here and '{values[prompt]}' in another row of prompt '{prompt}'"
-                raise DataError(what, self.path, line)
-
-    def category(self, column: str) -> Mapping[str, str]:
-        """Return the category of each prompt by a column, or by its text.
-
-        Raises:
-            ConfigError: There is no such column, or there are no texts.
-        """
+            texts[prompt] = record["prompt"]
+    if not entries:
+        raise DataError("no row with a score", path)
+    if bounds is None:
+        _check_missing([entry.value for entry in entries if entry.value is not None], metric, path)
+    for column in by:
         if column in DERIVED:
-            if not self.texts:
-                raise ConfigError(f"{self.path}: --by {column} needs a column 'prompt' with the texts of the prompts")
-            return {prompt: DERIVED[column](text) for prompt, text in self.texts.items()}
-        if column not in self.columns:
-            hint = f"{nearest(column, self.columns)} There are: {', '.join(self.columns)}"
-            raise ConfigError(f"{self.path}: no column '{column}'.{hint}")
-        return self.categories[column]
+            if not texts:
+                raise ConfigError(f"{path}: --by {column} needs a column 'prompt' with the texts of the prompts")
+            categories[column] = {prompt: DERIVED[column](text) for prompt, text in texts.items()}
+        elif column not in columns:
+            raise ConfigError(
+                f"{path}: no column '{column}'.{nearest(column, columns)} There are: {', '.join(columns)}"
+            )
+    return score_table(
+        entries,
+        metric=metric,
+        source=str(path),
+        categories={column: categories[column] for column in by},
+        per_prompt=per_prompt.of_metric(bounds, True, str(path)),
+        bounds=bounds,
+        texts={prompt: hash(text) for prompt, text in texts.items()},
+    )
+
+
+def _check_missing(values: Sequence[float], metric: str, path: Path) -> None:
+    """Check that no number stands for missing scores.
+
+    Raises:
+        DataError: One occurs several times and is the only negative one.
+    """
+    code = missing_code(values)
+    if code is not None and code < 0 and values.count(code) > 1:
+        what = f"{values.count(code):,} of {len(values):,} scores are {code:g}, and no other is negative"
+        raise DataError(
+            f"'{metric}': {what}: leave the cells of missing scores empty, or name the scale (--range)", path
+        )
 
 
 def _image_and_sample(record: Mapping[str, Any]) -> tuple[str, str]:

@@ -132,72 +132,6 @@ def generator_correlation(
     return GeneratorCorrelation(len(names), len(kept), float(whole[0]), ends[0], float(whole[1]), ends[1], reason)
 
 
-@dataclass(frozen=True, slots=True)
-class MeanCorrelation:
-    """Spearman's correlation within each stratum, averaged over strata, in [-1, 1], with a 95% interval over prompts.
-
-    `n` counts the images that have both numbers, `strata` those whose correlation is defined; None without any.
-    """
-
-    n: int
-    strata: int
-    srcc: float | None
-    srcc_interval: Interval | None
-
-
-def mean_correlation(
-    scores: Sequence[float | None],
-    human: Sequence[float | None],
-    strata: Sequence[str],
-    groups: Sequence[str],
-    *,
-    resamples: int = 1000,
-    seed: int = 0,
-    most: float | None = None,
-) -> MeanCorrelation:
-    """Compute Spearman's correlation within each stratum, and average it on Fisher's scale: tanh(mean(atanh(r))).
-
-    With the generators as strata this is what VIEScore means to report. A perfect correlation is infinite on that scale, and one
-    such draw would decide the mean: that of n images counts as at most 1 - 1 / n, or `most`.
-
-    Args:
-        scores: One number an image; images with None or NaN are left out.
-        human: One number an image, in the same order; None or NaN likewise.
-        strata: Stratum of each image, as its generator.
-        groups: Prompt of each image, the unit of resampling.
-        resamples: Bootstrap draws of prompts for the interval.
-        seed: Of the draws.
-        most: The largest that a correlation counts as, below 1.
-    """
-    x, y, complete = _both(scores, human)
-    both = np.flatnonzero(complete)
-    x, y = with_ties(x[both]), with_ties(y[both])
-    stratum, names = codes(strata[k] for k in both.tolist())
-    group, distinct = codes(groups[k] for k in both.tolist())
-    strata_rows = [np.flatnonzero(stratum == k) for k in range(len(names))]
-    strata_rows = [rows for rows in strata_rows if len(rows) >= FEWEST and np.ptp(x[rows]) and np.ptp(y[rows])]
-    if not strata_rows:
-        return MeanCorrelation(len(both), 0, None, None)
-    ranks = [(rows, _ranks(x[rows]), _ranks(y[rows])) for rows in strata_rows]
-
-    ends = np.array([[most or 1 - 1 / len(rows)] for rows in strata_rows])
-
-    def weighted_mean(weights: Floats) -> Floats:
-        columns = [(weights[:, group[rows]], first, second) for rows, first, second in ranks]
-        with np.errstate(invalid="ignore", divide="ignore"):  # a stratum without an image in a draw is left out of it
-            correlations = np.stack([_weighted(first(drawn), second(drawn), drawn) for drawn, first, second in columns])
-            z = np.arctanh(np.clip(correlations, -ends, ends))
-            mean: Floats = np.tanh(np.nansum(z, axis=0) / np.isfinite(z).sum(axis=0))
-        return mean
-
-    whole = float(weighted_mean(np.ones((1, len(distinct))))[0])
-    blocks = (
-        [weighted_mean(block) for block in multiplicities(len(distinct), resamples, seed)] if len(distinct) > 1 else []
-    )
-    interval = percentile_interval(np.concatenate(blocks), len(distinct)) if blocks else None
-    return MeanCorrelation(len(both), len(strata_rows), whole, interval)
-
-
 def _both(scores: Sequence[float | None], human: Sequence[float | None]) -> tuple[Floats, Floats, NDArray[np.bool_]]:
     """Return both numbers of each image, NaN where there is none, and which images have both."""
     x, y = (np.array(values, dtype=np.float64) for values in (scores, human))
@@ -210,7 +144,7 @@ def _rank_rows(sums: Floats, weights: Floats) -> Floats:
     first, second, count = (weights @ column for column in sums)
     defined = (count > 0).all(axis=1)
     x, y = (rankdata(with_ties(column[defined] / count[defined])) for column in (first, second))
-    out[defined, 0] = _weighted(x, y, np.ones_like(x))
+    out[defined, 0] = weighted_correlation(x, y, np.ones_like(x))
     a, b = (np.sign(side[:, :, None] - side[:, None, :]) for side in (x, y))
     with np.errstate(invalid="ignore", divide="ignore"):
         out[defined, 1] = (a * b).sum(axis=(1, 2)) / np.sqrt((a * a).sum(axis=(1, 2)) * (b * b).sum(axis=(1, 2)))
@@ -223,20 +157,20 @@ def _draws(x: Floats, y: Floats, group: Ints, groups: int, resamples: int, seed:
     The images of a prompt that is drawn twice have weight two, so that no draw is written out or sorted.
     """
     out = np.full((resamples, 3), np.nan)
-    ranks = _ranks(x), _ranks(y)
+    ranks = weighted_ranks(x), weighted_ranks(y)
     pairs = _concordance(x, y, group, groups) if len(x) <= _IMAGES_OF_PAIRS else None
     row = 0
     for block in multiplicities(groups, resamples, seed):
         for drawn in np.split(block, range(_TOGETHER, len(block), _TOGETHER)):
             weights, rows = drawn[:, group], slice(row, row + len(drawn))
-            out[rows, 0] = _weighted(ranks[0](weights), ranks[1](weights), weights)
-            out[rows, 1] = _weighted(x, y, weights)
+            out[rows, 0] = weighted_correlation(ranks[0](weights), ranks[1](weights), weights)
+            out[rows, 1] = weighted_correlation(x, y, weights)
             out[rows, 2] = _tau(drawn, pairs) if pairs else [_repeated_tau(x, y, draw) for draw in weights]
             row += len(drawn)
     return out
 
 
-def _ranks(values: Floats) -> Callable[[Floats], Floats]:
+def weighted_ranks(values: Floats) -> Callable[[Floats], Floats]:
     """Return a function from weights, shape (draws, images), to the mid-ranks of the weighted images, same shape."""
     order = np.argsort(values, kind="stable")
     starts = np.flatnonzero(np.diff(values[order], prepend=np.nan) != 0)
@@ -251,7 +185,7 @@ def _ranks(values: Floats) -> Callable[[Floats], Floats]:
     return ranks
 
 
-def _weighted(x: Floats, y: Floats, weights: Floats) -> Floats:
+def weighted_correlation(x: Floats, y: Floats, weights: Floats) -> Floats:
     """Compute Pearson's r for each row of weights."""
     total = weights.sum(axis=1, keepdims=True)
     x, y = (side - (weights * side).sum(axis=1, keepdims=True) / total for side in (x, y))
