@@ -33,8 +33,7 @@ from titjudge.metrics.agent.metric import tit_agent
 from titjudge.providers.batch.provider import Batches, BatchTiming
 from titjudge.runs.check.verify import verify
 from titjudge.runs.folder.identity import default_folder
-from titjudge.runs.offline.batch import import_answers
-from titjudge.runs.offline.export import export
+from titjudge.runs.offline.batch import export, import_answers
 from titjudge.runs.resolve import resolve
 from titjudge.runs.session import Session
 

@@ -30,8 +30,7 @@ from titjudge.providers import make_provider
 from titjudge.providers.batch.provider import Batches, BatchTiming
 from titjudge.runs.check.verify import verify
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.runs.offline.batch import import_answers
-from titjudge.runs.offline.export import export
+from titjudge.runs.offline.batch import export, import_answers
 from titjudge.runs.offline.recording import record
 from titjudge.runs.session import Session
 

@@ -24,8 +24,7 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import Status
 from titjudge.providers import ProviderSettings
 from titjudge.providers.recorded import Recorded
-from titjudge.runs.offline.batch import import_answers
-from titjudge.runs.offline.export import export
+from titjudge.runs.offline.batch import export, import_answers
 from titjudge.runs.offline.recording import Kept, record
 from titjudge.runs.session import Session
 

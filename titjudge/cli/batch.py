@@ -81,8 +81,8 @@ def export(keys: RunKeys, file: Path, crops: Path | None, json_file: Path | None
     Example:
       python cli.py batch export --provider openai --out questions.jsonl
     """
+    from titjudge.runs.offline.batch import export as export_requests
     from titjudge.runs.offline.batch import only_recorded
-    from titjudge.runs.offline.export import export as export_requests
 
     session = _session(keys)
     exported = export_requests(session, file, crops=crops)

@@ -186,6 +186,7 @@ def _ask(config: RunConfig) -> list[Row]:
     from titjudge.core.config import TOOL_ROLES
     from titjudge.core.types import Message, Status
     from titjudge.core.words import truncated
+    from titjudge.engine.pipeline import Reading
     from titjudge.runs.open_run import open_engine
 
     models = [
@@ -204,12 +205,10 @@ def _ask(config: RunConfig) -> list[Row]:
                 role,
                 (Message("user", parts),),
                 template="doctor",
-                item_id="doctor",
-                schema=None,
                 params={"max_tokens": 16},
             )
             try:
-                reply = await engine.answer(role, request, accept_truncated=True)
+                reply = await engine.answer(role, request, Reading(truncated=True))
             except TitjudgeError as error:
                 return (f"{name} {role.label}", "failed", f"{address}: {error}" if address else str(error))
         version = reply.model_version or "an unnamed version"

@@ -435,8 +435,9 @@ class RunKeys(dict[str, Any]):
         from titjudge.engine.prices import parse_price_flag
 
         keys = {key: value for key, value in self.items() if value not in (None, ())}
-        tools = ("captioner", "embedder", "detector")
-        roles: dict[str, Any] = {role: {"model": keys[role]} for role in tools if role in keys}
+        roles: dict[str, Any] = {
+            role: {"model": keys[role]} for role in ("captioner", "embedder", "detector") if role in keys
+        }
         if judges := [{"model": judge} for judge in keys.get("judge", ())]:
             roles["judge"] = judges[0] if len(judges) == 1 else judges
         overrides = {key: keys[key] for key in (*RunConfig.model_fields, *_FOR_SEVERAL_ROLES) if key in keys}

@@ -438,13 +438,9 @@ def _check_names(config: RunConfig) -> None:
     """Refuse folders that cannot be written into a manifest, as archives unpacked on another system have them."""
     names = (config.data, config.prompts, config.pairs, config.images, config.prompt_file, *config.image_root)
     for path in (str(Path(name).resolve()) for name in names if name is not None):
-        if _readable(path) != path:
-            raise ConfigError(f"the name of {_readable(path)} is not UTF-8, which no manifest can hold: rename it")
-
-
-def _readable(path: str) -> str:
-    """Return a path with its bytes that are not UTF-8 as `\\xfc`."""
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        readable = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        if readable != path:
+            raise ConfigError(f"the name of {readable} is not UTF-8, which no manifest can hold: rename it")
 
 
 def _check_panel(config: RunConfig) -> None:

@@ -210,17 +210,20 @@ def has_lines(path: Path) -> bool:
     return path.is_file() or packed(path) is not None
 
 
+def _opened_lines(path: Path) -> contextlib.AbstractContextManager[Iterable[bytes]]:
+    """Open a file, plain or packed, for its lines as they are."""
+    file = packed(path)
+    return path.open("rb") if file is None else contextlib.nullcontext(GzipReader(file).lines())
+
+
 def raw_lines(path: Path) -> Iterator[bytes]:
     """Yield the lines of a file, plain or packed, as they are.
 
     Raises:
         OSError, DataError: It cannot be read.
     """
-    if (file := packed(path)) is not None:
-        yield from GzipReader(file).lines()
-        return
-    with path.open("rb") as opened:
-        yield from opened
+    with _opened_lines(path) as lines:
+        yield from lines
 
 
 def locate_jsonl(
@@ -228,18 +231,30 @@ def locate_jsonl(
 ) -> Iterator[tuple[int, int, dict[str, Any] | DataError]]:
     """Yield the lines as `scan_jsonl` does, each with its offset (bytes) in the file, at which `JsonlReader` reads it again."""
     check_regular(path)
+    offset, wanted = 0, set(required)
     try:
-        offset = 0
-        for number, line in enumerate(raw_lines(path), 1):
-            start, offset = offset, offset + len(line)
-            if number == 1:
-                if is_utf16(line):
-                    raise DataError(UTF16, path)
-                if line.startswith(_SQLITE):
-                    raise DataError(_DATABASE, path)
-                line = line.removeprefix(_BOM)
-            if line.strip() and (line.endswith(b"\n") or not whole):
-                yield number, start, _object(line, path, number, required)
+        with _opened_lines(path) as lines:
+            for number, line in enumerate(lines, 1):
+                start, offset = offset, offset + len(line)
+                if number == 1:
+                    if is_utf16(line):
+                        raise DataError(UTF16, path)
+                    if line.startswith(_SQLITE):
+                        raise DataError(_DATABASE, path)
+                    line = line.removeprefix(_BOM)
+                if not line.strip() or (whole and not line.endswith(b"\n")):
+                    continue
+                try:
+                    record = orjson.loads(line)
+                except orjson.JSONDecodeError as error:
+                    yield number, start, DataError(f"not a JSON object in UTF-8 ({error})", path, number)
+                    continue
+                if not isinstance(record, dict):
+                    yield number, start, DataError("every line is a JSON object", path, number)
+                elif wanted <= record.keys():
+                    yield number, start, record
+                else:
+                    yield number, start, DataError(missing_key(record, required), path, number)
     except OSError as error:
         raise DataError(error.strerror or str(error), path) from error
 
@@ -269,17 +284,6 @@ def _unpacked(path: Path) -> int:
         file.writelines(raw_lines(path))
         file.flush()
         return os.dup(file.fileno())
-
-
-def _object(line: bytes, path: Path, number: int, required: tuple[str, ...]) -> dict[str, Any] | DataError:
-    try:
-        record = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        return DataError(f"not a JSON object in UTF-8 ({error})", path, number)
-    if not isinstance(record, dict):
-        return DataError("every line is a JSON object", path, number)
-    absent = missing_key(record, required)
-    return DataError(absent, path, number) if absent else record
 
 
 def missing_key(record: Mapping[str, Any], required: Iterable[str]) -> str:

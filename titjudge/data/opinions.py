@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -20,18 +21,7 @@ _OPINION = "score|rating|vote|preference|choice|answer|rank"
 RATERS = tuple(
     f"{name}{ending}"
     for ending in ("", "_id", "id", "_name")
-    for name in (
-        "annotator",
-        "rater",
-        "user",
-        "worker",
-        "judge",
-        "evaluator",
-        "participant",
-        "labeler",
-        "labeller",
-        "reviewer",
-    )
+    for name in "annotator rater user worker judge evaluator participant labeler labeller reviewer".split()
 )
 """Names of the column that says who speaks, as `_plain` writes them."""
 _OF_ONE = re.compile(
@@ -55,6 +45,7 @@ def opinion_columns(names: Iterable[Any], wanted: Sequence[str]) -> list[str]:
     return [name for name in names if _OF_ONE.fullmatch(_plain(name))] if column is None else [column]
 
 
+@lru_cache(maxsize=4096)  # names of columns, for each row again
 def _plain(name: Any) -> str:
     """Write `Worker ID`, `worker-id` and `WorkerId` as `worker_id`."""
     return re.sub(r"[\s_-]+|(?<=[a-z])(?=[A-Z])", "_", str(name).strip()).casefold()

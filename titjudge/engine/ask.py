@@ -22,7 +22,7 @@ from titjudge.core.answer_probabilities import Choices, probabilities, tokens_by
 from titjudge.core.errors import ConfigError, DataError, Unanswered
 from titjudge.core.types import Cause, Embedding, ImageFile, Item, Message, Planned, Reply, Status, Tool
 from titjudge.engine.budget import Reservation
-from titjudge.engine.pipeline import Engine
+from titjudge.engine.pipeline import Engine, Reading
 from titjudge.engine.roles import ProviderRole
 
 
@@ -159,10 +159,8 @@ class BoundAsk:
         if tools:
             request = replace(request, tools=tuple(tools), messages=(*request.messages, *turns))
         try:
-            reply = await engine.answer(
-                provider_role, request, schema=schema, accept_truncated=accept_truncated, accept_empty=accept_empty,
-                describes=describes, reservation=self._reservation,
-            )  # fmt: skip
+            reading = Reading(schema, accept_truncated, accept_empty, describes)
+            reply = await engine.answer(provider_role, request, reading, self._reservation)
         except Unanswered as failure:
             self.causes.append(failure.cause)
             if failure.reply is not None:

@@ -14,12 +14,12 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
 from titjudge.core import structured_output
-from titjudge.core.errors import BudgetExhausted, CacheWriteError, FatalProviderError, TitjudgeError, Unanswered
+from titjudge.core.errors import BudgetExhausted, CacheWriteError, TitjudgeError, Unanswered
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.refusals import refusal
 from titjudge.core.retirements import OTHER_MODEL
@@ -33,7 +33,7 @@ from titjudge.core.serialization import (
     request_record,
 )
 from titjudge.core.structured_output import after_thinking, ends_in_thinking, schema_of
-from titjudge.core.types import EMPTY, NO_ANSWER, Embedding, Message, Planned, Reply, Request, Status, Usage
+from titjudge.core.types import EMPTY, NO_ANSWER, Embedding, Message, Reply, Request, Status, Usage
 from titjudge.data.images import ImageFiles
 from titjudge.engine import retry
 from titjudge.engine.budget import Budget, Reservation
@@ -47,6 +47,70 @@ logger = logging.getLogger(__name__)
 __all__ = ["BudgetExhausted", "Engine", "Interrupted"]
 
 Failed = Literal["keep", "again", "drop"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What counts as an answer to a question.
+
+    Attributes:
+        schema: What the text must fit, as a pydantic model.
+        truncated: Whether a text that was cut off counts.
+        empty: Whether an answer without a text counts: as one that failed, with an empty text.
+        describes: Whether the answer describes an image, so that a text that declines to is a refusal.
+    """
+
+    schema: type[Any] | None = None
+    truncated: bool = False
+    empty: bool = False
+    describes: bool = False
+
+    def takes(self, reply: Reply, request: Request) -> bool:
+        """Tell whether a reply is an answer."""
+        if self.empty and EMPTY in reply.flags:
+            return True
+        taken = [Status.OK] if request.choices else [Status.OK, Status.UNPARSED, *([Status.TRUNCATED] * self.truncated)]
+        marks = (NO_ANSWER,) if reply.status is Status.OK else (NO_ANSWER, UNFINISHED)
+        return reply.status in taken and not any(mark in reply.flags for mark in marks)
+
+    def of_empty(self, reply: Reply) -> Reply:
+        """Give an answer without a text the status that it has here, whatever it had for who asked first."""
+        if EMPTY not in reply.flags or reply.status not in (Status.FAILED, Status.UNPARSED):
+            return reply
+        if not self.empty:
+            return replace(reply, status=Status.UNPARSED, flags=tuple(dict.fromkeys((*reply.flags, NO_ANSWER))))
+        return replace(reply, text="", status=Status.FAILED)
+
+    def declined(self, reply: Reply, request: Request) -> Reply:
+        """Make a refusal of a text that declines to describe the image."""
+        if not self.describes or reply.status not in (Status.OK, Status.TRUNCATED):
+            return reply
+        reason = refusal(after_thinking(reply.text), "\n".join(message.text for message in request.messages))
+        return replace(reply, status=Status.REFUSED, reason=reason) if reason else reply
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request on its way.
+
+    Attributes:
+        key: Its key in cache and journal.
+        role: Who answers.
+        request: What is sent.
+        reading: What counts as an answer.
+        reservation: What the caller has set aside for its questions.
+    """
+
+    key: str
+    role: ProviderRole
+    request: Request
+    reading: Reading
+    reservation: Reservation | None
+
+    @property
+    def names(self) -> dict[str, str]:
+        """What a log line names of it."""
+        return {"role": self.request.role, "template": self.request.template, "item": self.request.item_id}
 
 
 class Engine:
@@ -99,22 +163,13 @@ class Engine:
         self._used = {_short(key) for key, good in (known or {}).items() if good}
         self._unusable = {_short(key) for key, good in (known or {}).items() if not good}
         self.failed, self._asked_again = failed, set[bytes]()
-        self._flights: dict[str, asyncio.Task[Any]] = {}
+        self._flights: dict[str, asyncio.Task[Any]] = {}  # by key: what is being answered now
+        self._readings: dict[str, Reading] = {}  # by key: how it is read
         self._waiters: Counter[str] = Counter()
 
     @property
     def budget(self) -> Budget:
         return self.sender.budget
-
-    @property
-    def stopping(self) -> bool:
-        """Whether nothing new is sent."""
-        return self.sender.stopping
-
-    @property
-    def fatal(self) -> FatalProviderError | None:
-        """Why no request will ever be answered, once that is known."""
-        return self.sender.fatal
 
     def stop(self) -> None:
         """Send nothing more. Answers already asked for are awaited and kept; everything else ends as `Interrupted`."""
@@ -155,56 +210,56 @@ class Engine:
         role: ProviderRole,
         messages: tuple[Message, ...],
         *,
-        template: str,
-        item_id: str,
-        schema: type[Any] | None,
         params: Mapping[str, Any],
-        sample: int = 0,
-        choices: tuple[str, ...] = (),
-        planned: Planned | None = None,
+        schema: type[Any] | None = None,
+        **named: Any,
     ) -> Request:
-        """Make a request as it will be sent: what the model cannot take is left out, what it thinks is allowed for."""
+        """Make a request as it will be sent: what the model cannot take is left out, what it thinks is allowed for.
+
+        `named` are further fields of the request.
+        """
+        shape = schema_of(schema) if schema else None
         return Request(
             provider=role.provider.name,
             model=role.model,
             messages=messages,
             params=role.sampling(params, self.protocol),
-            schema=schema_of(schema) if schema else None,
-            schema_name=schema_of(schema)["title"] if schema else "",
+            schema=shape,
+            schema_name=shape["title"] if shape else "",
             base_url=role.provider.base_url,
             adapter_version=role.provider.version,
-            sample=sample,
-            template=template,
             role=role.name,
-            item_id=item_id,
-            choices=choices,
-            planned=planned,
+            **named,
         )
 
     async def answer(
         self,
         role: ProviderRole,
         request: Request,
-        *,
-        schema: type[Any] | None = None,
-        accept_truncated: bool = False,
-        accept_empty: bool = False,
-        describes: bool = False,
+        reading: Reading | None = None,
         reservation: Reservation | None = None,
     ) -> Reply:
-        """Get the answer to a request: from the cache, from the same question in flight, or from the model.
+        """Answer a question: from the cache, else by the model; identical questions at one time share one request.
+
+        A question that is being answered for somebody who reads answers in another way is answered after that, from what came.
+
+        Args:
+            role: Who answers.
+            request: The question.
+            reading: What counts as an answer.
+            reservation: What the caller has set aside for its questions.
 
         Raises:
-            Unanswered: There is no usable answer. Interrupted, BudgetExhausted, FatalProviderError: the run is ending.
+            Unanswered: Refused, truncated, failed, or unreadable after a repair turn.
+            FatalProviderError, BudgetExhausted, BudgetHeld, CacheWriteError, Interrupted: Nothing more will be answered.
         """
-        key = request_key(request)
+        key, reading = request_key(request), reading or Reading()
         try:
-            reply: Reply = await self._once(
-                f"{key}{'+' if accept_truncated else ''}{'-' if accept_empty else ''}{'d' if describes else ''}",
-                lambda: self._answer(
-                    key, role, request, schema, accept_truncated, accept_empty, describes, reservation
-                ),
-            )
+            while (flight := self._flights.get(key)) is not None and self._readings[key] != reading:
+                await asyncio.wait([flight])
+            self._readings[key] = reading
+            question = Question(key, role, request, reading, reservation)
+            reply: Reply = await self._once(key, lambda: self._answer(question))
         finally:
             self.on_answer(request.item_id, key)
         return reply
@@ -237,72 +292,42 @@ class Engine:
 
     def _landed(self, key: str, task: asyncio.Task[Any]) -> None:
         self._flights.pop(key, None)
+        self._readings.pop(key, None)
         if not task.cancelled():
             task.exception()  # retrieved: a waiter may have gone away
 
-    async def _answer(
-        self,
-        key: str,
-        role: ProviderRole,
-        request: Request,
-        schema: type[Any] | None,
-        accept_truncated: bool,
-        accept_empty: bool,
-        describes: bool,
-        reservation: Reservation | None,
-    ) -> Reply:
-        """Get an answer from the cache or the model, read it, and keep it; called once for all callers of a key.
-
-        Raises:
-            Unanswered: There is no usable answer.
-        """
-        taken: tuple[Status, ...] = (Status.OK, Status.UNPARSED, *((Status.TRUNCATED,) if accept_truncated else ()))
-        if request.choices:
-            taken = (Status.OK,)
-
-        def is_taken(reply: Reply) -> bool:
-            return _usable(reply, taken) or (accept_empty and EMPTY in reply.flags)
-
-        kept = self._recall(key, role)
+    async def _answer(self, question: Question) -> Reply:
+        request, reading = question.request, question.reading
+        kept = self._recall(question)
         if kept is not None:
-            kept = _empty(kept, accept_empty)
-        if kept is not None and describes:
-            kept = _declined(kept, request)
-        read = self._read(kept, schema, request) if kept is not None and is_taken(kept) else None
-        if kept is not None and (read is not None or self._stands(key)):
+            kept = reading.declined(reading.of_empty(kept), request)
+        read = None if kept is None else self._read(question, kept)
+        if kept is not None and (read is not None or self._stands(question.key)):
             reply, new = kept, False
-            self.sender.note_kept(role, request.item_id, kept)
-            if logger.isEnabledFor(logging.DEBUG):
-                logger.debug("%(role)s %(template)s of %(item)s: in the cache", _names(request))
-            if _short(key) not in self._used:
-                role.tally.cached += 1
-                self.budget.note_cached(kept.list_cost or 0.0)
+            self._count_kept(question, kept)
         else:
-            reply = replace(await self._send(role, request, reservation), key=key)
-            reply = _thought_out(_empty(reply, accept_empty))
-            new = True
-            self.on_answer(request.item_id, key)  # now, as a repair turn would be a question of its own
-            if request.choices:
-                reply = _weighed(reply)
-            if describes:
-                reply = _declined(reply, request)
-            read = self._read(reply, schema, request) if is_taken(reply) else None
-        if not is_taken(reply):
-            logger.info(
-                "%(role)s %(template)s of %(item)s: %(status)s (%(reason)s)",
-                {**_names(request), "status": str(reply.status), "reason": reply.reason},
-            )
-            role.tally.unusable += 1
-            await self._keep_failure(key, role, request, reply, new=new)
-            raise Unanswered(reply.status, reply.reason or _REASONS[reply.status], reply)
-        if read is None and schema is not None:
-            await self._keep_failure(key, role, request, replace(reply, status=Status.UNPARSED), new=new)
-            read, new = await self._repair(role, request, reply, schema, reservation), True
-        assert read is not None
+            reply, new = replace(await self._send(question), key=question.key), True
+            self.on_answer(request.item_id, question.key)  # now, as a repair turn would be a question of its own
+            reply = _thought_out(reading.of_empty(reply))
+            reply = reading.declined(_weighed(reply) if request.choices else reply, request)
+            read = self._read(question, reply)
+        if read is None:
+            await self._keep_failure(question, reply, new=new)
+            read, new = await self._repair(question, reply), True
         self._note(request, read)
         if new:
-            await self._keep(key, role, read)
+            await self._keep(question, read)
         return read
+
+    def _count_kept(self, question: Question, kept: Reply) -> None:
+        """Count an answer that was kept, where the run has not used it before."""
+        role = question.role
+        self.sender.note_kept(role, question.request.item_id, kept)
+        if logger.isEnabledFor(logging.DEBUG):
+            logger.debug("%(role)s %(template)s of %(item)s: in the cache", question.names)
+        if _short(question.key) not in self._used:
+            role.tally.cached += 1
+            self.budget.note_cached(kept.list_cost or 0.0)
 
     def _stands(self, key: str) -> bool:
         """Whether a kept answer that cannot be used is final; otherwise the question is asked again, once."""
@@ -311,14 +336,31 @@ class Engine:
         self._asked_again.add(_short(key))
         return False
 
-    async def _keep_failure(self, key: str, role: ProviderRole, request: Request, reply: Reply, *, new: bool) -> None:
-        """Keep a failure that was paid: it goes into the journal once, and into the cache, so that it is not paid again."""
-        self._note(request, reply)
-        if new and self.failed != "drop":
-            await self._keep(key, role, reply)
+    async def _keep_failure(self, question: Question, reply: Reply, *, new: bool) -> None:
+        """Keep a reply that is no answer, so that it is not paid again.
 
-    def _read(self, reply: Reply, schema: type[Any] | None, request: Request) -> Reply | None:
-        """Read the data of a reply; None when a schema was asked for and nothing validates."""
+        Raises:
+            Unanswered: A repair turn cannot make an answer of it.
+        """
+        taken = question.reading.takes(reply, question.request)
+        if not taken:
+            logger.info(
+                "%(role)s %(template)s of %(item)s: %(status)s (%(reason)s)",
+                {**question.names, "status": str(reply.status), "reason": reply.reason},
+            )
+            question.role.tally.unusable += 1
+        failed = replace(reply, status=Status.UNPARSED) if taken else reply
+        self._note(question.request, failed)
+        if new and self.failed != "drop":
+            await self._keep(question, failed)
+        if not taken:
+            raise Unanswered(reply.status, reply.reason or _REASONS[reply.status], reply)
+
+    def _read(self, question: Question, reply: Reply) -> Reply | None:
+        """Read a reply; None where it is no answer, or does not fit the schema."""
+        schema, request = question.reading.schema, question.request
+        if not question.reading.takes(reply, request):
+            return None
         if reply.status is Status.UNPARSED:  # it could not be read when it was kept; today's schema may read it
             reply = replace(reply, status=Status.OK)
         if schema is None:
@@ -329,42 +371,41 @@ class Engine:
         data, flags = structured_output.validated(reply.text, schema, lenient=self.lenient, question=sent_text)
         return None if data is None else replace(reply, data=data, flags=(*reply.flags, *flags))
 
-    async def _repair(
-        self, role: ProviderRole, request: Request, reply: Reply, schema: type[Any], reservation: Reservation | None
-    ) -> Reply:
+    async def _repair(self, question: Question, reply: Reply) -> Reply:
         """Ask once more, with a turn that shows the model its own answer; the request carries an attempt number.
 
         Raises:
             Unanswered: The second answer cannot be read either.
         """
+        role, request, schema = question.role, question.request, question.reading.schema
+        assert schema is not None  # without one every answer is read
         problem = structured_output.problem(reply.text, schema)
         if request.attempt > 0:
             role.tally.unusable += 1
             raise Unanswered(Status.UNPARSED, f"the answer could not be read after a repair turn: {problem}", reply)
-        prompt = self.library.get("repair/json")
-        schema_text = _json(schema_of(schema))
         logger.info(
             "%(role)s %(template)s of %(item)s: the answer cannot be read (%(problem)s), asked for a repair",
-            {**_names(request), "problem": problem},
+            {**question.names, "problem": problem},
         )
-        turn = prompt.messages({"problem": problem, "schema": schema_text})
+        turn = self.library.get("repair/json").messages({"problem": problem, "schema": _json(schema_of(schema))})
         messages = (*request.messages, Message("assistant", (reply.text,)), *turn)
         repair_request = replace(request, messages=messages, attempt=request.attempt + 1)
         with self.sender.not_dropped():
-            fixed = await self.answer(role, repair_request, schema=schema, reservation=reservation)
+            fixed = await self.answer(role, repair_request, Reading(schema), question.reservation)
         both_kept = fixed.cached and reply.cached
         list_cost = None if fixed.list_cost is None or reply.list_cost is None else fixed.list_cost + reply.list_cost
         return replace(fixed, key=reply.key, flags=(*fixed.flags, "repaired"), list_cost=list_cost, cached=both_kept)
 
     # -- sending ---------------------------------------------------------------------------------------------------
 
-    async def _send(self, role: ProviderRole, request: Request, reservation: Reservation | None) -> Reply:
-        """Send a request to the model; an empty or refused answer that arrives as an error becomes a reply."""
+    async def _send(self, question: Question) -> Reply:
+        """Send a question to the model; an empty or refused answer that arrives as an error becomes a reply."""
+        role = question.role
         if role.provider.direct:
-            return await self._ask_directly(role, request)
+            return await self._ask_directly(role, question.request)
         self._load_embedder()
         try:
-            reply = await self.sender.send(role, request, reservation)
+            reply = await self.sender.send(role, question.request, question.reservation)
         except Unanswered as error:
             if error.reply is not None:  # paid, and not to be used
                 reply = replace(error.reply, list_cost=role.price_of(error.reply.usage))
@@ -402,23 +443,23 @@ class Engine:
 
     # -- disk ------------------------------------------------------------------------------------------------------
 
-    def _recall(self, key: str, role: ProviderRole) -> Reply | None:
-        if self.cache is None or not role.provider.capabilities.cache:
+    def _recall(self, question: Question) -> Reply | None:
+        if self.cache is None or not question.role.provider.capabilities.cache:
             return None
-        record = self.cache.get(key)
+        record = self.cache.get(question.key)
         if record is None:
             return None
-        kept = replace(reply_from(record), key=key, cached=True)
+        kept = replace(reply_from(record), key=question.key, cached=True)
         if kept.status is Status.OK and ending(kept.finish_reason) is Ending.BROKEN and not kept.first_token:
             return None  # kept as a whole answer before finish reasons were told apart
         return _thought_out(kept)
 
-    async def _keep(self, key: str, role: ProviderRole, reply: Reply) -> None:
+    async def _keep(self, question: Question, reply: Reply) -> None:
         """Put a reply into the cache, unless another model than the one in its key answered."""
         if OTHER_MODEL in reply.flags:
             return
-        if self.cache is not None and role.provider.capabilities.cache and not self.dry_run:
-            await self._store(self.cache, key, reply_record(reply))
+        if self.cache is not None and question.role.provider.capabilities.cache and not self.dry_run:
+            await self._store(self.cache, question.key, reply_record(reply))
 
     async def _store(self, cache: AnswerCache, key: str, record: dict[str, Any]) -> None:
         """Put an answer into the cache: later where the journal has it, so that a kill loses nothing, else at once."""
@@ -479,21 +520,6 @@ class Engine:
             self.sender.write("vector", {"key": key, "text": text, **embedding_record(vector)})
 
 
-def _usable(reply: Reply, taken: tuple[Status, ...]) -> bool:
-    """Whether a reply can be read. If truncated ones are taken, only those that the token limit has truncated."""
-    marks = (NO_ANSWER,) if reply.status is Status.OK else (NO_ANSWER, UNFINISHED)
-    return reply.status in taken and not any(mark in reply.flags for mark in marks)
-
-
-def _empty(reply: Reply, accepted: bool) -> Reply:
-    """Return the reply of a model that ended without a word as a metric takes it: by a rule, or not at all; any other unchanged."""
-    if EMPTY not in reply.flags or reply.status not in (Status.FAILED, Status.UNPARSED):
-        return reply
-    if not accepted:
-        return replace(reply, status=Status.UNPARSED, flags=tuple(dict.fromkeys((*reply.flags, NO_ANSWER))))
-    return replace(reply, text="", status=Status.FAILED)
-
-
 def _thought_out(reply: Reply) -> Reply:
     """Mark an answer that ends inside its thinking as truncated, and one without a known end as unparsed: neither is an answer."""
     if reply.status is Status.TRUNCATED and UNFINISHED in reply.flags:
@@ -508,14 +534,6 @@ def _thought_out(reply: Reply) -> Reply:
     )
 
 
-def _declined(reply: Reply, request: Request) -> Reply:
-    """Mark a reply that should be a description, and describes nothing, as refused."""
-    if reply.status not in (Status.OK, Status.TRUNCATED):
-        return reply
-    reason = refusal(after_thinking(reply.text), "\n".join(message.text for message in request.messages))
-    return replace(reply, status=Status.REFUSED, reason=reason) if reason else reply
-
-
 def _weighed(reply: Reply) -> Reply:
     """Judge a reply by the probabilities of its first token: OK with them, whatever its text, else UNPARSED."""
     if reply.first_token is not None:
@@ -524,11 +542,6 @@ def _weighed(reply: Reply) -> Reply:
         return reply
     why = "the answer came without the probabilities of its first token (a model that thinks first gives none)"
     return replace(reply, status=Status.UNPARSED, reason=why)
-
-
-def _names(request: Request) -> dict[str, str]:
-    """Return what a log line names of a request."""
-    return {"role": request.role, "template": request.template, "item": request.item_id}
 
 
 def _short(key: str) -> bytes:

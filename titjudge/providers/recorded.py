@@ -17,13 +17,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from titjudge.core.answer_probabilities import FirstToken
+from titjudge.core.cells import version
 from titjudge.core.errors import DataError, Unanswered
 from titjudge.core.files import read_jsonl
 from titjudge.core.serialization import request_record
@@ -47,12 +49,17 @@ def question_key(messages: Sequence[Any], sample: int = 0, choices: Sequence[str
     return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def read_answers(file: Path) -> dict[str, Reply]:
+def read_answers(file: Path) -> Mapping[str, Reply]:
     """Read the answers of a recording, by key.
 
     Raises:
         DataError: The file cannot be read, a line is damaged, or a question is answered twice; names file and line.
     """
+    return _read_answers(file, version(file))
+
+
+@lru_cache(maxsize=4)  # captioner, judge and the check of a run read one file
+def _read_answers(file: Path, _: tuple[int, int]) -> dict[str, Reply]:
     answers: dict[str, Reply] = {}
     lines: dict[str, int] = {}
     for number, record in read_jsonl(file, required=("key", "answer")):

@@ -213,8 +213,16 @@ def _strip(element: Any, used: set[str]) -> None:
     classes: list[str] = []
     for name, content in element.attrib.items():
         if name == "style":
+            # A declaration becomes a class, where it is a colour of the page, or an attribute.
             for declaration in content.split(";"):
-                _declare(declaration, attributes, classes)
+                style, _, value = (part.strip() for part in declaration.partition(":"))
+                if style in ("fill", "stroke") and value in _CLASSES:
+                    classes.append(f"{style[0]}-{_CLASSES[value]}")
+                elif style == "font":
+                    size = re.search(r"([\d.]+)px", value)
+                    attributes["font-size"] = size[1] if size else "10"
+                elif style in _KEPT:
+                    attributes[style] = value.removesuffix("px")
         elif name == f"{_XLINK}href":
             attributes["href"] = content
         elif name != "id" or content in used:
@@ -224,15 +232,3 @@ def _strip(element: Any, used: set[str]) -> None:
     if classes:
         attributes["class"] = " ".join(classes)
     element.attrib = attributes
-
-
-def _declare(declaration: str, attributes: dict[str, str], classes: list[str]) -> None:
-    """Turn one declaration of a style into a class, where it is a colour of the page, or an attribute."""
-    name, _, content = (part.strip() for part in declaration.partition(":"))
-    if name in ("fill", "stroke") and content in _CLASSES:
-        classes.append(f"{name[0]}-{_CLASSES[content]}")
-    elif name == "font":
-        size = re.search(r"([\d.]+)px", content)
-        attributes["font-size"] = size[1] if size else "10"
-    elif name in _KEPT:
-        attributes[name] = content.removesuffix("px")

@@ -179,8 +179,8 @@ class RunLoop:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
             raise
-        if self.engine.fatal is not None:
-            raise self.engine.fatal
+        if self.engine.sender.fatal is not None:
+            raise self.engine.sender.fatal
         if (disk := self.engine.sender.disk or self.engine.flush()) is not None:
             self.close(f"disk ({disk})")
         self.progress.status = f"incomplete: {self._reason}" if self._reason else self._ended
@@ -200,7 +200,7 @@ class RunLoop:
             task.cancel()
 
     async def _worker(self, source: Iterator[Item | InvalidItem]) -> None:
-        while not self._closed and not self.engine.stopping:
+        while not self._closed and not self.engine.sender.stopping:
             if self._ahead is not None and self._judging and self._ahead() >= 2 * self._in_flight:
                 self._judged.clear()
                 await self._judged.wait()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -17,11 +18,11 @@ from pydantic import BaseModel
 from titjudge.core.config import RunConfig, load_config
 from titjudge.core.errors import ConfigError, FatalProviderError, Unanswered
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.types import Failure, FailureKind, Item, Reply, Request, Score, Status, Usage
+from titjudge.core.types import Failure, FailureKind, Item, Message, Reply, Request, Score, Status, Usage
 from titjudge.engine.ask import BoundAsk
 from titjudge.engine.budget import Budget
 from titjudge.engine.cache import AnswerCache
-from titjudge.engine.pipeline import Engine, Interrupted
+from titjudge.engine.pipeline import Engine, Interrupted, Reading
 from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import score_item
 from titjudge.metrics import metric
@@ -419,3 +420,19 @@ def test_samples_are_separate_questions_with_a_spread(tmp_path: Path) -> None:
     assert score.parts["spread"] == 10
     assert len({request.sample for request in requests if request.model == "j"}) == 3
     assert len([request for request in requests if request.model == "m"]) == 1
+
+
+def test_a_question_that_two_read_in_different_ways_is_asked_once(tmp_path: Path) -> None:
+    cut = Reply("a red", Status.TRUNCATED, "the answer reached its token limit", Usage(5, 5), "length")
+
+    async def ask() -> tuple[Any, Any, int]:
+        engine, fake = build(tmp_path, lambda request: cut)
+        async with contextlib.aclosing(engine):
+            role = engine.roles["judge"]
+            request = engine.request(role, (Message("user", ("what is it?",)),), params={})
+            asking = [engine.answer(role, request, Reading(truncated=truncated)) for truncated in (True, False)]
+            taken, refused = await asyncio.gather(*asking, return_exceptions=True)
+            return taken, refused, len(fake.requests)
+
+    taken, refused, asked = asyncio.run(ask())
+    assert (taken.text, refused.status, asked) == ("a red", Status.TRUNCATED, 1)

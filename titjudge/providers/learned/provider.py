@@ -22,9 +22,8 @@ from titjudge.data.learned_metrics import ASKED, NATIVE, find, rows
 from titjudge.providers.base import check_options
 from titjudge.providers.learned.base import LearnedMetricProvider, Measured, ModelCheckpoint
 from titjudge.providers.local import hub
-from titjudge.providers.local.base import decoded, not_a_number
+from titjudge.providers.local.base import decoded, halve_on_failure, not_a_number
 from titjudge.providers.local.loading import complete_weights
-from titjudge.providers.local.microbatch import halve_on_failure
 
 ADAPTERS = {
     "dual": "titjudge.providers.learned.clip_and_blip:DualEncoder",

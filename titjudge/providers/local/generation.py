@@ -17,9 +17,16 @@ from titjudge.core.errors import UserError
 from titjudge.core.types import ImageFile, Reply, Request, Usage
 from titjudge.providers.json_schema import IN_PROMPT, add_instruction
 from titjudge.providers.local import hub
-from titjudge.providers.local.base import RowError, decoded, make_reply, max_tokens, not_a_number, split_thought
+from titjudge.providers.local.base import (
+    RowError,
+    decoded,
+    halve_on_failure,
+    make_reply,
+    max_tokens,
+    not_a_number,
+    split_thought,
+)
 from titjudge.providers.local.loading import LoadedModel
-from titjudge.providers.local.microbatch import halve_on_failure
 
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 _SHAPING = ("temperature", "top_h", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff")

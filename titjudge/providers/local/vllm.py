@@ -24,9 +24,15 @@ from titjudge.core.serialization import request_key
 from titjudge.core.types import ImageFile, Message, ProviderSettings, Reply, Request, Status, Usage
 from titjudge.providers.base import SAMPLING_PARAMETERS
 from titjudge.providers.json_schema import instruction
-from titjudge.providers.local.base import LocalChatModel, RowError, make_reply, max_tokens, split_thought
+from titjudge.providers.local.base import (
+    LocalChatModel,
+    RowError,
+    halve_on_failure,
+    make_reply,
+    max_tokens,
+    split_thought,
+)
 from titjudge.providers.local.hub import message_of
-from titjudge.providers.local.microbatch import halve_on_failure
 
 SAMPLING = (
     "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "frequency_penalty", "presence_penalty",

@@ -61,8 +61,9 @@ def flaw(name: str, record: Mapping[str, Any]) -> str:
         return _flaw_of_bill(record)
     if problem := _no_string(record, _STRINGS.get(name, ())):
         return problem
-    if problem := missing_key(record, _OTHER_KEYS.get(name, ())):
-        return problem
+    others = _OTHER_KEYS.get(name, ())
+    if not record.keys() >= {*others}:
+        return missing_key(record, others)
     if name in ("replies.jsonl", "vectors.jsonl") and not is_key(record["key"]):
         return f"'key' is no key of an answer: {record['key'][:80]!r}"
     if name in ("replies.jsonl", "scores.jsonl") and record["status"] not in _STATUSES:

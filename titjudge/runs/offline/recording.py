@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import orjson
 
-from titjudge.core.config import RoleConfig
 from titjudge.core.errors import ConfigError, DataError, UserError
 from titjudge.core.files import write_atomic
 from titjudge.core.types import Item, Reply, Status
@@ -119,7 +118,7 @@ def _walked(session: Session, answers: Mapping[str, Reply], *, replace: bool = F
     """Walk through a run with these answers; recorded ones come first, with `replace` last."""
     result = _Walk()
 
-    def stand_in(config: RoleConfig, real: Provider) -> FileAnswers:
+    def stand_in(real: Provider) -> FileAnswers:
         recorded: Literal["no", "first", "last"] = "no" if real.capabilities.cache else "last" if replace else "first"
         return FileAnswers(real, answers, result.answered, recorded=recorded)
 
@@ -128,7 +127,7 @@ def _walked(session: Session, answers: Mapping[str, Reply], *, replace: bool = F
             result.used[reply["key"]] = reply
 
     with open_cache(session.config.cache) as cache:
-        asyncio.run(walk(session, cache, stand_in, journal, seen=result.seen))
+        asyncio.run(walk(session, cache, result.seen, stand_in, journal))
     return result
 
 
