@@ -1,0 +1,100 @@
+"""Wording carries no meaning: with every sentence of titjudge in other words, it decides as before."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import cli
+from wording import other_words
+
+from titjudge.core.failure_advice import advice
+from titjudge.core.run_records import FailureRecord
+from titjudge.core.types import Cause, Failure, FailureKind, Status
+from titjudge.engine.retry import terminal_error
+from titjudge.report.model import load
+from titjudge.report.overview import overview_tables
+from titjudge.runs.folder.run_folder import RunFolder
+
+pytestmark = pytest.mark.slow
+
+
+def facts(value: Any) -> Any:
+    """JSON data without letters: keys, numbers, and what is there."""
+    if isinstance(value, dict):
+        return {key.casefold(): facts(part) for key, part in value.items()}
+    return (
+        [facts(part) for part in value]
+        if isinstance(value, list)
+        else value.casefold()
+        if isinstance(value, str)
+        else value
+    )
+
+
+def headings(page: Path) -> list[str]:
+    return re.findall(r"<section[^>]* id=\"([^\"]+)\"|<h\d", page.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The bundled example, judged as it is (`plain`); while the tests run, titjudge speaks in other words."""
+    folder = tmp_path_factory.mktemp("words")
+    cli(folder, "judge", "--out", "plain", "--json", "plain.json")
+    cli(folder, "compare", "generators", "plain", "--json", "generators.json")
+    cli(folder, "report", "plain", "--site", "site")
+    with other_words() as places:
+        assert places > 1000
+        yield folder
+
+
+def test_a_run_made_before_a_text_was_improved_still_holds(runs: Path) -> None:
+    assert "plain holds" in cli(runs, "verify", "plain")
+
+
+def test_a_run_in_other_words_has_the_same_numbers_and_holds(runs: Path) -> None:
+    cli(runs, "judge", "--out", "reworded", "--json", "reworded.json")
+    before, after = (json.loads((runs / name).read_text()) for name in ("plain.json", "reworded.json"))
+    assert facts(before) == facts(after)
+    assert before["notes"] != after["notes"]
+    assert "reworded holds" in cli(runs, "verify", "reworded")
+    _tamper(runs / "reworded" / "results.json")
+    cli(runs, "verify", "reworded", code=1)
+
+
+def _tamper(file: Path) -> None:
+    content = json.loads(file.read_text())
+    row = content["tables"][0]["rows"][0]
+    row[1] = row[1].replace("8", "9", 1)
+    file.write_text(json.dumps(content))
+
+
+def test_report_and_board_have_the_same_parts(runs: Path) -> None:
+    before = headings(runs / "plain" / "report.html")
+    cli(runs, "report", "plain")
+    assert headings(runs / "plain" / "report.html") == before
+    assert [table.declared.id for table in overview_tables(load([RunFolder(runs / "plain")]))][:2] == [
+        "agreement",
+        "leaderboard",
+    ]
+    cli(runs, "report", "plain", "--site", "site2")
+    for page in ("index.html", "methods.html", "failures.html"):
+        assert headings(runs / "site" / page) == headings(runs / "site2" / page)
+
+
+def test_a_comparison_has_the_same_values(runs: Path) -> None:
+    cli(runs, "compare", "generators", "plain", "--json", "again.json")
+    before, after = (json.loads((runs / name).read_text()) for name in ("generators.json", "again.json"))
+    assert facts(before) == facts(after)
+
+
+def test_advice_is_the_same(runs: Path) -> None:
+    later, never = Failure(FailureKind.RATE_LIMIT, "later"), Failure(FailureKind.REJECTED, "never")
+    causes = [getattr(terminal_error(failure), "cause", None) for failure in (later, never)]
+    assert causes == [Cause.CROWDED, Cause.REJECTED]
+    failures = [FailureRecord(item="a", status="failed", cause="crowded"), FailureRecord(item="b", status="refused")]
+    assert [line.cause for line in advice(failures)] == [Cause.CROWDED, Status.REFUSED]
