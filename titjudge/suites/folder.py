@@ -158,7 +158,9 @@ def read_items(
     Raises:
         DataError: There is nothing to judge at that place.
     """
-    items = _read_items(folder, roots, columns or {}, {} if taken is None else taken, {} if notes is None else notes)
+    root = folder.parent if folder.is_file() else folder
+    reader = ManifestReader(root, roots, columns or {}, {} if taken is None else taken, {} if notes is None else notes)
+    items = _read_items(folder, reader)
     first = next(items, None)
     if first is None:
         raise DataError("no images: it has no rows", folder)
@@ -166,22 +168,17 @@ def read_items(
     yield from items
 
 
-def _read_items(
-    folder: Path, roots: Sequence[Path], columns: Columns, taken: dict[str, None], notes: dict[str, None]
-) -> Items:
-    manifest = folder.is_file()
-    reader = ManifestReader(folder.parent if manifest else folder, roots, columns, taken, notes)
-    if manifest:
+def _read_items(folder: Path, reader: ManifestReader) -> Items:
+    if folder.is_file():
         check_manifest(folder)
-        yield from _unique(reader.items(folder))
-    elif (folder / "images.jsonl").is_file():
-        yield from _unique(_images(folder, roots))
-    elif tables := find_tables(folder, roots):
-        yield from _unique(item for table in tables for item in reader.items(table))
-    elif folder.is_dir():
-        yield from _loose(folder, roots, notes)
-    else:
-        raise DataError("no such data folder or manifest", folder)
+        return _unique(reader.items(folder))
+    if (folder / "images.jsonl").is_file():
+        return _unique(_images(folder, reader.roots))
+    if tables := find_tables(folder, reader.roots):
+        return _unique(item for table in tables for item in reader.items(table))
+    if folder.is_dir():
+        return _loose(folder, reader.roots, reader.notes)
+    raise DataError("no such data folder or manifest", folder)
 
 
 def _with_facets(items: Items, file: Path) -> Items:

@@ -6,33 +6,15 @@ Source: TIIF-Bench paper, Table 1; summary_results.py and summary_dimension_resu
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from titjudge.core.files import read_yaml
 from titjudge.core.numbers import mean
 
-DIMENSIONS: dict[str, tuple[str, ...]] = {
-    "attribute": ("shape+color", "color+texture", "texture+color", "shape+texture"),
-    "relation": ("2d_spatial_relation", "3d_spatial_relation", "action+2d", "action+3d"),
-    "reasoning": ("numeracy", "negation", "differentiation", "comparison"),
-    "attribute+relation": (
-        *("action+color", "action+texture", "color+2d", "color+3d"),
-        *("shape+2d", "shape+3d", "texture+2d", "texture+3d"),
-    ),
-    "attribute+reasoning": tuple(
-        f"{skill}+{look}"
-        for skill in ("numeracy", "comparison", "differentiation", "negation")
-        for look in ("color", "texture")
-    ),
-    "relation+reasoning": tuple(
-        f"{skill}+{space}"
-        for skill in ("numeracy", "comparison", "differentiation", "negation")
-        for space in ("2d", "3d")
-    ),
-    "style": ("style",),
-    "text": ("text",),
-    "real_world": ("real_world",),
-}
+_LAYOUT = read_yaml(Path(__file__).with_suffix(".yaml"), "a layout")
+DIMENSIONS: Mapping[str, Sequence[str]] = _LAYOUT["dimensions"]
 BASIC = tuple(kind for name in ("attribute", "relation", "reasoning") for kind in DIMENSIONS[name])
 ADVANCED = tuple(
     kind
@@ -46,19 +28,11 @@ NUMBER = re.compile(r"0|[1-9][0-9]*")
 MOVED = ("real_world", "style")  # testmini is a sample of these two, and the first lines of all others
 
 
-def _sizes(per_dimension: Mapping[str, int], special: Mapping[str, int]) -> dict[str, int]:
-    return {kind: special.get(kind, per_dimension[name]) for name, kinds in DIMENSIONS.items() for kind in kinds}
-
-
-# Prompts of each type in the two sets (data/test_prompts, data/testmini_prompts): 2,538 and 277 in all.
-_FULL = {"attribute": 50, "relation": 75, "reasoning": 75, "attribute+relation": 33}
-_FULL |= {"attribute+reasoning": 40, "relation+reasoning": 40, "style": 300, "text": 300, "real_world": 100}
-_MINI = {"attribute": 5, "relation": 8, "reasoning": 8, "attribute+relation": 4}
-_MINI |= {"attribute+reasoning": 4, "relation+reasoning": 4, "style": 30, "text": 30, "real_world": 25}
 SIZES: dict[str, dict[str, int]] = {
-    "full": _sizes(_FULL, {"shape+color": 100, "shape+texture": 100, "action+color": 50, "action+texture": 50}),
-    "testmini": _sizes(_MINI, {"shape+color": 10, "shape+texture": 10, "action+color": 5, "action+texture": 5}),
+    name: {kind: counts.get(kind, counts[dimension]) for dimension, kinds in DIMENSIONS.items() for kind in kinds}
+    for name, counts in _LAYOUT["prompts"].items()
 }
+"""Prompts of each type in the two sets."""
 
 
 @dataclass(slots=True)

@@ -28,7 +28,7 @@ _SHEETS: dict[str, Callable[[TypeCounts], float | None]] = {
 }
 _MEAN = "Mean_Accuracy"
 _ALL = "Overall average score of 9 sub-attributes"
-_SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (  # title, key of what is read from it, and types
+_SECTIONS: tuple[tuple[str, str, Sequence[str]], ...] = (  # title, key of what is read from it, and types
     ("Basic_Following_Overall - Overall", "basic", BASIC),
     *(
         (f"Basic_{name.title()} - {name.title()}", name, DIMENSIONS[name])
