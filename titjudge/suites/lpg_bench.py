@@ -197,9 +197,9 @@ class LpgBench(Suite):
     """
 
     name = "lpg-bench"
-    metrics: tuple[str, ...] = ("tit", "tit-llm", "lmm-score", "self-eval")
+    metrics = ("tit", "tit-llm", "lmm-score", "self-eval")
     TAKES_COLUMNS = True
-    DEVIATIONS: tuple[str, ...] = (
+    DEVIATIONS = (
         "how the data set lies on the hub is documented nowhere, and was not read for this: a copy is read as data sets usually are, "
         "or our own two layouts (titjudge/suites/lpg_bench.py)",
         "human preferences are taken from ranks, as published; every pair of a prompt is formed, equal ranks are ties, and "

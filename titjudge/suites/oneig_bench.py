@@ -50,8 +50,8 @@ class OneIGBench(Suite):
     """
 
     name = "oneig-bench"
-    metrics: tuple[str, ...] = (_ASKED, _READ)
-    DEVIATIONS: tuple[str, ...] = (
+    metrics = (_ASKED, _READ)
+    DEVIATIONS = (
         "style and diversity are left out: they take CSD, a style encoder and DreamSim, whose code comes with their weights",
         "reasoning is the similarity of the image and the text of the answer, as upstream, by whichever learned metric is asked for "
         "(--metric clipscore); upstream's LLM2CLIP is code from the hub, which is not run here. Other numbers than the published",

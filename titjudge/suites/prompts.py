@@ -21,7 +21,7 @@ class Prompts(Suite):
     name = "prompts"
     AGGREGATES = False
     TASKS = True
-    metrics: tuple[str, ...] = ()
+    metrics = ()
 
     def __init__(self, inputs: SuiteInputs = SuiteInputs(), *, columns: str = "") -> None:
         super().__init__(inputs)

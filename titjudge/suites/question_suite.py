@@ -344,7 +344,7 @@ class QuestionSuite(Suite):
             them.
     """
 
-    metrics: tuple[str, ...] = ("questions",)
+    metrics = ("questions",)
     spec: QuestionSpec
 
     def __init__(

@@ -21,7 +21,7 @@ class Starter(Folder):
     """Twenty bundled prompts (five of them short and long) with questions, facets and graphs: bring only images."""
 
     name = "starter"
-    metrics: tuple[str, ...] = ("yes-no", "checklist", "graph-alignment")
+    metrics = ("yes-no", "checklist", "graph-alignment")
     PROMPTS: Path = starter_file()
 
     def load(self, folder: Path) -> Items:

@@ -34,13 +34,13 @@ class KnownAnswer(Suite):
     """Images whose graph, answers, texts and alignment are known by construction."""
 
     name = "known-answer"
-    MARKS_JUDGE: frozenset[str] = frozenset({"yes-no", "text-rendering"})
-    DEVIATIONS: tuple[str, ...] = (
+    MARKS_JUDGE = frozenset({"yes-no", "text-rendering"})
+    DEVIATIONS = (
         "yes-no: the gold answers are those true of the image, so the score is the judge's accuracy",
         "text-rendering: the gold words are those really drawn, so the score is the reader's error",
         "graph-alignment: the graph is given by the annotation, not extracted from the prompt",
     )
-    metrics: tuple[str, ...] = ("tit", "tit-llm", "yes-no", "graph-alignment", "text-rendering")
+    metrics = ("tit", "tit-llm", "yes-no", "graph-alignment", "text-rendering")
 
     def load(self, folder: Path) -> Items:
         """Yield items with the true answers in `meta`, in the order of images.jsonl.

@@ -241,8 +241,8 @@ class LongT2IBench(Suite):
     """
 
     name = "longt2ibench"
-    metrics: tuple[str, ...] = (METRIC,)
-    DEVIATIONS: tuple[str, ...] = (
+    metrics = (METRIC,)
+    DEVIATIONS = (
         "the alignment score is the ratio of aligned elements in the judge's answer (paper, Alignment Score); upstream reads "
         "it with a trained head from a <level> token, which no other model has (the metric longt2iexpert reads that head: the "
         "paper names Qwen2.5-VL-7B-Instruct, the released code loads Qwen2-VL)",

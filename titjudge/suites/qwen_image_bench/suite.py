@@ -113,9 +113,9 @@ class QwenImageBench(Suite):
     """
 
     name = "qwen-image-bench"
-    metrics: tuple[str, ...] = (METRIC,)
+    metrics = (METRIC,)
     TAKES_COLUMNS = True
-    DEVIATIONS: tuple[str, ...] = (
+    DEVIATIONS = (
         "the rubric is the paper's (56 facets, 23 sub-capabilities; code @b6b556b); `--suite-option facets=38` is that of "
         "Stability AI's later fork, which asks about a pillar also where it has dropped every facet that the prompt activates",
         "answers on which the official code crashes (a JSON list or number, a score of Infinity) are counted as invalid "

@@ -36,8 +36,8 @@ class Tiif(Suite):
     """
 
     name = "tiif"
-    metrics: tuple[str, ...] = (METRIC, "text-rendering")
-    DEVIATIONS: tuple[str, ...] = (
+    metrics = (METRIC, "text-rendering")
+    DEVIATIONS = (
         "official: the template is drawn as upstream does (at every call, among three) but from item id, seed and try, "
         "so that a run can be repeated; strict: always the template that the paper shows (A3.2), at temperature 0",
         "three tries for a reply with another number of answers (strict: of the same question, at temperature 0), then the "
