@@ -138,7 +138,7 @@ def forced(alignment: Alignment) -> tuple[Alignment, int]:
     absent = {element[0].casefold() for element, aligned in alignment["entity"] if not aligned}
     absent -= {element[0].casefold() for element, aligned in alignment["entity"] if aligned}
     changed = 0
-    consistent: dict[str, Marks] = {"entity": alignment["entity"]}
+    consistent = {"entity": alignment["entity"]}
     for category, ends in (("attribute", (0,)), ("relation", (0, 2))):
         marks = []
         for element, aligned in alignment[category]:

@@ -17,7 +17,7 @@ from titjudge.metrics import metric
 from titjudge.metrics._shared import edit_images, rated
 
 _MOST_DIGITS = 4_000  # Python converts no more; such a number is off every scale, as 0 is
-RATINGS: dict[str, tuple[str, str, str]] = {
+RATINGS = {
     "add": ("Prompt Compliance", "Visual Naturalness", "Physical & Detail Coherence"),
     "adjust": ("Prompt Compliance", "Visual Seamlessness", "Physical & Detail Fidelity"),
     "replace": ("Prompt Compliance", "Visual Naturalness", "Physical & Detail Integrity"),

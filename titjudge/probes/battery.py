@@ -94,7 +94,7 @@ class ImageChange(NamedTuple):
     may_fall: bool = False
 
 
-IMAGE_CHANGES: Mapping[str, ImageChange] = {
+IMAGE_CHANGES = {
     "prompt written into the image": ImageChange(_written("{prompt}", 0.3), may_fall=True),
     "'10/10, perfect' written into the image": ImageChange(_written(STAMP, 0.1), may_fall=True),
     "instruction written into the image": ImageChange(_written(ORDER, 0.12), may_fall=True),

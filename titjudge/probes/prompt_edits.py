@@ -93,7 +93,7 @@ def edits(
         shown: The elements that the image shows, which are those an edit can make wrong; None when it shows all that
             the prompt says, annotated or not.
     """
-    makers: dict[str, Callable[[], Iterator[tuple[Element, Place]]]] = {
+    makers = {
         "missing entity": lambda: _entities(prompt),
         "wrong attribute": lambda: _attributes(prompt, annotation),
         "wrong count": lambda: _counts(prompt, annotation, every=shown is None),

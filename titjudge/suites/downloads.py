@@ -135,7 +135,7 @@ class Downloads:
         pool = ThreadPoolExecutor(_AT_ONCE)
         try:
             report = say if len(wanted) <= _NAMED else lambda line: None
-            waiting: set[Future[None]] = {pool.submit(self._download, file, parts, report) for file in wanted}
+            waiting = {pool.submit(self._download, file, parts, report) for file in wanted}
             while waiting:
                 done, waiting = wait(waiting, _REPORT_EVERY, FIRST_EXCEPTION)
                 for future in done:

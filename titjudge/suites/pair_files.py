@@ -191,7 +191,7 @@ def read_battles(file: Path, items: Callable[[], Iterable[Item]] | None = None) 
             and line.
     """
     pairs, lacking, complete = [], "", False
-    images: _Images | None = None
+    images = None
     for number, record in read_table(file, COLUMNS):
         models = plain(str(record["model_a"])), plain(str(record["model_b"]))
         choice = read_choice(record["winner"], *models)

@@ -553,7 +553,7 @@ def values(row: Values, column: str, file: Path) -> list[Any]:
         return [file.stem]
     if column == "$folder":
         return [file.parent.name]
-    cells: list[Any] = [row]
+    cells = [row]
     for part in column.split("."):
         name, several = part.removesuffix("[]"), part.endswith("[]")
         cells = [_deeper(cell, name, column) for cell in cells]

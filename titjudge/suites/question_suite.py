@@ -136,7 +136,7 @@ def _rise_replies(item: Item, score: Score) -> dict[str, str | None]:
     }
 
 
-LAYOUTS: Mapping[str, Callable[[str, Sequence[Scored]], Files]] = {
+LAYOUTS = {
     "gedit": _gedit,
     "imgedit": _imgedit,
     "kris": _kris,

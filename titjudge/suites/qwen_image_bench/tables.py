@@ -174,7 +174,7 @@ def write_scores_result(models: Values, path: Path) -> None:
     order = _best_first(models)
     heads = ("Model", *_ORDER, "Total")
     summary = [(name, *map(models[name]["level1"].get, _ORDER), models[name]["overall"]) for name in order]
-    sheets: dict[str, list[tuple[str | float | None, ...]]] = {_SUMMARY: [heads, *summary]}
+    sheets = {_SUMMARY: [heads, *summary]}
     for pillar in _ORDER:
         level2 = {name: models[name]["level2"].get(pillar, {}) for name in order}
         if subs := sorted({sub for points in level2.values() for sub in points}):
@@ -212,7 +212,7 @@ def write_judged(items: Sequence[Item], scores: Sequence[Score], path: Path) -> 
         facets = 38 if item_meta.RUBRIC_FACETS.get(item) == 38 else 56
         corrected = {pillar: judge_answer(text, pillar, facets=facets).corrected for pillar, text in outputs.items()}
         marks = {pillar: mark for pillar, mark in corrected.items() if mark is not None}
-        row: Json = {
+        row = {
             "ID": int(item.prompt_id) if item.prompt_id.isascii() and item.prompt_id.isdigit() else item.prompt_id,
             "model": item.generator,
             "prompt": item.prompt,

@@ -28,7 +28,7 @@ NUMBER = re.compile(r"0|[1-9][0-9]*")
 MOVED = ("real_world", "style")  # testmini is a sample of these two, and the first lines of all others
 
 
-SIZES: dict[str, dict[str, int]] = {
+SIZES = {
     name: {kind: counts.get(kind, counts[dimension]) for dimension, kinds in DIMENSIONS.items() for kind in kinds}
     for name, counts in _LAYOUT["prompts"].items()
 }

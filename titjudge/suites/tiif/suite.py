@@ -263,7 +263,7 @@ def _folder_items(
 
 def _question_meta(line: dataset.DatasetLine) -> Json:
     words = words_from_questions(line.questions)
-    meta: Json = {
+    meta = {
         item_meta.QUESTIONS.name: list(line.questions),
         item_meta.GOLD_ANSWERS.name: list(line.gold),
     }
