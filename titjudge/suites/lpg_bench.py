@@ -59,12 +59,7 @@ _LISTED = 8
 
 
 def hub_items(
-    folder: Path,
-    roots: Sequence[Path],
-    prompts: str,
-    images: str,
-    columns: Columns,
-    notes: dict[str, None],
+    folder: Path, roots: Sequence[Path], prompts: str, images: str, columns: Columns, notes: dict[str, None]
 ) -> Items:
     """Yield the images of such a copy.
 

@@ -130,9 +130,7 @@ class PromptPlace:
 def filled(pattern: str, values: Values) -> str:
     """Fill the fields of a path in one pass, so that braces in a value are no field; `{{` is a brace."""
     return re.sub(
-        r"\{\{|\}\}|\{(\w+)\}",
-        lambda match: str(values.get(match[1], match[0])) if match[1] else match[0][0],
-        pattern,
+        r"\{\{|\}\}|\{(\w+)\}", lambda match: str(values.get(match[1], match[0])) if match[1] else match[0][0], pattern
     )
 
 

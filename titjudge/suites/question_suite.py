@@ -13,7 +13,7 @@ import os
 import pickle
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -136,12 +136,7 @@ def _rise_replies(item: Item, score: Score) -> dict[str, str | None]:
     }
 
 
-LAYOUTS = {
-    "gedit": _gedit,
-    "imgedit": _imgedit,
-    "kris": _kris,
-    "rise": _rise,
-}
+LAYOUTS = {"gedit": _gedit, "imgedit": _imgedit, "kris": _kris, "rise": _rise}
 """What makes the files of a generator in each layout, by the name that a suite's YAML file gives it."""
 
 

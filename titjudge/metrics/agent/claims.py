@@ -135,11 +135,7 @@ def _claims_about(thing: SplitThing, names: Sequence[str]) -> Iterator[SplitClai
     bare = not any(map(str.strip, (*thing.details, *thing.key, *thing.text)))
     there = thing.span if thing.span and (bare or thing.level == "generic") else f"There is: {thing.thing}"
     yield SplitClaim(claim=there, kind="entity", level=thing.level, span=thing.span, things=[thing.thing])
-    for kind, level, phrases in (
-        ("", "macro", thing.key),
-        ("", "micro", thing.details),
-        ("text", "macro", thing.text),
-    ):
+    for kind, level, phrases in (("", "macro", thing.key), ("", "micro", thing.details), ("text", "macro", thing.text)):
         for phrase in filter(str.strip, phrases):
             others = [name for name in names if name != thing.thing and _names(phrase, name)]
             yield SplitClaim.model_validate(

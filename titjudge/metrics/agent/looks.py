@@ -148,9 +148,7 @@ def _scale(part: tuple[int, int], whole: tuple[int, int], enlarged_to: int) -> f
     if enlarged_to < ENLARGED_TO < max(part):
         return ENLARGED_TO / max(part)
     enlargement = min(
-        ENLARGED_BY,
-        min(enlarged_to, max(whole)) / max(part),
-        math.sqrt(whole[0] * whole[1] / (part[0] * part[1])),
+        ENLARGED_BY, min(enlarged_to, max(whole)) / max(part), math.sqrt(whole[0] * whole[1] / (part[0] * part[1]))
     )
     return max(1.0, enlargement, SMALLEST_SIDE / min(part))
 

@@ -19,10 +19,7 @@ from titjudge.suites.samples import split_sample
 from titjudge.suites.tiif.layout import LENGTHS, MOVED, NUMBER, SIZES, TYPES
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")  # as upstream
-_FOLDERS = {
-    "full": ("test_prompts", "test_eval_prompts"),
-    "testmini": ("testmini_prompts", "testmini_eval_prompts"),
-}
+_FOLDERS = {"full": ("test_prompts", "test_eval_prompts"), "testmini": ("testmini_prompts", "testmini_eval_prompts")}
 
 
 @dataclass(frozen=True, slots=True)

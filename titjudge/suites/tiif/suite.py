@@ -263,8 +263,5 @@ def _folder_items(
 
 def _question_meta(line: dataset.DatasetLine) -> Json:
     words = words_from_questions(line.questions)
-    meta = {
-        item_meta.QUESTIONS.name: list(line.questions),
-        item_meta.GOLD_ANSWERS.name: list(line.gold),
-    }
+    meta = {item_meta.QUESTIONS.name: list(line.questions), item_meta.GOLD_ANSWERS.name: list(line.gold)}
     return meta | ({item_meta.TEXT_WORDS.name: words} if words else {})
