@@ -141,7 +141,7 @@ class CabinetEye(Eye):
         for bit in "01":
             thing = replace(asked, traits={**asked.traits, "bits": bits[:k] + bit + bits[k + 1 :]})
             sprite = sprites(thing, None)[k]
-            hues = asked.traits["hue"].split(",") if asked.traits["about"] != "colour" or bit == "0" else [sprite.hue]
+            hues = [sprite.hue] if bit == "1" else [look["hue"] for look in asked.looks[:-1]]
             best[bit] = min(
                 self._misfit(
                     seen, self._alone(replace(sprite, hue=hue, turn=turn), seen.shape[:2]), 0.65, 0.18, sprite.at

@@ -11,7 +11,7 @@ import pytest
 from scene_stubs import only_annotated_pixels_differ, unseen
 
 from titjudge.apps.scenes import annotation
-from titjudge.apps.scenes.bays import BayTemplate, look_of
+from titjudge.apps.scenes.bays import BayTemplate
 from titjudge.apps.scenes.finish import LIGHTS, STYLES, finished
 from titjudge.apps.scenes.generate import ScenePlan, plan
 from titjudge.apps.scenes.ladder import TEMPLATES
@@ -228,5 +228,5 @@ def test_things_of_an_arrangement_are_named_apart() -> None:
     for template in BAYS:
         for kind in template.ways:
             for thing in things(template, kind):
-                names = [template.name_of(look_of(look)) for look in thing.traits["looks"].split("|")]
+                names = list(map(template.name_of, thing.looks))
                 assert len(set(names)) == len(names)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import hypot
 from random import Random
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from PIL import Image, ImageDraw, ImageFilter
 from titjudge.apps.scenes.finish import LIGHTS, STYLES, Canvas, Light, finished
 from titjudge.apps.scenes.perspective import Camera
 from titjudge.apps.scenes.rows import RULES, bits_of, length_of, words_of
-from titjudge.apps.scenes.scene import PICTURE, WALL, AskedElements, Scene, Thing, View
+from titjudge.apps.scenes.scene import PICTURE, WALL, AskedElements, Look, Scene, Thing, View
 from titjudge.apps.scenes.sprites import FONTS, RGB, TALL, UNDER, Pen, font, lay
 from titjudge.apps.scenes.template import (
     LETTERS,
@@ -32,10 +32,10 @@ from titjudge.apps.scenes.template import (
     one_letter_wrong,
     one_more_or_fewer,
     one_otherwise,
+    unlike,
 )
 from titjudge.apps.scenes.textures import Pixels
 
-Look = Mapping[str, str]  # what a thing looks like: property -> value
 VARIANTS = 4  # of what nobody asks for in a thing
 TURNS = (-3, 0, 3)  # degrees
 MARGIN = 44  # pixels around the bays
@@ -96,16 +96,6 @@ class BayRow:
     other: str
 
 
-def text_of(look: Look) -> str:
-    """Write a look as a trait."""
-    return ";".join(f"{name}={value}" for name, value in look.items())
-
-
-def look_of(text: str) -> dict[str, str]:
-    """Read a look from a trait."""
-    return dict(part.split("=") for part in text.split(";"))
-
-
 def listed(names: Sequence[str], word: str) -> str:
     """List names with an article, sorted, so that their order tells nothing: "a blue ball, a red vase and a wooden block"."""
     *first, last = sorted(f"{'an' if name[0] in 'aeiou' else 'a'} {name}" for name in names)
@@ -113,18 +103,19 @@ def listed(names: Sequence[str], word: str) -> str:
 
 
 class BayTemplate(Template):
-    """A template whose groups stand in bays.
+    """A template whose groups stand in bays. Its words and places are in its YAML file.
 
     Attributes:
         bay: What the prompt calls a bay.
         cameras: How the prompt says where it is seen from -> turn and tilt of the camera, in degrees.
         walls: Colours behind the things.
+        steps: How much higher, and further away, a bay is than the one below it, in widths of a bay.
         pitch: Between the things of a row, and between rows, in units.
         heap_pitch: The same for things that are to be counted.
         height: Of a group, in units.
         hidden: How much of a thing that is to be counted, from its foot up, those before it may hide.
         text_up: Where the middle of a text is, in units.
-        ways: Kind -> ways in which two or more things can be arranged.
+        ways: Kind -> ways in which two or more things can be arranged: the words, and which thing stands where.
         exchanged: Way -> the one that an error makes of it; in others two things change places.
         opening: How the prompt begins: `str.format` of groups, rows, columns, last (letter), camera, wall and light.
         closing: What the prompt says of all groups, after them.
@@ -132,17 +123,23 @@ class BayTemplate(Template):
         label: Where the prompt says that a text is.
         are: How the prompt says that things are in a bay.
         seats: What the prompt calls the places of which some are empty.
+        seat: What such a place looks like.
+        seat_up: How far its foot is above that of the thing on it, in units.
+        phrases: What is said of a thing whose property has this value.
+        says: Property -> the same for its other values, with {} for the value.
+        last_colour: Before the last one of several colours.
     """
 
     bay: ClassVar[str]
     cameras: ClassVar[Mapping[str, tuple[float, float]]]
     walls: ClassVar[Mapping[str, RGB]]
+    steps: ClassVar[Point]
     pitch: ClassVar[Point]
     heap_pitch: ClassVar[Point]
     height: ClassVar[float]
     hidden: ClassVar[float]
-    text_up: ClassVar[float] = 0.5
-    ways: ClassVar[Mapping[str, tuple[str, ...]]]
+    text_up: ClassVar[float]
+    ways: ClassVar[Mapping[str, Mapping[str, Mapping[str, Any]]]]
     exchanged: ClassVar[Mapping[str, str]]
     opening: ClassVar[str]
     closing: ClassVar[str]
@@ -150,6 +147,11 @@ class BayTemplate(Template):
     label: ClassVar[str]
     are: ClassVar[str]
     seats: ClassVar[str]
+    seat: ClassVar[Look]
+    seat_up: ClassVar[float]
+    phrases: ClassVar[Mapping[str, str]]
+    says: ClassVar[Mapping[str, str]]
+    last_colour: ClassVar[str]
 
     # ------------------------------------------------------------------ what is asked
 
@@ -162,38 +164,31 @@ class BayTemplate(Template):
     def _group(self, rng: Random, about: str, column: int, row: int) -> Thing:
         name = f"{self.bay} {LETTERS[row]}{column + 1}"
         if about == "count":
-            number = str(rng.randint(6, 30))
-            traits = {
-                "look": text_of(self.heap(rng)),
-                "order": str(rng.randrange(1 << 30)),
-                "number": number,
-                about: number,
-            }
-            return Thing(name, "count", {"about": about, **traits}, column, str(row))
+            number, heap = str(rng.randint(6, 30)), self.heap(rng)
+            traits = {"about": about, "order": str(rng.randrange(1 << 30)), "number": number, about: number}
+            return Thing(name, about, traits, column, str(row), looks=(heap,))
         if about == "text":
             script = rng.choice((0, 0, 1, 2))
             text = f"{rng.choice(_WORDS[script])} {rng.randrange(20, 99)}"
-            traits = {"text": text, "font": rng.choice(FONTS), "script": str(script)}
-            return Thing(name, "text", {"about": about, **traits}, column, str(row))
+            traits = {"about": about, "text": text, "font": rng.choice(FONTS), "script": str(script)}
+            return Thing(name, about, traits, column, str(row))
         if about in self.ways:
-            way = rng.choice(self.ways[about])
-            looks = self.arranged_looks(rng, way)
-            return Thing(name, "place", self._arranged(about, way, looks), column, str(row))
-        return Thing(name, "row", self._row(rng, about), column, str(row))
-
-    def _row(self, rng: Random, about: str) -> dict[str, str]:
-        row, rule, across = self.row(rng, about), rng.choice(RULES), rng.choice((4, 5))
-        bits = bits_of(rng, rule, length_of(rule, across))
-        one = row.one
+            way = rng.choice(tuple(self.ways[about]))
+            arranged = Thing(name, "place", {"about": about}, column, str(row))
+            return self._arranged(arranged, way, self.arranged_looks(rng, way))
+        asked, rule, across = self.row(rng, about), rng.choice(RULES), rng.choice((4, 5))
+        bits, ones = bits_of(rng, rule, length_of(rule, across)), [asked.one]
         if rule == "none" and about == "colour":
-            one = ",".join(self.other_hues(rng, row.other))
-        words = words_of(rule, bits, self.phrase(row.feature, one), self.phrase(row.feature, row.other))
-        traits = {"look": text_of(row.look), "feature": row.feature, "one": one, "other": row.other}
-        return {"about": about, **traits, "bits": bits, "across": str(across), about: words}
+            ones = rng.sample(unlike(asked.other), 3)
+        words = words_of(rule, bits, *(self.phrase(asked.feature, state) for state in (asked.one, asked.other)))
+        traits = {"about": about, "feature": asked.feature, "other": asked.other, "bits": bits, "across": str(across)}
+        looks = tuple({**asked.look, asked.feature: state} for state in (*ones, asked.other))
+        return Thing(name, "row", {**traits, about: words}, column, str(row), looks=looks)
 
-    def _arranged(self, about: str, way: str, looks: Sequence[Look]) -> dict[str, str]:
-        words = self.arrangement(way, [self.name_of(look) for look in looks])
-        return {"about": about, "looks": "|".join(map(text_of, looks)), "way": way, about: words}
+    def _arranged(self, thing: Thing, way: str, looks: Sequence[Look]) -> Thing:
+        about = thing.traits["about"]
+        words = self.ways[about][way]["words"].format(*map(self.name_of, looks))
+        return replace(thing, traits={"about": about, "way": way, about: words}, looks=tuple(looks))
 
     def kind_of(self, thing: Thing) -> str:
         return thing.traits["about"]
@@ -213,10 +208,6 @@ class BayTemplate(Template):
         """Draw what a row is made of."""
 
     @abstractmethod
-    def other_hues(self, rng: Random, hue: str) -> list[str]:
-        """Draw three colours that are not to be taken for `hue`."""
-
-    @abstractmethod
     def arranged_looks(self, rng: Random, way: str) -> list[Look]:
         """Draw the things of an arrangement."""
 
@@ -231,13 +222,12 @@ class BayTemplate(Template):
         elif thing.kind == "text":
             yield from one_letter_wrong(thing)
         else:
-            looks, way = list(map(look_of, traits["looks"].split("|"))), traits["way"]
+            looks, way = thing.looks, traits["way"]
             if way in self.exchanged:
-                yield replace(thing, traits=self._arranged(about, self.exchanged[way], looks))
+                yield self._arranged(thing, self.exchanged[way], looks)
                 return
             for k in range(len(looks) - 1):
-                order = [*looks[:k], looks[k + 1], looks[k], *looks[k + 2 :]]
-                yield replace(thing, traits=self._arranged(about, way, order))
+                yield self._arranged(thing, way, [*looks[:k], looks[k + 1], looks[k], *looks[k + 2 :]])
 
     # ------------------------------------------------------------------ the words
 
@@ -252,39 +242,37 @@ class BayTemplate(Template):
     def sentence(self, thing: Thing) -> str:
         traits, about = thing.traits, thing.traits["about"]
         if thing.kind == "count":
-            many = self.many(look_of(traits["look"]))
+            many = self.many(thing.looks[0])
             return f"In {thing.name} stands a close {self.crowd} of exactly {traits['number']} {many}, in which some hide a part of others."
         if thing.kind == "text":
             return f'In {thing.name} {self.label} that reads "{traits["text"]}".'
         if thing.kind == "place":
-            names = [self.name_of(look_of(look)) for look in traits["looks"].split("|")]
-            return f"In {thing.name} {self.are} {listed(names, 'and')}: {traits[about]}."
-        many, number, across = self.many(look_of(traits["look"])), len(traits["bits"]), traits["across"]
+            names = listed(list(map(self.name_of, thing.looks)), "and")
+            return f"In {thing.name} {self.are} {names}: {traits[about]}."
+        *ones, _ = thing.looks
+        many, number, across = self.many(ones[0]), len(traits["bits"]), traits["across"]
         if about == "extra":
             return f"In {thing.name} are {number} {self.seats} in rows of {across}, for {many}: {traits[about]}."
         if about == "colour":
-            many = self.of_colours(look_of(traits["look"]), traits["one"].split(","))
+            *first, last = (look["hue"] for look in ones)
+            many = self.plural(ones[0]) + (f" in {', '.join(first)}{self.last_colour}{last}" if first else "")
         return f"In {thing.name} are {number} {many} in rows of {across}: {traits[about]}."
 
-    @abstractmethod
-    def of_colours(self, look: Look, hues: Sequence[str]) -> str:
-        """Name several things of a look without its colour; with the colours where they are mixed."""
-
-    @abstractmethod
     def phrase(self, feature: str, value: str) -> str:
         """Say of one thing that a property has a value."""
+        return self.phrases.get(value) or self.says[feature].format(value)
+
+    @abstractmethod
+    def plural(self, look: Look) -> str:
+        """Name several things without their properties."""
 
     @abstractmethod
     def name_of(self, look: Look) -> str:
         """Name a thing of an arrangement: "person in red"."""
 
-    @abstractmethod
-    def arrangement(self, way: str, names: Sequence[str]) -> str:
-        """Say how things are arranged."""
-
     def question(self, thing: Thing, value: str) -> str:
         if thing.kind == "count":
-            return f"Is the number of {self.many(look_of(thing.traits['look']))} in {thing.name} exactly {value}?"
+            return f"Is the number of {self.many(thing.looks[0])} in {thing.name} exactly {value}?"
         if thing.kind == "text":
             return f'Are the words in {thing.name} exactly "{value}"?'
         return super().question(thing, value)
@@ -299,15 +287,22 @@ class BayTemplate(Template):
         """Return the things of a group, the furthest first; displaced and varied where `rng` is given."""
         traits = thing.traits
         if thing.kind == "count":
-            look = look_of(traits["look"])
-            places = self._heap(int(traits["number"]), Random(traits["order"]))
-            things = [BaySprite(look, *place) for place in places]
+            things = [
+                BaySprite(thing.looks[0], *place)
+                for place in self._heap(int(traits["number"]), Random(traits["order"]))
+            ]
         elif thing.kind == "row":
-            things = self._members(traits)
+            things = self._members(thing)
         elif thing.kind == "text":
-            things = self.beside_text(thing)
+            things = self.beside_text()
         else:
-            things = self.spots(list(map(look_of, traits["looks"].split("|"))), traits["way"])
+            things = [
+                BaySprite(
+                    {**thing.looks[spot["of"]], **spot.get("look", {})},
+                    **{name: spot[name] for name in spot.keys() - {"of", "look"}},
+                )
+                for spot in self.ways[traits["about"]][traits["way"]]["spots"]
+            ]
         things = [self._varied(sprite, rng) for sprite in things] if rng else things
         return sorted((sprite for sprite in things if sprite.look), key=lambda sprite: -sprite.up)
 
@@ -322,33 +317,32 @@ class BayTemplate(Template):
         places.sort(key=lambda place: hypot(place[0] / wide, place[1] / high) + rng.uniform(0, 0.9))
         return [(x, y + 2 * high) for x, y in places[:number]]
 
-    def _members(self, traits: Mapping[str, str]) -> list[BaySprite]:
-        look, feature, across = look_of(traits["look"]), traits["feature"], int(traits["across"])
-        ones, members = traits["one"].split(","), []
-        down = -(-len(traits["bits"]) // across)
-        for k, bit in enumerate(traits["bits"]):
-            value = traits["other"] if bit == "1" else ones[k % len(ones)]
+    def _members(self, thing: Thing) -> list[BaySprite]:
+        *ones, other = thing.looks
+        bits, across = thing.traits["bits"], int(thing.traits["across"])
+        members, down = list[BaySprite](), -(-len(bits) // across)
+        for k, bit in enumerate(bits):
             place = (k % across - (across - 1) / 2) * self.pitch[0], (down - 1 - k // across) * self.pitch[1]
-            members += self.member({**look, feature: value}, place)
+            members += self._member(other if bit == "1" else ones[k % len(ones)], place)
         return members
 
-    def member(self, look: Look, place: Point) -> list[BaySprite]:
+    def _member(self, look: Look, place: Point) -> list[BaySprite]:
         """Return what stands at a place of a row; always as many sprites, of which those with no look are not drawn."""
-        return [BaySprite(look, *place, scale=0.74 if look.get("size") == "small" else 1.0)]
+        if "there" not in look:
+            return [BaySprite(look, *place, scale=0.74 if look.get("size") == "small" else 1.0)]
+        thing = {name: value for name, value in look.items() if name != "there"} if look["there"] == "taken" else {}
+        return [BaySprite(self.seat, place[0], place[1] + self.seat_up), BaySprite(thing, *place)]
 
-    @abstractmethod
-    def spots(self, looks: Sequence[Look], way: str) -> list[BaySprite]:
-        """Return the things of an arrangement."""
-
-    def beside_text(self, thing: Thing) -> list[BaySprite]:
+    def beside_text(self) -> list[BaySprite]:
         """Return what carries a text."""
         return []
 
     # ------------------------------------------------------------------ the image
 
-    @abstractmethod
     def corner(self, column: float, row: float, rung: Rung) -> tuple[float, float, float]:
         """Return where the lines between bays cross (x to the right, y up, z away): row 0 is above the topmost bays."""
+        up, away = self.steps
+        return column, up * (rung.rows - row), away * (rung.rows - row)
 
     @abstractmethod
     def paint(self, pen: Pen, look: Look, variant: int) -> None:
@@ -516,9 +510,9 @@ def _frames(template: BayTemplate, camera: str, rung: Rung) -> Mapping[tuple[int
 
 @lru_cache(2)
 def _backdrop(template: BayTemplate, wall: str, camera: str, grain: int, rung: Rung) -> Canvas:
-    picture = Image.new("RGB", (rung.width, rung.height))
+    picture, (red, green, blue) = Image.new("RGB", (rung.width, rung.height)), template.walls[wall]
     template.decorate(
-        ImageDraw.Draw(picture), _corners(template, camera, rung)[..., :2], template.walls[wall], Random(grain)
+        ImageDraw.Draw(picture), _corners(template, camera, rung)[..., :2], (red, green, blue), Random(grain)
     )
     return np.asarray(np.asarray(picture, np.float32) / 255, np.float32)
 

@@ -6,10 +6,11 @@ Lengths within a box are in units (the size of one object), from the middle of t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +20,21 @@ from titjudge.apps.scenes.scene import Scene, Thing
 from titjudge.apps.scenes.sprites import font, lay, rgb
 from titjudge.apps.scenes.template import Box, Point, Rung
 from titjudge.apps.scenes.textures import Pixels, surface
+from titjudge.core.files import read_yaml
 
 MARGIN = 36  # pixels, for the letters and numbers of the rows and columns
 _GAP = 5  # pixels between boxes
 _FINE = 8  # how much larger an object is drawn before it is scaled down
 LININGS = {"cream": (238, 229, 206), "pale grey": (214, 217, 220), "pale blue": (203, 220, 235)}
+_PLACES = {  # of the things of an arrangement
+    "row": ((-1.3, 0.0), (0.0, 0.0), (1.3, 0.0)),
+    "column": ((0.0, -1.3), (0.0, 0.0), (0.0, 1.3)),
+    "over": ((-0.26, -0.12), (0.26, 0.12)),
+    "inside": ((0.0, 0.0), (0.0, 0.0)),
+    "outside": ((0.0, 0.0), (1.6, 0.0)),
+    "touching": ((-0.42, 0.0), (0.42, 0.0)),
+    "apart": ((-0.75, 0.0), (0.75, 0.0)),
+}
 LIGHTS = {"from the upper left": (-0.7, -0.7), "from the upper right": (0.7, -0.7)}
 
 
@@ -70,15 +81,13 @@ def sprites(thing: Thing, rng: Random | None) -> list[Sprite]:
         ]
         return sorted(heap, key=lambda sprite: sprite.at[::-1])
     if thing.kind == "row":
-        return [
-            _member(traits, number, slot, rng)
-            for number, slot in enumerate(row_slots(len(traits["bits"]), int(traits["across"])))
-        ]
+        slots = row_slots(len(traits["bits"]), int(traits["across"]))
+        return [_member(thing, number, slot, rng) for number, slot in enumerate(slots)]
     shift = _moved((0.0, 0.0), rng, 0.4)
     if thing.kind == "place":
         return [
-            Sprite(kind, hue, False, (position[0] + shift[0], position[1] + shift[1]), scale)
-            for kind, hue, position, scale in _arranged(traits)
+            Sprite(look["of"], look["hue"], False, (x + shift[0], y + shift[1]), 2.0 if look["of"] == "ring" else 1.0)
+            for look, (x, y) in zip(thing.looks, _PLACES[traits["arrangement way"]], strict=True)
         ]
     if thing.kind == "contents" and traits["contents"] != "nothing":
         return [Sprite(traits["of"], traits["hue"], False, _moved((0.0, 0.0), rng, 1.5), 1.0, _turned(rng, 30))]
@@ -106,37 +115,12 @@ def row_slots(number: int, across: int) -> list[Point]:
     return [((k % across - (across - 1) / 2) * 1.4, (k // across - (down - 1) / 2) * 1.45) for k in range(number)]
 
 
-def _member(traits: Mapping[str, str], number: int, slot: Point, rng: Random | None) -> Sprite:
-    other, about = traits["bits"][number] == "1", traits["about"]
-    kind = traits["of2"] if about == "kind" and other else traits["of"]
-    hues = traits["hue"].split(",")
-    hue = traits["hue2"] if about == "colour" and other else hues[number % len(hues)]
+def _member(thing: Thing, number: int, slot: Point, rng: Random | None) -> Sprite:
+    other, about, ones = thing.traits["bits"][number] == "1", thing.traits["about"], thing.looks[:-1]
+    look = thing.looks[-1] if other else ones[number % len(ones)]
     scale = 0.8 if about == "size" and other else 1.0
     flip = other and about in ("facing", "state")
-    return Sprite(kind, hue, flip, _moved(slot, rng, 0.12), scale, _turned(rng, 14))
-
-
-def _arranged(traits: Mapping[str, str]) -> Iterator[tuple[str, str, Point, float]]:
-    """Yield kind, colour, place and scale of the two or three objects of an arrangement."""
-    names = traits["order"].split(",")
-    look = [tuple(name.split()) for name in names]
-    way = traits["arrangement way"]
-    if way == "row":
-        positions = [(-1.3, 0.0), (0.0, 0.0), (1.3, 0.0)]
-    elif way == "column":
-        positions = [(0.0, -1.3), (0.0, 0.0), (0.0, 1.3)]
-    elif way == "over":
-        positions = [(-0.26, -0.12), (0.26, 0.12)]
-    elif way == "inside":
-        positions = [(0.0, 0.0), (0.0, 0.0)]
-    elif way == "outside":
-        positions = [(0.0, 0.0), (1.6, 0.0)]
-    elif way == "touching":
-        positions = [(-0.42, 0.0), (0.42, 0.0)]
-    else:
-        positions = [(-0.75, 0.0), (0.75, 0.0)]
-    for (hue, kind), position in zip(look, positions, strict=True):
-        yield kind, hue, position, 2.0 if kind == "ring" else 1.0
+    return Sprite(look["of"], look["hue"], flip, _moved(slot, rng, 0.12), scale, _turned(rng, 14))
 
 
 # ---------------------------------------------------------------------- what they look like
@@ -158,100 +142,28 @@ def _paint(draw: ImageDraw.ImageDraw, kind: str, fill: tuple[int, int, int], oth
     """Paint the shape of a kind, with a dark edge and a light spot; a facing kind looks left, and right in its other state."""
     edge = tuple(c // 3 for c in fill)
     pale = tuple(c + (255 - c) * 2 // 3 for c in fill)
-    wide = max(1, round(s * 0.05))
-
-    def to_pixels(points: list[Point]) -> list[Point]:
+    colours = {"fill": fill, "edge": edge, "pale": pale}
+    for form, places, colour, share in _things()[kind][-1 if other else 0]:
         way = -1 if other and kind in FACING else 1
-        return [(s * (0.75 + way * (x - 0.5)), s * (0.25 + y)) for x, y in points]
+        width = max(1 + (share > 0.05), round(s * share)) if share else 0
+        named = colours[colour] if isinstance(colour, str) else colour and tuple(colour)
+        flat = places if form in ("shape", "line") else [places[:2], places[2:]]
+        spots = [(s * (0.75 + way * (x - 0.5)), s * (0.25 + y)) for x, y in flat]
+        if form == "shape":
+            draw.polygon(spots, fill=named, outline=edge, width=width)
+        elif form == "line":
+            draw.line(spots, fill=named, width=width)
+        elif form == "arc":
+            draw.arc((*spots[0], *spots[1]), 180, 360, fill=named, width=width)
+        else:
+            (x, y), rx, ry = spots[0], places[2], places[3]
+            draw.ellipse((x - rx * s, y - ry * s, x + rx * s, y + ry * s), fill=named, outline=edge, width=width)
 
-    def oval(
-        x: float, y: float, rx: float, ry: float, colour: tuple[int, ...] | None = fill, width: int = wide
-    ) -> None:
-        ((cx, cy),) = to_pixels([(x, y)])
-        draw.ellipse((cx - rx * s, cy - ry * s, cx + rx * s, cy + ry * s), fill=colour, outline=edge, width=width)
 
-    def shape(points: list[Point], colour: tuple[int, ...] = fill) -> None:
-        draw.polygon(to_pixels(points), fill=colour, outline=edge, width=wide)
-
-    if kind == "fish":
-        shape([(0.62, 0.5), (0.98, 0.22), (0.9, 0.5), (0.98, 0.78)])
-        oval(0.4, 0.5, 0.38, 0.26)
-        oval(0.2, 0.44, 0.05, 0.05, (255, 255, 255))
-    elif kind == "cup":
-        oval(0.2, 0.52, 0.17, 0.2, None, max(2, round(s * 0.1)))
-        shape([(0.28, 0.15), (0.95, 0.15), (0.86, 0.88), (0.37, 0.88)])
-        oval(0.615, 0.17, 0.33, 0.09, pale)
-    elif kind == "key":
-        oval(0.22, 0.5, 0.2, 0.24, None, max(2, round(s * 0.12)))
-        shape(
-            [
-                (0.4, 0.42),
-                (0.98, 0.42),
-                (0.98, 0.85),
-                (0.84, 0.85),
-                (0.84, 0.58),
-                (0.74, 0.58),
-                (0.74, 0.78),
-                (0.62, 0.78),
-                (0.62, 0.58),
-                (0.4, 0.58),
-            ]
-        )
-    elif kind == "lamp":
-        shape([(0.38, 0.72), (0.62, 0.72), (0.62, 0.97), (0.38, 0.97)])
-        oval(0.5, 0.4, 0.36, 0.37, (255, 236, 90) if other else (84, 88, 100))
-        oval(0.4, 0.3, 0.08, 0.09, (255, 255, 240) if other else (130, 134, 146), 0)
-    elif kind == "padlock":
-        dx, dy = (0.24, -0.04) if other else (0.0, 0.0)
-        draw.arc(
-            (*to_pixels([(0.26 + dx, 0.06 + dy)])[0], *to_pixels([(0.74 + dx, 0.76 + dy)])[0]),
-            180,
-            360,
-            fill=edge,
-            width=max(2, round(s * 0.12)),
-        )
-        shape([(0.14, 0.44), (0.86, 0.44), (0.86, 0.95), (0.14, 0.95)])
-        oval(0.5, 0.68, 0.07, 0.09, edge)
-    elif kind == "star":
-        shape(
-            [
-                (0.5 + r * math.sin(k * math.pi / 5), 0.52 - r * math.cos(k * math.pi / 5))
-                for k in range(10)
-                for r in ((0.5, 0.2)[k % 2],)
-            ]
-        )
-    elif kind == "button":
-        oval(0.5, 0.5, 0.44, 0.44)
-        for x, y in ((0.38, 0.5), (0.62, 0.5)):
-            oval(x, y, 0.07, 0.07, edge)
-    elif kind == "block":
-        shape([(0.1, 0.3), (0.3, 0.1), (0.92, 0.1), (0.92, 0.7), (0.72, 0.9), (0.1, 0.9)])
-        shape([(0.1, 0.3), (0.3, 0.1), (0.92, 0.1), (0.72, 0.3)], pale)
-    elif kind == "bottle":
-
-        def upright(points: list[Point]) -> list[Point]:
-            return [(x, 1 - y if other else y) for x, y in points]
-
-        neck = [
-            (0.42, 0.02),
-            (0.58, 0.02),
-            (0.58, 0.3),
-            (0.74, 0.44),
-            (0.74, 0.98),
-            (0.26, 0.98),
-            (0.26, 0.44),
-            (0.42, 0.3),
-        ]
-        shape(upright(neck))
-        shape(upright([(0.26, 0.6), (0.74, 0.6), (0.74, 0.82), (0.26, 0.82)]), pale)
-    elif kind == "leaf":
-        shape([(0.5, 0.02), (0.74, 0.25), (0.8, 0.5), (0.7, 0.75), (0.5, 0.98), (0.3, 0.75), (0.2, 0.5), (0.26, 0.25)])
-        draw.line(to_pixels([(0.5, 0.1), (0.5, 0.95)]), fill=pale, width=wide)
-    elif kind == "ring":
-        oval(0.5, 0.5, 0.49, 0.49, None, max(2, round(s * 0.12)))
-        oval(0.5, 0.5, 0.47, 0.47, None, max(1, round(s * 0.03)))
-    else:
-        raise ValueError(f"no shape for {kind}")
+@cache
+def _things() -> dict[str, Any]:
+    """Read how each thing is painted, in its first and its other state."""
+    return read_yaml(Path(__file__).with_name("cabinet_things.yaml"), "a list of things")
 
 
 FACING = ("fish", "cup", "key")

@@ -37,6 +37,9 @@ class Options:
     template: str = CABINET
 
 
+Look = Mapping[str, str]  # what an object looks like: property -> value
+
+
 @dataclass(frozen=True, slots=True)
 class Thing:
     """One entity on the table: a single object or a group of `count` alike.
@@ -49,6 +52,7 @@ class Thing:
         row: "front" or "back"; both are those of the carrier for what is on or in another thing.
         carrier: The name of the thing it is on or in; empty for the table.
         place: "table", "on", "in", or "before": on the table, in front of the thing that should carry it.
+        looks: Its objects, in drawn scenes. Of a row: those that take turns, and last the one that is otherwise.
     """
 
     name: str
@@ -58,6 +62,7 @@ class Thing:
     row: str
     carrier: str = ""
     place: str = "table"
+    looks: tuple[Look, ...] = ()
 
     @property
     def slug(self) -> str:

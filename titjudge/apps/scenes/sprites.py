@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,6 +105,16 @@ class Pen:
 
     def line(self, points: Sequence[Point], fill: RGB, width: float) -> None:
         self._draw.line(self._at(points), fill=fill, width=self._pixels(width), joint="curve")
+
+    def stroke(self, form: str, places: Any, fill: Any, edge: Any, width: float) -> None:
+        """Paint a shape, an oval or a line, as a list of things has it."""
+        if form == "line":
+            self.line(places, fill, width)
+        elif form == "shape":
+            self.shape(places, fill, edge, width)
+        else:
+            x, y, rx, ry = places
+            self.oval(x, y, rx, ry, fill, edge, width)
 
     def texture(self, colours: NDArray[np.uint8], mask: Pen) -> None:
         """Lay a texture (rows, columns, 3), stretched over the canvas, where another pen of the same size has painted."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from random import Random
 from typing import ClassVar
 
@@ -12,15 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from titjudge.apps.scenes.annotation import AnnotatedQuestion
+from titjudge.apps.scenes.palette import near
 from titjudge.apps.scenes.rows import flipped, ordinal
 from titjudge.apps.scenes.scene import AskedElements, Error, Scene, ShownScene, Thing
 from titjudge.apps.scenes.textures import Pixels
+from titjudge.core.files import read_yaml
 
 Box = tuple[int, int, int, int]  # left, top, right, bottom, in pixels
 Point = tuple[float, float]
 
 ERRORS_AT = {1: 1, 2: 4, 3: 12}  # errors at a level, each in a group of its own
 SIZES = {1: (1024, 1024), 2: (1536, 1216), 3: (2048, 1440)}  # pixels of an image, by difficulty
+HUES = ("red", "orange", "green", "blue", "purple", "black")
 LETTERS = "ABCDEFGHIJ"  # of the rows of groups, from the top
 ALPHABETS = ("ABCDEFGHIKLMNOPRSTUVXYZ", "АБВГДЕЖИКЛМНОПРСТУХЦШЯ", "ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ")  # by script
 _QUESTIONS = 16
@@ -58,6 +62,8 @@ class Template(ABC):
         about: What it shows, in a sentence.
         about_errors: Kind -> what is wrong in an error of it.
         rungs: Difficulty (1 to 3) -> its sizes.
+
+    A subclass with a `form` has these and all that is not drawn from the YAML file of that name.
     """
 
     name: ClassVar[str]
@@ -66,6 +72,14 @@ class Template(ABC):
     about: ClassVar[str]
     about_errors: ClassVar[Mapping[str, str]]
     rungs: ClassVar[Mapping[int, Rung]]
+
+    def __init_subclass__(cls, form: str = "") -> None:
+        if form:
+            read = read_yaml(Path(__file__).with_name(f"{form}.yaml"), "a template")
+            cls.rungs = {number: Rung(*SIZES[number], *sizes) for number, sizes in enumerate(read.pop("rungs"), 1)}
+            cls.kinds = tuple(read["about_errors"])
+            for name, value in read.items():
+                setattr(cls, name, value)
 
     # ------------------------------------------------------------------ what is asked
 
@@ -180,6 +194,11 @@ class Template(ABC):
             return None
         left, top = self.inside(asked, rung, scene)[:2]
         return left + box[0], top + box[1], left + box[2], top + box[3]
+
+
+def unlike(hue: str) -> list[str]:
+    """List the colours that are not to be taken for `hue`."""
+    return [other for other in HUES if not near(other, hue)]
 
 
 # ---------------------------------------------------------------------- errors of groups that several templates have
