@@ -103,7 +103,7 @@ def stands_out(scene: Scene, row: str, value: str) -> bool:
 def options(kind: Kind, attribute: str) -> tuple[str, ...]:
     """Return all values that an attribute of the graph can have for a kind."""
     if attribute in kind.traits:
-        return kind.traits[attribute]
+        return tuple(kind.traits[attribute])
     return tuple(value for value in kind.traits.get("finish", ()) if finish_name(value) == attribute)
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from titjudge.apps.scenes.palette import COLOURS, METALS, NUMBERS, Colour
 from titjudge.apps.scenes.scene import Thing
+from titjudge.core.files import read_yaml
 
 Point = tuple[float, float, float]
 
@@ -118,14 +120,7 @@ def _ball(look: Finish, radius: float, position: Point) -> Primitive:
     return Primitive("sphere", look, position, (radius, radius, radius))
 
 
-_PROFILES: dict[str, tuple[tuple[float, float], ...]] = {  # things that are one turned body
-    "bottle": ((0, 0), (0.34, 0), (0.36, 0.04), (0.36, 0.95), (0.34, 1.08), (0.26, 1.22), (0.15, 1.34), (0.125, 1.42), (0.125, 1.78), (0.16, 1.78), (0.16, 1.88), (0.1, 1.88), (0.1, 1.8), (0, 1.8)),
-    "vase": ((0, 0), (0.22, 0), (0.34, 0.12), (0.43, 0.32), (0.44, 0.48), (0.38, 0.68), (0.24, 0.84), (0.18, 0.92), (0.19, 1.0), (0.28, 1.1), (0.25, 1.1), (0.15, 0.98), (0.13, 0.9), (0, 0.7)),
-    "bowl": ((0, 0), (0.28, 0), (0.3, 0.06), (0.5, 0.2), (0.66, 0.42), (0.62, 0.43), (0.46, 0.24), (0.26, 0.12), (0, 0.1)),
-    "cone": ((0, 0), (0.52, 0), (0.012, 1.6), (0, 1.605)),
-    "small cone": ((0, 0), (0.3, 0), (0.01, 0.72), (0, 0.724)),
-    "cylinder": ((0, 0), (0.42, 0), (0.42, 1.5), (0, 1.5)),
-}  # fmt: skip
+_READ = read_yaml(Path(__file__).with_name("shapes.yaml"), "a list of shapes")
 
 
 def _one(part: Primitive) -> Builder:
@@ -214,16 +209,8 @@ def _books(traits: Mapping[str, str]) -> list[Body]:
     return books
 
 
-_SPREAD: dict[int, tuple[tuple[float, float], ...]] = {  # places on the table, in multiples of the radius
-    2: ((-1.15, 0.1), (1.15, -0.2)),
-    3: ((-2.2, 0.2), (0.05, -0.7), (2.2, 0.4)),
-    4: ((-2.4, 0.9), (-0.8, -1.0), (0.85, 0.9), (2.4, -0.9)),
-    5: ((-2.4, -1.6), (0.0, -1.9), (2.4, -1.5), (-1.3, 1.9), (1.4, 1.9)),
-}
-
-
 def _group(count: int, radius: float, one: Callable[[], Body]) -> list[Body]:
-    return [moved(one(), (x * radius, y * radius, 0), 37.0 * k) for k, (x, y) in enumerate(_SPREAD[count])]
+    return [moved(one(), (x * radius, y * radius, 0), 37.0 * k) for k, (x, y) in enumerate(_READ["spread"][str(count)])]
 
 
 def _balls(traits: Mapping[str, str]) -> list[Body]:
@@ -268,17 +255,8 @@ SIGN_HALF, SIGN_FOOT = (1.15, 0.62), 0.5
 
 TRAY = (0.70, 0.56)  # half width and half depth
 _CARD = (0.34, 0.12)
-_ON_TRAY = {2: (2,), 3: (3,), 4: (2, 2), 5: (3, 2), 6: (3, 3), 7: (4, 3), 8: (4, 4), 9: (3, 3, 3), 10: (4, 3, 3), 11: (4, 4, 3), 12: (4, 4, 4)}  # fmt: skip
-"""How many stand in each row of a tray, from the back."""
-SMALL: dict[str, tuple[str, float]] = {  # what lies on a tray: built as which kind, how large
-    "balls": ("sphere", 0.34),
-    "cubes": ("cube", 0.36),
-    "cones": ("small cone", 0.5),
-    "cylinders": ("cylinder", 0.33),
-    "bottles": ("bottle", 0.36),
-    "mugs": ("mug", 0.40),
-    "rings": ("ring", 0.22),
-}
+SMALL: dict[str, tuple[str, float]] = _READ["small"]
+"""What lies on a tray: built as which kind, how large."""
 
 
 def _set(traits: Mapping[str, str]) -> list[Body]:
@@ -286,7 +264,7 @@ def _set(traits: Mapping[str, str]) -> list[Body]:
     kind, scale = SMALL[traits["of"]]
     (large,) = _BUILDERS[kind]({"colour": traits["colour"], "contents": "coffee"})
     small = tuple(_scaled(part, scale) for part in large)
-    rows = _ON_TRAY[_number(traits)]
+    rows = _READ["on_tray"][str(_number(traits))]
     pieces: list[Body] = []
     for row, columns in enumerate(rows):
         for column in range(columns):
@@ -310,7 +288,7 @@ def _scaled(part: Primitive, by: float) -> Primitive:
 
 
 _BUILDERS: dict[str, Builder] = {
-    **{kind: _one(_turned(Finish(""), *profile)) for kind, profile in _PROFILES.items()},
+    **{kind: _one(_turned(Finish(""), *map(tuple, profile))) for kind, profile in _READ["profiles"].items()},
     "cube": _one(Primitive("box", Finish(""), (0, 0, _CUBE), (_CUBE, _CUBE, _CUBE), turn=24.0)),
     "ring": _one(Primitive("ring", Finish(""), (0, 0, 0.2), (0.5, 0.2, 0))),
     "sphere": _one(_ball(Finish(""), 0.45, (0, 0, 0.45))),

@@ -3,86 +3,26 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from titjudge.apps.prompt_sets.recipes.facet_map import FACETS
+from titjudge.core.files import read_yaml
 
 Seed = dict[str, Any]
 """An item's fields: `prompt_id`, `prompt` (from which the recipe starts), and others that the recipe reads."""
 
-THEMES = {  # TIT-Score paper, A.6.1
-    "Sci-Fi & Future": "space, cyberpunk, artificial intelligence, robots, time travel, life after a catastrophe",
-    "Fantasy & Mythology": "magic, gods, mythical creatures, legends, worlds of high fantasy",
-    "History & Culture": "a period of history, a culture, or what stands for one",
-    "Surreal & Abstract": "dreams, impossible spaces, ideas as persons, scenes that defy physics",
-    "Nature & Ecology": "landscapes, ecosystems, people and nature, nature as a person",
-    "Urban & Daily Life": "cities and everyday situations, often with a twist",
-}
-TAGS = {  # examples of A.6.2
-    "style": ("Cyberpunk", "Steampunk", "Biopunk", "Gothic", "Baroque", "Film Noir"),
-    "mood": ("Epic", "Serene", "Mysterious", "Solitude", "Dystopian"),
-    "element": ("Robot", "Architecture", "Combat", "Festival", "Exploration"),
-}
-INTERVALS = ((30, 50), (50, 70), (70, 90), (90, 110), (110, 150))  # words; LongT2IBench, the last one open there
-SUBJECTS = (
-    "a harbour at dawn", "a kitchen where bread is baked", "a bicycle workshop", "a market under a bridge",
-    "a greenhouse in winter", "a chess club", "a lighthouse keeper's room", "a mountain rescue",
-    "a puppet theatre", "a train compartment at night", "a beekeeper's garden", "a flooded street",
-    "a music lesson", "a school laboratory", "a picnic on a roof", "a fishing village", "a carpenter's bench",
-    "a dog show", "a desert camp", "a tailor's shop",
-)  # fmt: skip
-_OBJECTS = (
-    "apple", "backpack", "bench", "bicycle", "bird", "boat", "bottle", "bucket", "camera", "candle", "chair",
-    "clock", "cup", "dog", "door", "drum", "fence", "fox", "guitar", "hat", "horse", "kettle", "ladder", "lamp",
-    "mirror", "pear", "piano", "pillow", "rabbit", "sheep", "shoe", "suitcase", "table", "teapot", "umbrella",
-    "vase",
-)  # fmt: skip
-_COLORS = ["red", "blue", "green", "yellow", "orange", "purple", "white", "black", "brown", "pink"]
-_MATERIALS = ["wooden", "metallic", "leather", "woollen", "porcelain", "paper", "marble", "wicker"]
-_POOLS: dict[str, Sequence[str]] = {
-    "color": tuple(f"{color} {{0}}" for color in _COLORS),
-    "shape": tuple(f"{shape} {{0}}" for shape in ("round", "square", "oval", "triangular", "heart-shaped", "conical")),
-    "texture": tuple(f"{material} {{0}}" for material in _MATERIALS),
-    "action": tuple(
-        f"child {verb} {{0}}" for verb in ("carries", "paints", "lifts", "pushes", "holds", "cleans", "draws", "points at")
-    ),
-    "2d": ("{0} left of {1}", "{0} right of {1}", "{0} above {1}", "{0} below {1}"),
-    "3d": ("{0} in front of {1}", "{0} behind {1}", "{0} inside the room beside {1}"),
-    "numeracy": tuple(f"{count} {{0}}s" for count in ("two", "three", "four", "five", "six")),
-    "comparison": ("{0} larger than {1}", "{0} taller than {1}", "more {0}s than {1}s"),
-    "differentiation": ("one {0} open and another {0} closed", "one {0} new and another {0} old", "one {0} tall and another {0} short"),
-    "negation": ("table without {0}", "no {0}", "{0} not beside {1}"),
-}  # fmt: skip
-"""The ten pools of concepts (TIIF-Bench paper, Table A1), with our own objects; {0} and {1} are filled with objects."""
-POOL_TASKS = {
-    "color": "a thing has a colour",
-    "shape": "a thing has a shape",
-    "texture": "a thing is of a material",
-    "action": "somebody does something with a thing",
-    "2d": "things stand left, right, above or below in the picture",
-    "3d": "things stand in front, behind or inside in depth",
-    "numeracy": "a number of things can be counted",
-    "comparison": "two things are compared",
-    "differentiation": "two of the same kind are told apart",
-    "negation": "something is not there, or not so",
-}
+_READ = read_yaml(Path(__file__).with_name("seeds.yaml"), "a list of seeds")
+THEMES: dict[str, str] = _READ["themes"]
+TAGS: dict[str, list[str]] = _READ["tags"]
+INTERVALS: list[tuple[int, int]] = _READ["intervals"]
+SUBJECTS: list[str] = _READ["subjects"]
+_OBJECTS: list[str] = _READ["objects"]
+POOL_TASKS: dict[str, str] = _READ["pool_tasks"]
 """What a concept of each pool asks of an image, as the meta prompt of a combination says it."""
-TIIF_TYPES: dict[str, tuple[str, str]] = {
-    "shape+color": ("shape", "color"), "color+texture": ("color", "texture"),
-    "texture+color": ("texture", "color"), "shape+texture": ("shape", "texture"),
-    "2d_spatial_relation": ("2d", "2d"), "3d_spatial_relation": ("3d", "3d"),
-    "action+2d": ("action", "2d"), "action+3d": ("action", "3d"),
-    **{name: (name, name) for name in ("numeracy", "negation", "differentiation", "comparison")},
-    "action+color": ("action", "color"), "action+texture": ("action", "texture"),
-    **{f"{look}+{space}": (look, space) for look in ("color", "shape", "texture") for space in ("2d", "3d")},
-    **{
-        f"{skill}+{other}": (skill, other)
-        for skill in ("numeracy", "comparison", "differentiation", "negation")
-        for other in ("color", "texture", "2d", "3d")
-    },
-}  # fmt: skip
+TIIF_TYPES: dict[str, tuple[str, str]] = _READ["tiif_types"]
 """The 36 combinations of two pools (TIIF-Bench paper, Table 1)."""
 
 
@@ -108,7 +48,7 @@ def tiif_seeds(number: int, draw: random.Random) -> Iterator[Seed]:
     for i in range(number):
         kind = kinds[i % len(kinds)]
         objects = draw.sample(_OBJECTS, 4)
-        first, second = (draw.choice(_POOLS[pool]) for pool in TIIF_TYPES[kind])
+        first, second = (draw.choice(_READ["pools"][pool]) for pool in TIIF_TYPES[kind])
         concepts = [first.format(objects[0], objects[1]), second.format(objects[2], objects[3])]
         if TIIF_TYPES[kind][0] == TIIF_TYPES[kind][1]:
             concepts = concepts[:1]
