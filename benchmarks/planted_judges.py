@@ -28,7 +28,6 @@ from unittest import mock
 from PIL import Image
 
 from benchmarks.coverage import PAGE, fill
-from titjudge.core.card_record import CardRecord as Card
 from titjudge.core.config import RunConfig
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Ask, Item, Score
@@ -39,6 +38,7 @@ from titjudge.probes import battery, probe
 from titjudge.probes.prompt_edits import KINDS
 from titjudge.probes.trust_card import CAUGHT, PASS
 from titjudge.providers.fake import Fake
+from titjudge.report.card_record import CardRecord as Card
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "known_answer"
 PART = re.compile(

@@ -116,8 +116,8 @@ def metrics(json_file: Path | None) -> int:
 def providers(json_file: Path | None) -> int:
     """List the providers and embedders, and the environment variable that holds the key of each."""
     from titjudge.core import registry
-    from titjudge.core.retirements import default_model
     from titjudge.core.types import Table
+    from titjudge.providers.retirements import default_model
 
     keys = {name: getattr(registry.provider_class(name), "key_envs", ()) for name in registry.names("providers")}
     rows = [("provider", name, default_model(name) or None, " or ".join(keys[name]) or None) for name in keys]

@@ -50,8 +50,8 @@ def doctor(keys: RunKeys, ask: bool, local: bool, json_file: Path | None) -> int
       python cli.py doctor --ask --judge openai/m --base-url http://HOST:8000/v1
     """
     from titjudge.core import registry
-    from titjudge.core.retirements import notices
     from titjudge.core.types import Table
+    from titjudge.providers.retirements import notices
 
     config = keys.config()
     providers = dict.fromkeys([*registry.TABLES["providers"], *registry.names("providers")])

@@ -432,7 +432,7 @@ def how_to_resume(status: str, reason: str = "") -> str:
 
 def _show_retirements(config: RunConfig) -> None:
     """Print which models of a configuration will be retired, and when."""
-    from titjudge.core import retirements
+    from titjudge.providers import retirements
 
     show_notes(retirements.notices((role.provider, role.named) for role in config.roles.values()))
 

@@ -42,7 +42,7 @@ def known_values(kind: str) -> list[str]:
     """List the names of a kind; models are the default models of the providers."""
     from titjudge.core import registry
     from titjudge.core.prompts import prompt_names, template_folders
-    from titjudge.core.retirements import default_model
+    from titjudge.providers.retirements import default_model
 
     if kind == "prompts":
         return prompt_names(template_folders())

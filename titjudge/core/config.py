@@ -15,7 +15,6 @@ from titjudge.core import registry
 from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.files import read_yaml
 from titjudge.core.names import plain
-from titjudge.core.retirements import default_model
 from titjudge.core.serialization import json_problem
 from titjudge.core.types import ProviderSettings
 
@@ -154,7 +153,7 @@ class RoleConfig(_Strict):
 
     @property
     def model_name(self) -> str:
-        return self.named or default_model(self.provider)
+        return self.named or registry.default_model(self.provider)
 
     @property
     def label(self) -> str:

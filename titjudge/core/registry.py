@@ -148,6 +148,12 @@ def provider_class(name: str) -> Any:
         return None
 
 
+def default_model(provider: str) -> str:
+    """Return a provider's default model, from the day of its retirement on its successor; empty where there is none."""
+    model: str = importlib.import_module("titjudge.providers.retirements").default_model(provider)
+    return model
+
+
 def needs_model(provider: str) -> bool:
     """Tell whether a role must name a model of the provider."""
     return bool(getattr(provider_class(provider), "needs_model", True))

@@ -22,7 +22,6 @@ from titjudge.core import structured_output
 from titjudge.core.errors import BudgetExhausted, CacheWriteError, TitjudgeError, Unanswered
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.refusals import refusal
-from titjudge.core.retirements import OTHER_MODEL
 from titjudge.core.serialization import (
     content_key,
     embedding_from,
@@ -41,6 +40,7 @@ from titjudge.engine.cache import AnswerCache
 from titjudge.engine.roles import ProviderRole, Roles
 from titjudge.engine.sender import Interrupted, Journal, Sender
 from titjudge.providers.base import UNFINISHED, Ending, ending
+from titjudge.providers.retirements import OTHER_MODEL
 
 logger = logging.getLogger(__name__)
 

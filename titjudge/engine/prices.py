@@ -13,10 +13,11 @@ from dataclasses import dataclass, fields, replace
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from titjudge.core import clock, registry
+from titjudge.core import registry
 from titjudge.core.errors import ConfigError, UserError, nearest
 from titjudge.core.redaction import url_parts
 from titjudge.core.types import Usage
+from titjudge.providers import retirements
 from titjudge.providers.vendors import VENDORS
 
 MILLION = 1_000_000
@@ -97,7 +98,7 @@ def batch_price(provider: str, price: Price, on: date | None = None, *, base_url
     Cached input keeps its list rate unless the discounted input is cheaper: Google's two discounts do not stack
     (docs.cloud.google.com, batch prediction), and where they do (OpenAI, Anthropic) this is the upper bound.
     """
-    day = on or clock.today()
+    day = on or retirements.today()
     vendor = VENDORS.get(registry.vendor(provider))
     discounts = [line for line in vendor.batch_discounts if line.since <= day] if vendor else []
     if not discounts or not at_vendor(provider, base_url):
@@ -153,7 +154,7 @@ def price_of(
         for key, entry in (user or {}).items():
             if key.strip().lower() == name:
                 return _from_user(key, entry)
-    return FREE if free else _bundled(provider, model, base_url, embedding, when or clock.now())
+    return FREE if free else _bundled(provider, model, base_url, embedding, when or retirements.now())
 
 
 def _names(provider: str, model: str) -> list[str]:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from titjudge.core import retirements
 from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.errors import ConfigError, DataError, Unanswered
 from titjudge.core.serialization import request_key
@@ -16,7 +15,16 @@ from titjudge.core.types import Embedding, Reply, Request, Status, Usage
 from titjudge.engine import prices
 from titjudge.engine.budget import Bill, job_entry
 from titjudge.engine.rate_limiter import RateLimiter
-from titjudge.providers import Embedder, Model, Provider, ProviderSettings, make_embedder, make_provider, token_counts
+from titjudge.providers import (
+    Embedder,
+    Model,
+    Provider,
+    ProviderSettings,
+    make_embedder,
+    make_provider,
+    retirements,
+    token_counts,
+)
 from titjudge.providers.base import adapted_embedder, adapted_provider
 from titjudge.providers.hosted.usage import MOST_COST, MOST_TOKENS, ODD_USAGE, believed, unread
 from titjudge.providers.token_counts import fitted

@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING
 from titjudge.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from titjudge.core.card_record import CardRecord
-    from titjudge.core.comparable_runs import drift_between
     from titjudge.probes.canary import CanaryReport, ask_canaries
     from titjudge.probes.item_scorer import Prober
     from titjudge.probes.trust_card import Line
+    from titjudge.report.card_record import CardRecord
+    from titjudge.stats.comparable_runs import drift_between
 
     __all__ = ["CanaryReport", "CardRecord", "Line", "Prober", "ask_canaries", "drift_between"]
 else:
     __all__, __getattr__, __dir__ = lazy_exports(
         __name__,
         {
-            "titjudge.core.comparable_runs": "drift_between",
+            "titjudge.stats.comparable_runs": "drift_between",
             "titjudge.probes.canary": "CanaryReport ask_canaries",
             "titjudge.probes.item_scorer": "Prober",
-            "titjudge.core.card_record": "CardRecord",
+            "titjudge.report.card_record": "CardRecord",
             "titjudge.probes.trust_card": "Line",
         },
     )

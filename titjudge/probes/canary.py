@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core import item_meta
-from titjudge.core.comparable_runs import drift_between, models_of
 from titjudge.core.errors import BudgetExhausted, DataError, UserError
 from titjudge.core.files import write_atomic
 from titjudge.core.run_records import CanaryRecord, Manifest
@@ -33,6 +32,7 @@ from titjudge.engine.scoring import score_item
 from titjudge.metrics import Metric
 from titjudge.probes import battery, item_scorer
 from titjudge.probes.item_scorer import versions_of
+from titjudge.stats.comparable_runs import drift_between, models_of
 from titjudge.suites.known_answer.suite import KnownAnswer
 
 COUNT = 50

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core import item_meta
-from titjudge.core.card_record import CardRecord
 from titjudge.core.errors import DataError
 from titjudge.core.grouping import grouped
 from titjudge.core.score_parts import description, duels, predictions
@@ -33,6 +32,7 @@ from titjudge.probes.battery import ROBUST, Test, Trial
 from titjudge.probes.item_scorer import Prober, versions_of
 from titjudge.probes.prompt_edits import KINDS
 from titjudge.probes.trust_card import FEWEST, Line, line, untested, with_verdicts
+from titjudge.report.card_record import CardRecord
 from titjudge.stats.equality import same
 from titjudge.suites.known_answer.suite import DONE, WRONG, KnownAnswer, is_known_edits, known_edits
 

@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import fsum, inf
 
-from titjudge.core.card_record import CAUGHT, MOST_PROMPTS, OPEN, PASS, CardLine
 from titjudge.core.types import Json
+from titjudge.report.card_record import CAUGHT, MOST_PROMPTS, OPEN, PASS, CardLine
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.bounds import approximate_bound, below, bound
 

@@ -13,13 +13,13 @@ import numpy as np
 import orjson
 
 from titjudge.core import item_meta
-from titjudge.core.card_record import CardRecord
 from titjudge.core.files import JsonlReader
 from titjudge.core.run_records import MetricRecord, StoredRun
 from titjudge.core.score_parts import Compared, TokensRead, bounds_of, contradicted, description, missing
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import InvalidItem, Item, Score
 from titjudge.data import containers
+from titjudge.report.card_record import CardRecord
 from titjudge.report.crops import ClaimCrops
 from titjudge.report.judged_images import Judged, Sameness
 from titjudge.report.transcripts import DRAWN, Texts, case

@@ -23,7 +23,6 @@ from titjudge.core.errors import BudgetExhausted, TitjudgeError, UserError
 from titjudge.core.files import Appender
 from titjudge.core.numbers import known_sum
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.retirements import OTHER_MODEL
 from titjudge.core.serialization import embedding_from, embedding_record, reply_from, reply_record, with_checksum
 from titjudge.core.types import InvalidItem, Item, Status
 from titjudge.engine import retry
@@ -33,6 +32,7 @@ from titjudge.engine.forecast import Estimates, Planner, ReadOnlyCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.engine.sender import Sender
+from titjudge.providers.retirements import OTHER_MODEL
 from titjudge.runs.folder.manifest import Pins, make_manifest, mixed
 from titjudge.runs.folder.run_folder import FolderLock, RunFolder
 from titjudge.runs.folder.score_digests import compares_images

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core import registry
-from titjudge.core.card_record import CardRecord
 from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.errors import ConfigError
 from titjudge.core.files import write_json
@@ -24,6 +23,7 @@ from titjudge.engine.forecast import Forecast, ForecastSum
 from titjudge.engine.pipeline import Engine
 from titjudge.probes.battery import MOST
 from titjudge.probes.probe import probe
+from titjudge.report.card_record import CardRecord
 from titjudge.runs.folder.identity import default_folder
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.open_run import COMPLETE, OpenRun, open_folder, open_planner

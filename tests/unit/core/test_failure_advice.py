@@ -7,10 +7,11 @@ import asyncio
 import pytest
 
 from titjudge.core.errors import Unanswered
-from titjudge.core.failure_advice import WORDS, advice, cause_of, with_hint
+from titjudge.core.failure_advice import WORDS, advice, cause_of
 from titjudge.core.run_records import FailureRecord
 from titjudge.core.types import Cause, Failure, FailureKind, Status
 from titjudge.engine.retry import AttemptFailed, Policy, retrying, terminal_error
+from titjudge.providers.failure_hints import with_hint
 from titjudge.providers.hosted.failures import classify
 from titjudge.providers.hosted.http import Dropped, TimedOut, Unreachable
 

@@ -18,7 +18,6 @@ from known_answers import planted_once
 from PIL import Image
 
 from titjudge.cli.probe import probe as command
-from titjudge.core.card_record import CardRecord as Card
 from titjudge.core.config import RunConfig, load_config
 from titjudge.core.errors import ConfigError
 from titjudge.core.prompts import PromptLibrary
@@ -35,6 +34,7 @@ from titjudge.probes import battery, prompt_edits
 from titjudge.probes.probe import probe
 from titjudge.probes.trust_card import CAUGHT, OPEN, PASS, Line, line, with_verdicts
 from titjudge.providers.fake import Fake
+from titjudge.report.card_record import CardRecord as Card
 from titjudge.runs.probe_run import run_probe
 from titjudge.stats import bounds
 from titjudge.suites.known_answer.suite import KnownAnswer

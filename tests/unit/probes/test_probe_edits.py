@@ -11,7 +11,6 @@ from scene_stubs import noise, unseen
 
 from titjudge.apps.scenes.edits import make_edits
 from titjudge.apps.scenes.scene import Options
-from titjudge.core.card_record import CardRecord as Card
 from titjudge.core.config import RunConfig, load_config
 from titjudge.core.errors import DataError
 from titjudge.core.prompts import PromptLibrary
@@ -24,6 +23,7 @@ from titjudge.metrics.viescore import viescore_edit
 from titjudge.probes.probe import probe
 from titjudge.probes.trust_card import CAUGHT, OPEN, PASS
 from titjudge.providers.fake import Fake
+from titjudge.report.card_record import CardRecord as Card
 from titjudge.runs.probe_run import dry_run, run_probe
 from titjudge.suites.known_answer.suite import WRONG, is_known_edits, known_edits
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from titjudge.core.card_record import CardRecord as Card
 from titjudge.probes.trust_card import CAUGHT, OPEN, PASS, Line, line, with_verdicts
+from titjudge.report.card_record import CardRecord as Card
 from titjudge.stats import bounds
 
 

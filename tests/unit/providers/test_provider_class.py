@@ -11,13 +11,13 @@ import pytest
 
 from titjudge.cli.commands import run_command
 from titjudge.cli.options import known_values
-from titjudge.core import registry, retirements
+from titjudge.core import registry
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import ProviderSettings
 from titjudge.engine.prices import price_of
 from titjudge.engine.roles import Roles
-from titjudge.providers import make_provider, vendors
+from titjudge.providers import make_provider, retirements, vendors
 from titjudge.providers.batch.provider import batch_service_for
 from titjudge.providers.hosted.openai import OpenAI
 from titjudge.runs.folder.manifest import Pins

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_runs import PROMPT, agent_parts, agent_run, small_run
 
-from titjudge.core.card_record import CardRecord
 from titjudge.core.tables import Table, text_of
+from titjudge.report.card_record import CardRecord
 from titjudge.report.model import as_json, load
 from titjudge.report.overview import overview
 from titjudge.report.transcripts import Texts, case

@@ -19,12 +19,12 @@ import titjudge
 from tests.kit import Scripted, Seen, Server
 from titjudge.apps.prompt_sets.audit import audit_prompts
 from titjudge.apps.rewards.rewards import Rewards
-from titjudge.core.card_record import CardRecord as Card
 from titjudge.core.config import RunConfig, load_config
 from titjudge.core.errors import CacheWriteError, ConfigError, FatalProviderError, UserError
 from titjudge.core.files import Appender
-from titjudge.core.retirements import OTHER_MODEL
 from titjudge.core.serialization import with_checksum
+from titjudge.providers.retirements import OTHER_MODEL
+from titjudge.report.card_record import CardRecord as Card
 from titjudge.runs import Judge, RunFolder, Session
 from titjudge.runs.open_run import OpenRun
 from titjudge.runs.probe_run import run_probe

@@ -21,7 +21,6 @@ from typing import Any
 import orjson
 
 from titjudge.core.errors import ConfigError
-from titjudge.core.failure_advice import with_hint
 from titjudge.core.patterns import lazy_pattern
 from titjudge.core.redaction import one_line, redact, register_secret
 from titjudge.core.serialization import without_surrogates
@@ -40,6 +39,7 @@ from titjudge.core.types import (
 from titjudge.data.images import loaded
 from titjudge.providers import token_counts, vendors
 from titjudge.providers.base import SAMPLING_PARAMETERS, Provider, check_options
+from titjudge.providers.failure_hints import with_hint
 from titjudge.providers.hosted import http, request_options, tool_calls
 from titjudge.providers.hosted.failures import TIMEOUTS, ProviderFailure, classify, may_be_billed
 from titjudge.providers.json_schema import IN_PROMPT

@@ -13,9 +13,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from titjudge.core.failure_advice import lasts
 from titjudge.core.patterns import lazy_pattern
 from titjudge.core.types import FailureKind, Reply, Usage
+from titjudge.providers.failure_hints import lasts
 from titjudge.providers.hosted.base import MAY_BE_LEFT_OUT, Hosted, Remote, parsed, refused_parameter
 from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, kind_of_status, retry_after
 from titjudge.providers.hosted.http import Answer

@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 
 from titjudge.core.errors import BudgetExhausted
 from titjudge.core.redaction import one_line
-from titjudge.core.retirements import replaced_default
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import Item, Score, Status
 from titjudge.engine.budget import UNSPENT, Spending
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.scoring import Panel
+from titjudge.providers.retirements import replaced_default
 from titjudge.runs.api.images_in_memory import ImageInTable, ImagesInMemory, Placed
 from titjudge.runs.api.judged_scores import JudgedScore
 from titjudge.runs.folder.run_folder import RunFolder

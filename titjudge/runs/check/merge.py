@@ -13,7 +13,6 @@ from typing import Any
 
 import orjson
 
-from titjudge.core.comparable_runs import drift_between
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import UserError
 from titjudge.core.numbers import known_sum
@@ -36,6 +35,7 @@ from titjudge.runs.folder.journal import damage_lines, write_records
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.outcome import Outcome, finish
 from titjudge.runs.resolve import stored_run
+from titjudge.stats.comparable_runs import drift_between
 from titjudge.suites.base import Suite
 
 

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import DataError
-from titjudge.core.retirements import default_model, listed_default
 from titjudge.providers.hosted.http import Endpoint
+from titjudge.providers.retirements import default_model, listed_default
 
 PROMPTS, SUITE = "prompts", "suite.yaml"  # of a published run, in its folder
 _EXTENSIBLE = ("metrics", "metric_options", "captioner", "judge")  # keys to which a resumed run may add

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 import titjudge
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import UserError
-from titjudge.core.retirements import same_model
 from titjudge.core.types import Status
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles, RoleStats
 from titjudge.metrics import Metric
 from titjudge.providers.recorded import Recorded
+from titjudge.providers.retirements import same_model
 from titjudge.runs.folder.identity import identity
 from titjudge.runs.folder.run_folder import RunFolder
 

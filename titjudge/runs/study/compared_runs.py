@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from titjudge.core import registry
-from titjudge.core.comparable_runs import judged_differently
 from titjudge.core.errors import ConfigError, DataError, UserError, nearest
 from titjudge.core.numbers import known_sum
 from titjudge.core.run_records import Results
@@ -19,6 +18,7 @@ from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.results import not_applicable
 from titjudge.runs.study.human_files import read_human_scores
 from titjudge.runs.study.human_study import choose_metric
+from titjudge.stats.comparable_runs import judged_differently
 from titjudge.stats.generators.paired_differences import (
     Difference,
     paired_differences,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from titjudge.core.comparable_runs import drift_between, judged_differently
 from titjudge.core.registry import first_metric
 from titjudge.core.run_records import Verdict
+from titjudge.stats.comparable_runs import drift_between, judged_differently
 from titjudge.stats.verdict.best_judge import best_judge
 from titjudge.stats.verdict.better_generator import better_generator
 from titjudge.stats.verdict.judged_runs import JudgedRun

@@ -18,13 +18,13 @@ from titjudge import Judge, UserError
 from titjudge.cli.compare import compare
 from titjudge.cli.doctor import doctor
 from titjudge.cli.judge import judge
-from titjudge.core import clock, retirements
 from titjudge.core.config import RoleConfig, load_config
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Usage
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.prices import price_of
 from titjudge.engine.roles import Roles
+from titjudge.providers import retirements
 from titjudge.providers.vendors import family
 from titjudge.runs.check.verify import verify
 from titjudge.runs.folder.identity import config_of
@@ -110,31 +110,31 @@ def test_the_default_becomes_the_successor_on_the_day(monkeypatch: pytest.Monkey
     run = load_config(None, {"data": tmp_path, "judge": "gemini"})
     found = {}
     for day in (BEFORE, AFTER):
-        monkeypatch.setenv(clock.TODAY, day)
+        monkeypatch.setenv(retirements.TODAY, day)
         found[day] = (RoleConfig(model="gemini").model_name, identity(run)["judge"]["model"])
     assert found == {BEFORE: (PRO, "gemini"), AFTER: (FLASH, f"gemini/{FLASH}")}
     assert RoleConfig(model=f"gemini/{PRO}").model_name == PRO  # what is named is asked for
-    monkeypatch.setenv(clock.TODAY, "2027-01-14")
+    monkeypatch.setenv(retirements.TODAY, "2027-01-14")
     assert RoleConfig(model="openai").model_name == "gpt-6-luna"
 
 
 def test_a_notice_is_one_short_line(monkeypatch: pytest.MonkeyPatch) -> None:
     models = [(each.provider, each.model) for each in retirements.table()]
     for day in ("2026-01-01", "2030-01-01"):
-        monkeypatch.setenv(clock.TODAY, day)
+        monkeypatch.setenv(retirements.TODAY, day)
         lines = retirements.notices([*models, ("gemini", ""), ("openai", "")])
         assert max(map(len, lines)) <= 100
         assert len(lines) == len(models) + 2
 
 
 def test_a_default_that_was_replaced_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv(clock.TODAY, AFTER)
+    monkeypatch.setenv(retirements.TODAY, AFTER)
     assert retirements.notices([("gemini", ""), ("gemini", "")]) == [
         f"gemini asks {FLASH} by default: {PRO} retired on 2026-12-01"
     ]
     with Judge("self-eval", captioner="gemini", cache=tmp_path) as judge, pytest.warns(UserWarning, match="by default"):
         judge.open()
-    monkeypatch.setenv(clock.TODAY, BEFORE)
+    monkeypatch.setenv(retirements.TODAY, BEFORE)
     assert retirements.notices([("gemini", "")]) == retirements.notices([("gemini", PRO)])
 
 
@@ -148,9 +148,9 @@ def test_a_run_begun_with_the_old_default_goes_on_with_it_or_says_which_it_was(
             role = {"model": model, "base_url": server.url, "max_tokens": 100}
             return Session(config(data, server, captioner=role)).run().status
 
-        monkeypatch.setenv(clock.TODAY, BEFORE)
+        monkeypatch.setenv(retirements.TODAY, BEFORE)
         assert run("gemini") == "complete"
-        monkeypatch.setenv(clock.TODAY, AFTER)
+        monkeypatch.setenv(retirements.TODAY, AFTER)
         with pytest.raises(UserError, match=rf"another captioner \(gemini/{PRO}, not gemini/{FLASH}\): choose another"):
             run("gemini")
         begun = len(asked)
@@ -163,16 +163,16 @@ def test_a_run_begun_with_the_old_default_goes_on_with_it_or_says_which_it_was(
 
 
 def test_a_day_that_is_none_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(clock.TODAY, "tomorrow")
+    monkeypatch.setenv(retirements.TODAY, "tomorrow")
     with pytest.raises(ConfigError, match="2026-12-01"):
-        clock.today()
+        retirements.today()
 
 
 def test_the_dearer_of_both_is_set_aside_from_the_day_on(monkeypatch: pytest.MonkeyPatch) -> None:
     made = load_config(None, {"judge": f"gemini/{PRO}", "prices": {FLASH: {"input": 1000.0, "output": 1000.0}}})
     worst = {}
     for day in (BEFORE, AFTER):
-        monkeypatch.setenv(clock.TODAY, day)
+        monkeypatch.setenv(retirements.TODAY, day)
         worst[day] = Roles(made)["judge"].worst(Usage(input=1000, output=100))
     price = price_of("gemini", PRO)
     assert price is not None
@@ -188,9 +188,9 @@ def test_an_unknown_price_of_the_successor_refuses_a_cap(monkeypatch: pytest.Mon
             "limits": {"max_cost": 1},
         },
     )
-    monkeypatch.setenv(clock.TODAY, BEFORE)
+    monkeypatch.setenv(retirements.TODAY, BEFORE)
     Roles(made).check_prices(["judge"])
-    monkeypatch.setenv(clock.TODAY, AFTER)
+    monkeypatch.setenv(retirements.TODAY, AFTER)
     with pytest.raises(ConfigError, match=f"{FLASH} answers in place of .*--price {FLASH}=IN,OUT"):
         Roles(made).check_prices(["judge"])
 
@@ -219,7 +219,7 @@ def test_a_server_that_switches_in_the_middle(data: Path, monkeypatch: pytest.Mo
 
 
 def test_a_cap_holds_against_the_dearer_model(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(clock.TODAY, AFTER)
+    monkeypatch.setenv(retirements.TODAY, AFTER)
     with Server(answering(lambda: FLASH)) as server:
         prices = {PRO: {"input": 0.0, "output": 0.0}, FLASH: {"input": 1000.0, "output": 1000.0}}
         worst = Roles(config(data, server, prices=prices))["captioner"].worst(Usage(input=3000, output=8292))
@@ -229,7 +229,7 @@ def test_a_cap_holds_against_the_dearer_model(data: Path, monkeypatch: pytest.Mo
 
 
 def test_what_is_said(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(clock.TODAY, BEFORE)
+    monkeypatch.setenv(retirements.TODAY, BEFORE)
     line = f"gemini/{PRO} retires on 2026-12-01; then {FLASH} answers, at its price"
     with Server(answering(lambda: FLASH)) as server:
         flags = ["--data", str(data), "--captioner", f"gemini/{PRO}", "--base-url", server.url, "--metric", "lmm-score"]

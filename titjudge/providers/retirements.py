@@ -3,18 +3,47 @@
 A vendor may route requests for a retired model to its successor, at the successor's rates: the reply then names another
 model than the request. Such a reply is priced as that of the model that gave it, and never cached under the requested
 name. The table is `retirements.toml`.
+
+The current day, on which retirements and prices of models depend: the machine's, or that of TITJUDGE_TODAY.
+
+The environment variable (YYYY-MM-DD) shows what a command will do on a later day.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from functools import lru_cache
 from pathlib import Path
 
-from titjudge.core import clock, registry
+from titjudge.core import registry
+from titjudge.core.errors import ConfigError
+
+TODAY = "TITJUDGE_TODAY"
+
+
+def now() -> datetime:
+    """Return the current time in UTC.
+
+    Raises:
+        ConfigError: The variable is not a day.
+    """
+    day = os.environ.get(TODAY)
+    if not day:
+        return datetime.now(UTC)
+    try:
+        return datetime.fromisoformat(day).replace(hour=12, tzinfo=UTC)
+    except ValueError:
+        raise ConfigError(f"{TODAY}={day[:40]!r} is not a day: write it as 2026-12-01") from None
+
+
+def today() -> date:
+    """Return the current day in UTC; raises as `now`."""
+    return now().date()
+
 
 OTHER_MODEL = "other-model"  # flag of a reply: another model answered than was requested
 _NAMED = re.compile(r"(chatgpt|gpt|gemini|claude)-|o[1-9]\b")  # names of models, as opposed to aliases and deployments
@@ -41,7 +70,7 @@ class Retirement:
 
     def line(self, label: str) -> str:
         """Write when the model ends and what follows, in a line; `label` is the user's name of the model."""
-        past = self.on <= clock.today()
+        past = self.on <= today()
         if self.routed:
             then = f"{'now' if past else 'then'} {self.successor} answers, at its price"
             return f"{label} {'retired' if past else 'retires'} on {self.on}; {then}"
@@ -86,7 +115,7 @@ def listed_default(provider: str) -> str:
 def default_model(provider: str) -> str:
     """Return a provider's default model, from the day of its retirement on its successor; empty where there is none."""
     model = listed_default(provider)
-    while (retired := retirement_of(provider, model)) is not None and retired.successor and retired.on <= clock.today():
+    while (retired := retirement_of(provider, model)) is not None and retired.successor and retired.on <= today():
         model = retired.successor
     return model
 
@@ -94,7 +123,7 @@ def default_model(provider: str) -> str:
 def stands_in(provider: str, model: str) -> str:
     """Return the model that answers in place of a retired one today, or an empty string."""
     retired = retirement_of(provider, model)
-    return retired.successor if retired is not None and retired.routed and retired.on <= clock.today() else ""
+    return retired.successor if retired is not None and retired.routed and retired.on <= today() else ""
 
 
 @lru_cache(maxsize=1024)

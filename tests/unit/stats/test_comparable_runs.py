@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from titjudge.core.comparable_runs import judged_differently
 from titjudge.core.run_records import Manifest
+from titjudge.stats.comparable_runs import judged_differently
 
 
 def run(**models: str) -> Manifest:
