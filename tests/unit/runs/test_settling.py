@@ -105,7 +105,7 @@ class Gated:
 async def run(settling: Settling, panel: Gated, done: Sequence[str] = ()) -> tuple[int, int]:
     """Images asked for while the slow one is awaited, and at the end."""
     engine = SimpleNamespace(
-        stopping=False, fatal=None, sender=SimpleNamespace(disk=None), flush=lambda: None, stop=lambda: None
+        sender=SimpleNamespace(disk=None, stopping=False, fatal=None), flush=lambda: None, stop=lambda: None
     )
     loop = RunLoop(engine, {"m": metric()}, panel=panel, done={(id, "m") for id in done}, on_score=lambda score, digest: None,  # type: ignore[arg-type]
                    in_flight=64)  # fmt: skip
@@ -138,7 +138,7 @@ def test_an_image_that_never_gets_a_score_does_not_hold_the_run_up() -> None:
 
     async def whole() -> str:
         engine = SimpleNamespace(
-            stopping=False, fatal=None, sender=SimpleNamespace(disk=None), flush=lambda: None, stop=lambda: None
+            sender=SimpleNamespace(disk=None, stopping=False, fatal=None), flush=lambda: None, stop=lambda: None
         )
         loop = RunLoop(
             engine, {"m": metric()}, panel=panel, done={(first, "m")}, on_score=lambda score, digest: None, in_flight=64
