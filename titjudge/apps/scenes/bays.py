@@ -106,7 +106,6 @@ class BayTemplate(Template):
     """A template whose groups stand in bays. Its words and places are in its YAML file.
 
     Attributes:
-        bay: What the prompt calls a bay.
         cameras: How the prompt says where it is seen from -> turn and tilt of the camera, in degrees.
         walls: Colours behind the things.
         steps: How much higher, and further away, a bay is than the one below it, in widths of a bay.
@@ -115,22 +114,17 @@ class BayTemplate(Template):
         height: Of a group, in units.
         hidden: How much of a thing that is to be counted, from its foot up, those before it may hide.
         text_up: Where the middle of a text is, in units.
+        words: What the prompt calls a bay, things that are to be counted (crowd), and the places of which some are empty (seats);
+            how it begins (`str.format` of groups, rows, columns, last (letter), camera, wall and light) and closes; where a text
+            is (label); how it says that things are in a bay (are); what stands before the last one of several colours.
         ways: Kind -> ways in which two or more things can be arranged: the words, and which thing stands where.
         exchanged: Way -> the one that an error makes of it; in others two things change places.
-        opening: How the prompt begins: `str.format` of groups, rows, columns, last (letter), camera, wall and light.
-        closing: What the prompt says of all groups, after them.
-        crowd: What the prompt calls things that are to be counted.
-        label: Where the prompt says that a text is.
-        are: How the prompt says that things are in a bay.
-        seats: What the prompt calls the places of which some are empty.
         seat: What such a place looks like.
         seat_up: How far its foot is above that of the thing on it, in units.
         phrases: What is said of a thing whose property has this value.
         says: Property -> the same for its other values, with {} for the value.
-        last_colour: Before the last one of several colours.
     """
 
-    bay: ClassVar[str]
     cameras: ClassVar[Mapping[str, tuple[float, float]]]
     walls: ClassVar[Mapping[str, RGB]]
     steps: ClassVar[Point]
@@ -139,19 +133,13 @@ class BayTemplate(Template):
     height: ClassVar[float]
     hidden: ClassVar[float]
     text_up: ClassVar[float]
+    words: ClassVar[Mapping[str, str]]
     ways: ClassVar[Mapping[str, Mapping[str, Mapping[str, Any]]]]
     exchanged: ClassVar[Mapping[str, str]]
-    opening: ClassVar[str]
-    closing: ClassVar[str]
-    crowd: ClassVar[str]
-    label: ClassVar[str]
-    are: ClassVar[str]
-    seats: ClassVar[str]
     seat: ClassVar[Look]
     seat_up: ClassVar[float]
     phrases: ClassVar[Mapping[str, str]]
     says: ClassVar[Mapping[str, str]]
-    last_colour: ClassVar[str]
 
     # ------------------------------------------------------------------ what is asked
 
@@ -162,7 +150,7 @@ class BayTemplate(Template):
         return Scene("", rng.choice(tuple(self.walls)), things, view, self.name)
 
     def _group(self, rng: Random, about: str, column: int, row: int) -> Thing:
-        name = f"{self.bay} {LETTERS[row]}{column + 1}"
+        name = f"{self.words['bay']} {LETTERS[row]}{column + 1}"
         if about == "count":
             number, heap = str(rng.randint(6, 30)), self.heap(rng)
             traits = {"about": about, "order": str(rng.randrange(1 << 30)), "number": number, about: number}
@@ -233,29 +221,29 @@ class BayTemplate(Template):
 
     def write(self, scene: Scene, rng: Random) -> str:
         rows, view = len({thing.row for thing in scene.things}), scene.view
-        opening = self.opening.format(
+        opening = self.words["opening"].format(
             groups=len(scene.things), rows=rows, columns=len(scene.things) // rows, last=LETTERS[rows - 1],
             camera=view.camera, wall=scene.wall, light=view.light,
         )  # fmt: skip
-        return " ".join([opening, *map(self.sentence, scene.things), self.closing, f"Style: {view.style}."])
+        return " ".join([opening, *map(self.sentence, scene.things), self.words["closing"], f"Style: {view.style}."])
 
     def sentence(self, thing: Thing) -> str:
-        traits, about = thing.traits, thing.traits["about"]
+        traits, about, words = thing.traits, thing.traits["about"], self.words
         if thing.kind == "count":
             many = self.many(thing.looks[0])
-            return f"In {thing.name} stands a close {self.crowd} of exactly {traits['number']} {many}, in which some hide a part of others."
+            return f"In {thing.name} stands a close {words['crowd']} of exactly {traits['number']} {many}, in which some hide a part of others."
         if thing.kind == "text":
-            return f'In {thing.name} {self.label} that reads "{traits["text"]}".'
+            return f'In {thing.name} {words["label"]} that reads "{traits["text"]}".'
         if thing.kind == "place":
             names = listed(list(map(self.name_of, thing.looks)), "and")
-            return f"In {thing.name} {self.are} {names}: {traits[about]}."
+            return f"In {thing.name} {words['are']} {names}: {traits[about]}."
         *ones, _ = thing.looks
         many, number, across = self.many(ones[0]), len(traits["bits"]), traits["across"]
         if about == "extra":
-            return f"In {thing.name} are {number} {self.seats} in rows of {across}, for {many}: {traits[about]}."
+            return f"In {thing.name} are {number} {words['seats']} in rows of {across}, for {many}: {traits[about]}."
         if about == "colour":
             *first, last = (look["hue"] for look in ones)
-            many = self.plural(ones[0]) + (f" in {', '.join(first)}{self.last_colour}{last}" if first else "")
+            many = self.plural(ones[0]) + (f" in {', '.join(first)}{words['last_colour']}{last}" if first else "")
         return f"In {thing.name} are {number} {many} in rows of {across}: {traits[about]}."
 
     def phrase(self, feature: str, value: str) -> str:
