@@ -33,7 +33,7 @@ from titjudge.data.data_paths import files_below, is_stray
 from titjudge.data.images import SUFFIXES
 from titjudge.data.opinions import RATERS, Opinions, column_of, number_reader, spread
 from titjudge.data.tables import READERS, read_table
-from titjudge.suites.base import Columns, Suite, SuiteInputs, image_files, judged
+from titjudge.suites.base import Columns, Suite, SuiteInputs, image_files
 from titjudge.suites.folder import read_items
 from titjudge.suites.image_tree import ImageTree
 from titjudge.suites.manifests import NAMES, find_tables, item_of
@@ -306,21 +306,18 @@ class LpgBench(Suite):
 def _first_places(items: Sequence[Item], scores: Sequence[Score]) -> Iterator[Table]:
     """Count for each metric the prompts on which a generator is first, beside its mean score on each theme."""
     from titjudge.stats.generators.slices import averages, first_places
+    from titjudge.stats.scores.frame import Frame
     from titjudge.stats.scores.population import adjusted_scores
-    from titjudge.stats.scores.scores_table import Entry, score_table
 
-    themes = {item.prompt_id: str(item_meta.THEME.required(item)) for item in items if item_meta.THEME.get(item)}
-    for metric in dict.fromkeys(score.metric for score in scores):
-        plugin = registry.metric_of(metric)
-        sign = 1.0 if plugin.higher_is_better else -1.0
-        entries = [
-            Entry(item.prompt_id, item.generator, item.id, None if score.value is None else sign * score.value)
-            for item, score in judged(items, scores, metric)
-        ]
-        if all(entry.value is None for entry in entries):
+    frame = Frame({"": {item.id: item for item in items}}, {"": scores})
+    by = ["theme"] if any(item_meta.THEME.get(item) for item in items) else []
+    for metric in frame.metrics:
+        higher = registry.metric_of(metric).higher_is_better
+        table = frame.table(metric, by, higher_is_better=higher)
+        if not table.images.any():
             continue
-        table = score_table(entries, metric=metric, source="", categories={"theme": themes})
-        means = {"mean": table.means, **dict(list(table.slices["theme"].items())[:_THEMES])}
+        sign, themes = 1.0 if higher else -1.0, table.slices.get("theme", {})
+        means = {"mean": table.means, **dict(list(themes.items())[:_THEMES])}
         columns = [(sign * averages(adjusted_scores(by_prompt))).tolist() for by_prompt in means.values()]
         rows = [
             (name, first, *(None if math.isnan(value) else value for value in values))
@@ -331,7 +328,7 @@ def _first_places(items: Sequence[Item], scores: Sequence[Score]) -> Iterator[Ta
             "First places: prompts on which no generator scores better, of the prompts that all generators have. "
             "If scores are missing, means are estimated for the same prompts.",
         )
-        further = len(table.slices["theme"]) - _THEMES
+        further = len(themes) - _THEMES
         if further > 0:
             notes += (f"{further} more themes: `compare generators RUN --by theme` has all.",)
         yield Table(f"LPG-Bench: first places, {metric}", ("generator", "first places", *means), tuple(rows), notes)

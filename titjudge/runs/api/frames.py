@@ -69,14 +69,14 @@ def _of_runs(paths: Sequence[str | os.PathLike[str]]) -> Iterator[Row]:
 
 def _of_run(run: JudgedRun, table: Frame) -> Iterator[Row]:
     images = [item for item in run.listed if isinstance(item, Item) or item.is_image]
-    metrics = {name: registry.load("metrics", name) for name in run.manifest.metrics}
-    names = dict.fromkeys([*metrics, *(metric for _, metric in run.scores)])
+    names = dict.fromkeys([*run.manifest.metrics, *(metric for _, metric in run.scores)])
+    installed = [name for name in run.manifest.metrics if name in registry.names("metrics")]
+    metrics = {name: registry.load("metrics", name) for name in installed}
     excluded = not_applicable(images, list(run.scores.values()), metrics)
     for item in images:
-        expected = {name for name in metrics if item.id not in excluded.get(name, ())}
         for name in names:
             score = run.scores.get((item.id, name))
-            if score is None and name not in expected:
+            if score is None and (name not in run.manifest.metrics or item.id in excluded.get(name, ())):
                 continue
             if isinstance(item, Item):
                 score = score or Score(item.id, name, None, Status.MISSING, "the run has not judged this image")

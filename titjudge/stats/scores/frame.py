@@ -146,7 +146,6 @@ class Frame:
             if empty := [column for column in wanted if column not in parts]:
                 what = f"the scores of {metric} hold no {PARTS[empty[0]]}: --by {empty[0]} has nothing to show"
                 raise ConfigError(f"{next(iter(self.items))}: {what}")
-        images = {(entry.run, entry.image) for entry in entries}
         table = score_table(
             entries,
             metric=metric,
@@ -156,7 +155,7 @@ class Frame:
             bounds=bounds,
             higher_is_better=higher_is_better,
             per_prompt=per_prompt,
-            cost=(cost or 0.0) / max(1, len(images)) or None,
+            cost=cost / len({(entry.run, entry.image) for entry in entries}) if cost and entries else None,
             texts={self.prompt(item): hash(item.prompt) for items in self.items.values() for item in items.values()},
         )
         return table if by is not None else replace(table, slices=_large_slices(table, [*parts, *table.slices]))
