@@ -373,9 +373,10 @@ def _show_verdict(outcome: Outcome, noun: str) -> None:
 
 def exit_code(status: str) -> int:
     """Choose the exit code for the status of a run, or of a sweep."""
-    if status.startswith("incomplete: budget"):
-        return BUDGET_REACHED
-    return 0 if status in ("complete", "settled") else 130 if "interrupted" in status else 1
+    from titjudge.core.run_records import stopped_by
+
+    codes = {"budget": BUDGET_REACHED, "interrupted": 130}
+    return 0 if status in ("complete", "settled") else codes.get(stopped_by(status), 1)
 
 
 def results_json(results: Results) -> dict[str, Any]:
@@ -424,7 +425,9 @@ def _show_advice(outcome: Outcome, limits: Limits) -> None:
 
 def how_to_resume(status: str, reason: str = "") -> str:
     """Tell how to continue a run, or a sweep, that is incomplete."""
-    if not status.startswith("incomplete: budget"):
+    from titjudge.core.run_records import stopped_by
+
+    if stopped_by(status) != "budget":
         return f"{status}: the same command goes on where it stopped"
     why = f": {reason}" if reason else ""
     return f"{status}{why}; the same command with a higher cap goes on where it stopped"

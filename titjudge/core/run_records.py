@@ -276,6 +276,12 @@ class Manifest(_File):
         write_json(file, with_checksum(self.to_json()), sync=sync)
 
 
+def stopped_by(status: str) -> str:
+    """Return what stopped a run by its status: `budget`, `interrupted`, `disk` or `shard`; empty if it is not incomplete."""
+    kind, _, why = status.partition(": ")
+    return why.partition(" ")[0] if kind == "incomplete" else ""
+
+
 class MetricResult(Record):
     """The results of one metric. An undefined statistic is null, and `reasons` says why."""
 

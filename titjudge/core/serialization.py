@@ -248,7 +248,8 @@ def storable(item: Item | InvalidItem) -> Item | InvalidItem:
 def item_record(item: Item | InvalidItem) -> dict[str, Any]:
     """Return the line of items.jsonl for an item, or for an input that cannot be judged."""
     if isinstance(item, InvalidItem):
-        return {"id": item.id, "bad": item.reason, "generator": item.generator, "prompt_id": item.prompt_id}
+        record = {"id": item.id, "bad": item.reason, "generator": item.generator, "prompt_id": item.prompt_id}
+        return record if item.counts else {**record, "counts": False}
     return {
         "id": item.id,
         "prompt": item.prompt,
@@ -264,7 +265,8 @@ def item_record(item: Item | InvalidItem) -> dict[str, Any]:
 def item_from(record: Mapping[str, Any], folder: Path = Path()) -> Item | InvalidItem:
     """Make an item from what `item_record` returned; `folder` is the run's, to which images of a published run are relative."""
     if "bad" in record:
-        return InvalidItem(record["id"], record["bad"], record["generator"], record["prompt_id"])
+        names = record["id"], record["bad"], record["generator"], record["prompt_id"]
+        return InvalidItem(*names, record.get("counts", True))
     image = _placed(record["image"], folder) if record["image"] else None
     return Item(
         record["id"], record["prompt"], image, record["generator"], record["prompt_id"], record["meta"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -70,19 +69,19 @@ class InvalidItem:
 
     Attributes:
         reason: Why, as the report says it.
+        counts: False for an image that is listed twice, and for a line of a prompt file.
     """
 
     id: str
     reason: str
     generator: str = ""
     prompt_id: str = ""
+    counts: bool = True
 
     @property
     def is_image(self) -> bool:
         """Tell whether it is an image, and not one listed twice or a line of a prompt file."""
-        if self.id.endswith(" (again)") or re.fullmatch(r"prompts\.jsonl:\d+", self.id):
-            return False
-        return bool(self.generator or self.prompt_id)
+        return self.counts and bool(self.generator or self.prompt_id)
 
 
 def prompt_of(item: Item | InvalidItem) -> str:

@@ -11,7 +11,7 @@ import functools
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from titjudge.core import item_meta
@@ -299,6 +299,7 @@ async def checklist(item: Item, ask: Ask) -> Score:
     verdicts: dict[str, PillarMarks] = {}
     outputs: dict[str, str] = {}
     failed: dict[str, tuple[Status, str]] = {}
+    invalid: list[str] = []
     facets = FACETS[1] if item_meta.RUBRIC_FACETS.get(item) == FACETS[1] else FACETS[0]
     for pillar in activated:
         try:
@@ -323,7 +324,9 @@ async def checklist(item: Item, ask: Ask) -> Score:
             verdicts[pillar] = verdict
         else:
             failed[pillar] = (Status.UNPARSED, f"{verdict.status}: {verdict.reason}")
-    return _score(verdicts, outputs, failed, activated)
+            invalid += [pillar] if verdict.status == "invalid" else []
+    score = _score(verdicts, outputs, failed, activated)
+    return replace(score, parts={**score.parts, "invalid": invalid}) if invalid else score
 
 
 def activated_facets(item: Item) -> Activated:

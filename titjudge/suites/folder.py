@@ -271,12 +271,13 @@ def _prompts(folder: Path) -> tuple[dict[str, Json], list[InvalidItem]]:
     problems = []
     for number, record in scan_jsonl(folder / "prompts.jsonl", ("prompt_id", "prompt")):
         if isinstance(record, DataError):
-            problems.append(InvalidItem(f"prompts.jsonl:{number}", str(record)))
+            problems.append(InvalidItem(f"prompts.jsonl:{number}", str(record), counts=False))
             continue
         first = prompts.setdefault(plain(str(record["prompt_id"])), record)
         if first["prompt"] != record["prompt"]:
             reason = f"another text for the prompt '{record['prompt_id']}'; the first one counts"
-            problems.append(InvalidItem(f"prompts.jsonl:{number}", reason, prompt_id=str(record["prompt_id"])))
+            prompt_id = str(record["prompt_id"])
+            problems.append(InvalidItem(f"prompts.jsonl:{number}", reason, prompt_id=prompt_id, counts=False))
     return prompts, problems
 
 
@@ -287,7 +288,7 @@ def _unique(items: Iterable[Item | InvalidItem]) -> Items:
         prompt_ids, prompt_id = prompts.get(item.id, ()), plain(item.prompt_id)
         if isinstance(item, Item) and prompt_id in prompt_ids:
             reason = "the same image is listed twice for its prompt; the first line counts"
-            yield InvalidItem(f"{item.id} (again)", reason, item.generator, item.prompt_id)
+            yield InvalidItem(f"{item.id} (again)", reason, item.generator, item.prompt_id, counts=False)
             continue
         prompts[item.id] = (*prompt_ids, prompt_id)
         yield replace(item, id=_numbered(item.id, len(prompt_ids))) if isinstance(item, Item) else item

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 
+from titjudge.cli.judge import exit_code
 from titjudge.core.errors import DataError
 from titjudge.core.paths import run_schema
 from titjudge.core.run_records import (
@@ -21,6 +22,7 @@ from titjudge.core.run_records import (
     RoleRecord,
     TableRecord,
     joined_pairs,
+    stopped_by,
 )
 from titjudge.core.tables import Table
 
@@ -108,3 +110,20 @@ def test_pairs_of_several_runs_are_as_often_as_in_one_of_them() -> None:
     assert [(p.prompt_id, p.preference) for p in joined_pairs([one, two])] == [
         ("p", "a"), ("p", "a"), ("p", "b"), ("q", "a"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("status", "why", "code"),
+    [
+        ("complete", "", 0),
+        ("settled", "", 0),
+        ("incomplete: budget", "budget", 3),
+        ("incomplete: interrupted", "interrupted", 130),
+        ("incomplete: disk (no space left, the budget interrupted)", "disk", 1),
+        ("incomplete: shard 2/3 missing", "shard", 1),
+        ("failed: the download was interrupted, budget and disk are fine", "", 1),
+    ],
+)
+def test_the_first_word_of_a_status_decides(status: str, why: str, code: int) -> None:
+    assert stopped_by(status) == why
+    assert exit_code(status) == code

@@ -356,7 +356,7 @@ def test_pictures_are_shared_between_runs(tmp_path: Path) -> None:
 
 
 def test_images_are_counted_as_in_the_results(tmp_path: Path) -> None:
-    bad = [InvalidItem("a.png (again)", "listed twice", "g", "p"), InvalidItem("prompts.jsonl:2", "no object"),
+    bad = [InvalidItem("a.png (again)", "listed twice", "g", "p", counts=False), InvalidItem("prompts.jsonl:2", "no object", counts=False),
            InvalidItem("c.png", "the image file is empty", "g", "p")]  # fmt: skip
     item = Item("a.png", PROMPT, picture(tmp_path / "a.png"), "g", "p")
     report = load([write_run(tmp_path / "run", [item, *bad], [score(item, "tit", None, Status.REFUSED)])])

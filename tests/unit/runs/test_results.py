@@ -12,8 +12,8 @@ from titjudge.suites.folder import Folder
 def test_coverage_counts_images_only() -> None:
     items = [Item(f"{p}{g}", "a prompt", None, g, p) for p in "pq" for g in "xy"]
     bad = [
-        InvalidItem("px (again)", "the image is listed twice", "x", "p"),
-        InvalidItem("prompts.jsonl:3", "another text for the prompt 'p'", prompt_id="p"),
+        InvalidItem("px (again)", "the image is listed twice", "x", "p", counts=False),
+        InvalidItem("prompts.jsonl:3", "another text for the prompt 'p'", prompt_id="p", counts=False),
         InvalidItem("qz", "no such image file", "y", "q"),
     ]
     scores = [Score(item.id, "lmm-score", 1.0, generator=item.generator, prompt_id=item.prompt_id) for item in items]

@@ -168,6 +168,7 @@ class _Bench:
     """One session of the command."""
 
     def __init__(self, benchmark: Benchmark, flags: Json) -> None:
+        self._capped = False
         self._benchmark, self._flags = benchmark, flags
         self._prompts = list(benchmark.prompts)
         self._cap: float | None = flags["max_cost"]
@@ -213,6 +214,9 @@ class _Bench:
         outcome = self._session().run(self._watcher())
         for line in _verdict(outcome):
             say(line)
+        from titjudge.core.run_records import stopped_by
+
+        self._capped = stopped_by(outcome.status) == "budget"
         return "" if outcome.status == "complete" else outcome.status
 
     def _make(self, generator: Any, prompts: list[str]) -> str:
@@ -230,6 +234,7 @@ class _Bench:
             say(f"  {generator.name}: no image for {name}: {reason}", err=True)
         for name, reason in generated.odd[:3]:
             say(f"  {generator.name}: {name}: {reason}", err=True)
+        self._capped = generated.outcome is not None and generated.outcome.budget
         return f"{generator.name}: {generated.stopped}" if generated.stopped else ""
 
     def _maker(self, generator: Any) -> Any:
@@ -392,7 +397,7 @@ class _Bench:
         why = ended or "the money left pays for no further prompt"
         say(f"stopped after {self._judged} of {len(self._prompts)} prompts: {why}", err=True)
         say("the same command goes on; with a higher --max-cost, where that was reached", err=True)
-        return BUDGET_REACHED if not ended or "cap reached" in ended or "budget" in ended else code or 1
+        return BUDGET_REACHED if not ended or self._capped else code or 1
 
     def _gate(self) -> int:
         """Compare the generators with the baseline, where one is named; returns the exit code."""

@@ -27,7 +27,7 @@ from typing import Any
 from titjudge.core import registry
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, FatalProviderError, MissingExtra, UserError
-from titjudge.core.run_records import ProgressRecord
+from titjudge.core.run_records import ProgressRecord, stopped_by
 from titjudge.core.signals import terminated_like_ctrl_c
 from titjudge.core.types import Json, Values
 from titjudge.engine.cache import open_cache
@@ -239,9 +239,9 @@ class Cluster:
                 for shard in todo:
                     limits[shard.number][name] = used[shard.number][name] + share
             self._judge(todo, limits)
-            if any("interrupted" in shard.status for shard in todo):
+            if any(stopped_by(shard.status) == "interrupted" for shard in todo):
                 return
-            if not capped or not any("budget" in shard.status for shard in shards):
+            if not capped or not any(stopped_by(shard.status) == "budget" for shard in shards):
                 return
             if all(shard.folder.used() == used[shard.number] for shard in todo):
                 if len(todo) == 1:

@@ -16,7 +16,7 @@ import orjson
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import UserError
 from titjudge.core.numbers import known_sum
-from titjudge.core.run_records import Manifest, RoleRecord, joined_pairs
+from titjudge.core.run_records import Manifest, RoleRecord, joined_pairs, stopped_by
 from titjudge.core.serialization import short_digest
 from titjudge.core.types import Pair, Status
 from titjudge.engine.budget import Spending
@@ -198,7 +198,7 @@ def _status(parts: Sequence[ShardRun]) -> str:
             return f"incomplete: shard {', '.join(missing)} missing"
     for part in parts:
         status = part.manifest.status
-        if status != "complete" and not (shards and status.startswith("incomplete: shard")):
+        if status != "complete" and not (shards and stopped_by(status) == "shard"):
             return "incomplete: interrupted" if status == "running" else status
     return "complete"
 

@@ -26,7 +26,7 @@ from titjudge.core.config import RoleConfig, RunConfig, load_config
 from titjudge.core.errors import ConfigError, FatalProviderError, UserError
 from titjudge.core.files import read_yaml, write_atomic
 from titjudge.core.numbers import known_sum, sum_words
-from titjudge.core.run_records import MetricResult, joined_pairs
+from titjudge.core.run_records import MetricResult, joined_pairs, stopped_by
 from titjudge.core.tables import Cell, CellFormat, Table, dollars, p_value, percent, plain
 from titjudge.core.types import Pair, Score, Status
 from titjudge.engine.forecast import Forecast
@@ -276,7 +276,7 @@ class Sweep:
             outcomes[combination.folder], runs[combination.folder] = outcome, session.resolved
             if outcome.status != "complete":
                 status = outcome.status
-            if "interrupted" in outcome.status or "disk" in outcome.status:
+            if stopped_by(outcome.status) in ("interrupted", "disk"):
                 break
         lock.check_round()
         if failed and status == "complete":

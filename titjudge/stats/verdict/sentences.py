@@ -45,9 +45,9 @@ def is_undecided(verdict: Verdict, settle: SettleRecord | None = None) -> bool:
     )
 
 
-def without_names(sentence: str) -> str:
-    """Shorten the sentence that two generators cannot be told apart for a narrow column, where the names would be all that is seen."""
-    return f"{_LEVEL.capitalize()}{sentence.partition(_LEVEL)[2]}"
+def without_names(record: BetterGenerator) -> str:
+    """Say for a narrow column, where names would be all that is seen, that two generators cannot be told apart."""
+    return _lead(record, _LEVEL.capitalize())
 
 
 def _sentence(words: str) -> str:
@@ -87,15 +87,16 @@ def _alone(record: BetterGenerator) -> Iterator[str]:
             yield "Images of a second generator for the same prompts would show which is better."
 
 
-def _lead(record: BetterGenerator) -> str:
+def _lead(record: BetterGenerator, unnamed: str = "") -> str:
     """Say which of the two is better, by how much, and where it loses; or that they cannot be told apart, and what would tell them apart."""
     if record.difference is None:
-        return _sentence(f"{record.first} and {record.second} {_LEVEL}: {record.reason}")
+        two = unnamed or f"{record.first} and {record.second} {_LEVEL}"
+        return _sentence(f"{two}: {record.reason}")
     prompts = _prompts(record.prompts)
     if record.better:
         finding = f"{record.first} beats {_beaten(record)} by {_gap(record)} on {prompts} ({_test(record)})"
         return _sentence("; ".join(filter(None, (finding, _weakness(record)))))
-    finding = f"{_level(record)} on {prompts} (difference {_gap(record)}, {_test(record)})"
+    finding = f"{unnamed or _level(record)} on {prompts} (difference {_gap(record)}, {_test(record)})"
     return _sentence("; ".join(filter(None, (finding, _weakness(record), _what_would_tell(record)))))
 
 

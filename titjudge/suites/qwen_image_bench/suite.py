@@ -224,10 +224,9 @@ class QwenImageBench(Suite):
         for item, score in judged(items, scores, METRIC):
             row = {level: score.parts.get(level, {}) for level in LEVELS}
             rows[item.generator].append(row)
-            failed = score.parts.get("failed", {})
+            failed, invalid = score.parts.get("failed", {}), score.parts.get("invalid", ())
             statuses[item.generator][item.prompt_id, item.id] = dict.fromkeys(row["level1"], "ok") | {
-                pillar: "invalid" if ": invalid:" in f": {reason}" else "parse_failure"
-                for pillar, reason in failed.items()
+                pillar: "invalid" if pillar in invalid else "parse_failure" for pillar in failed
             }
             problems += [Problem(f"{item.id}: {name}", str(why), item.generator) for name, why in failed.items()]
         facets = {item.prompt_id: item_meta.FACETS.get(item, {}) for item in items}

@@ -11,7 +11,7 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.failure_advice import advice
 from titjudge.core.numbers import is_number
 from titjudge.core.registry import first_metric
-from titjudge.core.run_records import FailureRecord, Manifest, ProgressRecord, Results
+from titjudge.core.run_records import FailureRecord, Manifest, ProgressRecord, Results, Verdict
 from titjudge.stats.scores.per_prompt import PerPrompt
 from titjudge.stats.verdict.sentences import is_undecided, sentences, without_names
 from titjudge.web.view.score_tail import ScoreTail
@@ -152,9 +152,10 @@ def with_results(state: RunState, file: Path) -> RunState | None:
     whole = {name: result for name, result in results.metrics.items() if " [" not in name}  # not by kind of prompt
     if not means and state.metric in whole and (mean := whole[state.metric].mean) is not None:
         means = [("", mean)]
-    lines = sentences(results.verdict, results.settle, state.status) if results.verdict else []
+    verdict = results.verdict or Verdict()
+    lines = sentences(verdict, results.settle, state.status) if results.verdict else []
     covered = results.covered
-    undecided = results.verdict is not None and is_undecided(results.verdict, results.settle)
+    undecided = is_undecided(verdict, results.settle)
     return replace(
         state,
         scored=sum(result.scored or 0 for result in whole.values()),
@@ -165,7 +166,7 @@ def with_results(state: RunState, file: Path) -> RunState | None:
         coverage=covered[1] / covered[2] if covered else None,
         means=_best_first(state, means),
         verdict=tuple(lines),
-        brief=without_names(lines[0]) if undecided else "".join(lines[:1]),
+        brief=without_names(verdict.generators) if undecided and verdict.generators else "".join(lines[:1]),
         leader=not undecided,
         advice=_advice(state, results.failures),
     )
