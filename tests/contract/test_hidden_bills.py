@@ -20,7 +20,8 @@ from titjudge.core.types import Usage
 from titjudge.providers.batch import provider as batch
 from titjudge.providers.hosted.usage import MOST_TOKENS, believed, billed_cost, gemini_usage, openai_usage
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.runs.session import Outcome, Session
+from titjudge.runs.outcome import Outcome
+from titjudge.runs.session import Session
 
 pytestmark = [
     pytest.mark.usefixtures("quick_retries", "keys_of_nobody"),

@@ -24,7 +24,8 @@ from titjudge.providers.batch.gemini import GeminiBatches
 from titjudge.providers.batch.journal import JobJournal
 from titjudge.providers.batch.openai import OpenAIBatches
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.runs.session import Outcome, Session, Watcher
+from titjudge.runs.outcome import Outcome
+from titjudge.runs.session import Session, Watcher
 
 ITEMS = 6
 GOOD = json.dumps({"score": 7, "reason": "because"})

@@ -22,7 +22,8 @@ from titjudge.core.config import load_config
 from titjudge.core.serialization import checksum, json_bytes, without_surrogates
 from titjudge.providers.batch import provider
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.runs.session import Outcome, Session
+from titjudge.runs.outcome import Outcome
+from titjudge.runs.session import Session
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning"),

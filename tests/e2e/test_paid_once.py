@@ -14,7 +14,8 @@ from PIL import Image
 from tests.kit import Scripted, Seen, Server
 from titjudge.core.config import load_config
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.runs.session import Outcome, Session
+from titjudge.runs.outcome import Outcome
+from titjudge.runs.session import Session
 
 KINDS = {"fine": "ok", "declined": "refused", "cut off": "truncated", "babble": "unparsed", "filtered": "refused"}
 GOOD = json.dumps({"score": 7, "reason": "because"})

@@ -15,8 +15,9 @@ from titjudge.core.config import load_config
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_jsonl
 from titjudge.core.paths import bundled_root
+from titjudge.runs.outcome import Outcome
 from titjudge.runs.resolve import resolve
-from titjudge.runs.session import Outcome, Session
+from titjudge.runs.session import Session
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "replay_recorded.json"
 ASKED = ["yes-no", "graph-alignment", "tit-llm", "lmm-score"]

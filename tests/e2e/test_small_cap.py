@@ -14,7 +14,8 @@ from answers import verdict
 from tests.kit import Scripted, Seen, Server
 from titjudge.core.config import load_config
 from titjudge.core.paths import example_folder
-from titjudge.runs.session import Outcome, Session, Watcher
+from titjudge.runs.outcome import Outcome
+from titjudge.runs.session import Session, Watcher
 
 INPUT, OUTPUT = 2.5e-6, 10e-6  # USD a token: gpt-4o's list price
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from titjudge.core.words import count_words, is_texts, truncated
-from titjudge.stats.scores.scores_table import length_of
+from titjudge.stats.scores.frame import DERIVED
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_signs_without_blanks_count_as_words(text: str, words: int) -> None:
 
 
 def test_a_long_prompt_in_chinese_is_long() -> None:
-    assert length_of("一座白色的灯塔。" * 20) == "more than 100 words"
+    assert DERIVED["prompt_length"]("一座白色的灯塔。" * 20) == "more than 100 words"
 
 
 @pytest.mark.parametrize(("text", "shown"), [("", ""), ("12345", "12345"), ("123456", "1234…")])
