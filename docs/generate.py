@@ -131,7 +131,7 @@ def declarations(_: str) -> str:
     """Every declared table, with the module that makes it."""
     rows = []
     for declared in declared_tables():
-        over = "; ".join([declared.population, *(f"{name}: {own}" for name, own in declared.columns.items())])
+        over = "; ".join([declared.population, *(f"{name}: {own}" for name, own in declared.by_column.items())])
         order = "; ".join(filter(None, (declared.order, declared.correction and f"adjusted: {declared.correction}")))
         rows.append((f"`{declared.id}`", declared.compares, over, declared.unit, declared.missing, order))
     return table(("id", "what it compares", "population", "unit", "missing scores", "order; what is adjusted"), rows)
@@ -147,7 +147,7 @@ def declared_tables() -> list[Any]:
         path for path in sorted(ROOT.glob("titjudge/**/*.py")) if "Declaration(" in path.read_text(encoding="utf-8")
     ]
     modules = [importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts)) for path in files]
-    found = {value.id: value for module in modules for value in vars(module).values() if isinstance(value, Declaration)}
+    found = {repr(each): each for module in modules for each in vars(module).values() if isinstance(each, Declaration)}
     return [found[name] for name in sorted(found) if found[name].population]
 
 

@@ -14,6 +14,7 @@ from titjudge.cli.coverage import export
 from titjudge.cli.options import JSON, completer, option
 from titjudge.cli.output import show_results, show_tables
 from titjudge.cli.terminal import say
+from titjudge.core.declarations import FACTS
 from titjudge.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -99,10 +100,10 @@ def metrics(json_file: Path | None) -> int:
     weights = ((name, *facts.values()) for name, facts in learned.items())
     about = ("metric", "weights", "size", "also needed", "licence", "token limit", "status")
     tables = [
-        Table("metrics", ("metric", "asks", "range", "needs", "what it is"), tuple(overview)),
-        Table("where they come from", ("metric", "source"), tuple(sources)),
-        Table("options of metrics", ("--metric-option", "default", "what it is"), tuple(options)),
-        Table("learned metrics (higher is better)", about, tuple(weights), _WEIGHTS_NOTES),
+        Table("metrics", ("metric", "asks", "range", "needs", "what it is"), tuple(overview), declared=FACTS),
+        Table("where they come from", ("metric", "source"), tuple(sources), declared=FACTS),
+        Table("options of metrics", ("--metric-option", "default", "what it is"), tuple(options), declared=FACTS),
+        Table("learned metrics (higher is better)", about, tuple(weights), _WEIGHTS_NOTES, declared=FACTS),
     ]
     for record in records:
         if record["metric"] in learned:
@@ -122,7 +123,7 @@ def providers(json_file: Path | None) -> int:
     keys = {name: getattr(registry.provider_class(name), "key_envs", ()) for name in registry.names("providers")}
     rows = [("provider", name, default_model(name) or None, " or ".join(keys[name]) or None) for name in keys]
     rows += [("embedder", name, None, None) for name in registry.names("embedders")]
-    table = Table("providers and embedders", ("kind", "name", "default model", "key"), tuple(rows))
+    table = Table("providers and embedders", ("kind", "name", "default model", "key"), tuple(rows), declared=FACTS)
     columns = ("kind", "name", "default_model", "key")
     show_results([table], [dict(zip(columns, row, strict=True)) for row in rows], json_file)
     return 0
@@ -144,7 +145,7 @@ def suites(json_file: Path | None) -> int:
         {"suite": s.name, "version": s.VERSION, "metrics": list(s.metrics), "deviations": list(s.DEVIATIONS)}
         for s in loaded
     ]
-    table = Table("suites", ("suite", "version", "metrics", "needs", "what it is"), rows, notes)
+    table = Table("suites", ("suite", "version", "metrics", "needs", "what it is"), rows, notes, declared=FACTS)
     show_results([table], records, json_file)
     return 0
 
@@ -201,7 +202,7 @@ def show(name: str | None, overlay: Path | None) -> int:
         return 0
     prompts = map(library.get, library.names())
     rows = tuple((p.name, p.version, ", ".join(sorted(p.variables)), p.source, p.sha256[:16]) for p in prompts)
-    show_tables([Table("prompts", ("prompt", "version", "variables", "source", "sha256"), rows)])
+    show_tables([Table("prompts", ("prompt", "version", "variables", "source", "sha256"), rows, declared=FACTS)])
     return 0
 
 
@@ -272,7 +273,7 @@ def stats(folder: Path | None, json_file: Path | None) -> int:
         names = {"ask": "answers", "embed": "embeddings", "image": "image verdicts"}
         rows = tuple((names.get(kind, kind), count) for kind, count in sorted(kinds.items()))
         notes = (f"{size / 2**20:.1f} MiB on disk", *opened.warnings)
-        table = Table(f"cache {opened.folder}", ("kind", "entries"), rows, notes)
+        table = Table(f"cache {opened.folder}", ("kind", "entries"), rows, notes, declared=FACTS)
         show_results([table], {"folder": str(opened.folder), "bytes": size, "entries": dict(kinds)}, json_file)
     return 0
 

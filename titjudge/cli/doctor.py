@@ -12,6 +12,7 @@ from titjudge.cli.commands import Command
 from titjudge.cli.options import JSON, RunKeys, configured, model_options, option
 from titjudge.cli.output import show_results
 from titjudge.cli.terminal import say
+from titjudge.core.declarations import FACTS
 from titjudge.core.errors import ConfigError, TitjudgeError, UserError
 
 if TYPE_CHECKING:
@@ -62,12 +63,12 @@ def doctor(keys: RunKeys, ask: bool, local: bool, json_file: Path | None) -> int
     rows += [("retirement", "announced", line) for line in notices(models)]
     if ask:
         rows += _ask(config)
-    tables = [Table("doctor", _COLUMNS, tuple(rows))]
+    tables = [Table("doctor", _COLUMNS, tuple(rows), declared=FACTS)]
     if local:
         from titjudge.providers.local.hardware import local_report
 
         machine = [*local_report(), _weights()]
-        tables.append(Table("this machine", _COLUMNS, tuple(_too_large_in_one(machine))))
+        tables.append(Table("this machine", _COLUMNS, tuple(_too_large_in_one(machine)), declared=FACTS))
         rows += machine
     show_results(tables, [dict(zip(_COLUMNS, row, strict=True)) for row in rows], json_file)
     return 0 if all(state != "failed" for _, state, _ in rows) else 2

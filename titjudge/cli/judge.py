@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -41,7 +42,7 @@ from titjudge.cli.output import (
     terminal_width,
     write_json,
 )
-from titjudge.cli.terminal import say
+from titjudge.cli.terminal import printable, say
 from titjudge.core.errors import ConfigError
 from titjudge.core.numbers import sum_words, uncertain_words
 
@@ -369,6 +370,11 @@ def _show_verdict(outcome: Outcome, noun: str) -> None:
         return
     if lines := sentences(outcome.results.verdict, outcome.results.settle, outcome.status):
         say("\n" + "\n".join(paragraph(line, terminal_width(), "") for line in lines))
+    compared = outcome.results.verdict.generators
+    if compared is not None and compared.second and compared.difference is None and compared.reason:
+        say(
+            f"Add the images that do not exist, then judge them: {printable(shlex.join(['python', 'cli.py', *sys.argv[1:]]))}"
+        )
 
 
 def exit_code(status: str) -> int:

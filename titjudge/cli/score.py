@@ -10,7 +10,10 @@ from titjudge.cli import BUDGET_REACHED
 from titjudge.cli.commands import Command
 from titjudge.cli.options import JSON, PATH, RunKeys, configured, model_options, option
 from titjudge.cli.output import show_results
+from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.errors import UserError
+
+SINGLE = Declaration("score", "scores of one image", Population.SCORED_IMAGES, Unit.IMAGE)
 
 
 @click.command(cls=Command, resumed=True)
@@ -53,6 +56,7 @@ def score(
             name,
             ("image", "score", "status", "reason"),
             tuple((s.item_id, s.value, str(s.status), s.reason) for s in scores if s.metric == name),
+            declared=SINGLE,
         )
         for name in names
     ]

@@ -77,7 +77,9 @@ def _dry_run(plan: Any, json_file: Path | None) -> int:
         requests = sum(role.requests for role in forecast.roles.values())
         rows.append((combination.folder, forecast.items, requests, *(forecast.total or (None, None, None))))
         stored.append({"run": combination.folder, **forecast.to_json()})
+    from titjudge.engine.forecast import FORECAST
+
     notes = ("list price in USD at p10, p50, p90; what several combinations ask is counted in each, and paid once",)
-    table = Table("Dry run", ("run", "items", "requests", "p10", "p50", "p90"), tuple(rows), notes)
+    table = Table("Dry run", ("run", "items", "requests", "p10", "p50", "p90"), tuple(rows), notes, declared=FORECAST)
     show_results([table], {"dry_run": True, "combinations": stored}, json_file)
     return 0

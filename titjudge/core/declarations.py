@@ -31,10 +31,15 @@ class Population(StrEnum):
         "prompts with a score of a compared generator; missing scores are estimated by least squares with an effect of the "
         "generator and of the prompt",
     )
+    COMMON_OF_RACE = "common prompts of all in a race", "prompts on which every generator of the race has a score"
+    PROMPTS_OF_JUDGES = (
+        "common prompts of the two judges",
+        "prompts that both judges have; missing scores are estimated from the others",
+    )
     OWN_PROMPTS = "the row's own prompts", "prompts on which the row has a score"
     RANKED_PROMPTS = (
         "prompts ranked by people",
-        "prompts with ranks by people, or human pairs, and scores of the metric",
+        "prompts with ranks by people, or human pairs",
     )
     IMAGES_OF_BOTH = (
         "images that people and the metric have",
@@ -48,10 +53,14 @@ class Population(StrEnum):
         "human pairs that all compared rows scored",
         "human pairs with a preference that every compared row has scored",
     )
+    JUDGED_PAIRS = "pairs that the judge scored", "all pairs of images of a prompt, with and without human votes"
     HUMAN_PAIRS = "human pairs", "pairs of images on which people voted"
     VOTES = "votes of people", "single votes, without votes of stopped annotators and votes that were taken back"
     ELEMENTS = "elements that people and the metric have", "elements that people marked and the metric judged"
     ANSWERS = "stored answers of the row", "answers behind the scores of the images"
+    BENCHMARK = "images of the benchmark", "images, or prompts, as the published aggregation counts them"
+    KNOWN_ANSWERS = "known-answer images of the probe", "images with planted errors, and their questions"
+    ROWS_OF_BOTH = "rows that both columns have", "generators with a number in the column and in the reference"
     PROMPTS = "all prompts of the list", "prompts of the file or data set"
 
 
@@ -63,6 +72,7 @@ class Unit(StrEnum):
     PAIR = "human pair"
     VOTE = "vote"
     ELEMENT = "element"
+    GENERATOR = "generator"
     REQUEST = "request"
 
 
@@ -71,6 +81,7 @@ ESTIMATED = (
     "means: estimated for the same prompts; generators with too few common prompts come last, with their own means"
 )
 NEEDS_BOTH = "counts only if both have a score"
+NEEDS_ALL = "counts only if all have a score"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +96,7 @@ class Declaration:
         missing: What happens to missing scores.
         order: What the rows are sorted by.
         correction: Names of the corrections of its p-values.
-        columns: Population of each column that has another one.
+        by_column: Population of each column that has another one.
     """
 
     id: str
@@ -95,7 +106,7 @@ class Declaration:
     missing: str = SKIPPED
     order: str = ""
     correction: str = ""
-    columns: Mapping[str, str] = field(default_factory=dict)
+    by_column: Mapping[str, str] = field(default_factory=dict)
 
     def caption(self, size: int | None = None) -> str:
         """Write population, its size and unit in one line; empty for a list of facts."""
@@ -103,7 +114,7 @@ class Declaration:
             return ""
         count = "" if size is None else f" ({size:,})"
         columns: dict[str, list[str]] = {}
-        for column, population in self.columns.items():
+        for column, population in self.by_column.items():
             columns.setdefault(population, []).append(column)
         own = "".join(f"; {', '.join(names)}: {population}" for population, names in columns.items())
         adjusted = f"; adjusted: {self.correction}" if self.correction else ""
@@ -115,3 +126,13 @@ class Declaration:
 
 
 UNDECLARED = Declaration("")
+FACTS = Declaration("facts")
+"""A list without a statistic, such as that of all providers."""
+BENCHMARK = Declaration(
+    "benchmark",
+    "numbers of a benchmark",
+    Population.BENCHMARK,
+    Unit.IMAGE,
+    "as the benchmark counts them",
+    "order of the benchmark",
+)

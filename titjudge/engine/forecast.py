@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any, Self
 
 from titjudge.core.config import RoleConfig
+from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.errors import BudgetHeld
 from titjudge.core.grouping import Refused, listed
 from titjudge.core.prompts import PromptLibrary
@@ -22,6 +23,8 @@ from titjudge.engine.scoring import Panel
 from titjudge.metrics import Metric
 from titjudge.providers import Embedder, Provider, make_embedder, make_provider
 from titjudge.providers.dry_run import BLANK_VECTOR, EstimateEmbedder, EstimateProvider, Expected, Lengths
+
+FORECAST = Declaration("forecast", "requests and cost to expect", Population.ALL_IMAGES, Unit.REQUEST)
 
 _SAMPLED = 8  # items from which the reach of a cap is estimated
 
@@ -372,7 +375,7 @@ class Forecast:
             "thinking",
             "list price",
         )
-        return Table("Dry run: what this would ask and cost", columns, tuple(rows), tuple(notes))
+        return Table("Dry run: what this would ask and cost", columns, tuple(rows), tuple(notes), declared=FORECAST)
 
 
 def _dollars(cost: tuple[float, float, float] | None) -> str | None:

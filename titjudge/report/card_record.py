@@ -7,8 +7,11 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
+from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.run_records import Interval, Record
 from titjudge.core.tables import Table, p_value, plain
+
+CARD = Declaration("trust_card", "tests of a judge with known answers", Population.KNOWN_ANSWERS, Unit.IMAGE)
 
 CAUGHT, PASS, OPEN = "caught", "pass", "not enough data"
 MOST_PROMPTS = 1000
@@ -92,7 +95,9 @@ class CardRecord(Record):
     def table(self) -> Table:
         """Make the table of the card."""
         columns = ("", "test", "effect [95%]", "should be", "p", "verdict", "trials", "lacks")
-        return Table("Trust card", columns, tuple(line.row() for line in self.lines), tuple(self._remarks()))
+        return Table(
+            "Trust card", columns, tuple(line.row() for line in self.lines), tuple(self._remarks()), declared=CARD
+        )
 
     def _remarks(self) -> list[str]:
         """List what stands below the table: verdicts, models, notes, tests left out, costs."""

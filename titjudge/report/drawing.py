@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from titjudge.core.declarations import FACTS
 from titjudge.core.errors import ConfigError, UserError
 from titjudge.core.tables import Table
 from titjudge.core.words import truncated
@@ -127,7 +128,7 @@ class Chart:
     title: str
     note: str
     draw: Callable[[Canvas], None]
-    numbers: Table = field(default_factory=lambda: Table("", (), ()))
+    numbers: Table = field(default_factory=lambda: Table("", (), (), declared=FACTS))
     size: tuple[float, float] = (WIDTH, HEIGHT)
     fixed: bool = False
 

@@ -16,6 +16,7 @@ from titjudge.report.model import JudgedMetric, Loaded, Report
 from titjudge.report.plots import heat_map, power_chart, radar
 from titjudge.report.sections import Block, Charts, Part, Section
 from titjudge.stats.generators.comparison_tables import (
+    CATEGORIES,
     Comparison,
     Scale,
     compared_with_best,
@@ -156,7 +157,7 @@ def _charts(table: ScoreTable, drawn: Sequence[int], order: Sequence[int], scale
             for k in order
             for place, value in enumerate(values)
         )
-        numbers = Table(f"Generators by {title}", ("generator", title, "mean"), rows)
+        numbers = Table(f"Generators by {title}", ("generator", title, "mean"), rows, declared=CATEGORIES)
         names, columns = [table.generators[k] for k in order[: _CELLS[1]]], values[: _CELLS[0]]
         note = "Mean scores; within each column the stronger the colour the higher." + (
             "" if len(names) * len(columns) == board.size else " The first of them: the table has all."

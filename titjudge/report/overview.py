@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from titjudge.core.declarations import NEEDS_ALL, Declaration, Population, Unit
 from titjudge.core.run_records import Manifest, SettleRecord
 from titjudge.core.tables import Cell, CellFormat, Table, dollars, plain, says_something
 from titjudge.core.types import CONSTRUCTION, Item
@@ -17,6 +18,10 @@ from titjudge.report.side_by_side import comparisons
 from titjudge.report.verdict import opening
 from titjudge.stats.people.agreement_tables import AGREEMENT, LEADERBOARD, METRICS, STRENGTHS, agreement_tables
 from titjudge.stats.scores.per_prompt import PerPrompt
+
+SETTLING = Declaration(
+    "settled", "verdicts at which the run stopped", Population.COMMON_OF_RACE, Unit.PROMPT, NEEDS_ALL
+)
 
 _NOTE = (
     "Agreement: how often the metric gives the higher score to the preferred image; equal scores count as wrong. "
@@ -149,7 +154,7 @@ def _linked(table: Table, run: Loaded, judges: Mapping[str, tuple[int, JudgedMet
     rows = table.records
     if table.declared is AGREEMENT:
         rows, table = [_linked_metric(row, run, judges) for row in rows], replace(table, axis=(0.5, 1.0), folded=True)
-    elif table.declared is LEADERBOARD:
+    elif table.declared.id == LEADERBOARD.id:
         table = replace(table, notes=(*table.notes, *_leaderboard_notes(run)))
         names = [standing.generator for standing in run.results.leaderboard]
         rows = [_linked_generator(row, name, judges) for row, name in zip(rows, names, strict=True)]
@@ -223,7 +228,9 @@ def _settled(run: Loaded) -> list[Table]:
                      dollars(record.spent), dollars(record.saved)))  # fmt: skip
     columns = ("generators", "better", "prompts", "of", "first minus second", "images", "of all", "spent", "spared")
     notes = ("The interval holds at every moment at once, so that the run could stop at the verdict.", *unequal)
-    return [Table("The question that was to be settled", columns, tuple(rows), notes)] if rows else []
+    return (
+        [Table("The question that was to be settled", columns, tuple(rows), notes, declared=SETTLING)] if rows else []
+    )
 
 
 def _cards(report: Report) -> list[Table]:

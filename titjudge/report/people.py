@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.tables import Table, percent, plain
 from titjudge.core.types import CONSTRUCTION, PEOPLE
 from titjudge.core.words import count_words, percentage
@@ -23,6 +24,14 @@ from titjudge.stats.people.agreement_cuts import (
     mean_win_shares,
     win_shares,
 )
+
+CUTS = Declaration(
+    "agreement_cuts", "agreement of each metric with people, in parts", Population.OWN_PAIRS, Unit.PROMPT
+)
+WON = Declaration(
+    "won_with_people", "win rates and mean scores of generators", Population.HUMAN_PAIRS, Unit.PROMPT,
+    by_column={"mean score": Population.IMAGES_OF_BOTH},
+)  # fmt: skip
 
 _HAZE = 400  # most faint dots, one an image
 _CATEGORY_KEYS = ("category", "type", "dimension", "theme", "class")
@@ -115,7 +124,7 @@ def _lines(report: Report, cut: Cut, id: str, title: str, note: str, axis: str, 
         for judge in cut
         for part in cut[judge]
     )
-    return Chart(id, title, note, draw, Table(title, ("metric", axis, "agreement", "pairs"), rows))
+    return Chart(id, title, note, draw, Table(title, ("metric", axis, "agreement", "pairs"), rows, declared=CUTS))
 
 
 def _scatter(report: Report, judge: int) -> Chart | None:
@@ -146,7 +155,7 @@ def _scatter(report: Report, judge: int) -> Chart | None:
     )
     title = f"{shortened(about.label, 28)} against people"
     note = "One large mark a generator, its bar the 95% interval of the mean; one faint dot an image."
-    numbers = Table(title, ("generator", "won with people", "mean score"), rows)
+    numbers = Table(title, ("generator", "won with people", "mean score"), rows, declared=WON)
     return Chart(f"people-judge-{judge}", title, note, draw, numbers)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from titjudge.core.declarations import NEEDS_BOTH, Declaration, Population, Unit
 from titjudge.core.tables import Table, percent
 from titjudge.core.words import percentage
 from titjudge.report.drawing import COLOURS, DASHES, WIDTH, Canvas, Chart, shortened
@@ -18,6 +19,8 @@ from titjudge.stats.generators.replay_settling import RaceResult, replay_average
 from titjudge.stats.generators.sequential import Settled
 from titjudge.stats.ppi.bridging import Bridge
 from titjudge.stats.ppi.ppi_leaderboard import GeneratorRank
+
+POWER = Declaration("power", "power by number of prompts", Population.COMMON_OF_TWO, Unit.PROMPT, NEEDS_BOTH)
 
 _ROWS = 60  # most rows of a chart, so that they can be read
 _DEEPEST = 0.45  # highest opacity of a cell, so that words on it are legible in either theme
@@ -139,7 +142,7 @@ def power_chart(
         for x, y in zip(curve.x[::6].tolist(), curve.middle[::6].tolist(), strict=True)
         if axis == "prompts"
     )
-    return Chart(id, title, note, draw, Table(title, (what, axis, "power"), rows))
+    return Chart(id, title, note, draw, Table(title, (what, axis, "power"), rows, declared=POWER))
 
 
 def bridge_chart(bridge: Bridge, old: str, new: str) -> Chart:

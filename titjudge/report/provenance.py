@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from titjudge.core.declarations import Declaration
+from titjudge.core.declarations import FACTS, Declaration
 from titjudge.core.failure_advice import advice
 from titjudge.core.run_records import AnsweredRecord
 from titjudge.core.tables import Cell, Table, dollars
@@ -83,8 +83,8 @@ def _by_run(
 ) -> Table:
     """Make a table from rows that begin with the run's name, which is dropped if there is only one run."""
     if len(report.runs) > 1:
-        return Table(title, ("run", *columns), tuple(rows), tuple(notes), empty)
-    return Table(title, tuple(columns), tuple(row[1:] for row in rows), tuple(notes), empty)
+        return Table(title, ("run", *columns), tuple(rows), tuple(notes), empty, declared=FACTS)
+    return Table(title, tuple(columns), tuple(row[1:] for row in rows), tuple(notes), empty, declared=FACTS)
 
 
 def _configuration(report: Report) -> Table:
@@ -96,7 +96,12 @@ def _configuration(report: Report) -> Table:
     ]
     columns = ("setting", *(run.name for run in report.runs)) if len(report.runs) > 1 else ("setting", "value")
     names = dict.fromkeys(name for settings in runs for name in settings)
-    return Table("Configuration", columns, tuple((name, *(settings.get(name) for settings in runs)) for name in names))
+    return Table(
+        "Configuration",
+        columns,
+        tuple((name, *(settings.get(name) for settings in runs)) for name in names),
+        declared=FACTS,
+    )
 
 
 def _is_set(value: Any) -> bool:
@@ -151,7 +156,7 @@ def _without_score(report: Report) -> Table:
 def _unusable(report: Report) -> Table:
     rows = tuple((entry.id, entry.generator or None, entry.bad) for entry in report.entries if entry.bad)
     columns = ("item", "generator", "reason")
-    return Table("Input that could not be used", columns, rows, empty="All of it could be used.")
+    return Table("Input that could not be used", columns, rows, empty="All of it could be used.", declared=FACTS)
 
 
 def _brief(reason: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from titjudge.core.declarations import FACTS
 from titjudge.core.tables import Table
 from titjudge.core.types import Pair
 from titjudge.report.model import Loaded, Report, as_text
@@ -99,7 +100,7 @@ def _changes(report: Report) -> Table:
     )
     columns = ("what", *(run.name for run in report.runs))
     empty = "Nothing: same configuration, models and prompts."
-    return Table("What changed between the runs", columns, rows, empty=empty)
+    return Table("What changed between the runs", columns, rows, empty=empty, declared=FACTS)
 
 
 def _facts(run: Loaded) -> dict[str, str]:

@@ -71,7 +71,7 @@ def _markdown(table: Table) -> Iterator[str]:
     yield "|" + "|".join("--:" if numeric else "---" for numeric in table.numeric) + "|"
     for row in table.rows:
         yield "| " + " | ".join(escape_markdown(text_of(value)) for value in row) + " |"
-    yield from (f"\n{escape_markdown(note)}" for note in (table.caption, *table.all_notes) if note)
+    yield from (f"\n{escape_markdown(note)}" for note in (*table.all_notes, table.caption) if note)
 
 
 def escape_markdown(text: str) -> str:
@@ -88,15 +88,15 @@ def latex(tables: Sequence[Table]) -> str:
 
 def _latex(table: Table) -> Iterator[str]:
     """Yield the lines of a table in LaTeX."""
-    title = f"{table.title} ({table.caption})" if table.caption else table.title
     slug = re.sub(r"[^a-z0-9]+", "-", table.title.lower()).strip("-")
-    yield from (r"\begin{table}", r"  \centering", rf"  \caption{{{escape_latex(title)}}}", rf"  \label{{tab:{slug}}}",
+    yield from (r"\begin{table}", r"  \centering", rf"  \caption{{{escape_latex(table.title)}}}", rf"  \label{{tab:{slug}}}",
                 rf"  \begin{{tabular}}{{{''.join('r' if numeric else 'l' for numeric in table.numeric)}}}", r"    \toprule",
                 "    " + " & ".join(map(escape_latex, table.columns)) + r" \\", r"    \midrule")  # fmt: skip
     for row in table.rows:
         cells = ("--" if text == DASH else escape_latex(text) for text in map(text_of, row))
         yield "    " + " & ".join(f"{{{text}}}" if text.startswith("[") else text for text in cells) + r" \\"
-    yield from (r"    \bottomrule", r"  \end{tabular}", r"\end{table}")
+    over = (rf"  \par\footnotesize {escape_latex(table.caption)}",) if table.caption else ()
+    yield from (r"    \bottomrule", r"  \end{tabular}", *over, r"\end{table}")
 
 
 def escape_latex(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.failure_advice import cause_of
 from titjudge.core.numbers import known_sum, mean
 from titjudge.core.registry import base_metric
@@ -29,6 +30,8 @@ from titjudge.stats.ranking.duels import duel_tables
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 from titjudge.stats.scores.withheld import withheld
 from titjudge.suites.base import Suite
+
+STEADINESS = Declaration("steadiness", "answers of a judge to one question", Population.SCORED_IMAGES, Unit.IMAGE)
 
 CONSTRUCTED = "the preferences of these data come from how the images were made: nobody was asked"
 
@@ -197,7 +200,15 @@ def _steadiness(scores: Sequence[Score]) -> list[Table]:
         "disagreement: highest minus lowest judge; spread: standard deviation over repeats; decided by the order: share of "
         "comparisons in which exchanging the sides exchanged the answer; all averaged over images",
     )
-    return [Table("Steadiness of the judges", ("metric", *_STEADINESS.values()), tuple(rows), explanation=explanation)]
+    return [
+        Table(
+            "Steadiness of the judges",
+            ("metric", *_STEADINESS.values()),
+            tuple(rows),
+            explanation=explanation,
+            declared=STEADINESS,
+        )
+    ]
 
 
 def _question_counts(scores: Sequence[Score]) -> dict[str, QuestionsRecord]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from titjudge.core.declarations import BENCHMARK
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.grouping import grouped
 from titjudge.core.names import plain
@@ -277,4 +278,4 @@ def reason_of(error: Exception) -> str:
 def first_rows(title: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]], most: int = 20) -> list[Table]:
     """Make a table of the first rows, with a note of how many more there are; no table without rows."""
     notes = (f"and {len(rows) - most} more",) if len(rows) > most else ()
-    return [Table(title, columns, tuple(rows[:most]), notes)] if rows else []
+    return [Table(title, columns, tuple(rows[:most]), notes, declared=BENCHMARK)] if rows else []

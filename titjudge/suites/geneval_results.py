@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from titjudge.core.declarations import BENCHMARK
 from titjudge.core.errors import DataError
 from titjudge.core.grouping import group_means
 from titjudge.core.types import Json, Table, Values
@@ -40,7 +41,7 @@ def aggregate_results(files: Sequence[Path]) -> tuple[Json, list[Table]]:
         rows.append((name, *(summary[key] for key in _COUNTS), *shares, *(summary[key] for key in _CORRECT)))
     note = "overall is the mean of the tasks; a prompt counts as correct upstream where any of its images is (prompts, any)"
     notes = [line for name, summary in summaries.items() for line in _deviations(name, summary)]
-    return summaries, [Table("GenEval", columns, tuple(rows), (note, *notes))]
+    return summaries, [Table("GenEval", columns, tuple(rows), (note, *notes), declared=BENCHMARK)]
 
 
 def _deviations(name: str, summary: Values) -> list[str]:

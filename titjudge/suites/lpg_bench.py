@@ -25,6 +25,7 @@ from pathlib import Path, PurePosixPath
 from statistics import fmean
 
 from titjudge.core import item_meta, registry
+from titjudge.core.declarations import ESTIMATED, FACTS, Declaration, Population, Unit
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import read_jsonl, scan_jsonl
 from titjudge.core.names import plain
@@ -42,6 +43,15 @@ from titjudge.suites.patterns import PromptPlace, loose_place
 from titjudge.suites.prompt_list import read_prompts
 from titjudge.suites.readings import groups_of, prompt_id_of
 from titjudge.suites.samples import split_sample
+
+FIRST_PLACES = Declaration(
+    "lpg_first_places",
+    "first places and means of each generator",
+    Population.SAME_PROMPTS,
+    Unit.PROMPT,
+    ESTIMATED,
+    "first places",
+)
 
 PATTERNS = (
     "{generator}/{prompt_id}.{suffix}",
@@ -300,7 +310,10 @@ class LpgBench(Suite):
             notes = ("The paper's tables are of its 200 prompts with human ranks: these data are others.",)
         rows = tuple((name, here[name], PAPER[name], PUBLISHED[name]) for name in here)
         columns = ("what", "here", "in the paper, ranked", "published today")
-        return [Table("LPG-Bench: the data judged", columns, rows, notes), *_first_places(items, scores)]
+        return [
+            Table("LPG-Bench: the data judged", columns, rows, notes, declared=FACTS),
+            *_first_places(items, scores),
+        ]
 
 
 def _first_places(items: Sequence[Item], scores: Sequence[Score]) -> Iterator[Table]:
@@ -331,7 +344,13 @@ def _first_places(items: Sequence[Item], scores: Sequence[Score]) -> Iterator[Ta
         further = len(themes) - _THEMES
         if further > 0:
             notes += (f"{further} more themes: `compare generators RUN --by theme` has all.",)
-        yield Table(f"LPG-Bench: first places, {metric}", ("generator", "first places", *means), tuple(rows), notes)
+        yield Table(
+            f"LPG-Bench: first places, {metric}",
+            ("generator", "first places", *means),
+            tuple(rows),
+            notes,
+            declared=FIRST_PLACES,
+        )
 
 
 def _is_own_layout(folder: Path) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from titjudge.core import item_meta
+from titjudge.core.declarations import BENCHMARK
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import read_json, scan_csv
 from titjudge.core.grouping import grouped
@@ -197,7 +198,7 @@ class OneIGBench(Suite):
             values = text_scores([score for _, score in scored], _MOST_EDITS[self._mode])
             rows.append((generator, len(images), len(scored), *values))
         columns = ("generator", "images", "scored", "ED", "CR", "WAC", "text score")
-        return Table(f"OneIG-Bench ({self._mode}): text", columns, tuple(rows))
+        return Table(f"OneIG-Bench ({self._mode}): text", columns, tuple(rows), declared=BENCHMARK)
 
 
 def text_scores(scores: Sequence[Score], farthest: int) -> tuple[float | None, ...]:

@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from titjudge.core import item_meta
+from titjudge.core.declarations import BENCHMARK
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.score_parts import could_be
 from titjudge.core.score_parts import questions as questions_of
@@ -194,7 +195,9 @@ def make_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], 
     )
     lacking = sum(total - done for total, done in counts.values())
     notes = (f"{lacking:,} of {len(items):,} images have no score, and enter no mean",) if lacking else ()
-    return Table(spec.title, ("generator", "images", "scored", *overall_column, *order), rows, notes)
+    return Table(
+        spec.title, ("generator", "images", "scored", *overall_column, *order), rows, notes, declared=BENCHMARK
+    )
 
 
 def _words_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score]) -> Table:
@@ -216,7 +219,7 @@ def _words_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score]
         for generator, images, scored in by_generator(items, scores)
     ]
     titles = ("generator", "images", "scored", "text score", *(f"{key} {value}" for key, value in columns))
-    return Table(spec.title, titles, tuple(rows))
+    return Table(spec.title, titles, tuple(rows), declared=BENCHMARK)
 
 
 def _unscored(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], bounds: tuple[float, float]) -> Table:
@@ -240,7 +243,7 @@ def _unscored(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], b
         for key, by_reason in lacking.items()
     ]
     columns = ("generator", "category", *reasons, "mean", "if all were worst", "if all were best")
-    return Table(f"{spec.title}: images without a score", columns, tuple(rows))
+    return Table(f"{spec.title}: images without a score", columns, tuple(rows), declared=BENCHMARK)
 
 
 def _parts_by_column(spec: TableSpec, items: Iterable[Item], by_id: Mapping[str, Score]) -> dict[str, list[str]]:

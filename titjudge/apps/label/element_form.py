@@ -38,10 +38,13 @@ from titjudge.apps.label.questions import (
     median_seconds,
 )
 from titjudge.apps.label.queues import ImageQueue
+from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import csv_text, jsonl_text
 from titjudge.core.types import Json, Table, Values
 from titjudge.stats.people.votes import PANEL, Rule
+
+MARKS = Declaration("element_marks", "marks of people", Population.VOTES, Unit.VOTE)
 
 RATING = "rating"
 _RATINGS = tuple(map(str, range(1, 11)))
@@ -179,7 +182,9 @@ class Elements(Form):
             files["experts.csv"] = _csv(Mark, (mark for mark in marks if is_expert(mark.annotator)))
             result["rules"] = dict(Counter(outcome.rule for outcome in outcomes))
             numbers = (("elements", len(votes)), *result["rules"].items())
-            tables.insert(0, Table("Elements", ("what", "number"), numbers, (f"majority of at least {expected}",)))
+            tables.insert(
+                0, Table("Elements", ("what", "number"), numbers, (f"majority of at least {expected}",), declared=MARKS)
+            )
         result |= {"annotator_details": people, "left_out": labelling.left_out}
         if self.is_rating:
             return Export(result, tables, files, "ratings.csv", "compare RUN --human", decided)
@@ -203,7 +208,13 @@ class Elements(Form):
         )
         note = "Krippendorff's alpha, " + ("interval" if self.is_rating else "nominal")
         columns = ("kind", "alpha", "95% low", "95% high", "elements", "note")
-        return Table("Agreement", columns, rows, (note, *(() if self.is_rating else labelling.early_note("element"))))
+        return Table(
+            "Agreement",
+            columns,
+            rows,
+            (note, *(() if self.is_rating else labelling.early_note("element"))),
+            declared=MARKS,
+        )
 
     def _annotators(
         self, labelling: Labelling, votes: Mapping[tuple[str, str, str], Counter[str]]

@@ -13,8 +13,11 @@ from typing import Protocol, TypeVar
 
 from titjudge.apps.label.dataset import LabelingData
 from titjudge.apps.label.reliability import Reliability, at_most_note
+from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.errors import UserError
 from titjudge.core.types import Json, Pair, Table
+
+ANNOTATORS = Declaration("annotators", "votes of each person", Population.VOTES, Unit.VOTE)
 
 PAIR, GOLD, IMAGE = "pair", "gold", "image"
 ANNOTATOR, EXPERT = "annotator", "expert"
@@ -344,7 +347,9 @@ class Labelling:
         ]
         headings = ("annotator", *columns, "checks", "checks right", "at most")
         rows = tuple(tuple(record.values())[: len(headings)] for record in records)
-        return records, Table("Annotators", headings, rows, (note, *at_most_note(self.people), *self.left_out))
+        return records, Table(
+            "Annotators", headings, rows, (note, *at_most_note(self.people), *self.left_out), declared=ANNOTATORS
+        )
 
     def nothing_open(self, rules: Mapping[str, int], elsewhere: int) -> UserError:
         """Make the error for a store without open items; `elsewhere` counts those of other data."""

@@ -7,8 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from titjudge.apps.label.question_order import Outcomes, merge_sort
+from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.types import Table
 from titjudge.stats.people.votes import VoteOutcome
+
+BY_VOTES = Declaration("generators_by_votes", "win rates or strengths of generators", Population.VOTES, Unit.PROMPT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,4 +92,4 @@ def leaderboard(ranked: Iterable[Ranked]) -> Table | None:
     lines.sort(key=lambda line: (line[2], line[0]))
     columns = ("generator", "images", "mean rank", "first places", "mean rank, sorted", "first places, sorted")
     note = f"Ranks are by Copeland's count, and by sorting (A.11.3); they differ on {sum(differ.values())} of {len(differ)} prompts."
-    return Table("Generators by the votes of people", columns, tuple(lines), (note,))
+    return Table("Generators by the votes of people", columns, tuple(lines), (note,), declared=BY_VOTES)

@@ -15,8 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.types import Json, Table, Values
 from titjudge.core.words import count_words, truncated
+
+PROMPT_LIST = Declaration("audit", "prompts of the list", Population.PROMPTS, Unit.PROMPT)
 
 SAME = 0.85  # cosine from which two prompts are duplicates
 ENCODERS = {"CLIP": 77, "Long-CLIP": 248, "T5": 512}
@@ -161,25 +164,38 @@ class Audit:
         columns = ("encoder", "tokens read", "prompts cut", "mean share dropped of those")
         note = f"tokens as {self.tokenizer} counts them; other tokenizers differ by some percent"
         return [
-            Table("Lengths", ("of a prompt", "least", "median", "mean", "nine of ten up to", "most"), lengths),
-            Table("What text encoders would cut", columns, cut, (note,)),
+            Table(
+                "Lengths",
+                ("of a prompt", "least", "median", "mean", "nine of ten up to", "most"),
+                lengths,
+                declared=PROMPT_LIST,
+            ),
+            Table("What text encoders would cut", columns, cut, (note,), declared=PROMPT_LIST),
         ]
 
     def _duplicate_tables(self) -> list[Table]:
         shares = ((len(self.prompts), self.unique, self.unique / len(self.prompts)),)
         tables = [
-            Table(f"Unique prompts (cosine below {SAME})", ("prompts", "unique", "share"), shares, (self.counted,))
+            Table(
+                f"Unique prompts (cosine below {SAME})",
+                ("prompts", "unique", "share"),
+                shares,
+                (self.counted,),
+                declared=PROMPT_LIST,
+            )
         ]
         columns = ("prompt", "says the same as", "cosine", "text")
         for title, pairs in (("Prompts that say the same", self.alike), ("Prompts that another set has", self.leaks)):
             rows = tuple(pair.row(self.prompts[pair.prompt]) for pair in pairs[:_MOST_PAIRS])
             rest = (f"and {len(pairs) - _MOST_PAIRS:,} more",) if len(pairs) > _MOST_PAIRS else ()
-            tables += [Table(title, columns, rows, rest)] if rows else []
+            tables += [Table(title, columns, rows, rest, declared=PROMPT_LIST)] if rows else []
         return tables
 
     def _balance_table(self, column: str, values: Mapping[str, int]) -> Table:
         rows = tuple((value, number, number / len(self.prompts)) for value, number in by_frequency(values))
-        return Table(f"Balance of {column}", (column, "prompts", "share"), rows, (evenness_note(values),))
+        return Table(
+            f"Balance of {column}", (column, "prompts", "share"), rows, (evenness_note(values),), declared=PROMPT_LIST
+        )
 
     def _unshowable_tables(self) -> list[Table]:
         rows = []
@@ -189,7 +205,7 @@ class Audit:
             rows += [(kind, len(by_prompt), len(by_prompt) / len(self.prompts), words)] if by_prompt else []
         note = "found by words, in English: a place to look, not a verdict"
         columns = ("kind", "prompts", "share", "words")
-        return [Table("What no image can show", columns, tuple(rows), (note,))] if rows else []
+        return [Table("What no image can show", columns, tuple(rows), (note,), declared=PROMPT_LIST)] if rows else []
 
     def _language(self) -> Table:
         grades = [grade for grade in self.grades if grade is not None]
@@ -198,7 +214,7 @@ class Audit:
         ]
         rows.append(("reading level, school grade (median)", _median(grades)))
         note = "Flesch-Kincaid grade, syllables counted by groups of vowels: for English"
-        return Table("Language", ("what", "value"), tuple(rows), (note,))
+        return Table("Language", ("what", "value"), tuple(rows), (note,), declared=PROMPT_LIST)
 
 
 def audit(

@@ -13,6 +13,7 @@ from math import fsum
 from pathlib import Path
 from typing import Any
 
+from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.errors import ConfigError, TitjudgeError
 from titjudge.core.numbers import known_sum
 from titjudge.core.registry import listed
@@ -22,6 +23,10 @@ from titjudge.data.images import ImageFiles
 from titjudge.engine.prices import UserPrices, price_of
 from titjudge.providers.token_counts import image_tokens, text_tokens_estimate
 from titjudge.runs.folder.run_folder import RunFolder
+
+COSTS = Declaration(
+    "costs", "answers behind the scores, and their cost", Population.ANSWERS, Unit.IMAGE, order="order of the metrics"
+)
 
 _USUAL_SIZE = 1024, 1024  # of an image that is not at hand
 
@@ -150,7 +155,7 @@ def costs_table(costs: Iterable[MetricCost], pricing: Pricing) -> Table:
             else []
         ),
     )
-    return Table("What the answers cost", columns, tuple(metric.row() for metric in costs), notes)
+    return Table("What the answers cost", columns, tuple(metric.row() for metric in costs), notes, declared=COSTS)
 
 
 def _lacks_tokens(costs: Iterable[MetricCost]) -> bool:

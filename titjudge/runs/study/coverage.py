@@ -7,12 +7,15 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item, Table
 from titjudge.data.images import check_header
 from titjudge.suites.base import Suite
 from titjudge.suites.patterns import PromptPlace
 from titjudge.suites.samples import cells
+
+COVERAGE = Declaration("coverage", "images of each generator", Population.ALL_IMAGES, Unit.IMAGE)
 
 NO_IMAGE = "no image"
 
@@ -63,7 +66,9 @@ class Coverage:
             for name, images in sorted(self.images.items())
         )
         note = f"of {self.prompts:,} prompts with {self.samples} image{'s' if self.samples > 1 else ''} each"
-        return Table("Coverage", ("generator", "images", "whole prompts", "images missing"), rows, (note,))
+        return Table(
+            "Coverage", ("generator", "images", "whole prompts", "images missing"), rows, (note,), declared=COVERAGE
+        )
 
 
 def coverage(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.errors import DataError, nearest
 from titjudge.core.files import csv_rows
 from titjudge.core.names import plain
@@ -13,6 +14,10 @@ from titjudge.core.types import Json, Table
 from titjudge.core.words import truncated
 from titjudge.data.opinions import column_of, number_reader
 from titjudge.stats.ranking.correlation import correlation
+
+RANKS = Declaration(
+    "ranks", "each ranking and the reference", Population.ROWS_OF_BOTH, Unit.GENERATOR, order="order of the columns"
+)
 
 _GENERATORS = ("generator", "model", "system", "method", "name")
 
@@ -54,6 +59,7 @@ def compare_ranks(csv_path: Path | str, reference: str) -> tuple[Json, Table]:
                 if name != reference and name not in columns
             ),
         ),
+        declared=RANKS,
     )
     return {"reference": reference, "columns": result}, table
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from titjudge.core import registry
+from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.errors import UserError
 from titjudge.core.run_records import Manifest, Results
 from titjudge.core.score_parts import question_counts
@@ -16,6 +17,14 @@ from titjudge.core.types import InvalidItem, Item, Table, prompt_of
 from titjudge.core.words import script
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.stats.generators.published_tables import Counterpart, PublishedTable
+
+REFERENCE = Declaration(
+    "reference",
+    "numbers of the run and published numbers",
+    Population.BENCHMARK,
+    Unit.IMAGE,
+    order="number, best first",
+)
 
 _LEAST = 0.95  # share of a row's images, and of the questions about them, that a rank takes
 
@@ -198,7 +207,13 @@ def _table(
         *dict.fromkeys(str(flag) for name, _ in mine for flag in (*flags, *counts.get(name, ()))),
     )
     columns = ("rank", reference.of, counterpart.column, "whose", "differs in")
-    return Table(f"Where this run stands: {reference.title}, {counterpart.column}", columns, tuple(rows), notes)
+    return Table(
+        f"Where this run stands: {reference.title}, {counterpart.column}",
+        columns,
+        tuple(rows),
+        notes,
+        declared=REFERENCE,
+    )
 
 
 def _counts(

@@ -23,6 +23,7 @@ from typing import Any
 import orjson
 
 from titjudge.core.config import RoleConfig, RunConfig, load_config
+from titjudge.core.declarations import FACTS, Declaration, Population, Unit
 from titjudge.core.errors import ConfigError, FatalProviderError, UserError
 from titjudge.core.files import read_yaml, write_atomic
 from titjudge.core.numbers import known_sum, sum_words
@@ -40,6 +41,12 @@ from titjudge.runs.study.human_study import oriented_values
 from titjudge.stats.pairwise_accuracy import Values
 from titjudge.stats.people.agreement_tables import chance_level
 from titjudge.stats.ranking.rank_agreement import GAIN, PAPER_FIT_GAIN
+
+SWEEP = Declaration(
+    "sweep", "agreement of each judge with people", Population.OWN_PAIRS, Unit.PROMPT, order="accuracy on common pairs, best first",
+    correction="p of below best, over all compared rows",
+    by_column={"common pairs, below best": Population.COMMON_PAIRS, "SRCC, KRCC, nDCG, paper fit": Population.IMAGES_OF_BOTH},
+)  # fmt: skip
 
 _EXPLANATION = (
     "Accuracy: with its 95% interval. Chance threshold: the accuracy that scores without skill reach one time in twenty; p: how often "
@@ -171,7 +178,14 @@ class Swept:
         notes += [f"{name} failed: {reason}" for name, reason in self.failed.items()]
         columns, values = tuple(rows[0]) if rows else (), tuple(tuple(cells.values()) for cells in rows)
         return Table(
-            "Sweep", columns, values, tuple(notes), explanation=_EXPLANATION, secondary=_SECONDARY, estimates=True
+            "Sweep",
+            columns,
+            values,
+            tuple(notes),
+            explanation=_EXPLANATION,
+            secondary=_SECONDARY,
+            estimates=True,
+            declared=SWEEP,
         )
 
     def write_page(self) -> Path:
@@ -180,7 +194,9 @@ class Swept:
 
         spent = sum_words(self.spent, self.unpriced, f"${self.spent:.4f}")
         runs = [(name, outcome.status) for name, outcome in self.outcomes.items()]
-        table = Table("Runs", ("folder", "status"), tuple(runs + [(name, "failed") for name in self.failed]))
+        table = Table(
+            "Runs", ("folder", "status"), tuple(runs + [(name, "failed") for name in self.failed]), declared=FACTS
+        )
         lines = [f"{self.status}; spent {spent}. Each run has a report of its own in its folder."]
         swept = self.table()
         named = swept.columns[: swept.columns.index("accuracy")]

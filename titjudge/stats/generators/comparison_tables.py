@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from titjudge.core import item_meta
+from titjudge.core.declarations import ESTIMATED, NEEDS_BOTH, Declaration, Population, Unit
 from titjudge.core.run_records import MetricRecord, MetricResult
 from titjudge.core.tables import Cell, Table, p_value, plain
 from titjudge.core.types import Item
 from titjudge.core.words import score_digits
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.equality import score_differences
-from titjudge.stats.generators.generator_differences import GeneratorDifference, generator_differences
+from titjudge.stats.generators.generator_differences import GENERATORS, GeneratorDifference, generator_differences
 from titjudge.stats.generators.slices import (
     BEST,
     CEILING,
@@ -33,6 +34,29 @@ from titjudge.stats.scores.part_scores import ELEMENT
 from titjudge.stats.scores.population import FEWEST, adjusted_scores, comparable, is_complete
 from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.significance import ALPHA
+
+STANDINGS = Declaration(
+    "standings", "mean score and tier of each generator", Population.SAME_PROMPTS, Unit.PROMPT, ESTIMATED, "tier, then mean",
+    "p best, over all compared generators", {"minus, won, p, detectable": Population.COMMON_OF_TWO, "best on": Population.COMMON_OF_ALL},
+)  # fmt: skip
+CATEGORIES = Declaration(
+    "categories", "mean score of each generator in a category", Population.SAME_PROMPTS, Unit.PROMPT, ESTIMATED,
+    "category, then place in the standings", by_column={"minus": Population.COMMON_OF_TWO, "best on": Population.COMMON_OF_ALL},
+)  # fmt: skip
+VARIANCES = Declaration(
+    "variances", "spread of generators in a category", Population.SAME_PROMPTS, Unit.PROMPT, ESTIMATED, "variance"
+)
+TIER_MEANS = Declaration(
+    "tiers", "mean scores of tiers in a category", Population.SAME_PROMPTS, Unit.PROMPT, ESTIMATED, "gap of the tiers"
+)
+SHORT_AND_LONG = Declaration(
+    "short_and_long",
+    "scores of long and short wordings",
+    Population.COMMON_OF_TWO,
+    Unit.PROMPT,
+    NEEDS_BOTH,
+    "place in the standings",
+)
 
 TIERS = 6  # of a table, the first ones
 TIER = "tier"
@@ -151,7 +175,7 @@ def standings_table(comparison: Comparison, scale: Scale) -> Table:
         "A tier ends before the first generator that is clearly worse than the tier's best. Best on: prompts on which none scores higher; where several are equal, each counts.",
         *population_notes(scores, comparison.aside),
     )
-    return Table("Prompt by prompt", columns, tuple(rows), notes)
+    return Table("Prompt by prompt", columns, tuple(rows), notes, declared=STANDINGS)
 
 
 def _gap(difference: GeneratorDifference | None, digits: int) -> list[Cell | str | None]:
@@ -209,7 +233,7 @@ def slice_tables(
         )
         columns = (title, "generator", "mean", *(f"minus {name}" for name in against), "best on", "prompts")
         if rows:
-            tables.append(Table(f"By {title}", columns, tuple(rows), (note,), folded=True))
+            tables.append(Table(f"By {title}", columns, tuple(rows), (note,), folded=True, declared=CATEGORIES))
     return [*tables, *_variances(cuts, sign), *_tiers(cuts, parts, sign)]
 
 
@@ -237,7 +261,7 @@ def compared_table(scores: ScoreTable, scale: Scale, *, settled: bool) -> Table:
         rows.append((scores.generators[k], mean, int(np.isfinite(scores.means[:, k]).sum())))
     aside = [name for k, name in enumerate(scores.generators) if k not in order]
     notes = (f"No tiers and differences: {why}.", *population_notes(scores, aside))
-    return Table("", ("generator", "mean", "prompts"), tuple(rows), notes)
+    return Table("", ("generator", "mean", "prompts"), tuple(rows), notes, declared=GENERATORS)
 
 
 def population_notes(scores: ScoreTable, aside: Sequence[str]) -> list[str]:
@@ -307,7 +331,7 @@ def short_and_long(items: Mapping[str, Item], scores: ScoreTable, scale: Scale) 
         rows.append((scores.generators[k], *means, plain(float(gap.mean()), interval, digits), len(gap)))
     notes = (f"long minus short, paired by prompt, with its 95% interval{negated(scale)}",)
     columns = ("generator", "short", "long", "long minus short", "prompts")
-    return [Table("Short and long prompts", columns, tuple(rows), notes)] if rows else []
+    return [Table("Short and long prompts", columns, tuple(rows), notes, declared=SHORT_AND_LONG)] if rows else []
 
 
 def _difference(scores: ScoreTable, means: Floats, k: int, other: str, digits: int) -> Cell | None:
@@ -346,7 +370,7 @@ def _variances(cuts: Sequence[_Slice], sign: float) -> list[Table]:
     columns = (
         "category", "value", "variance", "times the least", "best minus worst", "mean of all", "best", "all together",
     )  # fmt: skip
-    table = Table("Where generators differ", columns, tuple(rows), notes, folded=len(rows) > FOLDED)
+    table = Table("Where generators differ", columns, tuple(rows), notes, folded=len(rows) > FOLDED, declared=VARIANCES)
     return [table] if rows else []
 
 
@@ -363,4 +387,4 @@ def _tiers(cuts: Sequence[_Slice], parts: Sequence[Sequence[str]], sign: float) 
     names = [f"tier {k}" for k in range(1, len(parts) + 1)]
     notes = tuple(f"{name.capitalize()}: {', '.join(members)}." for name, members in zip(names, parts, strict=True))
     columns = ("category", "value", *names, *(f"{k} to {k + 1}" for k in range(1, len(parts))))
-    return [Table("What separates the tiers", columns, tuple(rows), notes, folded=True)]
+    return [Table("What separates the tiers", columns, tuple(rows), notes, folded=True, declared=TIER_MEANS)]

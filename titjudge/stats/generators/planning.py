@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from titjudge.core.declarations import NEEDS_BOTH, Declaration, Population, Unit
 from titjudge.core.errors import DataError
 from titjudge.core.tables import Table, plain
 from titjudge.core.words import number
@@ -23,6 +24,10 @@ from titjudge.stats.bootstrap import Floats
 from titjudge.stats.intervals import TAIL
 from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.significance import POWER
+
+PLAN = Declaration(
+    "plan", "prompts that a difference needs", Population.COMMON_OF_TWO, Unit.PROMPT, NEEDS_BOTH, "order of the pairs"
+)
 
 FEWEST = 10  # prompts of any plan
 SHORT = 30  # prompts of a pilot, below which a note warns of it
@@ -259,7 +264,7 @@ def plan_table(plans: Sequence[Plan], pilots: Sequence[Pilot], power: float, dig
         )
     for pilot in pilots:
         notes += _pilot_notes(pilot, plans, power)
-    return Table("Plan", columns, rows, tuple(notes))
+    return Table("Plan", columns, rows, tuple(notes), declared=PLAN)
 
 
 def _pilot_notes(pilot: Pilot, plans: Sequence[Plan], power: float) -> Iterator[str]:

@@ -12,6 +12,7 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any
 
+from titjudge.core.declarations import FACTS
 from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.types import Json, Table, Values
 
@@ -105,6 +106,7 @@ class PublishedTable:
             (self.of, *self.columns),
             rows,
             (*facts, *self.remarks, *([self.differs] if self.differs else [])),
+            declared=FACTS,
         )
 
 
@@ -142,7 +144,7 @@ def list_table(names: Sequence[str]) -> Table:
     """Tabulate tables with their title, number of rows, judge and source."""
     tables = [published(name) for name in names]
     rows = tuple((table.name, table.title, len(table.cells), table.judge, table.date, table.source) for table in tables)
-    return Table("Published tables", ("name", "what it is", "rows", "judge", "date", "source"), rows)
+    return Table("Published tables", ("name", "what it is", "rows", "judge", "date", "source"), rows, declared=FACTS)
 
 
 @lru_cache(maxsize=1)

@@ -9,11 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from titjudge.core.declarations import NEEDS_ALL, NEEDS_BOTH, Declaration, Population, Unit
 from titjudge.core.grouping import grouped
 from titjudge.core.tables import Cell, CellFormat, Table, dollars
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.generators.sequential import FEWEST, OPEN, Race, Settled, settle
 from titjudge.stats.scores.scores_table import ScoreTable
+
+SETTLED = Declaration(
+    "settle", "prompts until a pair is settled", Population.COMMON_OF_TWO, Unit.PROMPT, NEEDS_BOTH, "order of the pairs"
+)
+RACES = Declaration(
+    "races", "judgements until a race is over", Population.COMMON_OF_RACE, Unit.PROMPT, NEEDS_ALL, "order of the races"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +130,19 @@ def replay_tables(pairs: Sequence[Settled], races: Sequence[RaceResult], scores:
         note = f"on average {100 * share:.1f}% of the judgements; {settled:,} of {len(pairs):,} settled"
         tables.append(
             Table(
-                "When each pair was settled", columns, rows, (note,), axis=(0, 1), explanation=(_explanation(scores),)
+                "When each pair was settled",
+                columns,
+                rows,
+                (note,),
+                axis=(0, 1),
+                explanation=(_explanation(scores),),
+                declared=SETTLED,
             )
         )
     if races:
         rows = tuple((", ".join(average.generators), *average.cells(scores.cost)) for average in replay_averages(races))
         columns = ("generators", "verdict", "judgements used", "of", "share", *spared)
-        tables.append(Table("Racing for the best", columns, rows, axis=(0, 1)))
+        tables.append(Table("Racing for the best", columns, rows, axis=(0, 1), declared=RACES))
     return tables
 
 

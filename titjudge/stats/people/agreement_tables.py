@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from titjudge.core.declarations import ESTIMATED, Declaration, Population, Unit
@@ -16,15 +17,19 @@ FIRSTS = "{}: mean of their ranks as given, and the prompts on which no generato
 UNNAMED = "(unnamed)"  # a generator without a name
 AGREEMENT = Declaration(
     "agreement", "agreement of each metric with people", Population.OWN_PAIRS, Unit.PROMPT, order="order of the metrics",
-    columns=dict.fromkeys(("SRCC", "KRCC", "nDCG", "paper fit"), Population.IMAGES_OF_BOTH),
+    by_column=dict.fromkeys(("SRCC", "KRCC", "nDCG", "paper fit"), Population.IMAGES_OF_BOTH),
 )  # fmt: skip
 METRICS = Declaration(
     "metrics", "mean score of each metric", Population.SCORED_IMAGES, Unit.PROMPT, order="order of the metrics"
 )
 LEADERBOARD = Declaration(
     "leaderboard", "mean score and mean rank of each generator", Population.SAME_PROMPTS, Unit.PROMPT, ESTIMATED, "mean of the first metric, best first",
-    columns={"mean rank": Population.COMMON_OF_ALL},
+    by_column={"mean rank": Population.COMMON_OF_ALL},
 )  # fmt: skip
+WITH_PEOPLE = replace(
+    LEADERBOARD,
+    by_column={**LEADERBOARD.by_column, "mean rank and SRCC of people": Population.RANKED_PROMPTS},
+)
 STRENGTHS = Declaration(
     "strengths", "Bradley-Terry strength of each generator", Population.HUMAN_PAIRS, Unit.PROMPT, order="strength"
 )
@@ -141,7 +146,7 @@ def _leaderboard(
     secondary += [first, "prompts"] + ([] if wide else [f"{name}: mean rank" for name in reversed(names)])
     keys, titles, *_ = zip(*columns, strict=True)
     return Table("Leaderboard", titles, tuple(rows), explanation=legend, secondary=tuple(secondary), estimates=True,
-                 declared=LEADERBOARD, keys=keys)  # fmt: skip
+                 declared=WITH_PEOPLE if people else LEADERBOARD, keys=keys)  # fmt: skip
 
 
 def _place(standing: StandingRecord, metric: str) -> PlaceRecord:

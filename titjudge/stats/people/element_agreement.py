@@ -8,10 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.grouping import grouped
 from titjudge.core.types import Json, Table
 from titjudge.stats.bootstrap import Interval, codes, multiplicities, number, percentile_interval
 from titjudge.stats.intervals import share_interval
+
+ELEMENTS = Declaration(
+    "elements", "judgements of people and the metric", Population.ELEMENTS, Unit.PROMPT, order="order of the kinds"
+)
 
 _RESAMPLES = 2000
 ALL = "all"
@@ -136,7 +141,9 @@ def agreement_table(title: str, agreements: Mapping[str, ElementAgreement], note
         ("recall", "accuracy", "95% interval", "kappa", "95% interval of kappa"),
     )
     legend = "TP: judge and people both say yes (a facet: 1 or 2); recall: TP / (TP + FN); intervals are over prompts"
-    return Table(title, ("kind", "elements", "prompts", *counts, *statistics), rows, (legend, *notes))
+    return Table(
+        title, ("kind", "elements", "prompts", *counts, *statistics), rows, (legend, *notes), declared=ELEMENTS
+    )
 
 
 def _span(interval: Interval | None) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.serialization import fields_of
 from titjudge.core.tables import Table, plain
 from titjudge.core.types import Item, Score
@@ -16,6 +17,14 @@ from titjudge.stats.ranking.correlation import (
     generator_correlation,
 )
 from titjudge.stats.scores.part_scores import part_scores
+
+CORRELATIONS = Declaration("human_scores", "scores of people and the metric", Population.IMAGES_OF_BOTH, Unit.PROMPT)
+OF_GENERATORS = Declaration(
+    "human_scores_of_generators",
+    "mean scores of generators by people and by the metric",
+    Population.IMAGES_OF_BOTH,
+    Unit.PROMPT,
+)
 
 SCORE = "score"  # the part that is the score of the metric itself
 ALL = ""  # the slice of all images
@@ -128,7 +137,9 @@ def correlation_tables(
         for c in (row.images,)
     )
     columns = ("metric", "of", "SRCC", "PLCC", "KRCC", "images", "without both", "raters")
-    over_images = Table("Correlation with human scores", columns, rows, ("over all images; intervals in --json",))
+    over_images = Table(
+        "Correlation with human scores", columns, rows, ("over all images; intervals in --json",), declared=CORRELATIONS
+    )
     return [over_images, *_generator_table(correlations, by)]
 
 
@@ -148,4 +159,4 @@ def _generator_table(correlations: Sequence[ScoreCorrelation], by: str | None) -
         columns, rows = columns[:-1], [row[:-1] for row in rows]
     note = "generators by their means over the images that have both numbers; 95% intervals by resampling prompts; KRCC is tau-b"
     title = "Rank correlation of generators with people"
-    return [Table(title, tuple(columns), tuple(rows), (note,))] if rows else []
+    return [Table(title, tuple(columns), tuple(rows), (note,), declared=OF_GENERATORS)] if rows else []

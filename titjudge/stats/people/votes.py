@@ -11,12 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.errors import DataError
 from titjudge.core.serialization import fields_of
 from titjudge.core.tables import Table, percent
 from titjudge.core.types import Pair
 from titjudge.stats.bootstrap import Floats, Interval, codes, multiplicities, percentile_interval
 from titjudge.stats.intervals import share_intervals
+
+VOTES = Declaration("votes", "preferences and Krippendorff's alpha", Population.VOTES, Unit.VOTE)
 
 ANNOTATORS = 15
 PANEL = 3
@@ -185,7 +188,7 @@ class VoteSummary:
         low, high = self.agreement.interval or (None, None)
         rows += [("Krippendorff's alpha", self.agreement.alpha), ("  95% low", low), ("  95% high", high)]
         notes = tuple(filter(None, (self.ceiling.line(), self.agreement.reason)))
-        return Table("Votes", ("what", "value"), tuple(rows), notes)
+        return Table("Votes", ("what", "value"), tuple(rows), notes, declared=VOTES)
 
 
 def decide(

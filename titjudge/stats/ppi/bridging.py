@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from titjudge.core.declarations import ESTIMATED, Declaration, Population, Unit
 from titjudge.core.errors import DataError
 from titjudge.core.types import Table
 from titjudge.stats.bootstrap import Floats, Interval
@@ -20,6 +21,15 @@ from titjudge.stats.equality import with_ties
 from titjudge.stats.intervals import TAIL, mean_interval
 from titjudge.stats.scores.population import adjusted_scores
 from titjudge.stats.scores.scores_table import ScoreTable
+
+BRIDGE = Declaration(
+    "bridge",
+    "scores on the new judge's scale",
+    Population.PROMPTS_OF_JUDGES,
+    Unit.PROMPT,
+    ESTIMATED,
+    "score, best first",
+)
 
 FEWEST = 4  # anchors
 _SHARE = 0.5  # of the common prompts for which a generator must have a score
@@ -289,4 +299,5 @@ def bridge_table(bridged: Bridge) -> Table:
         ("generator", "", "score", "low", "high", "prompts"),
         rows,
         tuple(notes),
+        declared=BRIDGE,
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.serialization import fields_of
 from titjudge.core.tables import Cell, Table, percent, plain
 from titjudge.core.types import Json, Pair
@@ -28,6 +29,16 @@ from titjudge.stats.ppi.inference import (
 )
 from titjudge.stats.ranking.bradley_terry import bradley_terry, opponents
 from titjudge.stats.significance import POWER
+
+PEOPLE = Declaration(
+    "people", "win rate of each generator with people", Population.HUMAN_PAIRS, Unit.PROMPT, order="group, then win rate or strength",
+    by_column={"judge alone": Population.JUDGED_PAIRS},
+)  # fmt: skip
+COUPLES = Declaration("couples", "win rate of two generators", Population.HUMAN_PAIRS, Unit.PROMPT, order="place in the leaderboard",
+                      by_column={"judge alone": Population.JUDGED_PAIRS})  # fmt: skip
+GAPS = Declaration(
+    "gaps", "win rates of neighbours", Population.HUMAN_PAIRS, Unit.PROMPT, order="place in the leaderboard"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +139,12 @@ class PeopleBoard:
             )
             for s, rank in zip(self.standings, ranks, strict=True)
         )
-        return Table("Leaderboard for people", columns, rows, notes)
+        return Table("Leaderboard for people", columns, rows, notes, declared=PEOPLE)
 
     def _couples(self) -> Table:
         rows = tuple((f"{c.first} / {c.second}", *_ways(c.win_rate), *_labels(c.win_rate)) for c in self.couples)
         notes = ("how often people prefer the first; each couple has a weight of the judge of its own",)
-        return Table("Generators in pairs", ("couple", *_WAYS, "labels", "worth labels"), rows, notes)
+        return Table("Generators in pairs", ("couple", *_WAYS, "labels", "worth labels"), rows, notes, declared=COUPLES)
 
     def _gaps(self) -> Table:
         """Tabulate the differences of neighbours."""
@@ -149,7 +160,7 @@ class PeopleBoard:
             for g in self.gaps
         )
         notes = (f"more labels: drawn like those there are, they separate the two with {100 * POWER:g}% power",)
-        return Table("What more labels would buy", columns, rows, notes)
+        return Table("What more labels would buy", columns, rows, notes, declared=GAPS)
 
 
 _WAYS = ("people, with the judge", "people alone", "judge alone")

@@ -8,12 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.grouping import group_means
 from titjudge.core.run_records import BradleyTerryRecord
 from titjudge.core.score_parts import against
 from titjudge.core.types import Item, Pair, Score, Table
 from titjudge.stats.equality import with_ties
 from titjudge.stats.ranking.bradley_terry import bradley_terry
+
+DUELS = Declaration(
+    "duels", "strengths over drawn comparisons", Population.SCORED_IMAGES, Unit.PROMPT, order="strength"
+)
 
 POINTS = {"a": 1.0, "tie": 0.5, "b": 0.0}
 
@@ -43,7 +48,9 @@ def duel_tables(items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
             *((fit.reason,) if fit.reason else ()),
         )
         columns = ("rank", "generator", "strength", "from", "to", "points", "comparisons")
-        tables.append(Table(f"Strengths over drawn comparisons (Bradley-Terry): {name}", columns, rows, notes))
+        tables.append(
+            Table(f"Strengths over drawn comparisons (Bradley-Terry): {name}", columns, rows, notes, declared=DUELS)
+        )
     return tables
 
 

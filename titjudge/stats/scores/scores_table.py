@@ -30,6 +30,9 @@ class Entry(NamedTuple):
     run: str = ""
 
 
+_NAMED = 6  # prompts of a message
+
+
 @dataclass(frozen=True, slots=True)
 class ScoreTable:
     """Mean scores by prompt and generator.
@@ -165,7 +168,20 @@ class ScoreTable:
     def too_few(self, generators: Sequence[str], prompts: int, needed: str) -> DataError:
         """Make the error that generators have fewer than two prompts in common; `needed` ends the message."""
         names, plural = "' and '".join(generators), "" if prompts == 1 else "s"
-        return DataError(f"'{names}' have {prompts} prompt{plural} with a score in common: {needed}", self.source)
+        few = f"'{names}' have {prompts} prompt{plural} with a score in common: {needed}"
+        return DataError("; ".join((few, *self.only(generators).to_judge())), self.source)
+
+    def to_judge(self) -> list[str]:
+        """Say on which prompts each generator has no score, though another one has."""
+        scored, lines = np.isfinite(self.means), []
+        for name, has_score in zip(self.generators, scored.T, strict=True):
+            needs = [
+                prompt for prompt, lacks in zip(self.prompts, scored.any(axis=1) & ~has_score, strict=True) if lacks
+            ]
+            needs.sort(key=lambda prompt: (len(prompt), prompt))
+            more = f" and {len(needs) - _NAMED:,} more" if len(needs) > _NAMED else ""
+            lines += [f"judge {name} on {', '.join(needs[:_NAMED])}{more}"] if needs else []
+        return lines
 
     @property
     def width(self) -> float | None:

@@ -34,7 +34,6 @@ from titjudge.stats.verdict.judged_runs import JudgedRun, joined, joined_table
 EXAMPLES = 3  # prompts won, and lost
 SAME, OPPOSITE, OPEN = "same", "opposite", "open"
 _LEAST = 0.01  # of the scale: the smallest difference that prompts are planned for
-_NAMED = 6  # prompts of a sentence
 _OTHERS = 4  # other metrics whose verdict is reported
 _REASON = 400  # characters
 
@@ -142,15 +141,9 @@ def _differences(pair: ScoreTable) -> list[GeneratorDifference]:
 
 def _too_few(pair: ScoreTable) -> str:
     """Say how few prompts the two share, and which prompts each of them needs."""
-    scored = np.isfinite(pair.means)
-    shared = int(scored.all(axis=1).sum())
-    lines = [f"they share {shared} prompt{'' if shared == 1 else 's'} with a score, and at least {FEWEST} are needed"]
-    for k, name in enumerate(pair.generators):
-        needs = [prompt for prompt, row in zip(pair.prompts, scored, strict=True) if not row[k] and row[1 - k]]
-        if needs:
-            more = f" and {len(needs) - _NAMED} more" if len(needs) > _NAMED else ""
-            lines.append(f"judge {name} on {', '.join(needs[:_NAMED])}{more}")
-    return "; ".join(lines)
+    shared = len(pair.differences(0, 1))
+    few = f"they share {shared} prompt{'' if shared == 1 else 's'} with a score, and at least {FEWEST} are needed"
+    return "; ".join((few, *pair.to_judge()))
 
 
 def _difference(comparison: Comparison, first: str, second: str, alone: GeneratorDifference) -> BetterGenerator:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from titjudge.core import item_meta
+from titjudge.core.declarations import BENCHMARK
 from titjudge.core.numbers import mean
 from titjudge.core.registry import base_metric
 from titjudge.core.score_parts import alignment, predictions
@@ -77,7 +78,7 @@ def _correlations(items_by_id: Mapping[str, Item], by_metric: Mapping[str, Seque
         if result.reason:
             notes.append(f"{metric}: {result.reason}")
     columns = ("metric", "SRCC", "PLCC", "KRCC", "images", "without a score")
-    return Table("Known answers: scores against true alignment", columns, tuple(rows), tuple(notes))
+    return Table("Known answers: scores against true alignment", columns, tuple(rows), tuple(notes), declared=BENCHMARK)
 
 
 def _mean(rows: Iterable[tuple[str, float]], *, shares: bool = False) -> tuple[float | None, Interval | None]:
@@ -131,7 +132,7 @@ def _answers(items_by_id: Mapping[str, Item], by_metric: Mapping[str, Sequence[S
             rows += _verdict_rows(metric, verdicts)
     columns = ("metric", "images", "questions", "right", "accuracy", "yes where it is no", "no where it is yes")
     notes = ("against what is true of the image, not what the prompt requires; unanswered images are not counted",)
-    return Table("Known answers: yes / no", columns, tuple(rows), notes)
+    return Table("Known answers: yes / no", columns, tuple(rows), notes, declared=BENCHMARK)
 
 
 def _elements(items_by_id: Mapping[str, Item], by_metric: Mapping[str, Sequence[Score]]) -> Table:
@@ -145,7 +146,7 @@ def _elements(items_by_id: Mapping[str, Item], by_metric: Mapping[str, Sequence[
         if verdicts:
             rows += _verdict_rows(metric, verdicts)
     columns = ("metric", "elements", "judged", "right", "accuracy", "shown where it is not", "missed where it is")
-    return Table("Known answers: graph elements", columns, tuple(rows))
+    return Table("Known answers: graph elements", columns, tuple(rows), declared=BENCHMARK)
 
 
 def _element_verdicts(item: Item, alignment: Values) -> list[Verdict]:
@@ -172,4 +173,4 @@ def _words(by_metric: Mapping[str, Sequence[Score]]) -> Table:
         rows.append((metric, gned, recall, sum(score.value == 0 for score in scored), len(scored)))
     columns = ("metric", "GNED", "recall", "read without error", "images with words")
     notes = ("against the words really drawn: 0 is perfect reading, whatever the prompt asked for",)
-    return Table("Known answers: words", columns, tuple(rows), notes)
+    return Table("Known answers: words", columns, tuple(rows), notes, declared=BENCHMARK)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from titjudge.core.declarations import BENCHMARK
 from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.numbers import mean
 from titjudge.core.types import Json, Table, Values
@@ -78,7 +79,7 @@ def relation_table(rates: Values) -> Table:
     )
     notes = ("The words of a relation say its category (the paper names six, and no rule).",)
     columns = ("category", "relations", "aligned", "aligned (people)")
-    return Table("LongT2IBench: aligned relations by category", columns, rows, notes)
+    return Table("LongT2IBench: aligned relations by category", columns, rows, notes, declared=BENCHMARK)
 
 
 INTERVALS = {30: "30-50", 50: "50-70", 70: "70-90", 90: "90-110", 110: "110+"}
@@ -278,7 +279,7 @@ def tables(result: Values) -> list[Table]:
     all_tables += [_rates_table(cut, rates) for cut, rates in result.get("alignment", {}).items() if rates]
     if result.get("relations"):
         all_tables.append(relation_table(result["relations"]))
-    all_tables.append(Table("LongT2IBench: coverage", tuple(coverage), (tuple(coverage.values()),)))
+    all_tables.append(Table("LongT2IBench: coverage", tuple(coverage), (tuple(coverage.values()),), declared=BENCHMARK))
     problems = [(problem["name"], problem["reason"]) for problem in result["problems"]]
     all_tables += first_rows("LongT2IBench: not used, or used in part", ("what", "why"), problems)
     return all_tables
@@ -298,7 +299,7 @@ def _recall_table(result: Values) -> Table:
         f"Percent of the elements that people marked, found in the predicted list of the same name; matching: {result['matching']}.",
     )
     columns = ("elements", "align", "misalign", "overall", "n align", "n misalign")
-    return Table("LongT2IBench: interpretation accuracy", columns, rows, notes)
+    return Table("LongT2IBench: interpretation accuracy", columns, rows, notes, declared=BENCHMARK)
 
 
 def _rates_table(cut: str, rates: Values) -> Table:
@@ -312,7 +313,7 @@ def _rates_table(cut: str, rates: Values) -> Table:
     )
     columns = (cut, "images", *CATEGORIES, *(f"{category} (people)" for category in CATEGORIES))
     notes = ("Percent of the elements that are aligned: as the judge says, and as people do of the same images.",)
-    return Table(f"LongT2IBench: aligned elements by {cut}", columns, rows, notes)
+    return Table(f"LongT2IBench: aligned elements by {cut}", columns, rows, notes, declared=BENCHMARK)
 
 
 def _correlation_table(correlation: Values, short: int) -> Table:
@@ -320,7 +321,13 @@ def _correlation_table(correlation: Values, short: int) -> Table:
     notes: tuple[str, ...] = ("Intervals are of words between white space, the lower end included.",)
     if short:
         notes += (f"{short} prompts have fewer than 30 words: only in overall.",)
-    return Table("LongT2IBench: alignment score against people", ("words", "SRCC", "PLCC", "mean", "n"), rows, notes)
+    return Table(
+        "LongT2IBench: alignment score against people",
+        ("words", "SRCC", "PLCC", "mean", "n"),
+        rows,
+        notes,
+        declared=BENCHMARK,
+    )
 
 
 def metrics_table(rows: Mapping[str, Sequence[tuple[str, float, float]]]) -> list[Table]:
@@ -335,4 +342,8 @@ def metrics_table(rows: Mapping[str, Sequence[tuple[str, float, float]]]) -> lis
         for interval, values in by_interval(listed).items()
     ]
     columns = ("metric", "words", "SRCC", "PLCC", "mean", "n")
-    return [Table("LongT2IBench: metrics against people's alignment scores", columns, tuple(cells))] if cells else []
+    return (
+        [Table("LongT2IBench: metrics against people's alignment scores", columns, tuple(cells), declared=BENCHMARK)]
+        if cells
+        else []
+    )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core import item_meta
+from titjudge.core.declarations import BENCHMARK
 from titjudge.core.files import write_atomic, write_json
 from titjudge.core.numbers import mean
 from titjudge.core.types import Item, Json, Score, Table, Values
@@ -86,7 +87,7 @@ def tables(models: Values, counts: Values, problems: Sequence[Problem]) -> list[
     rows = tuple((name, *map(models[name]["level1"].get, pillars), models[name]["overall"]) for name in order)
     unused = [(problem.name, problem.model, problem.reason) for problem in problems]
     return [
-        Table("Qwen-Image-Bench", ("generator", *pillars, "Overall"), rows, _notes(counts)),
+        Table("Qwen-Image-Bench", ("generator", *pillars, "Overall"), rows, _notes(counts), declared=BENCHMARK),
         _detail("Qwen-Image-Bench: sub-capabilities", models, order, 2),
         _detail("Qwen-Image-Bench: facets", models, order, 3),
         _coverage_table(order, counts),
@@ -121,7 +122,7 @@ def _detail(title: str, models: Values, order: Sequence[str], level: int) -> Tab
         names |= dict.fromkeys(name[:level] for name in (*published, *further))
     rows = tuple((*name, *(_at(models[model][f"level{level}"], name) for model in order)) for name in names)
     heads = ("pillar", "sub-capability", "facet")[:level]
-    return Table(title, (*heads, *order), rows)
+    return Table(title, (*heads, *order), rows, declared=BENCHMARK)
 
 
 def _at(tree: Any, path: Sequence[str]) -> Any:
@@ -138,7 +139,7 @@ def _coverage_table(order: Sequence[str], counts: Values) -> Table:
         "answers counts pillars; parse_failure: no JSON object; invalid: JSON on which the official code crashes; "
         "missing: a pillar that the prompt activates, without any answer",
     )
-    return Table("Qwen-Image-Bench: coverage", ("generator", *columns), rows, notes)
+    return Table("Qwen-Image-Bench: coverage", ("generator", *columns), rows, notes, declared=BENCHMARK)
 
 
 def write_bench_scores(result: Values, path: Path) -> None:

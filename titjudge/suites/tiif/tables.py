@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from titjudge.core.declarations import BENCHMARK
 from titjudge.core.types import Json, Table, Values
 from titjudge.suites.tiif.answers import AnswerCounts, AnswerProblem
 from titjudge.suites.tiif.layout import DIMENSIONS, LENGTHS, SIZES, TYPES, TypeCounts, roll_up, which_set
@@ -121,18 +122,21 @@ def tables(record: Values) -> list[Table]:
             for name, length, result in rows
         ),
         notes,
+        declared=BENCHMARK,
     )
     dimensions = Table(
         "TIIF-Bench: the nine dimensions, percent, official rule",
         ("generator", "length", *DIMENSIONS),
         tuple((name, length, *(result["dimensions"][key] for key in DIMENSIONS)) for name, length, result in rows),
         tuple(record["warnings"]),
+        declared=BENCHMARK,
     )
     types = Table(
         "TIIF-Bench: the 39 types, percent, official rule",
         ("type", *(f"{name} {length}" for name, length, _ in rows)),
         tuple((kind, *(result["types"][kind] for _, _, result in rows)) for kind in TYPES),
         tuple(record["warnings"]),
+        declared=BENCHMARK,
     )
     return [summary, dimensions, types]
 
@@ -145,4 +149,4 @@ def published_table(record: Values) -> Table:
         for name, length, result in _rows(record)
     )
     columns = ("generator", "length", *means, *DIMENSIONS)
-    return Table("TIIF-Bench: as the official summary says, percent", columns, rows)
+    return Table("TIIF-Bench: as the official summary says, percent", columns, rows, declared=BENCHMARK)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core import item_meta
+from titjudge.core.declarations import BENCHMARK
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_json, read_jsonl, write_json
 from titjudge.core.numbers import mean
@@ -65,7 +66,7 @@ def aggregate_text(path: Path, questions: Path | None = None) -> tuple[Json, lis
         for length in LENGTHS
     )
     columns = ("length", "GNED (0 is perfect)", "recall", "PNED", "images", "nothing read")
-    return result, [Table(f"TIIF-Bench text rendering: {path.stem}", columns, rows)]
+    return result, [Table(f"TIIF-Bench text rendering: {path.stem}", columns, rows, declared=BENCHMARK)]
 
 
 def _entries(path: Path) -> list[Json]:
@@ -203,4 +204,4 @@ def text_table(items: Sequence[Item], scores: Sequence[Score]) -> Table | None:
         reader = "OCR" if metric == METRICS[0] else "captioner"
         rows.append((generator, LENGTHS[length], reader, gned, *parts, len(scored), len(group)))
     columns = ("generator", "length", "read by", "GNED (0 is perfect)", "recall", "PNED", "scored", "images")
-    return Table("TIIF-Bench: text rendering, means over images", columns, tuple(rows))
+    return Table("TIIF-Bench: text rendering, means over images", columns, tuple(rows), declared=BENCHMARK)
