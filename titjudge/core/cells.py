@@ -13,7 +13,7 @@ from titjudge.core.words import truncated
 
 MAX_BYTES = 50 * 2**20
 """Most bytes of an image file."""
-IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif")
+IMAGE_ENDINGS = tuple(".jpg .jpeg .png .webp .gif .bmp .tif .tiff .avif".split())
 """Endings by which an image is known in archives and among the keys of JSON files."""
 
 

@@ -85,10 +85,9 @@ def key_problem(error: ValidationError, model: type[BaseModel], above: str = "")
 Positive = Annotated[int, Field(gt=0)]
 Dollars = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
-_SAMPLING = (
-    "max_tokens", "temperature", "top_p", "seed", "thinking_budget", "thinking_level", "reasoning_effort", "detail",
-    "max_side", "squash",
-)  # fmt: skip
+_SAMPLING = tuple(
+    "max_tokens temperature top_p seed thinking_budget thinking_level reasoning_effort detail max_side squash".split()
+)
 # Roles that neither describe nor judge: flags for captioner and judge leave them alone.
 TOOL_ROLES = ("embedder", "detector")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

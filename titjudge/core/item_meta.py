@@ -113,7 +113,7 @@ _NUMBER: MetaForm[float] = MetaForm("a number", is_number)
 _WHOLE: MetaForm[int] = MetaForm("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool))
 _OBJECT: MetaForm[Mapping[str, Any]] = MetaForm("an object", lambda value: isinstance(value, Mapping))
 _OBJECTS: MetaForm[list[Any]] = MetaForm("a list of objects", lambda value: isinstance(value, list | tuple))
-EDIT_TYPES = ("add", "adjust", "replace", "remove", "background", "style", "extract", "action", "compose")
+EDIT_TYPES = tuple("add adjust replace remove background style extract action compose".split())
 _EDIT_TYPE: MetaForm[str] = MetaForm(f"one of {', '.join(EDIT_TYPES)}", lambda value: value in EDIT_TYPES)
 _MASK: MetaForm[str | list[int]] = MetaForm(
     "a file name, or runs of pixels [start, length, ...]", lambda value: _is_text(value) or _are_runs(value)

@@ -14,7 +14,7 @@ _WHOLE = re.compile(r"(0|[1-9][0-9]*)\.0")
 _INSIDE = dict.fromkeys(map(ord, "\u00ad\u180e\u200b\u2060\ufeff"), "") | dict.fromkeys(
     map(ord, "\u00a0\u2007\u202f"), " "
 )
-_NOTHING = frozenset({"na", "nan", "none", "null", "n/a", "#n/a", "<na>", "nat"})
+_NOTHING = frozenset("na nan none null n/a #n/a <na> nat".split())
 
 
 def plain(name: str) -> str:

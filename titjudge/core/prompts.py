@@ -35,7 +35,7 @@ from titjudge.core.types import ImageFile, Message, Part
 from titjudge.core.words import is_texts
 
 _NAME = re.compile(r"[a-z0-9_\-]+(/[a-z0-9_\-.]+)+")
-_KNOWN = {"version", "source", "vars", "system", "images", "output_tokens"}
+_KNOWN = set("version source vars system images output_tokens".split())
 _MARK = f"\u2060picture:{secrets.token_hex(8)}:"  # random, so that no prompt can hold it
 _ENVIRONMENT = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
 

@@ -79,7 +79,7 @@ TABLES: dict[str, dict[str, str]] = {
     "runners": {},  # what runs a configuration elsewhere than in this process
 }
 _ATTRIBUTES = {
-    "metrics": ("name", "roles", "range", "needs", "summary", "scope", "sources"),
+    "metrics": tuple("name roles range needs summary scope sources".split()),
     "suites": ("name", "VERSION", "metrics", "DEVIATIONS"),
 }
 """What an object of another package must have to be one of a kind; without it an `AttributeError` would end the command."""

@@ -17,10 +17,12 @@ Parts = Mapping[str, Any]
 
 _TYPED = re.compile(r"(.*\S)\s*\(([^()]+)\)\s*")  # an element of a prompt as EvalMuse writes it: "red cube (color)"
 LEVELS = ("pillar", "sub_capability", "facet")  # of a checklist, each within the one before
-TABLED = (
-    "am", "lower", "upper", "questions", "matched", "wanted", "distance", "level1", "level2", "level3", "SC", "PQ",
-    "VC", "IF", "VQ", "KP", "accuracy", "ApprConsistency", "Reasoning", "VisualPlausibility",
-)  # fmt: skip
+TABLED = tuple(
+    (
+        "am lower upper questions matched wanted distance level1 level2 level3 SC PQ VC IF VQ KP accuracy "
+        "ApprConsistency Reasoning VisualPlausibility"
+    ).split()
+)
 """The parts from which suites make tables; a panel of judges combines them as it does its votes."""
 
 

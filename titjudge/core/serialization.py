@@ -269,9 +269,15 @@ def item_from(record: Mapping[str, Any], folder: Path = Path()) -> Item | Invali
         return InvalidItem(*names, record.get("counts", True))
     image = _placed(record["image"], folder) if record["image"] else None
     return Item(
-        record["id"], record["prompt"], image, record["generator"], record["prompt_id"], record["meta"],
-        record.get("sample", 0), sources=tuple(_placed(source, folder) for source in record.get("sources", ())),
-    )  # fmt: skip
+        record["id"],
+        record["prompt"],
+        image,
+        record["generator"],
+        record["prompt_id"],
+        record["meta"],
+        record.get("sample", 0),
+        sources=tuple(_placed(source, folder) for source in record.get("sources", ())),
+    )
 
 
 def _placed(image: str, folder: Path) -> Path:
@@ -279,7 +285,7 @@ def _placed(image: str, folder: Path) -> Path:
 
 
 # Parts of a score that only a case of a report shows.
-_SHOWN_ONLY = frozenset({"description", "missing", "contradicted", "evidence", "transcript"})
+_SHOWN_ONLY = frozenset("description missing contradicted evidence transcript".split())
 _SHORT = 400  # characters of a description that is kept, to compare it with others
 _NONE: Mapping[str, Any] = {}
 

@@ -48,9 +48,7 @@ _SPOKEN = lazy_pattern(  # harmony without its control tokens, Granite, and Olla
 )
 _BRACKETS = str.maketrans("＜〈⟨《＞〉⟩》［］｜", "<<<<>>>>[]|")  # of full width, as one character each
 _TAG = lazy_pattern(r"[<\[](?P<end>/?)(?P<name>[A-Za-z][\w:.-]{0,40})(?:\s[^<>\[\]]{0,80})?[>\]]")
-_ANSWER_TAGS = frozenset(
-    {"answer", "final_answer", "final", "output", "result", "response", "json", "conclusion", "solution"}
-)
+_ANSWER_TAGS = frozenset("answer final_answer final output result response json conclusion solution".split())
 _CHAT_TOKEN = lazy_pattern(
     r"<\|[\w/▁｜| -]{1,40}\|?>|</?s>|<(?:eos|bos|pad|end_of_turn|start_of_turn)>|<｜[^<>]{1,40}｜>|\[/?INST\]"
 )

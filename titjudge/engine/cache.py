@@ -28,7 +28,7 @@ from titjudge.core.paths import cache_folder
 from titjudge.core.serialization import json_bytes
 from titjudge.core.types import Json
 
-_NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "beegfs", "fuse.sshfs", "9p", "gpfs", "ceph"}
+_NETWORK_FILE_SYSTEMS = set("nfs nfs4 cifs smb3 smbfs lustre beegfs fuse.sshfs 9p gpfs ceph".split())
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)

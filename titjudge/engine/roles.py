@@ -32,7 +32,7 @@ from titjudge.providers.token_counts import fitted
 if TYPE_CHECKING:
     from titjudge.providers.batch.provider import Batches
 
-SAMPLING = frozenset({"temperature", "top_p", "top_k", "min_p", "seed"})
+SAMPLING = frozenset("temperature top_p top_k min_p seed".split())
 _UNLIMITED = 1_000_000  # requests in flight
 M = TypeVar("M", bound=Model)
 Q = TypeVar("Q")  # what is asked

@@ -52,16 +52,16 @@ _WORDS: dict[Ending, tuple[str, ...]] = {
         *("", "stop", "end_turn", "stop_sequence", "eos", "eos_token", "complete", "completed"),
         *("tool_calls", "tool_call", "tool_use", "function_call"),
     ),
-    Ending.CUT: ("length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"),
+    Ending.CUT: tuple("length max_tokens max_output_tokens model_length model_context_window_exceeded".split()),
     Ending.FILTERED: (
-        *("content_filter", "content_filtered", "refusal", "sensitive", "error_toxic", "guardrail_intervened"),
-        *("safety", "prohibited_content", "recitation", "blocklist", "spii"),
+        *"content_filter content_filtered refusal sensitive error_toxic guardrail_intervened".split(),
+        *"safety prohibited_content recitation blocklist spii".split(),
         *("image_safety", "image_prohibited_content", "image_recitation"),
     ),
     Ending.BROKEN: (
-        *("abort", "aborted", "cancel", "cancelled", "canceled", "error", "failed", "timeout", "interrupted"),
-        *("network_error", "insufficient_system_resource", "service_unavailable", "server_error", "internal_error"),
-        *("other", "language", "malformed_response", "malformed_function_call", "unexpected_tool_call"),
+        *"abort aborted cancel cancelled canceled error failed timeout interrupted".split(),
+        *"network_error insufficient_system_resource service_unavailable server_error internal_error".split(),
+        *"other language malformed_response malformed_function_call unexpected_tool_call".split(),
         *("too_many_tool_calls", "missing_thought_signature", "no_image", "image_other"),
     ),
 }
@@ -82,11 +82,13 @@ def why_unfinished(finish: object) -> str:
     return f"the answer ended for a reason that is not known as an end ({finish})"
 
 
-SAMPLING_PARAMETERS = frozenset([
-    "max_tokens", "temperature", "top_p", "top_k", "min_p", "seed", "stop", "detail", "frequency_penalty",
-    "presence_penalty", "repetition_penalty", "logit_bias", "logprobs", "top_logprobs", "thinking_budget",
-    "thinking_level", "reasoning_effort", "media_resolution", "max_side", "squash",
-])  # fmt: skip
+SAMPLING_PARAMETERS = frozenset(
+    (
+        "max_tokens temperature top_p top_k min_p seed stop detail frequency_penalty presence_penalty "
+        "repetition_penalty logit_bias logprobs top_logprobs thinking_budget thinking_level reasoning_effort "
+        "media_resolution max_side squash"
+    ).split()
+)
 """Every parameter that metrics and configurations may name; what a model does not take is in `Capabilities.omit`."""
 
 OnHeaders = Callable[[Mapping[str, str]], None]

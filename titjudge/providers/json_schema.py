@@ -16,19 +16,22 @@ IN_PROMPT = "schema-in-prompt"  # flag of a reply: the schema was asked for in w
 
 # Keywords that strict mode does not support ("Structured model outputs", supported schemas, platform.openai.com/docs);
 # what they demand is still checked on the answer, by pydantic.
-_UNSUPPORTED = frozenset([
-    "default", "examples", "minLength", "maxLength", "uniqueItems", "contains", "minContains", "maxContains",
-    "prefixItems", "unevaluatedItems", "patternProperties", "propertyNames", "minProperties", "maxProperties",
-    "unevaluatedProperties", "dependentRequired", "dependentSchemas", "if", "then", "else", "not",
-    "discriminator", "deprecated", "readOnly", "writeOnly", "$schema", "$id",
-])  # fmt: skip
-_FORMATS = frozenset(["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"])
+_UNSUPPORTED = frozenset(
+    (
+        "default examples minLength maxLength uniqueItems contains minContains maxContains prefixItems "
+        "unevaluatedItems patternProperties propertyNames minProperties maxProperties unevaluatedProperties "
+        "dependentRequired dependentSchemas if then else not discriminator deprecated readOnly writeOnly "
+        "$schema $id"
+    ).split()
+)
+_FORMATS = frozenset("date-time time date duration email hostname ipv4 ipv6 uuid".split())
 # What `responseJsonSchema` reads (GenerationConfig, ai.google.dev/api/generate-content).
-_GEMINI = frozenset([
-    "$id", "$defs", "$ref", "$anchor", "type", "format", "title", "description", "enum", "items", "prefixItems",
-    "minItems", "maxItems", "minimum", "maximum", "anyOf", "oneOf", "properties", "additionalProperties",
-    "required", "propertyOrdering",
-])  # fmt: skip
+_GEMINI = frozenset(
+    (
+        "$id $defs $ref $anchor type format title description enum items prefixItems minItems maxItems "
+        "minimum maximum anyOf oneOf properties additionalProperties required propertyOrdering"
+    ).split()
+)
 _MAPS = ("properties", "$defs", "definitions")
 
 

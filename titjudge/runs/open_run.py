@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from titjudge.providers.batch.provider import Batches
 
 COMPLETE, INTERRUPTED, BUDGET = "complete", "incomplete: interrupted", "incomplete: budget"
-_PROGRESS = ("total", "done", "resumed", "scored", "failed", "answers", "expected")  # of the manifest
+_PROGRESS = tuple("total done resumed scored failed answers expected".split())  # of the manifest
 _MANIFEST_INTERVAL = 3.0  # seconds between two manifests while a run is going on
 _ANSWERED = frozenset({Status.OK, Status.REFUSED, Status.TRUNCATED, Status.UNPARSED})
 
@@ -265,10 +265,15 @@ class OpenRun:
         roles.check_prices(self.run.roles)
         budget = Budget.for_run(self.config.limits, spent)
         return Engine(
-            roles, self.library, self.cache, budget,
-            journal=None if folder is None else folder.journal, known=None if folder is None else folder.known_keys(),
-            failed=self.config.failed, embeds="embedder" in self.run.roles,
-        )  # fmt: skip
+            roles,
+            self.library,
+            self.cache,
+            budget,
+            journal=None if folder is None else folder.journal,
+            known=None if folder is None else folder.known_keys(),
+            failed=self.config.failed,
+            embeds="embedder" in self.run.roles,
+        )
 
     def _batches(self, say: Callable[[str], None]) -> Batches | None:
         """Open the batch jobs of this run; None where requests are sent one by one."""
@@ -332,12 +337,21 @@ class OpenRun:
         if self.canary is not None:
             more["canary"] = self.canary
         manifest = make_manifest(
-            self.run.config, self.engine, self.run.metrics, self.before,
-            kind=self.kind, status=status, started=self._started, updated=time.time(),
+            self.run.config,
+            self.engine,
+            self.run.metrics,
+            self.before,
+            kind=self.kind,
+            status=status,
+            started=self._started,
+            updated=time.time(),
             progress={name: getattr(self.progress, name) for name in _PROGRESS},
-            spent=known_sum(budget.spent, budget.unpriced), unpriced=budget.unpriced,
-            list_cost=known_sum(*list_cost), uncertain=round(budget.uncertain, 6), **more,
-        )  # fmt: skip
+            spent=known_sum(budget.spent, budget.unpriced),
+            unpriced=budget.unpriced,
+            list_cost=known_sum(*list_cost),
+            uncertain=round(budget.uncertain, 6),
+            **more,
+        )
         lines = mixed(manifest.roles)
         return manifest.with_(mixed=lines) if lines else manifest
 

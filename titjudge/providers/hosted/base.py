@@ -63,9 +63,13 @@ _REFUSALS = [
 _INNER = lazy_pattern(r"""['"]message['"]\s*:\s*(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^'\\]|\\.)*)')""")
 _LITELLM = lazy_pattern(r"^litellm\.\w+: (?:(?:litellm\.)?\w+(?:Exception|Error)\w* ?[-:] )*")
 _SAME = {
-    "topP": "top_p", "topK": "top_k", "presencePenalty": "presence_penalty", "frequencyPenalty": "frequency_penalty",
-    "thinkingBudget": "thinking_budget", "thinkingLevel": "thinking_level",
-}  # fmt: skip
+    "topP": "top_p",
+    "topK": "top_k",
+    "presencePenalty": "presence_penalty",
+    "frequencyPenalty": "frequency_penalty",
+    "thinkingBudget": "thinking_budget",
+    "thinkingLevel": "thinking_level",
+}
 _PARAMETERS = SAMPLING_PARAMETERS | {"max_completion_tokens"}
 
 
@@ -92,9 +96,9 @@ _ABOUT_SCHEMAS = lazy_pattern(
 )
 _QUOTED = lazy_pattern(r"""(["'`])[^"'`]*\s[^"'`]*\1""")  # several words: they may be the prompt's
 _LIMIT_NAMES = frozenset({"max_tokens", "max_completion_tokens"})
-MAY_BE_LEFT_OUT = frozenset({
-    "temperature", "top_p", "top_k", "min_p", "seed", "frequency_penalty", "presence_penalty", "repetition_penalty",
-})  # fmt: skip
+MAY_BE_LEFT_OUT = frozenset(
+    "temperature top_p top_k min_p seed frequency_penalty presence_penalty repetition_penalty".split()
+)
 _PICTURES = 64 * 2**20  # bytes of base64 kept
 _PIECE = 3 * 2**18  # bytes; a multiple of three
 _KEPT = 20_000  # bytes of an answer in no known form

@@ -20,39 +20,20 @@ from titjudge.providers.hosted.base import MAY_BE_LEFT_OUT, Hosted, Remote, pars
 from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, kind_of_status, retry_after
 from titjudge.providers.hosted.http import Answer
 
-_MESSAGES = (
-    "message",
-    "Message",
-    "msg",
-    "detail",
-    "error",
-    "error_message",
-    "errorMessage",
-    "error_msg",
-    "error_description",
-    "raw",
-)
-_WRAPPERS = (
-    "error",
-    "errors",
-    "detail",
-    "details",
-    "metadata",
-    "innererror",
-    "inner_error",
-    "body",
-    "response",
-    "cause",
-)
-_CODES = ("code", "type", "__type", "status", "statusCode", "reason", "error_code", "error_type")
+_MESSAGES = tuple("message Message msg detail error error_message errorMessage error_msg error_description raw".split())
+_WRAPPERS = tuple("error errors detail details metadata innererror inner_error body response cause".split())
+_CODES = tuple("code type __type status statusCode reason error_code error_type".split())
 _SIGNS = frozenset({*_MESSAGES, "errors", "code", "metadata"})  # keys of which an error has at least one
 _NO_FAILURE = {"", "0", "200", "none", "null", "false", "ok", "success", "[]", "{}"}
 _DEEPEST, _LONGEST, _MOST = 20, 20_000, 12  # levels, characters of JSON within a text, entries of a list and messages
 _BEFORE_JSON = lazy_pattern(r"""[^'"{}\[\]\n]{0,120}?(?:(?:\b[bB]|^)['"])?(?=[{\[])""")  # `400 - b'{"error": ...`
-_NO_QUOTA = {
-    "insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_disabled", "account_deactivated",
-    "budget_exceeded", "exceeded_current_quota_error", "arrearage", "allocationquota.freetieronly", "blocked_api_access",
-}  # fmt: skip
+_NO_QUOTA = set(
+    (
+        "insufficient_quota billing_hard_limit_reached billing_not_active billing_disabled "
+        "account_deactivated budget_exceeded exceeded_current_quota_error arrearage "
+        "allocationquota.freetieronly blocked_api_access"
+    ).split()
+)
 _NO_CREDIT = lazy_pattern(
     r"""^[^'"`\n]*?(?:\b(?:credits?|funds|balance|free (?:tier|allocation))\b[^.'"`]{0,60}\b(?:too low|insufficient|not enough|depleted|exhausted|exceeded|used up)"""
     r"""|\b(?:insufficient|not enough|out of|no (?:more )?|used all (?:available )?)(?: account)? ?(?:credits?|funds|balance)\b"""
@@ -62,9 +43,14 @@ _NO_CREDIT = lazy_pattern(
 )
 _NO_MODEL = {"model_not_found", "model_decommissioned", "model_deprecated", "model_not_available"}
 _FILTERED = {  # OpenAI and Azure, Alibaba, xAI
-    "content_filter", "content_policy_violation", "responsibleaipolicyviolation", "moderation_blocked",
-    "data_inspection_failed", "safety_check_failed", "1301",
-}  # fmt: skip
+    "content_filter",
+    "content_policy_violation",
+    "responsibleaipolicyviolation",
+    "moderation_blocked",
+    "data_inspection_failed",
+    "safety_check_failed",
+    "1301",
+}
 _FILTERS = lazy_pattern(
     r"""^[^'"`\n]*\b(?:content (?:management |filter)|content policy|safety system|moderation|inappropriate content|flagged (?:as|for|by)"""
     r"""|was filtered|nsfw|sensitive content|guardrails?\b[^.'"`]{0,40}\b(?:violat|block|fail|interven)|violat\w+[^.'"`]{0,20}\bguardrail)|^[^'"`\n]*(?:敏感|不安全|违规)""",
@@ -81,12 +67,29 @@ _RANGE = lazy_pattern(
 _PASSING = "json_validate_failed"  # Groq: the model's JSON did not match the schema this time
 _REFUSED_PARAMETER = {"unsupported_parameter", "unsupported_value", "unknown_parameter", "extra_forbidden"}
 _STATUSES = {
-    "invalid_request_error": 400, "invalid_argument": 400, "bad_request": 400, "authentication_error": 401,
-    "invalid_api_key": 401, "unauthenticated": 401, "unauthorized": 401, "insufficient_quota": 402, "billing_error": 402,
-    "permission_error": 403, "permission_denied": 403, "forbidden": 403, "not_found_error": 404, "not_found": 404,
-    "model_not_found": 404, "request_too_large": 413, "rate_limit_error": 429, "rate_limit_exceeded": 429,
-    "too_many_requests": 429, "resource_exhausted": 429, "unavailable": 503, "overloaded_error": 529,
-}  # fmt: skip
+    "invalid_request_error": 400,
+    "invalid_argument": 400,
+    "bad_request": 400,
+    "authentication_error": 401,
+    "invalid_api_key": 401,
+    "unauthenticated": 401,
+    "unauthorized": 401,
+    "insufficient_quota": 402,
+    "billing_error": 402,
+    "permission_error": 403,
+    "permission_denied": 403,
+    "forbidden": 403,
+    "not_found_error": 404,
+    "not_found": 404,
+    "model_not_found": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "too_many_requests": 429,
+    "resource_exhausted": 429,
+    "unavailable": 503,
+    "overloaded_error": 529,
+}
 _WORDED = (
     (
         lazy_pattern(

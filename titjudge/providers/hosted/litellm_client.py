@@ -29,7 +29,7 @@ from titjudge.providers.hosted.usage import openai_usage
 
 _LOGS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")  # its loggers have handlers of their own, on standard error
 _WARNINGS = ("Item '.*' on TypedDict class", "Pydantic serializer warnings")
-_FINISH = ("finish_reason", "finishReason", "stop_reason", "stopReason", "done_reason")  # the first of several counts
+_FINISH = tuple("finish_reason finishReason stop_reason stopReason done_reason".split())  # the first of several counts
 _NO_COUNT = re.compile(rb'token[a-z_]*"\s*:\s*(?:true|false)', re.IGNORECASE)
 
 

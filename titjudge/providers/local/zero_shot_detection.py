@@ -18,9 +18,7 @@ from titjudge.providers.base import SAMPLING_PARAMETERS, Capabilities, check_opt
 from titjudge.providers.local import hub
 from titjudge.providers.local.base import LocalProvider, RowError, decoded
 
-OPTIONS = frozenset(
-    {"device", "dtype", "revision", "text_threshold", "threshold", "top_k", "trust_remote_code"}
-)  # fmt: skip
+OPTIONS = frozenset("device dtype revision text_threshold threshold top_k trust_remote_code".split())
 MOST_BOXES = 100  # of one image, without the option top_k
 _THRESHOLDS = ("threshold", "text_threshold")
 _DIGITS = 4  # of a coordinate and a score

@@ -13,10 +13,12 @@ from typing import Any
 from titjudge.providers.vendors.base import LOCAL_ONLY, BatchDiscount, Family, ImageRule, Rule, Vendor, grid
 
 _SOURCE = "Anthropic, 'Images and vision', image costs (platform.claude.com/docs/en/build-with-claude/vision)"
-_OMIT = LOCAL_ONLY - {"top_k"} | {
-    "seed", "detail", "logprobs", "top_logprobs", "logit_bias", "frequency_penalty", "presence_penalty",
-    "thinking_level", "media_resolution",
-}  # fmt: skip
+_OMIT = LOCAL_ONLY - {"top_k"} | set(
+    (
+        "seed detail logprobs top_logprobs logit_bias frequency_penalty presence_penalty thinking_level "
+        "media_resolution"
+    ).split()
+)
 _FIXED_SAMPLING = _OMIT | {"temperature", "top_p", "top_k"}
 # "Building with extended thinking" of Anthropic: no temperature but 1, no top_k; what is thought counts as output.
 _ON_REQUEST: dict[str, Any] = {"thinking_asked": 8_192, "omit_thinking": frozenset({"temperature", "top_k"})}

@@ -11,9 +11,7 @@ from datetime import date
 from titjudge.providers.vendors.base import LOCAL_ONLY, ON_REASONING, BatchDiscount, Family, ImageRule, Vendor, grid
 
 _SOURCE = "Google, 'Image understanding' and 'Media resolution' (ai.google.dev/gemini-api/docs)"
-_OMIT = LOCAL_ONLY - {"top_k"} | {
-    "detail", "reasoning_effort", "frequency_penalty", "presence_penalty", "logit_bias",
-}  # fmt: skip
+_OMIT = LOCAL_ONLY - {"top_k"} | set("detail reasoning_effort frequency_penalty presence_penalty logit_bias".split())
 _NO_THINKING = _OMIT | {"thinking_budget", "thinking_level"}
 _BY_BUDGET = _OMIT | {"thinking_level"}
 _OWN_SAMPLING = _OMIT | {"temperature", "top_p", "top_k"}  # ignored, and an error in later models

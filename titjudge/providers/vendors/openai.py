@@ -13,11 +13,14 @@ from typing import Any
 from titjudge.providers.vendors.base import LOCAL_ONLY, BatchDiscount, Family, ImageRule, Rule, Vendor, grid
 
 _SOURCE = "OpenAI, 'Images and vision', calculating costs (platform.openai.com/docs/guides/images-vision)"
-_SAMPLING = {"temperature", "top_p", "frequency_penalty", "presence_penalty", "logprobs", "top_logprobs", "logit_bias"}
+_SAMPLING = set("temperature top_p frequency_penalty presence_penalty logprobs top_logprobs logit_bias".split())
 _OMIT = LOCAL_ONLY | {"thinking_budget", "thinking_level", "media_resolution"}
 _REASONS: dict[str, Any] = {
-    "omit": _OMIT | _SAMPLING | {"stop"}, "limit_name": "max_completion_tokens", "thinks": True, "thinking": 8_192,
-}  # fmt: skip
+    "omit": _OMIT | _SAMPLING | {"stop"},
+    "limit_name": "max_completion_tokens",
+    "thinks": True,
+    "thinking": 8_192,
+}
 
 
 def tiles(base: int, tile: int) -> Rule:

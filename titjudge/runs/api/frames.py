@@ -17,7 +17,7 @@ from titjudge.runs.results import not_applicable
 from titjudge.stats.scores.frame import Frame
 from titjudge.stats.verdict.judged_runs import JudgedRun, RunScores, joined
 
-COLUMNS = ("run", "generator", "prompt_id", "prompt", "image", "sample", "metric", "value", "status", "reason")
+COLUMNS = tuple("run generator prompt_id prompt image sample metric value status reason".split())
 
 Row = dict[str, object]
 
@@ -91,9 +91,17 @@ def _of_run(run: JudgedRun, table: Frame) -> Iterator[Row]:
 
 def _row(score: Score, run: str, generator: str, prompt_id: str, prompt: str, sample: int = 0) -> Row:
     cells = (
-        run, generator, prompt_id, prompt, score.item_id, sample,
-        score.metric, score.value, str(score.status), score.reason,
-    )  # fmt: skip
+        run,
+        generator,
+        prompt_id,
+        prompt,
+        score.item_id,
+        sample,
+        score.metric,
+        score.value,
+        str(score.status),
+        score.reason,
+    )
     return dict(zip(COLUMNS, cells, strict=True))
 
 

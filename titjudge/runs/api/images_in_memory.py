@@ -30,7 +30,7 @@ ACCEPTED = (
 _COLOURS = (1, 3, 4)  # grey, RGB, RGBA
 _STEP = 1 / 255  # of eight bits: what lies no farther outside is the rounding of half precision, and becomes 0 or 1
 _KEPT = 256  # released files that are kept: a training loop must not fill the disk
-_AS_PNG = frozenset({"1", "L", "LA", "P", "RGB", "RGBA", "I;16"})
+_AS_PNG = frozenset("1 L LA P RGB RGBA I;16".split())
 
 _loading = threading.Lock()  # two threads that load one PIL image at once would garble it
 

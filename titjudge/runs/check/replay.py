@@ -43,7 +43,7 @@ Complain = Callable[[str, str, str, str], None]  # kind, where, what, item
 _CONTENT = ("messages", "model", "sample", "attempt")
 _REQUEST = (*_CONTENT, "params", "provider")
 _REPLY_KEYS = ("key", "item", *_REQUEST, "text", "status", "usage")
-_VECTOR_KEYS = ("key", "text", "vector", "tokens_used", "tokens_total")
+_VECTOR_KEYS = tuple("key text vector tokens_used tokens_total".split())
 BAD_CHECKSUM = "its content does not fit its seal"
 
 

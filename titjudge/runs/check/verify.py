@@ -44,14 +44,9 @@ from titjudge.stats.scores.withheld import counted
 from titjudge.suites.base import Suite
 
 TOLERANCE = 1e-9
-_SECTIONS = ("metrics", "leaderboard", "leaderboard_srcc", "items", "bad_items", "failures", "cut", "spent", "list_cost", "verdict")  # fmt: skip
-_SENTENCES = (
-    "reason",
-    "reasons",
-    "apart",
-    "ndcg_gain",
-    "ndcg_ties",
-    "ndcg_paper_fit_gain",
+_SECTIONS = tuple("metrics leaderboard leaderboard_srcc items bad_items failures cut spent list_cost verdict".split())
+_SENTENCES = tuple(
+    "reason reasons apart ndcg_gain ndcg_ties ndcg_paper_fit_gain".split()
 )  # of titjudge, but beside those below
 _QUOTED = ("item", "id")  # an input: they are stored with it
 

@@ -21,18 +21,8 @@ _UNRELATED = (  # keys that do not change what the scores mean
     "limits prices cache out limit limit_seed pairs report canary retry_failed image_root per_prompt "
     "engine ray_address workers"
 )
-_OPTIONAL = (
-    "shard",
-    "columns",
-    "images",
-    "prompt_file",
-    "grid",
-    "metric_options",
-    "ignore_sources",
-    "sources",
-    "detector",
-)
-_OPTIONAL_OF_ROLES = ("omit", "max_side", "squash", "thinking_level", "top_logprobs")
+_OPTIONAL = tuple("shard columns images prompt_file grid metric_options ignore_sources sources detector".split())
+_OPTIONAL_OF_ROLES = tuple("omit max_side squash thinking_level top_logprobs".split())
 
 
 def identity(config: RunConfig) -> dict[str, Any]:

@@ -21,10 +21,10 @@ _STRINGS = {
     "items.jsonl": ("id", "generator", "prompt_id"),
     "replies.jsonl": ("key", "status", "text"),
     "vectors.jsonl": ("key",),
-    "scores.jsonl": ("item", "metric", "status", "reason", "generator", "prompt_id"),
+    "scores.jsonl": tuple("item metric status reason generator prompt_id".split()),
 }
 _OTHER_KEYS = {
-    "replies.jsonl": ("attempt", "list_cost", "messages", "template", "provider"),
+    "replies.jsonl": tuple("attempt list_cost messages template provider".split()),
     "scores.jsonl": ("value", "parts", "replies"),
 }
 _STATUSES = frozenset(Status)

@@ -26,19 +26,7 @@ _SCORES = (
     "mean_opinion_score",
     "stars",
 )
-_IMAGES = (
-    "image",
-    "image_id",
-    "image_name",
-    "image_path",
-    "img",
-    "item",
-    "item_id",
-    "file_name",
-    "filename",
-    "file",
-    "path",
-)
+_IMAGES = tuple("image image_id image_name image_path img item item_id file_name filename file path".split())
 _PROMPTS, _GENERATORS, _SAMPLES = ("prompt_id", "prompt"), ("generator", "model", "system"), ("sample", "seed")
 _FEWEST, _SCALES = 5, 4  # ratings of one person; times that one scale is longer than another
 _SHARED = 5  # the same for images that several people rate

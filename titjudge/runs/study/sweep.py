@@ -80,12 +80,23 @@ class Combination:
 
 PAGE = "sweep.html"
 _SECONDARY = (
-    "paper fit chance", "paper fit", "nDCG chance", "nDCG", "KRCC", "SRCC", "ties", "coverage", "refusals", "s per 1,000",
-)  # fmt: skip
-_KEPT = (
-    "accuracy", "accuracy_interval", "p_value", "srcc", "krcc", "ndcg", "ndcg_chance", "ndcg_paper_fit", "ndcg_paper_fit_chance",
-    "tie_rate", "coverage", "pairs",
-)  # fmt: skip
+    "paper fit chance",
+    "paper fit",
+    "nDCG chance",
+    "nDCG",
+    "KRCC",
+    "SRCC",
+    "ties",
+    "coverage",
+    "refusals",
+    "s per 1,000",
+)
+_KEPT = tuple(
+    (
+        "accuracy accuracy_interval p_value srcc krcc ndcg ndcg_chance ndcg_paper_fit ndcg_paper_fit_chance "
+        "tie_rate coverage pairs"
+    ).split()
+)
 
 
 @dataclass(slots=True)
@@ -438,16 +449,24 @@ def _cells(row: Row) -> dict[str, Any]:
     """Return the cells of a row of the table by column."""
     numbers = row.numbers
     return {
-        "metric": row.metric, **{role: model or None for role, model in row.models.items()},
+        "metric": row.metric,
+        **{role: model or None for role, model in row.models.items()},
         "common pairs": percent(row.common[0]) if row.common else None,
-        "accuracy": percent(numbers.accuracy, numbers.accuracy_interval, bar=True), "chance threshold": chance_level(numbers),
+        "accuracy": percent(numbers.accuracy, numbers.accuracy_interval, bar=True),
+        "chance threshold": chance_level(numbers),
         "below best": _below(row),
-        "USD per 1,000": dollars(row.price), "s per 1,000": plain(row.seconds, digits=1), "refusals": row.refusals,
-        "coverage": percent(numbers.coverage), "ties": percent(numbers.tie_rate),
-        "SRCC": plain(numbers.srcc), "KRCC": plain(numbers.krcc),
-        "nDCG": plain(numbers.ndcg), "nDCG chance": plain(numbers.ndcg_chance),
-        "paper fit": plain(numbers.ndcg_paper_fit), "paper fit chance": plain(numbers.ndcg_paper_fit_chance),
-    }  # fmt: skip
+        "USD per 1,000": dollars(row.price),
+        "s per 1,000": plain(row.seconds, digits=1),
+        "refusals": row.refusals,
+        "coverage": percent(numbers.coverage),
+        "ties": percent(numbers.tie_rate),
+        "SRCC": plain(numbers.srcc),
+        "KRCC": plain(numbers.krcc),
+        "nDCG": plain(numbers.ndcg),
+        "nDCG chance": plain(numbers.ndcg_chance),
+        "paper fit": plain(numbers.ndcg_paper_fit),
+        "paper fit chance": plain(numbers.ndcg_paper_fit_chance),
+    }
 
 
 def _part(table: Table, columns: Sequence[str]) -> Table:

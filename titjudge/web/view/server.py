@@ -189,7 +189,7 @@ class Tickets:
 
 
 _STATIC = Path(__file__).parent / "static"
-_STATIC_FILES = ("view.css", "shared.js", "view.js", "run.html", "run.js", "framed.js")
+_STATIC_FILES = tuple("view.css shared.js view.js run.html run.js framed.js".split())
 # A report may come from anybody: it gets an origin of its own, without access to the network or to other pages.
 _REPORT_POLICY = (
     "sandbox allow-scripts allow-downloads; default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
