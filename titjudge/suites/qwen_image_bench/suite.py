@@ -21,12 +21,12 @@ from titjudge.suites.qwen_image_bench.dataset import (
     Problem,
     find_metadata,
     id_text,
+    judge_responses,
     manifests,
     parse_facets,
     read_metadata,
     read_rows,
 )
-from titjudge.suites.qwen_image_bench.responses import judge_responses
 from titjudge.suites.qwen_image_bench.tables import (
     LEVELS,
     Levels,
