@@ -9,10 +9,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from titjudge.apps.scenes.palette import COLOURS, METALS, NUMBERS, Colour
 from titjudge.apps.scenes.scene import Thing
 from titjudge.core.files import read_yaml
+from titjudge.core.types import Json
 
 Point = tuple[float, float, float]
 
@@ -128,6 +130,32 @@ def _one(part: Primitive) -> Builder:
     return lambda traits: [(replace(part, finish=finish(traits.get("material") or traits["colour"])),)]
 
 
+def _assembled(parts: Sequence[Json]) -> Builder:
+    """Return the builder of a thing of these parts."""
+
+    def build(traits: Mapping[str, str]) -> list[Body]:
+        body = []
+        for part in parts:
+            lists = {name: tuple(value) for name, value in part.items() if name in ("at", "size")}
+            profile = tuple(map(tuple, part.get("profile", ())))
+            body.append(
+                Primitive(**{**part, **lists, "profile": profile, "finish": _finish_of(part["finish"], traits)})
+            )
+        return [tuple(body)]
+
+    return build
+
+
+def _finish_of(said: Any, traits: Mapping[str, str]) -> Finish:
+    """Return the finish of a part: that of an attribute, its colour without gloss, its words, or one that is always the same."""
+    if isinstance(said, str):
+        return finish(traits[said])
+    if isinstance(said, dict):
+        return plain(COLOURS[traits[said["matte"]]]) if "matte" in said else Finish("words", traits[said["words"]])
+    kind, value, (red, green, blue) = said
+    return Finish(kind, value, (red, green, blue))
+
+
 def _flowers(traits: Mapping[str, str]) -> list[Body]:
     count = _number(traits)
     flowers: list[Body] = []
@@ -145,38 +173,6 @@ def _flowers(traits: Mapping[str, str]) -> list[Body]:
         heart = _ball(plain((0.75, 0.42, 0.02)) if traits["colour"] != "yellow" else plain(BROWN), 0.07, (x, -0.05, z))
         flowers.append((*petals, heart, stem))
     return flowers
-
-
-def _lamp(traits: Mapping[str, str]) -> list[Body]:
-    metal = finish(traits["stem colour"])
-    shade = plain(COLOURS[traits["shade colour"]])
-    cone = _turned(shade, (0.58, 1.1), (0.26, 1.82), (0.25, 1.82), (0.57, 1.1))
-    return [(_can(metal, 0.36, 0.1), _can(metal, 0.065, 1.5), cone, _can(shade, 0.25, 0.02, (0, 0, 1.8)))]
-
-
-def _candle(traits: Mapping[str, str]) -> list[Body]:
-    flame = Primitive("sphere", Finish("glow", "flame", (9.0, 4.2, 0.8)), (0, 0, 1.3), (0.065, 0.065, 0.15))
-    wax = _turned(finish(traits["colour"]), (0, 0), (0.28, 0), (0.28, 1.02), (0.25, 1.06), (0.2, 1.02), (0, 1.0))
-    return [(wax, _can(plain(BROWN), 0.02, 0.2, (0, 0, 1.0)), flame)]
-
-
-def _snowman(traits: Mapping[str, str]) -> list[Body]:
-    snow, black = plain((0.83, 0.85, 0.88)), plain((0.01, 0.01, 0.01))
-    hat, scarf = finish(traits["hat colour"]), finish(traits["scarf colour"])
-    balls = (_ball(snow, 0.44, (0, 0, 0.4)), _ball(snow, 0.33, (0, 0, 1.0)), _ball(snow, 0.25, (0, 0, 1.45)))
-    eyes = tuple(_ball(black, 0.035, (x, -0.225, 1.53)) for x in (-0.09, 0.09))
-    nose = replace(_turned(plain((0.9, 0.2, 0.01)), (0, 0), (0.055, 0), (0.004, 0.3)), at=(0, -0.21, 1.45), tilt=90.0)
-    buttons = tuple(_ball(black, 0.035, (0, y, z)) for y, z in ((-0.33, 1.03), (-0.42, 0.52)))
-    neck = Primitive("ring", scarf, (0, 0, 1.25), (0.22, 0.085, 0))
-    top_hat = (_can(hat, 0.33, 0.05, (0, 0, 1.64)), _can(hat, 0.21, 0.36, (0, 0, 1.66)))
-    return [(*balls, *eyes, nose, *buttons, neck, *top_hat)]
-
-
-def _plant(traits: Mapping[str, str]) -> list[Body]:
-    pot = _turned(finish(traits["pot colour"]), (0, 0), (0.3, 0), (0.4, 0.52), (0.46, 0.52), (0.46, 0.66), (0.38, 0.66), (0.36, 0.58), (0, 0.58))  # fmt: skip
-    leaf = plain(LEAF)
-    around = (_ball(leaf, 0.22, (0.3 * math.cos(2.4 * k), 0.3 * math.sin(2.4 * k), 0.9 + 0.055 * k)) for k in range(9))
-    return [(pot, _ball(leaf, 0.36, (0.0, 0.0, 1.12)), *around)]
 
 
 def _blocks(traits: Mapping[str, str]) -> list[Body]:
@@ -234,25 +230,6 @@ def _lemon() -> Body:
     return (Primitive("sphere", skin, (0, 0, 0.2), (0.27, 0.2, 0.2)), *tips)
 
 
-def _sign(traits: Mapping[str, str]) -> list[Body]:
-    frame = finish(traits["frame colour"])
-    x, z, middle, bar = SIGN_HALF[0], SIGN_HALF[1], SIGN_FOOT + SIGN_HALF[1], 0.07
-    bars = (
-        Primitive("box", frame, (0, 0, middle - z), (x + bar, 0.07, bar)),
-        Primitive("box", frame, (0, 0, middle + z), (x + bar, 0.07, bar)),
-        Primitive("box", frame, (-x, 0, middle), (bar, 0.07, z)),
-        Primitive("box", frame, (x, 0, middle), (bar, 0.07, z)),
-    )
-    feet = tuple(
-        Primitive("box", frame, (side * 0.75, 0.0, SIGN_FOOT / 2), (0.07, 0.2, SIGN_FOOT / 2)) for side in (-1, 1)
-    )
-    board = Primitive("box", plain((0.86, 0.86, 0.84)), (0, 0.03, middle), (x, 0.02, z))
-    words = Primitive("face", Finish("words", traits["text"]), (0, -0.005, middle), (x - bar, z - bar, 0))
-    return [(*bars, *feet, board, words)]
-
-
-SIGN_HALF, SIGN_FOOT = (1.15, 0.62), 0.5
-
 TRAY = (0.70, 0.56)  # half width and half depth
 _CARD = (0.34, 0.12)
 SMALL: dict[str, tuple[str, float]] = _READ["small"]
@@ -288,15 +265,12 @@ def _scaled(part: Primitive, by: float) -> Primitive:
 
 
 _BUILDERS: dict[str, Builder] = {
+    **{kind: _assembled(parts) for kind, parts in _READ["bodies"].items()},
     **{kind: _one(_turned(Finish(""), *map(tuple, profile))) for kind, profile in _READ["profiles"].items()},
     "cube": _one(Primitive("box", Finish(""), (0, 0, _CUBE), (_CUBE, _CUBE, _CUBE), turn=24.0)),
     "ring": _one(Primitive("ring", Finish(""), (0, 0, 0.2), (0.5, 0.2, 0))),
     "sphere": _one(_ball(Finish(""), 0.45, (0, 0, 0.45))),
     "flowers": _flowers,
-    "lamp": _lamp,
-    "candle": _candle,
-    "snowman": _snowman,
-    "plant": _plant,
     "blocks": _blocks,
     "mug": _mug,
     "books": _books,
@@ -304,6 +278,5 @@ _BUILDERS: dict[str, Builder] = {
     "apples": lambda traits: _group(_number(traits), 0.25, lambda: _apple(traits["colour"])),
     "oranges": lambda traits: _group(_number(traits), 0.235, _orange),
     "lemons": lambda traits: _group(_number(traits), 0.29, _lemon),
-    "sign": _sign,
     "set": _set,
 }
