@@ -34,8 +34,7 @@ from titjudge.report import write_report, write_report_folder
 from titjudge.report.html import LIMIT, images_in
 from titjudge.report.model import load
 from titjudge.report.thumbnails import thumbnails
-from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.runs.folder.score_digests import listed_record
+from titjudge.runs.folder.run_folder import RunFolder, listed_record
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "known_answer"
 GENERATORS = 13

@@ -29,8 +29,7 @@ from titjudge.core.files import write_atomic
 from titjudge.core.run_records import MetricResult, Results
 from titjudge.core.serialization import json_bytes, score_record
 from titjudge.core.types import Item, Score, Status
-from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.runs.folder.score_digests import listed_record
+from titjudge.runs.folder.run_folder import RunFolder, listed_record
 from titjudge.runs.outcome import verdict_on
 from titjudge.runs.publishing import publish
 

@@ -13,8 +13,7 @@ from builders import png
 from titjudge.core.serialization import score_record
 from titjudge.core.types import InvalidItem, Item, Score, Status
 from titjudge.report.judged_images import Judged
-from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.runs.folder.score_digests import listed_record
+from titjudge.runs.folder.run_folder import RunFolder, listed_record
 
 PROMPT = (
     "A round blue bowl with three bright oranges stands on a wooden table. To its left lie three glossy red apples, "

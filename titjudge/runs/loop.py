@@ -14,7 +14,7 @@ from titjudge.core.types import InvalidItem, Item, Score
 from titjudge.engine.pipeline import BudgetExhausted, Engine, Interrupted
 from titjudge.engine.scoring import Panel
 from titjudge.metrics import Metric
-from titjudge.runs.folder.score_digests import compares_images, digest_of
+from titjudge.runs.folder.run_folder import compares_images, digest_of
 
 
 def prepared(items: Iterable[Item | InvalidItem], metrics: Mapping[str, Metric]) -> Iterable[Item | InvalidItem]:
@@ -90,7 +90,7 @@ class RunLoop:
     Args:
         planner: Estimates what an item may cost before it starts; needed where there is a cap.
         done: (item id, metric) pairs that have their score already.
-        on_score: Called with each score as it comes, and the digest of what was judged (`titjudge.runs.folder.score_digests`).
+        on_score: Called with each score as it comes, and the digest of what was judged (`titjudge.runs.folder.run_folder`).
     """
 
     def __init__(

@@ -34,8 +34,7 @@ from titjudge.engine.roles import Roles
 from titjudge.engine.sender import Sender
 from titjudge.providers.retirements import OTHER_MODEL
 from titjudge.runs.folder.manifest import Pins, make_manifest, mixed
-from titjudge.runs.folder.run_folder import FolderLock, RunFolder
-from titjudge.runs.folder.score_digests import compares_images
+from titjudge.runs.folder.run_folder import FolderLock, RunFolder, compares_images
 from titjudge.runs.loop import Progress
 from titjudge.runs.resolve import ResolvedMetrics, ResolvedRun
 

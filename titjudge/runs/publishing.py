@@ -26,8 +26,7 @@ from titjudge.report.site_folder import SiteFolder, slug
 from titjudge.report.site_images import image_names
 from titjudge.report.site_pages import write_site
 from titjudge.runs.folder.identity import PROMPTS, SUITE
-from titjudge.runs.folder.run_folder import FILES, RunFolder
-from titjudge.runs.folder.score_digests import Digests
+from titjudge.runs.folder.run_folder import FILES, Digests, RunFolder
 
 _SEAL = "seal"
 _GZIP = 31  # zlib's number for the format

@@ -25,8 +25,7 @@ from titjudge.engine.pipeline import Engine
 from titjudge.engine.scoring import Panel
 from titjudge.metrics import Metric
 from titjudge.runs.folder.manifest import changed_versions
-from titjudge.runs.folder.run_folder import RunFolder, caps
-from titjudge.runs.folder.score_digests import compares_images
+from titjudge.runs.folder.run_folder import RunFolder, caps, compares_images
 from titjudge.runs.loop import Progress, RunLoop, prepared
 from titjudge.runs.open_run import OpenRun, open_folder, open_planner
 from titjudge.runs.resolve import ResolvedMetrics, resolve

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from titjudge.engine.rate_limiter import RateLimiter
-from titjudge.engine.token_bucket import HeaderLimit, TokenBucket, read_limits, seconds_of
+from titjudge.engine.rate_limiter import HeaderLimit, RateLimiter, TokenBucket, read_limits, seconds_of
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from titjudge.engine.scoring import score_item
 from titjudge.metrics import metric, task
 from titjudge.metrics.unifiedreward import unifiedreward
 from titjudge.providers.fake import Fake
-from titjudge.runs.folder.score_digests import digest_of
+from titjudge.runs.folder.run_folder import digest_of
 
 READS_NO_IMAGE = {"tit", "tit-llm", "self-eval", "pairwise", "pairwise-text"}
 META = {

@@ -20,8 +20,7 @@ from titjudge.report.judged_images import Judged
 from titjudge.report.model import Report, as_json, load
 from titjudge.report.overview import overview
 from titjudge.report.thumbnails import thumbnail
-from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.runs.folder.score_digests import listed_record
+from titjudge.runs.folder.run_folder import RunFolder, listed_record
 
 RED, BLUE = (200, 60, 40), (40, 60, 200)
 

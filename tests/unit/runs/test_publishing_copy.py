@@ -11,8 +11,7 @@ from report_runs import picture, score, write_run
 
 from titjudge.core.serialization import checksum_differs, with_checksum
 from titjudge.core.types import Item
-from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.runs.folder.score_digests import Digests
+from titjudge.runs.folder.run_folder import Digests, RunFolder
 from titjudge.runs.publishing import LocalPaths, published_files
 
 

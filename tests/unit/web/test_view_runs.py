@@ -19,8 +19,8 @@ from viewing import viewing
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.run_records import Manifest
 from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.web.view import run_state
 from titjudge.web.view import runs as run_files
-from titjudge.web.view import score_tail
 from titjudge.web.view.runs import Runs
 from titjudge.web.view.server import serve_view
 
@@ -235,7 +235,7 @@ def test_an_unchanged_run_is_read_once(tmp_path: Path, monkeypatch: pytest.Monke
         make_run(tmp_path / str(number))
         (tmp_path / str(number) / "report.html").write_text("fine")
     calls: list[str] = []
-    for owner, name in ((Manifest, "read"), (score_tail, "open_regular"), (run_files.os, "scandir")):
+    for owner, name in ((Manifest, "read"), (run_state, "open_regular"), (run_files.os, "scandir")):
         real = getattr(owner, name)
         monkeypatch.setattr(owner, name, lambda *a, name=name, real=real: (calls.append(name), real(*a))[1])
     runs = Runs(tmp_path)

@@ -20,12 +20,11 @@ from titjudge.engine.scoring import Panel
 from titjudge.providers.retirements import replaced_default
 from titjudge.runs.api.images_in_memory import ImageInTable, ImagesInMemory, Placed
 from titjudge.runs.api.judged_scores import JudgedScore
-from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.runs.folder.score_digests import compares_images
+from titjudge.runs.folder.run_folder import RunFolder, compares_images
 from titjudge.runs.loop import prepared
 from titjudge.runs.open_run import OpenRun
-from titjudge.runs.prompt_languages import Foreign
 from titjudge.runs.resolve import ResolvedMetrics
+from titjudge.runs.run_input import Foreign
 
 T = TypeVar("T")
 Entry = tuple[Any, str] | tuple[Any, str, Sequence[Any]]

@@ -13,8 +13,7 @@ from titjudge.core.registry import base_metric
 from titjudge.core.run_records import Manifest
 from titjudge.core.types import Json, Status
 from titjudge.metrics import Metric
-from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.runs.folder.score_digests import PLACE, compares_images
+from titjudge.runs.folder.run_folder import PLACE, RunFolder, compares_images
 
 Record = Json
 Key = tuple[int, str]  # number of the item (`MergedItems.number`) and metric

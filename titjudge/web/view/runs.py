@@ -13,8 +13,18 @@ from pathlib import Path
 from titjudge.core.errors import DataError
 from titjudge.core.files import open_regular
 from titjudge.core.run_records import is_locked
-from titjudge.web.view.run_state import RUNNING, STOPPED, UNREADABLE, RunState, read_state, with_results, with_scores
-from titjudge.web.view.score_tail import Identity, ScoreTail, identity
+from titjudge.web.view.run_state import (
+    RUNNING,
+    STOPPED,
+    UNREADABLE,
+    Identity,
+    RunState,
+    ScoreTail,
+    identity,
+    read_state,
+    with_results,
+    with_scores,
+)
 
 _FILE = re.compile(r"\d{4,9}\.js|\d{3,9}/\d{1,9}\.webp", re.ASCII)
 TYPES = {".js": "text/javascript", ".webp": "image/webp"}

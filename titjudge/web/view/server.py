@@ -28,9 +28,8 @@ from titjudge.report.thumbnails import Thumbnail, thumbnail
 from titjudge.web.http_guard import POLICY, App, json_response, read_json
 from titjudge.web.page_app import json_of, keyed_route, page_app, serve_page, single_key
 from titjudge.web.view import PORT
-from titjudge.web.view.run_state import RunState
+from titjudge.web.view.run_state import Identity, RunState, ScoreLine, ScoreTail, identity
 from titjudge.web.view.runs import TYPES, Runs, read_file
-from titjudge.web.view.score_tail import Identity, ScoreLine, ScoreTail, identity
 
 _EDGE, _QUALITY = 480, 78  # of a picture: longest edge in pixels, quality of the WebP file
 _PROMPT = 400  # characters of a prompt that the page gets

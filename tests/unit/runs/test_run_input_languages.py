@@ -13,8 +13,8 @@ from titjudge.cli.commands import run_command
 from titjudge.core.config import load_config
 from titjudge.core.types import Item
 from titjudge.core.words import script
-from titjudge.runs.prompt_languages import Foreign
 from titjudge.runs.resolve import load_metrics
+from titjudge.runs.run_input import Foreign
 
 
 @pytest.mark.parametrize(

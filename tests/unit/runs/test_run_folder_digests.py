@@ -10,7 +10,7 @@ from builders import png
 from titjudge.core.serialization import item_from, item_record
 from titjudge.core.types import Ask, Item, Score
 from titjudge.metrics import metric
-from titjudge.runs.folder.score_digests import digest_of, listed_record
+from titjudge.runs.folder.run_folder import digest_of, listed_record
 
 
 @metric("any", roles=("judge",), range=(0, 1))
