@@ -16,7 +16,7 @@ from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.files import read_yaml
 from titjudge.core.names import plain
 from titjudge.core.serialization import json_problem
-from titjudge.core.types import ProviderSettings
+from titjudge.core.types import Json, ProviderSettings, Values
 
 
 def first_key_problem(error: ValidationError) -> ErrorDetails:
@@ -138,7 +138,7 @@ class RoleConfig(_Strict):
     """Answers in JSON: by the server's own schema mode (native), by words in the prompt, or what the model can (auto)."""
     omit: list[str] = Field(default_factory=list)
     """Parameters that this server does not take, for example [top_k, chat_template_kwargs]: neither sent nor recorded."""
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: Json = Field(default_factory=dict)
     """Provider-specific settings: client (sdk: the vendor's own in place of our HTTP), tools (true or false: native tool calls), body (settings that only the server knows, put into each request), dtype, device_map, revision, file, ..."""
 
     @property
@@ -160,7 +160,7 @@ class RoleConfig(_Strict):
         return f"{self.provider}/{self.model_name}" if self.model_name else self.provider
 
     @property
-    def sampling(self) -> dict[str, Any]:
+    def sampling(self) -> Json:
         """The sampling parameters of its requests."""
         return {name: value for name in _SAMPLING if (value := getattr(self, name)) is not None}
 
@@ -334,9 +334,9 @@ class RunConfig(_Strict):
     """Ray actors, and so shards; without it one a GPU or machine."""
     seed: int = 0
     """For everything drawn at random."""
-    suite_options: dict[str, Any] = Field(default_factory=dict)
+    suite_options: Json = Field(default_factory=dict)
     """An option of the suite, by name."""
-    metric_options: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    metric_options: dict[str, Json] = Field(default_factory=dict)
     """An option of a metric, such as `max_looks` of tit-agent."""
 
     @model_validator(mode="after")
@@ -388,7 +388,7 @@ class RunConfig(_Strict):
         return [role for role in roles if self.role(role) is None]
 
 
-def load_config(path: Path | None, overrides: dict[str, Any] | None = None) -> RunConfig:
+def load_config(path: Path | None, overrides: Json | None = None) -> RunConfig:
     """Read a configuration from a YAML file, with the values of `overrides` (nested dicts) that are not None on top.
 
     `overrides` may also have `provider`, which is captioner and judge where these name none, with its default model;
@@ -452,7 +452,7 @@ def _check_panel(config: RunConfig) -> None:
         raise ConfigError(f"a quorum of {config.quorum} cannot be reached: the number of judges is {len(judges)}")
 
 
-def _split_panel(content: dict[str, Any]) -> dict[str, Any]:
+def _split_panel(content: Json) -> Json:
     """Split a list of judges into a judge and its panel; a judge given alone replaces a panel."""
     judge = content.get("judge")
     if isinstance(judge, list) and judge:
@@ -491,7 +491,7 @@ def _set_trust_remote_code(config: RunConfig) -> RunConfig:
     )
 
 
-def _update_roles(config: RunConfig, updates: Mapping[str, Mapping[str, Any]]) -> RunConfig:
+def _update_roles(config: RunConfig, updates: Mapping[str, Values]) -> RunConfig:
     """Replace fields of roles, by role name."""
     roles = {
         name: RoleConfig.model_validate({**role.model_dump(), **updates.get(name, {})})
@@ -510,7 +510,7 @@ def _check_role(role: RoleConfig, kind: str) -> None:
         raise ConfigError(f"'{role.model}' names no model: write {role.provider}/MODEL")
 
 
-def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+def _merge(base: Json, over: Json) -> Json:
     """Return `base` with the values of `over` that are not None on top, also within dicts."""
     out = dict(base)
     for key, value in over.items():
@@ -527,7 +527,7 @@ def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _without_old_provider(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+def _without_old_provider(old: Json, new: Json) -> Json:
     """Return the settings of a role without those of its provider, where the new settings name another provider.
 
     Otherwise the key and the address of the one would be used for the other.

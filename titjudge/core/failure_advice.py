@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from titjudge.core.types import Cause, Status
+from titjudge.core.types import Cause, Status, Values
 
 if TYPE_CHECKING:
     from titjudge.core.run_records import FailureRecord
@@ -36,7 +36,7 @@ def cause_of(status: str, cause: str | None = None) -> str:
     return str(cause or (status if status in WORDS else Cause.UNANSWERED))
 
 
-def advice(failures: Iterable[FailureRecord], limits: Mapping[str, Any] | None = None) -> list[Advice]:
+def advice(failures: Iterable[FailureRecord], limits: Values | None = None) -> list[Advice]:
     """Say what to do about the failures of a run, the commonest cause first.
 
     Args:

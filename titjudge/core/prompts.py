@@ -31,7 +31,7 @@ from jinja2.sandbox import SandboxedEnvironment
 from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.files import load_yaml
 from titjudge.core.paths import bundled_root
-from titjudge.core.types import ImageFile, Message, Part
+from titjudge.core.types import ImageFile, Json, Message, Part, Values
 from titjudge.core.words import is_texts
 
 _NAME = re.compile(r"[a-z0-9_\-]+(/[a-z0-9_\-.]+)+")
@@ -62,7 +62,7 @@ class Prompt:
     sha256: str
     fence: re.Pattern[str] | None = None
 
-    def messages(self, variables: Mapping[str, Any], images: Sequence[ImageFile] = ()) -> tuple[Message, ...]:
+    def messages(self, variables: Values, images: Sequence[ImageFile] = ()) -> tuple[Message, ...]:
         """Render the conversation to send.
 
         Raises:
@@ -225,7 +225,7 @@ def tags_of(template: str) -> re.Pattern[str] | None:
     return re.compile(rf"<(?=\s*/?\s*(?:{'|'.join(names)})\b)", re.IGNORECASE) if names else None
 
 
-def _front_matter(text: str, path: Path) -> dict[str, Any]:
+def _front_matter(text: str, path: Path) -> Json:
     """Parse the front matter of a prompt, and check the forms of its values."""
     try:
         front = load_yaml(text) or {}

@@ -20,7 +20,7 @@ from typing import Any
 
 from titjudge.core.answer_probabilities import Choices, probabilities, tokens_by_choice
 from titjudge.core.errors import ConfigError, DataError, Unanswered
-from titjudge.core.types import Cause, Embedding, ImageFile, Item, Message, Planned, Reply, Status, Tool
+from titjudge.core.types import Cause, Embedding, ImageFile, Item, Json, Message, Planned, Reply, Status, Tool, Values
 from titjudge.engine.budget import Reservation
 from titjudge.engine.pipeline import Engine, Reading
 from titjudge.engine.roles import ProviderRole
@@ -121,7 +121,7 @@ class BoundAsk:
         accept_empty: bool = False,
         describes: bool = False,
         sample: int = 0,
-        params: Mapping[str, Any] | None = None,
+        params: Values | None = None,
         tools: Sequence[Tool] = (),
         turns: Sequence[Message] = (),
         choices: Choices = (),
@@ -222,7 +222,7 @@ class BoundAsk:
         return [vector for _, vector in pairs]
 
 
-def _one_token(role: ProviderRole) -> dict[str, Any]:
+def _one_token(role: ProviderRole) -> Json:
     """Return the parameters of an answer of one token; at temperature 0 a server returns the model's own probabilities."""
     most = role.config.top_logprobs
     return {"max_tokens": 1, "temperature": 0, **({"top_logprobs": most} if most else {})}

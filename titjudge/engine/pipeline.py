@@ -32,7 +32,7 @@ from titjudge.core.serialization import (
     request_record,
 )
 from titjudge.core.structured_output import after_thinking, ends_in_thinking, schema_of
-from titjudge.core.types import EMPTY, NO_ANSWER, Embedding, Message, Reply, Request, Status, Usage
+from titjudge.core.types import EMPTY, NO_ANSWER, Embedding, Json, Message, Reply, Request, Status, Usage, Values
 from titjudge.data.images import ImageFiles
 from titjudge.engine import retry
 from titjudge.engine.budget import Budget, Reservation
@@ -210,7 +210,7 @@ class Engine:
         role: ProviderRole,
         messages: tuple[Message, ...],
         *,
-        params: Mapping[str, Any],
+        params: Values,
         schema: type[Any] | None = None,
         **named: Any,
     ) -> Request:
@@ -461,7 +461,7 @@ class Engine:
         if self.cache is not None and question.role.provider.capabilities.cache and not self.dry_run:
             await self._store(self.cache, question.key, reply_record(reply))
 
-    async def _store(self, cache: AnswerCache, key: str, record: dict[str, Any]) -> None:
+    async def _store(self, cache: AnswerCache, key: str, record: Json) -> None:
         """Put an answer into the cache: later where the journal has it, so that a kill loses nothing, else at once."""
         if self.sender.journals:
             cache.later(key, record)

@@ -16,7 +16,7 @@ from typing import Any
 from titjudge.core import registry
 from titjudge.core.errors import ConfigError, UserError, nearest
 from titjudge.core.redaction import url_parts
-from titjudge.core.types import Usage
+from titjudge.core.types import Json, Usage, Values
 from titjudge.providers import retirements
 from titjudge.providers.vendors import VENDORS
 
@@ -112,8 +112,8 @@ def batch_price(provider: str, price: Price, on: date | None = None, *, base_url
     )
 
 
-def _discounted(rate: Price | PriceTier, factor: float) -> dict[str, Any]:
-    cheaper: dict[str, Any] = {"input": rate.input * factor, "output": rate.output * factor}
+def _discounted(rate: Price | PriceTier, factor: float) -> Json:
+    cheaper: Json = {"input": rate.input * factor, "output": rate.output * factor}
     if rate.cached_input is not None:
         cheaper["cached_input"] = min(rate.cached_input, cheaper["input"])
     if rate.image is not None:
@@ -121,7 +121,7 @@ def _discounted(rate: Price | PriceTier, factor: float) -> dict[str, Any]:
     return cheaper
 
 
-UserPrices = Mapping[str, "Price | Mapping[str, Any]"]
+UserPrices = Mapping[str, "Price | Values"]
 
 
 def price_of(
@@ -195,7 +195,7 @@ def _rate(value: Any) -> float:
     return rate
 
 
-def _from_user(name: str, entry: Price | Mapping[str, Any]) -> Price:
+def _from_user(name: str, entry: Price | Values) -> Price:
     """Read an entry of the user's table.
 
     Raises:
@@ -215,7 +215,7 @@ def _from_user(name: str, entry: Price | Mapping[str, Any]) -> Price:
     if missing:
         raise ConfigError(f"prices: {name}: {' and '.join(missing)} missing (USD per million tokens)")
     try:
-        rates: dict[str, Any] = {key: _rate(value) for key, value in entry.items() if value is not None}
+        rates: Json = {key: _rate(value) for key, value in entry.items() if value is not None}
     except ValueError as error:
         raise ConfigError(f"prices: {name}: {error}") from None
     return Price(source="user table", **rates)
@@ -316,7 +316,7 @@ class _Rates:
             rates.append(float(reached[-1] if reached else getattr(value, "base", value)))
         return max(rates)
 
-    def rates_for(self, tokens: int) -> dict[str, Any]:
+    def rates_for(self, tokens: int) -> Json:
         def known(key: str) -> float | None:
             return None if self.missing(key) else self.flat(key, tokens)
 

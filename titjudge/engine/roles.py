@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.errors import ConfigError, DataError, Unanswered
 from titjudge.core.serialization import request_key
-from titjudge.core.types import Embedding, Reply, Request, Status, Usage
+from titjudge.core.types import Embedding, Json, Reply, Request, Status, Usage, Values
 from titjudge.engine import prices
 from titjudge.engine.budget import Bill, job_entry
 from titjudge.engine.rate_limiter import RateLimiter
@@ -229,13 +229,13 @@ class ProviderRole(Role[Provider, Request, Reply]):
         parameters = ({"temperature": 0} if protocol == "strict" else {}) | self.config.sampling
         return sorted((self.provider.capabilities.left_out(parameters) & set(parameters)) - set(self.config.omit))
 
-    def sampling(self, params: Mapping[str, Any], protocol: str) -> dict[str, Any]:
+    def sampling(self, params: Values, protocol: str) -> Json:
         """Collect the parameters to send: the configuration before the metric's, those before the defaults.
 
         `max_tokens` counts the answer; what a thinking model may think comes on top of it.
         """
         capabilities = self.provider.capabilities
-        sent: dict[str, Any] = {"max_tokens": 2048}
+        sent: Json = {"max_tokens": 2048}
         if protocol == "strict":
             sent["temperature"] = 0
         sent |= dict(params) | self.config.sampling

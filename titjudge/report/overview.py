@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 from titjudge.core.declarations import NEEDS_ALL, Declaration, Population, Unit
 from titjudge.core.run_records import Manifest, SettleRecord
 from titjudge.core.tables import Cell, CellFormat, Table, dollars, plain, says_something
-from titjudge.core.types import CONSTRUCTION, Item
+from titjudge.core.types import CONSTRUCTION, Item, Json
 from titjudge.core.words import DASH, number, percentage, spending
 from titjudge.report.model import JudgedMetric, Loaded, Report
 from titjudge.report.sections import Fact, Headline, Section, fragment, linked, single
@@ -164,7 +163,7 @@ def _linked(table: Table, run: Loaded, judges: Mapping[str, tuple[int, JudgedMet
     return replace(table, columns=columns, rows=cells, keys=keys)
 
 
-def _linked_metric(row: dict[str, Any], run: Loaded, judges: Mapping[str, tuple[int, JudgedMetric]]) -> dict[str, Any]:
+def _linked_metric(row: Json, run: Loaded, judges: Mapping[str, tuple[int, JudgedMetric]]) -> Json:
     """Link the cells of a metric to its pairs and images, and add the intervals of its coefficients."""
     if row["metric"] not in judges:
         return row
@@ -181,7 +180,7 @@ def _linked_metric(row: dict[str, Any], run: Loaded, judges: Mapping[str, tuple[
     }
 
 
-def _beside_chance(row: dict[str, Any], name: str) -> dict[str, Any]:
+def _beside_chance(row: Json, name: str) -> Json:
     """Put what a random order reaches below the number, in the place of a column of its own."""
     value, chance = row[name], row[f"{name}_chance"]
     return (
@@ -191,9 +190,7 @@ def _beside_chance(row: dict[str, Any], name: str) -> dict[str, Any]:
     )
 
 
-def _linked_generator(
-    row: dict[str, Any], generator: str, judges: Mapping[str, tuple[int, JudgedMetric]]
-) -> dict[str, Any]:
+def _linked_generator(row: Json, generator: str, judges: Mapping[str, tuple[int, JudgedMetric]]) -> Json:
     """Link the cells of a generator to its images."""
     cells = row | {"generator": linked(row["generator"], fragment("images", g=generator))}
     for metric, (place, judge) in judges.items():

@@ -13,7 +13,7 @@ import os
 import re
 from base64 import b64encode
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -30,11 +30,13 @@ from titjudge.core.types import (
     Failure,
     FailureKind,
     ImageFile,
+    Json,
     ProviderSettings,
     Reply,
     Request,
     Status,
     Usage,
+    Values,
 )
 from titjudge.data.images import loaded
 from titjudge.providers import token_counts, vendors
@@ -185,7 +187,7 @@ class Remote(Provider):
         self.capabilities = self.family.capabilities(tools=self._calls_tools() if tools is None else tools)
 
     @property
-    def extra_body(self) -> Mapping[str, Any]:
+    def extra_body(self) -> Values:
         return self._extra_body
 
     @property
@@ -204,7 +206,7 @@ class Remote(Provider):
         output = int(params.get("max_tokens") or self.family.max_output)
         return Usage(input=total, output=output, thinking=output if self.family.thinks else 0, image=images)
 
-    def _schema_text(self, schema: Mapping[str, Any]) -> str:
+    def _schema_text(self, schema: Values) -> str:
         """Write a schema about as it is sent, for the bound of its tokens."""
         return orjson.dumps(schema).decode()
 
@@ -404,7 +406,7 @@ class Hosted(Remote):
         """The path that requests go to, below an address."""
         raise NotImplementedError
 
-    async def body(self, request: Request, *, in_prompt: bool = False) -> dict[str, Any]:
+    async def body(self, request: Request, *, in_prompt: bool = False) -> Json:
         """Write a request for `orjson.dumps` (images are `orjson.Fragment`s); with `in_prompt` its schema is in the prompt."""
         raise NotImplementedError
 

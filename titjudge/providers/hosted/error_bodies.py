@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from titjudge.core.patterns import lazy_pattern
-from titjudge.core.types import FailureKind, Reply, Usage
+from titjudge.core.types import FailureKind, Reply, Usage, Values
 from titjudge.providers.failure_hints import lasts
 from titjudge.providers.hosted.base import MAY_BE_LEFT_OUT, Hosted, Remote, parsed, refused_parameter
 from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, kind_of_status, retry_after
@@ -123,7 +123,7 @@ class ServerError:
     vendor: str = ""
     moderated: bool = False
     generated: str = ""
-    details: list[Mapping[str, Any]] = field(default_factory=list)
+    details: list[Values] = field(default_factory=list)
 
     @property
     def text(self) -> str:
@@ -317,7 +317,7 @@ def _read(value: Any, found: ServerError, depth: int) -> None:
             _read(inner, found, depth + 1)
 
 
-def _read_object(value: Mapping[str, Any], found: ServerError, depth: int) -> None:
+def _read_object(value: Values, found: ServerError, depth: int) -> None:
     found.codes |= {str(value[name]).lower() for name in _CODES if isinstance(value.get(name), str | int)}
     place = value.get("loc")  # of FastAPI: ["body", "temperature"]
     if isinstance(place, list | tuple) and place and isinstance(value.get("msg"), str):

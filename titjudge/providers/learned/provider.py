@@ -17,7 +17,7 @@ from typing import Any
 from titjudge.core.errors import ConfigError, UserError, nearest
 from titjudge.core.files import read_yaml
 from titjudge.core.prompts import Prompt, prompt_names, read_prompt, template_folders
-from titjudge.core.types import ProviderSettings, Reply, Request, Usage
+from titjudge.core.types import Json, ProviderSettings, Reply, Request, Usage
 from titjudge.data.learned_metrics import ASKED, NATIVE, find, rows
 from titjudge.providers.base import check_options
 from titjudge.providers.learned.base import LearnedMetricProvider, Measured, ModelCheckpoint
@@ -205,7 +205,7 @@ class Scorer(LearnedMetricProvider):
         return Usage(input=self.row.tokens)
 
 
-def _from_file(key: str) -> dict[str, Any]:
+def _from_file(key: str) -> Json:
     """Read the options of a row from the file that the environment names; `all` holds those of every row.
 
     Raises:

@@ -18,7 +18,18 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from titjudge.core.errors import ConfigError, DataError, Unanswered, UserError
-from titjudge.core.types import EMPTY, Failure, FailureKind, ImageFile, ProviderSettings, Reply, Request, Status, Usage
+from titjudge.core.types import (
+    EMPTY,
+    Failure,
+    FailureKind,
+    ImageFile,
+    Json,
+    ProviderSettings,
+    Reply,
+    Request,
+    Status,
+    Usage,
+)
 from titjudge.data import image_decoding
 from titjudge.data.image_decoding import eight_bits, open_image
 from titjudge.providers.base import UNFINISHED, Capabilities, Ending, Model, Provider, ending, why_unfinished
@@ -335,7 +346,7 @@ class LocalChatModel(LocalProvider[M]):
         return frozenset({"chat_template_kwargs"}) if settled else frozenset()
 
     @property
-    def _thinking(self) -> dict[str, Any]:
+    def _thinking(self) -> Json:
         """The argument of the chat template that the option `enable_thinking` sets; it goes before a metric's."""
         name = "enable_thinking"
         return {name: bool(self._options[name])} if name in self._options else {}

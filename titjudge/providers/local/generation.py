@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from titjudge.core.answer_probabilities import LEAST, FirstToken
 from titjudge.core.errors import UserError
-from titjudge.core.types import ImageFile, Reply, Request, Usage
+from titjudge.core.types import ImageFile, Json, Reply, Request, Usage, Values
 from titjudge.providers.json_schema import IN_PROMPT, add_instruction
 from titjudge.providers.local import hub
 from titjudge.providers.local.base import (
@@ -47,7 +47,7 @@ class GenerationPlan:
 
     position: int
     request: Request
-    turns: list[dict[str, Any]]
+    turns: list[Json]
     images: tuple[ImageFile, ...]
     tokens: int
     limit: int
@@ -59,7 +59,7 @@ def run(
     *,
     rows: int,
     tokens: int,
-    template: Mapping[str, Any],
+    template: Values,
     stopping: Callable[[], bool] = lambda: False,
 ) -> list[Reply | Exception]:
     """Return a reply or an exception for each request.
@@ -168,7 +168,7 @@ def batches(plans: Sequence[GenerationPlan], rows: int, tokens: int) -> list[lis
 
 
 def _generate(
-    loaded: LoadedModel, batch: Sequence[GenerationPlan], template: Mapping[str, Any], stopping: Callable[[], bool]
+    loaded: LoadedModel, batch: Sequence[GenerationPlan], template: Values, stopping: Callable[[], bool]
 ) -> list[Reply | Exception]:
     """Generate the answers of one batch, in its order; a row whose scores were not numbers gets an error.
 
@@ -187,7 +187,7 @@ def _generate(
         raise RowError(f"the request has {width} tokens and the model reads {loaded.positions}")
     nan_rows = _NanRows(len(batch), loaded.model.device)
     config, noise = _sampling(loaded, batch, limit)
-    arguments: dict[str, Any] = {"logits_processor": [nan_rows, *noise], "stopping_criteria": [_stop(stopping)]}
+    arguments: Json = {"logits_processor": [nan_rows, *noise], "stopping_criteria": [_stop(stopping)]}
     if config.stop_strings:
         arguments["tokenizer"] = loaded.tokenizer
     if choices:  # as the model computes them, before repetition penalty and temperature
@@ -233,12 +233,10 @@ def _first_tokens(
     ]
 
 
-def _inputs(
-    loaded: LoadedModel, batch: Sequence[GenerationPlan], template: Mapping[str, Any]
-) -> tuple[Any, list[bool]]:
+def _inputs(loaded: LoadedModel, batch: Sequence[GenerationPlan], template: Values) -> tuple[Any, list[bool]]:
     """Tokenize and pad a batch, and find for each row whether its prompt ends inside a thought."""
     conversations = [[{**turn, "content": _with_pixels(turn["content"])} for turn in row.turns] for row in batch]
-    arguments: dict[str, Any] = {"padding": True}
+    arguments: Json = {"padding": True}
     if loaded.images:
         arguments = {"processor_kwargs": {"padding": True, "padding_side": "left"}}
     if _holds_control_tokens(loaded, batch):  # a prompt that spells out <|im_end|> is data

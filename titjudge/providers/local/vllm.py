@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from titjudge.core.answer_probabilities import TOP, FirstToken
 from titjudge.core.errors import ConfigError, DataError, MissingExtra, Unanswered, UserError
 from titjudge.core.serialization import request_key
-from titjudge.core.types import ImageFile, Message, ProviderSettings, Reply, Request, Status, Usage
+from titjudge.core.types import ImageFile, Json, Message, ProviderSettings, Reply, Request, Status, Usage
 from titjudge.providers.base import SAMPLING_PARAMETERS
 from titjudge.providers.json_schema import instruction
 from titjudge.providers.local.base import (
@@ -49,9 +49,9 @@ class _Prepared(NamedTuple):
     """A request as `LLM.chat` takes it: its place among the requests, conversation, sampling and template arguments."""
 
     position: int
-    turns: list[dict[str, Any]]
+    turns: list[Json]
     sampling: Any
-    template: dict[str, Any]
+    template: Json
 
 
 class VLLM(LocalChatModel[Any]):
@@ -81,7 +81,7 @@ class VLLM(LocalChatModel[Any]):
         if not _installed():
             served = f"openai/{settings.model} --base-url http://HOST:8000/v1"
             raise MissingExtra("vllm", "vllm", f"vllm/{settings.model} in this process (or, from a server, {served})")
-        self._defaults: dict[str, Any] = {}
+        self._defaults: Json = {}
 
     @cached_property
     def base_url(self) -> str:
@@ -121,7 +121,7 @@ class VLLM(LocalChatModel[Any]):
         return results
 
     def _generate(self, llm: Any, batch: Sequence[_Prepared]) -> list[Any]:
-        arguments: dict[str, Any] = {"use_tqdm": False}
+        arguments: Json = {"use_tqdm": False}
         if batch[0].template:
             arguments["chat_template_kwargs"] = batch[0].template
         if "chat_template" in self._options:
@@ -197,7 +197,7 @@ def _first_token(logprobs: Mapping[int, Any], drawn_token: int, most: int) -> Fi
     return FirstToken.from_top(list(pairs.values()), chosen)
 
 
-def conversation(request: Request) -> list[dict[str, Any]]:
+def conversation(request: Request) -> list[Json]:
     """Write a request as `LLM.chat` takes it, images as data URLs; the prompt also states the schema, if any.
 
     Raises:
@@ -231,7 +231,7 @@ def _url(image: ImageFile) -> str:
     return f"data:{image.media_type};base64,{b64encode(image.load()).decode()}"
 
 
-def constrained(schema: dict[str, Any]) -> dict[str, Any]:
+def constrained(schema: Json) -> Json:
     """Make the sampling argument that constrains an answer to a schema, by the name that this version of vLLM has, if any."""
     from vllm import sampling_params
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -18,7 +17,7 @@ from titjudge.core.errors import UserError
 from titjudge.core.numbers import known_sum
 from titjudge.core.run_records import Manifest, RoleRecord, joined_pairs, stopped_by
 from titjudge.core.serialization import short_digest
-from titjudge.core.types import Pair, Status
+from titjudge.core.types import Json, Pair, Status, Values
 from titjudge.engine.budget import Spending
 from titjudge.metrics import Metric
 from titjudge.runs.check.merge_scores import (
@@ -131,7 +130,7 @@ def _announce(target: RunFolder, parts: Sequence[ShardRun], config: RunConfig) -
     target.write_manifest(Manifest.model_validate(record))
 
 
-def _sources(parts: Sequence[ShardRun]) -> list[dict[str, Any]]:
+def _sources(parts: Sequence[ShardRun]) -> list[Json]:
     """List the runs of a merge for its manifest."""
     ordered = sorted(parts, key=lambda part: (part.shard or (0, 0), part.folder.path.name))
     return [{"run": part.source[0], "shard": part.source[1], "status": part.manifest.status} for part in ordered]
@@ -156,7 +155,7 @@ def _check_alike(parts: Sequence[ShardRun]) -> None:
             )
 
 
-def _changed(what: str, first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+def _changed(what: str, first: Values, second: Values) -> list[str]:
     return [f"{what} {name}" for name in first if name in second and first[name] != second[name]]
 
 

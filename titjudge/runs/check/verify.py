@@ -25,7 +25,7 @@ from titjudge.core.prompts import PromptLibrary
 from titjudge.core.run_records import Manifest, Results, TableRecord
 from titjudge.core.serialization import checksum_differs, item_from, lean_item, lean_score, score_from, score_record
 from titjudge.core.tables import Cell, Table
-from titjudge.core.types import InvalidItem, Item, Score, Status
+from titjudge.core.types import InvalidItem, Item, Json, Score, Status
 from titjudge.data import containers
 from titjudge.data.images import RequestImages
 from titjudge.engine.pipeline import Engine
@@ -194,7 +194,7 @@ class VerificationResult:
         if problem not in self.problems[-20:]:
             self.problems.append(problem)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return the verification as JSON, with the first 1,000 problems."""
         item, cell = self.first_item, self.first_cell
         return {
@@ -285,7 +285,7 @@ def _check_ends(folder: RunFolder, complete: bool, result: VerificationResult) -
                 result.notes.append(f"{file.name}: its last line has no end and was left out")
 
 
-def _located(folder: RunFolder, name: str, result: VerificationResult) -> Iterator[tuple[int, dict[str, Any]]]:
+def _located(folder: RunFolder, name: str, result: VerificationResult) -> Iterator[tuple[int, Json]]:
     """Read the valid records of a file with their offsets, and report the other lines and wrong checksums."""
     file = folder.path / name
     if not has_lines(file):
@@ -309,7 +309,7 @@ class _StoredScores:
 
     def __init__(self, folder: RunFolder, result: VerificationResult, *, slim: bool) -> None:
         self.for_tables: dict[tuple[str, str], Score] = {}
-        self._score: Callable[[dict[str, Any]], Score] = partial(lean_score, counted=True) if slim else score_from
+        self._score: Callable[[Json], Score] = partial(lean_score, counted=True) if slim else score_from
         self._offsets: dict[tuple[str, str], int] = {}
         for offset, record in _located(folder, "scores.jsonl", result):
             try:

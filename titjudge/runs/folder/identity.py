@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import DataError
+from titjudge.core.types import Json, Values
 from titjudge.providers.hosted.http import Endpoint
 from titjudge.providers.retirements import default_model, listed_default
 
@@ -25,12 +26,12 @@ _OPTIONAL = tuple("shard columns images prompt_file grid metric_options ignore_s
 _OPTIONAL_OF_ROLES = tuple("omit max_side squash thinking_level top_logprobs".split())
 
 
-def identity(config: RunConfig) -> dict[str, Any]:
+def identity(config: RunConfig) -> Json:
     """Extract the keys of a configuration that decide what the scores mean; the others may change when a run is resumed.
 
     Optional keys are omitted if they are not set, so that a run keeps its identity when a key is added.
     """
-    record: dict[str, Any] = config.model_dump(mode="json", exclude=set(_UNRELATED.split()))
+    record: Json = config.model_dump(mode="json", exclude=set(_UNRELATED.split()))
     if config.data is not None:
         record["data"] = str(config.data.resolve())
     _drop_unset(record, _OPTIONAL)
@@ -45,13 +46,13 @@ def identity(config: RunConfig) -> dict[str, Any]:
     return record
 
 
-def _drop_unset(record: dict[str, Any], names: Iterable[str]) -> None:
+def _drop_unset(record: Json, names: Iterable[str]) -> None:
     for name in names:
         if not record[name]:
             del record[name]
 
 
-def begun_with(identity: Mapping[str, Any]) -> dict[str, Any]:
+def begun_with(identity: Values) -> Json:
     """Return the identity of a run with the models that it began with, where a provider's default is another one today."""
     roles = {name: _with_first_default(identity[name]) for name in ("captioner", "judge") if name in identity}
     panel = {"panel": list(map(_with_first_default, identity["panel"]))} if "panel" in identity else {}
@@ -65,7 +66,7 @@ def _with_first_default(role: Any) -> Any:
     return {**role, "model": f"{provider}/{listed_default(provider)}"}
 
 
-def config_of(identity: Mapping[str, Any], path: Path) -> RunConfig:
+def config_of(identity: Values, path: Path) -> RunConfig:
     """Read the configuration of a run from its identity, with the models that it began with.
 
     Raises:
@@ -81,7 +82,7 @@ def config_of(identity: Mapping[str, Any], path: Path) -> RunConfig:
         ) from error
 
 
-def _beside(identity: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
+def _beside(identity: Values, path: Path) -> Values:
     """Find the templates and the suite of a published run in its folder (`published_copy`)."""
     keys = [key for key in ("prompts", "suite") if identity.get(key) in (PROMPTS, SUITE)]
     copies = {key: str(path / str(identity[key])) for key in keys}
@@ -100,12 +101,12 @@ def default_folder(config: RunConfig) -> Path:
     return Path("runs") / f"{name}-{digest}"
 
 
-def differing(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
+def differing(theirs: Values, mine: Values) -> list[str]:
     """List the keys in which two identities differ."""
     return sorted(key for key in {*mine, *theirs} if mine.get(key) != theirs.get(key))
 
 
-def extends(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> bool:
+def extends(theirs: Values, mine: Values) -> bool:
     """Tell whether `mine` is the run `theirs` with more metrics, and perhaps a role that only those need.
 
     Every score that the run has already keeps its meaning then.
@@ -121,7 +122,7 @@ def extends(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> bool:
     )
 
 
-def other_run(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> str:
+def other_run(theirs: Values, mine: Values) -> str:
     """Say how the run in a folder differs from the one that was asked for, and what to do."""
     changed, kept = differing(theirs, mine), "what was answered comes from the cache and is not paid again"
     if changed == ["metrics"]:
@@ -134,7 +135,7 @@ def other_run(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> str:
     return f"holds a run with another {others}: choose another --out ({kept})"
 
 
-def _its_model(theirs: Mapping[str, Any], mine: Mapping[str, Any], key: str) -> str:
+def _its_model(theirs: Values, mine: Values, key: str) -> str:
     """Name the model of a role of the run in a folder, where it is another one than was asked for."""
     before, now = (record.get(key) for record in (theirs, mine))
     both = isinstance(before, Mapping) and isinstance(now, Mapping) and before.get("model") != now.get("model")

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from titjudge.core.errors import DataError
 from titjudge.core.files import Appender, locate_jsonl, missing_key, packed, raw_lines
 from titjudge.core.numbers import is_number
 from titjudge.core.serialization import is_key
-from titjudge.core.types import Status
+from titjudge.core.types import Json, Status, Values
 
 _STRINGS = {
     "items.jsonl": ("id", "generator", "prompt_id"),
@@ -40,12 +39,12 @@ def torn(file: Path) -> bool:
         return end > 0 and opened.read(1) != b"\n"
 
 
-def records(file: Path, damage: dict[str, str]) -> Iterator[tuple[int, dict[str, Any]]]:
+def records(file: Path, damage: dict[str, str]) -> Iterator[tuple[int, Json]]:
     """Yield line number and object of every valid line; the problems of the others go into `damage`, by `name:line`."""
     return ((number, record) for number, _, record in located(file, damage))
 
 
-def located(file: Path, damage: dict[str, str]) -> Iterator[tuple[int, int, dict[str, Any]]]:
+def located(file: Path, damage: dict[str, str]) -> Iterator[tuple[int, int, Json]]:
     """Yield the lines as `records` does, each with its offset, at which `core.files.JsonlReader` reads it again."""
     for number, offset, record in locate_jsonl(file, whole=True):
         problem = record.message if isinstance(record, DataError) else flaw(file.name, record)
@@ -55,7 +54,7 @@ def located(file: Path, damage: dict[str, str]) -> Iterator[tuple[int, int, dict
             yield number, offset, record
 
 
-def flaw(name: str, record: Mapping[str, Any]) -> str:
+def flaw(name: str, record: Values) -> str:
     """Say why an object is not a valid line of the file `name` of a run folder; empty when it is one."""
     if name == "billing.jsonl":
         return _flaw_of_bill(record)
@@ -80,7 +79,7 @@ def flaw(name: str, record: Mapping[str, Any]) -> str:
     return ""
 
 
-def _is_item(record: Mapping[str, Any]) -> bool:
+def _is_item(record: Values) -> bool:
     image, sources, sample = record.get("image", 0), record.get("sources", []), record.get("sample", 0)
     return (
         isinstance(record.get("prompt"), str)
@@ -92,7 +91,7 @@ def _is_item(record: Mapping[str, Any]) -> bool:
     )
 
 
-def _flaw_of_bill(record: Mapping[str, Any]) -> str:
+def _flaw_of_bill(record: Values) -> str:
     sent = "worst" in record  # a request that goes out, not the bill that settles it
     for key in ("worst", "tokens") if sent else ("cost", "uncertain", "tokens"):
         if not is_number(record.get(key)):
@@ -102,14 +101,14 @@ def _flaw_of_bill(record: Mapping[str, Any]) -> str:
     return _no_string(record, ("role", "id") if sent else ("role",))
 
 
-def _no_string(record: Mapping[str, Any], keys: Iterable[str]) -> str:
+def _no_string(record: Values, keys: Iterable[str]) -> str:
     for key in keys:
         if not isinstance(record.get(key), str):
             return f"'{key}' is no text" if key in record else f"the key '{key}' is missing"
     return ""
 
 
-def write_records(file: Path, records: Iterable[Mapping[str, Any]]) -> int:
+def write_records(file: Path, records: Iterable[Values]) -> int:
     """Write a JSONL file anew and return the number of its lines."""
     file.unlink(missing_ok=True)
     appender = Appender(file)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import titjudge
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import UserError
-from titjudge.core.types import Status
+from titjudge.core.types import Json, Status
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles, RoleStats
 from titjudge.metrics import Metric
@@ -52,7 +52,7 @@ class Pins:
                     elif provider.address:
                         self.models[name] = provider.address
 
-    def record(self, before: Manifest) -> dict[str, Any]:
+    def record(self, before: Manifest) -> Json:
         """Return the fingerprints as keys of a manifest, added to those of earlier sessions."""
         keys = {"pins": before.pins | self.models, "recordings": before.recordings | self._recordings()}
         return {name: value for name, value in keys.items() if value}
@@ -182,8 +182,8 @@ def _role(label: str, base_url: str, stats: RoleStats) -> RoleRecord:
     )
 
 
-def _metric(metric: Metric) -> dict[str, Any]:
-    record: dict[str, Any] = {
+def _metric(metric: Metric) -> Json:
+    record: Json = {
         "version": metric.version,
         "range": [end if math.isfinite(end) else None for end in metric.range],  # JSON has no infinity
         "source": metric.source,

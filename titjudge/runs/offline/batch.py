@@ -25,7 +25,7 @@ from titjudge.core import registry, structured_output
 from titjudge.core.config import RoleConfig, RunConfig
 from titjudge.core.errors import ConfigError, Unanswered, UserError
 from titjudge.core.serialization import request_key, request_record
-from titjudge.core.types import Embedding, ImageFile, Reply, Request, Status
+from titjudge.core.types import Embedding, ImageFile, Json, Reply, Request, Status
 from titjudge.engine.cache import AnswerCache, open_cache
 from titjudge.engine.pipeline import Engine, Question
 from titjudge.engine.roles import ProviderRole
@@ -47,7 +47,7 @@ from titjudge.runs.offline.files import (
 from titjudge.runs.open_run import open_engine
 from titjudge.runs.session import Session
 
-Journal = Callable[[str, dict[str, Any]], None]
+Journal = Callable[[str, Json], None]
 
 
 @dataclass(slots=True)
@@ -323,7 +323,7 @@ class _ExportingEngine(NotingEngine):
         return await openai_line(chat, key, request, in_prompt=request.schema is not None and not chat.native_schema)
 
     def _plain_line(self, key: str, request: Request) -> bytes:
-        line: dict[str, Any] = {
+        line: Json = {
             "custom_id": key,
             "item": request.item_id,
             "template": request.template,

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import orjson
 
 from titjudge.core.errors import ConfigError, DataError, UserError
 from titjudge.core.files import write_atomic
-from titjudge.core.types import Item, Reply, Status
+from titjudge.core.types import Item, Json, Reply, Status, Values
 from titjudge.data.images import ImageFiles
 from titjudge.engine.cache import open_cache
 from titjudge.metrics.agent.looks import Box
@@ -49,7 +49,7 @@ class _Walk:
         seen: Every question, by key.
     """
 
-    used: dict[str, dict[str, Any]] = field(default_factory=dict)
+    used: dict[str, Json] = field(default_factory=dict)
     answered: set[str] = field(default_factory=set)
     seen: dict[str, AskedQuestion] = field(default_factory=dict)
 
@@ -87,7 +87,7 @@ def record(session: Session, files: Sequence[Path], to: Path, *, by: str = "", r
         result.unusable += [(key, walk.seen[key].refusal(answers.pop(key).reason)) for key in misfits]
         if replace:
             walk = _walked(session, answers, replace=True)  # the recorded answers in their place are used again
-    lines: dict[str, dict[str, Any]] = {}
+    lines: dict[str, Json] = {}
     images = asyncio.run(_paths(session, to.parent))
     for key, reply in walk.used.items():
         if reply.get("tools"):
@@ -122,7 +122,7 @@ def _walked(session: Session, answers: Mapping[str, Reply], *, replace: bool = F
         recorded: Literal["no", "first", "last"] = "no" if real.capabilities.cache else "last" if replace else "first"
         return FileAnswers(real, answers, result.answered, recorded=recorded)
 
-    def journal(kind: str, reply: dict[str, Any]) -> None:
+    def journal(kind: str, reply: Json) -> None:
         if kind == "reply" and reply["status"] == Status.OK and not reply["attempt"]:
             result.used[reply["key"]] = reply
 
@@ -131,7 +131,7 @@ def _walked(session: Session, answers: Mapping[str, Reply], *, replace: bool = F
     return result
 
 
-def _line(key: str, reply: dict[str, Any], images: Mapping[str, _RecordingPlace], by: str) -> dict[str, Any]:
+def _line(key: str, reply: Json, images: Mapping[str, _RecordingPlace], by: str) -> Json:
     """Make a line of the recording; `images` are the places of images by the hash of what was sent."""
     who = by or reply["model_version"] or ("" if IMPORTED in reply["flags"] else reply["model"])
     if not who:
@@ -151,7 +151,7 @@ def _line(key: str, reply: dict[str, Any], images: Mapping[str, _RecordingPlace]
     }
 
 
-def _question(reply: Mapping[str, Any]) -> str:
+def _question(reply: Values) -> str:
     """Return the key under which a recording keeps the answer to this question."""
     return question_key(reply["messages"], reply["sample"], reply.get("choices", ()))
 
@@ -193,7 +193,7 @@ async def _paths(session: Session, home: Path) -> dict[str, _RecordingPlace]:
     return places
 
 
-def _write(file: Path, lines: Sequence[dict[str, Any]], dropped: Set[str]) -> None:
+def _write(file: Path, lines: Sequence[Json], dropped: Set[str]) -> None:
     """Add lines to the recording, replacing those of the same key and removing those of the keys `dropped`."""
     new = {line["key"]: orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in lines}
     try:
