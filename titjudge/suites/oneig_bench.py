@@ -177,7 +177,7 @@ class OneIGBench(Suite):
 
         def table(part: str, items: Sequence[Item], metric: str, by: str) -> Table:
             title = f"OneIG-Bench ({self._mode}): {part}"
-            spec = TableSpec(title=title, mean="prompts", by=by, overall="all", times=1)
+            spec = TableSpec(title=title, id=f"oneig_{self._mode}_{by}", mean="prompts", by=by, overall="all", times=1)
             return make_table(spec, items, by_metric.get(metric, ()))
 
         tables = []
@@ -198,7 +198,8 @@ class OneIGBench(Suite):
             values = text_scores([score for _, score in scored], _MOST_EDITS[self._mode])
             rows.append((generator, len(images), len(scored), *values))
         columns = ("generator", "images", "scored", "ED", "CR", "WAC", "text score")
-        return Table(f"OneIG-Bench ({self._mode}): text", columns, tuple(rows), declared=BENCHMARK)
+        declared = replace(BENCHMARK, id=f"oneig_{self._mode}_text")
+        return Table(f"OneIG-Bench ({self._mode}): text", columns, tuple(rows), declared=declared)
 
 
 def text_scores(scores: Sequence[Score], farthest: int) -> tuple[float | None, ...]:

@@ -107,6 +107,7 @@ class TableSpec(BaseModel, extra="forbid"):
     """A table: means by category for each generator.
 
     Attributes:
+        id: Stable name of the table, for programs.
         mean: Of images, of prompts (the mean of their images first), of single answers or of the words of texts that were read.
         by: The field (or `category` of answers) whose values are the columns; without it there is one mean.
         upto: Texts at which values are cut off, one after the other: with "-", `entity - whole` is `entity`.
@@ -122,6 +123,7 @@ class TableSpec(BaseModel, extra="forbid"):
     """
 
     title: str
+    id: str = ""
     mean: Literal["images", "prompts", "answers", "words"] = "images"
     by: str = ""
     upto: list[str] = []

@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from titjudge.core import item_meta
-from titjudge.core.declarations import BENCHMARK
+from titjudge.core.declarations import BENCHMARK, Declaration
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.score_parts import could_be
 from titjudge.core.score_parts import questions as questions_of
@@ -196,8 +196,12 @@ def make_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], 
     lacking = sum(total - done for total, done in counts.values())
     notes = (f"{lacking:,} of {len(items):,} images have no score, and enter no mean",) if lacking else ()
     return Table(
-        spec.title, ("generator", "images", "scored", *overall_column, *order), rows, notes, declared=BENCHMARK
+        spec.title, ("generator", "images", "scored", *overall_column, *order), rows, notes, declared=_declared(spec)
     )
+
+
+def _declared(spec: TableSpec) -> Declaration:
+    return replace(BENCHMARK, id=spec.id or BENCHMARK.id)
 
 
 def _words_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score]) -> Table:
@@ -219,7 +223,7 @@ def _words_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score]
         for generator, images, scored in by_generator(items, scores)
     ]
     titles = ("generator", "images", "scored", "text score", *(f"{key} {value}" for key, value in columns))
-    return Table(spec.title, titles, tuple(rows), declared=BENCHMARK)
+    return Table(spec.title, titles, tuple(rows), declared=_declared(spec))
 
 
 def _unscored(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], bounds: tuple[float, float]) -> Table:

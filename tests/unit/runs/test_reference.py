@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import titjudge.suites
 from tests.commands import cli
 from tests.report_runs import write_run
 from titjudge.core.errors import ConfigError, UserError
@@ -43,13 +44,30 @@ def board(
     """A run of one generator, `mine`, whose overall is 60."""
     items = [Item(f"mine/{k}", prompt, None, "mine", str(k)) for k in range(prompts)]
     scores = [replace(Score.of(60.0), item_id=item.id, metric="checklist") for item in items[unscored:]]
-    table = {"title": "Qwen-Image-Bench", "columns": ["generator", "Overall"], "rows": [["mine", 60.0]], "notes": []}
+    table = {
+        "id": "qwen_image_bench",
+        "title": "Qwen-Image-Bench",
+        "columns": ["generator", "Overall"],
+        "rows": [["mine", 60.0]],
+        "notes": [],
+    }
     record = {
         "protocol": "official", "suite": {"name": suite, "version": "1"},
         "roles": {"judge": {"model": judge, "answered": [], "asked": 1}},
         "metrics": {"checklist": {"version": "1", "range": [0, 100]}},
     }  # fmt: skip
     return write_run(folder, items, scores, results={"tables": [table]}, **{**record, **manifest})
+
+
+def test_the_tables_that_references_name_are_those_of_suites() -> None:
+    folder = Path(titjudge.suites.__file__).parent
+    texts = "\n".join(
+        path.read_text(encoding="utf-8") for path in folder.rglob("*.*") if path.suffix in (".py", ".yaml")
+    )
+    named = {counterpart.table for name in published_names() for counterpart in published(name).counterparts} - {""}
+    made = {f"oneig_{mode}_{part}" for mode in ("EN", "ZH") for part in ("class", "text")}
+    assert len(named) > 10
+    assert [name for name in named - made if f'"{name}"' not in texts and f"id: {name}" not in texts] == []
 
 
 def mine(table: Table) -> tuple[Any, ...]:
@@ -99,7 +117,7 @@ def tiif_run(folder: Path, model: str, prompts: int) -> RunFolder:
     ]
     scores = [replace(Score.of(0.5), item_id=item.id, metric="yes-no") for item in items]
     table = {
-        "title": "TIIF-Bench: accuracy in percent", "columns": ["generator", "length", "overall"],
+        "id": "tiif", "title": "Accuracy", "columns": ["generator", "length", "overall"],
         "rows": [["m", "short", 70.0], ["m", "long", 60.0]], "notes": [],
     }  # fmt: skip
     return write_run(
@@ -178,8 +196,7 @@ def test_another_variant_takes_the_rank_away_and_an_unread_row_does_not(tmp_path
     items = [Item(f"m/{k}", "a cat", None, "m", str(k)) for k in range(599)]
     scores = [replace(Score.of(1.0), item_id=item.id, metric="questions") for item in items]
     items.append(InvalidItem("prompts.csv:601", "its cell is not JSON", prompt_id="599"))
-    title = "UniGenBench++: primary dimensions, share of test points met, in percent"
-    table = {"title": title, "columns": ["generator", "overall"], "rows": [["m", 88.0]], "notes": []}
+    table = {"id": "unigenbench", "columns": ["generator", "overall"], "rows": [["m", 88.0]], "notes": []}
     run = write_run(
         tmp_path / "run", items, scores, results={"tables": [table]}, protocol="official", suite={"name": "unigenbench"},
         roles={"judge": {"model": "gemini/gemini-2.5-pro"}}, identity={"suite_options": {"variant": "en_long"}},
@@ -230,8 +247,7 @@ def corebench(folder: Path, skipped: int, **manifest: Any) -> RunFolder:
         answers = [None if 10 * n + k < skipped else 1.0 for k in range(9)] + [1.0]
         rows = [{"question": "Is it?", "category": "", "answer": answer, "counted": answer} for answer in answers]
         scores.append(replace(Score.of(1.0, questions=rows), item_id=item.id, metric="questions"))
-    title = "T2I-CoReBench: mean score of images, in percent"
-    table = {"title": title, "columns": ["generator", "overall"], "rows": [["m", 100.0]], "notes": []}
+    table = {"id": "t2i_corebench", "columns": ["generator", "overall"], "rows": [["m", 100.0]], "notes": []}
     record = {
         "protocol": "official", "suite": {"name": "t2i-corebench"}, "roles": {"judge": {"model": "gemini/gemini-2.5-flash"}},
     }  # fmt: skip
@@ -268,8 +284,8 @@ def test_another_template_takes_the_rank_away(tmp_path: Path) -> None:
 def test_a_column_of_all_rows_is_made_of_all_items(tmp_path: Path) -> None:
     items = [Item(f"m/{k}", "a cat", None, "m", str(k), {"words": 40 + k}) for k in range(16)]
     scores = [replace(Score.of(0.5), item_id=item.id, metric="graph-alignment") for item in items]
-    title = "LongT2IBench: alignment score against people"
-    table = {"title": title, "columns": ["words", "SRCC", "PLCC"], "rows": [["overall", 0.5, 0.4]], "notes": []}
+    id = "longt2ibench_correlation"
+    table = {"id": id, "columns": ["words", "SRCC", "PLCC"], "rows": [["overall", 0.5, 0.4]], "notes": []}
     run = write_run(tmp_path / "run", items, scores, results={"tables": [table]}, suite={"name": "longt2ibench"})
     srcc, _ = standings(run, published("longt2ibench"))
     assert "subset: 16 prompts, and how many theirs are is not printed (no rank)" in srcc.notes
@@ -281,8 +297,8 @@ def test_a_judge_that_was_handed_the_graph_does_not_compare_with_those_that_foun
 ) -> None:
     items = [Item(f"m/{k}", "a cat", None, "m", str(k), {"words": 40}) for k in range(4)]
     scores = [replace(Score.of(0.5), item_id=item.id, metric="graph-alignment") for item in items]
-    title = "LongT2IBench: interpretation accuracy"
-    table = {"title": title, "columns": ["elements", "overall"], "rows": [["all", 90.0]], "notes": []}
+    id = "longt2ibench_recall"
+    table = {"id": id, "columns": ["elements", "overall"], "rows": [["all", 90.0]], "notes": []}
     run = write_run(
         tmp_path / "run", items, scores, results={"tables": [table]}, suite={"name": "longt2ibench"}, protocol=protocol
     )

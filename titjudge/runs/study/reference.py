@@ -78,7 +78,7 @@ def _items_behind(
 
     The agreement with people rests on the prompts whose images people compared.
     """
-    if not counterpart.start and results.pairs:
+    if not counterpart.table and results.pairs:
         compared = {id for pair in results.pairs for id in (pair.a, pair.b)}
         prompts = {prompt_of(item) for item in items if item.id in compared}
         items = [item for item in items if prompt_of(item) in prompts]
@@ -93,13 +93,14 @@ def _own_rows(
 ) -> list[tuple[str, float]]:
     """List name and number of the rows of the run that belong into a column."""
     rows: list[tuple[str, Any]] = []
-    if not counterpart.start:
+    if not counterpart.table:
         for metric, result in results.metrics.items():
             rows.append((_judge_name(manifest, metric), getattr(result, counterpart.key, None)))
     for table in results.tables:
-        if counterpart.start and table.title.startswith(counterpart.start) and counterpart.key in table.columns:
+        names = table.keys or table.columns
+        if counterpart.table and table.id == counterpart.table and counterpart.key in names:
             for row in table.rows:
-                cells = dict(zip(table.columns, row, strict=False))
+                cells = dict(zip(names, row, strict=False))
                 if all(cells[column] == text for column, text in counterpart.where):
                     name = row[0] if reference.of == "generator" else _judge_name(manifest, reference.metric)
                     rows.append((str(name), cells[counterpart.key]))

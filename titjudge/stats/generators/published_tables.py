@@ -25,14 +25,14 @@ class Counterpart:
 
     Attributes:
         key: Column of the suite's table, or key of the metric's own result.
-        start: First words of the title of the suite's table; empty for the metric's own result.
+        table: Id of the suite's table; empty for the metric's own result.
         where: Values that the row of the suite's table has in other columns.
         times: Factor from the run's number to the published one.
     """
 
     column: str
     key: str
-    start: str = ""
+    table: str = ""
     where: tuple[tuple[str, str], ...] = ()
     times: float = 1.0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,13 @@ def tables(models: Values, counts: Values, problems: Sequence[Problem]) -> list[
     rows = tuple((name, *map(models[name]["level1"].get, pillars), models[name]["overall"]) for name in order)
     unused = [(problem.name, problem.model, problem.reason) for problem in problems]
     return [
-        Table("Qwen-Image-Bench", ("generator", *pillars, "Overall"), rows, _notes(counts), declared=BENCHMARK),
+        Table(
+            "Qwen-Image-Bench",
+            ("generator", *pillars, "Overall"),
+            rows,
+            _notes(counts),
+            declared=replace(BENCHMARK, id="qwen_image_bench"),
+        ),
         _detail("Qwen-Image-Bench: sub-capabilities", models, order, 2),
         _detail("Qwen-Image-Bench: facets", models, order, 3),
         _coverage_table(order, counts),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from titjudge.core.declarations import BENCHMARK
 from titjudge.core.types import Json, Table, Values
@@ -122,7 +123,7 @@ def tables(record: Values) -> list[Table]:
             for name, length, result in rows
         ),
         notes,
-        declared=BENCHMARK,
+        declared=replace(BENCHMARK, id="tiif"),
     )
     dimensions = Table(
         "TIIF-Bench: the nine dimensions, percent, official rule",
