@@ -20,17 +20,7 @@ _REMEDY = f"copy it there, put the manifest into the folder that holds them all,
 
 
 _STRAYS = frozenset(
-    {
-        "thumbs.db",
-        "ehthumbs.db",
-        "desktop.ini",
-        "__macosx",
-        "@eadir",
-        "$recycle.bin",
-        "#recycle",
-        "#snapshot",
-        "lost+found",
-    }
+    "thumbs.db ehthumbs.db desktop.ini __macosx @eadir $recycle.bin #recycle #snapshot lost+found".split()
 )
 
 

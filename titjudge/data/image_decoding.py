@@ -114,7 +114,7 @@ def _is_unsuitable(chunk: tuple[bytes, memoryview]) -> bool:
 
 MAX_PIXELS = 50_000_000
 SMALL = 2**17  # pixels that decode in a millisecond or two
-FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF", "AVIF")
+FORMATS = tuple("JPEG PNG GIF BMP WEBP TIFF AVIF".split())
 """The formats that are opened; JPEG includes MPO (several JPEGs in one file). Pillow has some 40 more, among them
 PostScript, which it passes to another program."""
 ORIENTATION = 0x0112  # the EXIF tag

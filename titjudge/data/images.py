@@ -35,7 +35,7 @@ from titjudge.data.image_decoding import (
     resized,
 )
 
-SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif"})
+SUFFIXES = frozenset(".jpg .jpeg .png .webp .gif .bmp .tif .tiff .avif".split())
 UNREAD_SUFFIXES = frozenset({".heic", ".heif", ".jxl", ".jp2"})
 """Endings of images that titjudge finds but cannot read."""
 _KEPT = 2**16  # bytes of a file that are kept from its inspection until it is sent

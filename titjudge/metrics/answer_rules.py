@@ -76,7 +76,7 @@ _UNDECIDED = lazy_pattern(  # `yes/no`, `no or yes`; `no, wait: yes`; `no idea`
 )
 _FENCED = lazy_pattern(r"```\w*\s*(.*?)\s*```", re.DOTALL)
 _ANSWER_KEYS = frozenset({"answer", "final_answer", "final answer", "答案", "回答"})
-_FACT_KEYS = _ANSWER_KEYS | {"yes", "result", "response", "output", "verdict", "present", "visible", "value"}
+_FACT_KEYS = _ANSWER_KEYS | set("yes result response output verdict present visible value".split())
 _ASKED = lazy_pattern(r"[^.!?。！？\n]*[?？]\s*")
 _CONDITION = lazy_pattern(r"\b(?:if|unless|whether|depends|either|or)\b|如果|除非|是否", re.IGNORECASE)
 _SENTENCE_END = lazy_pattern(r"(?<=[.!?。！？])\s*|\n+")
@@ -92,9 +92,7 @@ _BLOCKED = lazy_pattern(  # in a question: no sentence answers it for certain
 _SHORT = lazy_pattern(
     r"(?:it|they|he|she|there|this|that) (?:is|are|does|do|has|have|was|were)(?P<not>n't| not| none)?\W*", re.IGNORECASE
 )
-_DENIALS = frozenset(
-    {"no", "not", "none", "never", "nothing", "nobody", "without", "neither", "nor", "zero", "nowhere"}
-)
+_DENIALS = frozenset("no not none never nothing nobody without neither nor zero nowhere".split())
 _STOPS = frozenset(
     re.findall(
         r"\w+",

@@ -25,8 +25,12 @@ COLOURS = 6  # generators or metrics with a colour, a dash and a mark of their o
 MARKERS = ("o", "s", "^", "D", "v", "P")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
 WIDTH, HEIGHT = 6.2, 2.75  # inches
-_KEPT = frozenset({"fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-dashoffset", "fill-opacity", "stroke-opacity",
-                   "opacity", "text-anchor", "font-size"})  # fmt: skip
+_KEPT = frozenset(
+    (
+        "fill stroke stroke-width stroke-dasharray stroke-dashoffset fill-opacity stroke-opacity opacity "
+        "text-anchor font-size"
+    ).split()
+)
 _NAMESPACE = "{http://www.w3.org/2000/svg}"
 _XLINK = "{http://www.w3.org/1999/xlink}"
 _SETTINGS = {"svg.fonttype": "none", "text.parse_math": False, "font.family": "DejaVu Sans",

@@ -24,10 +24,12 @@ from titjudge.report.overview import overview_tables
 from titjudge.report.sections import strings
 from titjudge.report.tables import escape_markdown, latex, markdown
 
-COLUMNS = (
-    "run", "item", "generator", "prompt_id", "metric", "value", "status", "reason", "missing", "contradicted",
-    "description", "prompt", "image", "sample", "sources",
-)  # fmt: skip
+COLUMNS = tuple(
+    (
+        "run item generator prompt_id metric value status reason missing contradicted description prompt "
+        "image sample sources"
+    ).split()
+)
 _SCHEMA_VERSION = 1
 
 

@@ -41,11 +41,12 @@ _SHAPES = (  # of a legend, as `drawing.MARKERS`
     "M1 6a5 5 0 1 0 10 0a5 5 0 1 0-10 0", "M2 2h8v8h-8z", "M6 1l5 9.5h-10z", "M6 0.5l5.5 5.5l-5.5 5.5l-5.5-5.5z", "M6 11l5-9.5h-10z",
     "M4 1h4v3h3v4h-3v3h-4v-3h-3v-4h3z",
 )  # fmt: skip
-_SCRIPTS = (
-    "base.js", "chunks.js", "edits.js", "marks.js", "tables.js", "lists.js", "receipts.js", "cases.js", "images.js", "pairs.js",
-    "prompts.js",
-    "votes.js", "closeup.js", "matrix.js", "main.js",
-)  # fmt: skip
+_SCRIPTS = tuple(
+    (
+        "base.js chunks.js edits.js marks.js tables.js lists.js receipts.js cases.js images.js pairs.js "
+        "prompts.js votes.js closeup.js matrix.js main.js"
+    ).split()
+)
 _STYLES = ("base.css", "views.css", "cases.css", "edits.css", "opening.css", "matrix.css")
 
 

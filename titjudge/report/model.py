@@ -29,10 +29,12 @@ from titjudge.stats.verdict.judged_runs import JudgedRun, Offsets, stored_run
 
 Json = dict[str, Any]
 _SHOWN = frozenset({*Compared.__annotations__, *TokensRead.__annotations__})
-_ANSWER_FIELDS = (
-    "role", "template", "provider", "model", "model_version", "endpoint", "status", "reason", "finish_reason",
-    "params", "usage", "flags", "list_cost", "cached", "sample", "attempt",
-)  # fmt: skip
+_ANSWER_FIELDS = tuple(
+    (
+        "role template provider model model_version endpoint status reason finish_reason params usage flags "
+        "list_cost cached sample attempt"
+    ).split()
+)
 _SIGN = {"a": 1, "tie": 0, "b": -1}
 _NO_IMAGE = Judged(None)
 CARD = "card.json"  # of the run, or beside it

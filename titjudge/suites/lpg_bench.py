@@ -53,14 +53,13 @@ FIRST_PLACES = Declaration(
     "first places",
 )
 
-PATTERNS = (
-    "{generator}/{prompt_id}.{suffix}",
-    "{generator}/{prompt_id}_{sample}.{suffix}",
-    "{generator}/prompt_{prompt_id}.{suffix}",
-    "{prompt_id}/{generator}.{suffix}",
-    "prompt_{prompt_id}/{generator}.{suffix}",
-    "{prompt_id}_{generator}.{suffix}",
-    "{generator}_{prompt_id}.{suffix}",
+PATTERNS = tuple(
+    (
+        "{generator}/{prompt_id}.{suffix} {generator}/{prompt_id}_{sample}.{suffix} "
+        "{generator}/prompt_{prompt_id}.{suffix} {prompt_id}/{generator}.{suffix} "
+        "prompt_{prompt_id}/{generator}.{suffix} {prompt_id}_{generator}.{suffix} "
+        "{generator}_{prompt_id}.{suffix}"
+    ).split()
 )
 """How images may lie below the folder that holds them all; the pattern that fits most images with a prompt is taken."""
 _OF_PROMPTS = (*READERS, ".txt")

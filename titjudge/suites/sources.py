@@ -20,7 +20,7 @@ from titjudge.suites.patterns import fields_of, filled, named_pattern, split_pat
 
 BESIDE = "_SRCIMG"
 """Ending of the name of a source beside its result, as GEdit-Bench has it: `7.png` and `7_SRCIMG.png`."""
-SOURCES = ("source_image", "source_img", "input_image", "original_image", "ori_img", "source_images", "input_images")
+SOURCES = tuple("source_image source_img input_image original_image ori_img source_images input_images".split())
 """Columns that hold sources wherever they stand."""
 _LOOSE_SOURCES = ("source", "sources", "original", "src", "input", "before")
 _RESULTS = ("edited_image", "edited_img", "edited", "output_image", "output_img")

@@ -45,7 +45,7 @@ _FREE = {
 _FLAT = frozenset({"black_forest_labs", "dashscope", "gemini", "recraft", "stability", "vertex_ai"})
 """Vendors whose models in the price list cost the same in every size that they make."""
 
-_SIZES = frozenset({"size", "imagesize", "width", "height", "megapixels", "outputmegapixels", "resolution"})
+_SIZES = frozenset("size imagesize width height megapixels outputmegapixels resolution".split())
 _PRICED = _SIZES | _SPEEDS | {"quality"}
 _NAMED = {  # of `image_size` at fal.ai (docs.fal.ai)
     "square_hd": (1024, 1024), "square": (512, 512), "portrait_4_3": (768, 1024), "portrait_16_9": (576, 1024),

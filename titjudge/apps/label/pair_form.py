@@ -42,9 +42,7 @@ from titjudge.stats.people.votes import BOTH_BAD, CHOICES, PANEL, Rule, Vote, Vo
 from titjudge.suites.pair_files import VOTE_COLUMNS
 
 PAIRS = "pairs"
-_DECIDED = (
-    "prompt_id", "image_a", "image_b", "preference", "source", "votes_a", "votes_b", "votes_tie", "votes_bad", "implied",
-)  # fmt: skip
+_DECIDED = tuple("prompt_id image_a image_b preference source votes_a votes_b votes_tie votes_bad implied".split())
 _SIDES = {"a": "left", "b": "right"}
 _CHOICES = {"left": "a", "right": "b"}
 _WINNERS = {"left": "model_a", "right": "model_b", "tie": "tie", BOTH_BAD: "tie (bothbad)"}

@@ -40,7 +40,7 @@ VARIANTS = 4  # of what nobody asks for in a thing
 TURNS = (-3, 0, 3)  # degrees
 MARGIN = 44  # pixels around the bays
 _WORDS = (
-    ("HARBOR", "SUMMER", "VALLEY", "GARDEN", "PLANET", "WINTER", "COPPER", "MARKET", "SILVER", "FOREST"),
+    tuple("HARBOR SUMMER VALLEY GARDEN PLANET WINTER COPPER MARKET SILVER FOREST".split()),
     ("ПОБЕДА", "ГОРОД", "СЕВЕР", "ОКЕАН", "РАКЕТА", "ЗВЕЗДА"),
     ("ΘΑΛΑΣΣΑ", "ΗΛΙΟΣ", "ΚΑΡΑΒΙ", "ΝΗΣΙ", "ΒΟΥΝΟ", "ΓΕΦΥΡΑ"),
 )

@@ -33,9 +33,9 @@ from titjudge.apps.scenes.template import (
 )
 from titjudge.apps.scenes.textures import Pixels
 
-_THINGS = ("star", "button", "block", "leaf", "bottle", "fish", "cup", "key")
+_THINGS = tuple("star button block leaf bottle fish cup key".split())
 _WORDS = (
-    ("MAPLE", "RIVER", "STONE", "OLIVE", "TIGER", "PAPER", "LEMON", "CANDY", "FROST", "METAL", "BREAD", "NORTH"),
+    tuple("MAPLE RIVER STONE OLIVE TIGER PAPER LEMON CANDY FROST METAL BREAD NORTH".split()),
     ("ЛОДКА", "ВЕТЕР", "КНИГА", "РЕБУС", "МЕТРО", "ШКОЛА"),
     ("ΚΗΠΟΣ", "ΠΟΡΤΑ", "ΔΡΟΜΟΣ", "ΒΙΒΛΙΟ", "ΠΕΤΡΑ", "ΛΙΜΑΝΙ"),
 )

@@ -33,14 +33,14 @@ COLUMNS = (-3, -1, 1, 3)
 FEWEST, MOST = 40, 80  # objects of a scene
 CARDS = 4
 _COLOURS = ("red", "yellow", "green", "blue")  # no two of them could pass for each other
-_TRAYS = ("red", "orange", "yellow", "green", "blue", "purple", "pink", "white", "black")
+_TRAYS = tuple("red orange yellow green blue purple pink white black".split())
 _SURFACES = {
     "brown wooden planks": "made of brown wooden planks",
     "white marble": "covered with white marble",
     "plain green cloth": "covered with a plain green cloth",
 }
 _WALLS = ("pale blue", "pale green", "cream", "pale pink")
-_WORDS = ("PEAR", "MAPLE", "CLOUD", "RIVER", "STONE", "OLIVE", "TIGER", "PAPER", "LEMON", "CANDY", "FROST", "METAL")
+_WORDS = tuple("PEAR MAPLE CLOUD RIVER STONE OLIVE TIGER PAPER LEMON CANDY FROST METAL".split())
 _TALL = ("bottles", "cylinders")
 _LOOKS_LIKE = {"balls": "cubes", "cubes": "balls", "cones": "cylinders", "cylinders": "bottles", "bottles": "cylinders", "mugs": "cylinders", "rings": "balls"}  # fmt: skip
 

@@ -38,7 +38,7 @@ _COLUMNS = {  # by key
     "srcc": "SRCC", "krcc": "KRCC", "ndcg": "nDCG", "ndcg_chance": "nDCG chance", "fit": "paper fit",
     "fit_chance": "paper fit chance", "coverage": "coverage",
 }  # fmt: skip
-_SECONDARY = ("fit_chance", "fit", "ndcg_chance", "ndcg", "krcc", "ties", "srcc", "coverage")
+_SECONDARY = tuple("fit_chance fit ndcg_chance ndcg krcc ties srcc coverage".split())
 
 
 def agreement_tables(agreed: Results, *, correlations: bool = True) -> list[Table]:

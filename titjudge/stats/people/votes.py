@@ -27,7 +27,7 @@ BOTH_BAD = "both_bad"
 CHOICES = ("a", "b", "tie", BOTH_BAD)
 _STRICTEST_FIRST = ("a", "b", BOTH_BAD, "tie")  # votes for both_bad support a tie as well
 _MIRROR = {"a": "b", "b": "a", "tie": "tie", BOTH_BAD: BOTH_BAD}
-_FILLERS = frozenset({"is", "are", "better", "best", "wins", "prefer", "preferred", "the"})
+_FILLERS = frozenset("is are better best wins prefer preferred the".split())
 _BAD_WORDS = frozenset({"both bad", "bothbad", "tie bothbad", "tie both bad", "equally bad"})
 _TIE_WORDS = frozenset(
     {"tie", "tied", "same", "equal", "equally good", "draw", "both good", "bothgood", "tie both good", "no preference"}

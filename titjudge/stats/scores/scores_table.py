@@ -17,7 +17,7 @@ from titjudge.stats.scores.part_scores import ELEMENT
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt, pooled
 
 # Columns that tell the images of one prompt apart.
-IMAGE_COLUMNS = ("image", "image_id", "image_index", "image_path", "item", "seed", "file", "filename")
+IMAGE_COLUMNS = tuple("image image_id image_index image_path item seed file filename".split())
 
 
 class Entry(NamedTuple):
