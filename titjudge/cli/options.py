@@ -256,11 +256,11 @@ class Sinks(NamedTuple):
 
     def send(self, run: Path) -> bool:
         """Send a run and print what was sent; returns whether every sink took it."""
+        if not self.sinks:
+            return True
         from titjudge.report.sinks import send
         from titjudge.runs.folder.run_folder import RunFolder
 
-        if not self.sinks:
-            return True
         targets = self.check()
         failures = send(RunFolder(run), targets, self.step or 0)
         for line in failures:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from PIL.PngImagePlugin import PngImageFile
 
 from titjudge.core.cells import MAX_BYTES
 from titjudge.core.numbers import as_sample
@@ -89,6 +88,8 @@ def embedded_prompt(path: Path) -> EmbeddedPrompt | None:
 
 def _texts(path: Path) -> dict[str, str]:
     """Read the text chunks before the pixels; Pillow bounds their unpacked size."""
+    from PIL.PngImagePlugin import PngImageFile
+
     with path.open("rb") as file:
         try:
             texts = PngImageFile(file).info

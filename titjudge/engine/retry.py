@@ -17,12 +17,13 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import NoReturn
-
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
+from typing import TYPE_CHECKING, NoReturn
 
 from titjudge.core.errors import FatalProviderError, TitjudgeError, Unanswered
 from titjudge.core.types import Failure, FailureKind, Status
+
+if TYPE_CHECKING:
+    from tenacity import AsyncRetrying, RetryCallState
 
 logger = logging.getLogger(__name__)
 
@@ -81,6 +82,8 @@ def retrying(
         sleep: Waits so many seconds; replaced by tests.
         jitter: Returns a number from 0 to 1; replaced by tests.
     """
+    from tenacity import AsyncRetrying, retry_if_exception_type
+
     failures = _Failures(policy, jitter)
     return AsyncRetrying(
         retry=retry_if_exception_type(AttemptFailed),
