@@ -1,10 +1,11 @@
 """Hosted runs against a loopback server: wall time over the ideal, CPU a request, faults, limits, cap, kill, cache.
 
-    python -m benchmarks.hosted --server path/to/mockserver.py [--samples 500] [--only clean32,cap]
+    python -m benchmarks.hosted --server path/to/mockserver.py [--samples 500] [--only clean32,cap] [--against CHECKOUT]
 
 The server is any program that prints its port as the first line, speaks the OpenAI wire format and tells `/_stats`. Each
 sample is two requests: a 40 KB JPEG is described, the description is judged. "ideal" is requests x latency / in flight.
-The plain asyncio + openai SDK loop runs in the same process tree, against the same server, as the reference.
+The plain asyncio + openai SDK loop runs in the same process tree, against the same server, as the reference. With `--against`
+another checkout takes turns with this one, and only ratios to it are printed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 import os
 import random
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -92,20 +94,23 @@ class Run:
     """One `cli.py judge` as a child, with its wall time and CPU."""
 
     def __init__(
-        self, server: Server, data: Path, folder: Path, *options: str, cache: Path | None = None, wait: bool = True
-    ) -> None:
+        self, server: Server, data: Path, folder: Path, *options: str, cache: Path | None = None, wait: bool = True,
+        root: Path = ROOT,
+    ) -> None:  # fmt: skip
         self.folder = folder
         environment = {
             **os.environ,
             "OPENAI_BASE_URL": f"http://127.0.0.1:{server.port}/v1",
             "OPENAI_API_KEY": "sk-loopback",
             "TITJUDGE_CACHE": str(cache or folder / "cache"),
+            "PYTHONPATH": str(root),
         }
         command = [
-            sys.executable, str(ROOT / "cli.py"), "judge", "--data", str(data), "--provider", "openai", "--metric", "tit-llm",
+            sys.executable, str(root / "cli.py"), "judge", "--data", str(data), "--provider", "openai", "--metric", "tit-llm",
             "--out", str(folder / "run"), "--json", str(folder / "out.json"), "--no-report", *options,
         ]  # fmt: skip
         folder.mkdir(parents=True, exist_ok=True)
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         started = time.perf_counter()
         if not wait:
             self.process = subprocess.Popen(
@@ -184,6 +189,28 @@ def clean(program: Path, data: Path, samples: int, in_flight: int, work: Path) -
         print(
             f"cached second run: {server.stats()['ok']} requests, {again.wall - first.wall:.2f} s beyond a run of one cached sample"
         )
+
+
+def against(program: Path, data: Path, samples: int, work: Path, other: Path, pairs: int = 5) -> None:
+    """Print what a run costs here against another checkout, and the same command again: medians of pairs in turn."""
+    found: dict[str, list[list[float]]] = {}
+    with Server(program, "--latency", str(LATENCY)) as server:
+        for pair in range(pairs + 1):
+            both = []
+            for root in (ROOT, other):
+                server.ask("/_reset", b"")
+                folder = work / f"{root.name}-{pair}"
+                run = Run(server, data, folder, "--concurrency", "128", root=root)
+                outside = run.wall - server.stats()["span_s"]
+                again = Run(server, data, folder, "--concurrency", "128", root=root)
+                both.append({"CPU": run.cpu, "wall outside of the requests": outside, "peak memory": run.peak})
+                both[-1] |= {"CPU of the same command again": again.cpu}
+            for name in both[0] if pair else ():  # the first pair writes the bytecode files
+                found.setdefault(name, []).append([both[0][name], both[1][name]])
+    for name, values in found.items():
+        ours, theirs = (statistics.median(column) for column in zip(*values, strict=True))
+        ratio = statistics.median(a / b for a, b in values)
+        print(f"{name}, {2 * samples} answers: {ratio:.2f} x ({ours:.2f} against {theirs:.2f}; {pairs} pairs)")
 
 
 def faults(program: Path, data: Path, samples: int, work: Path) -> None:
@@ -272,6 +299,7 @@ def main() -> None:
     parser.add_argument("--server", type=Path, default=ROOT.parent / "shared" / "peerbench" / "mockserver.py")
     parser.add_argument("--samples", type=int, default=500)
     parser.add_argument("--only", default="")
+    parser.add_argument("--against", type=Path, help="another checkout of titjudge")
     given = parser.parse_args()
     if not given.server.is_file():
         sys.exit(f"{given.server}: no such server program; name one with --server")
@@ -288,6 +316,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         data = make_data(work / "data", given.samples)
+        if given.against:
+            return against(given.server, data, given.samples, work, given.against.resolve())
         for name, case in cases.items():
             if not given.only or name in given.only.split(","):
                 case(given.server, data, given.samples, work)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from functools import lru_cache
 
 from titjudge.core.patterns import lazy_pattern
 from titjudge.core.structured_output import without_chat_tokens
@@ -174,21 +175,22 @@ def refusal(text: str, asked: str = "") -> str:
         return ""
     if len(bare := _bare(text)) > _LEAST_REPEATED and bare in _bare(asked):
         return f"the answer repeats the question: {truncated(text.strip(), 60)!r}"
-    if _without_content(text):
+    if _without_content(bare):
         return f"the answer is markup or talk alone: {truncated(text.strip(), 60)!r}"
     return f"the model declined: {truncated(' '.join(text.split()), 80)!r}" if declines(text) else ""
 
 
+@lru_cache(maxsize=8)  # the question is the same for many answers
 def _bare(text: str) -> str:
     """Return a text in one case and width, without markup, control tokens, addresses of files, and base64."""
     text = unicodedata.normalize("NFKC", _MARKUP.sub(r" \1 ", without_chat_tokens(text))).casefold()
     return " ".join(_NO_WORD.sub(" ", text).split())
 
 
-def _without_content(text: str) -> bool:
-    """Whether a text is markup, numbers, or talk about a conversation or an image as a whole."""
-    bare = _bare(text)
-    words = re.findall(r"\w+", _TALK_SIGNS.sub(" ", bare) if len(bare) <= _LONGEST_OTHERS else bare)
+def _without_content(bare: str) -> bool:
+    """Whether a text that `_bare` returned is markup, numbers, or talk about a conversation or an image as a whole."""
+    signs = not bare.isascii() and len(bare) <= _LONGEST_OTHERS
+    words = re.findall(r"\w+", _TALK_SIGNS.sub(" ", bare) if signs else bare)
     return all(word in _TALK_WORDS or word.isdecimal() for word in words) and (
         not words or _MARKS_OF_TALK.search(bare.replace("’", "'").strip(" .*_()[]")) is not None
     )
