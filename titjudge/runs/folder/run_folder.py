@@ -140,6 +140,7 @@ class RunFolder:
         self._lock: FolderLock | None = None
         self._created = False  # by this object's `open`
         self._appenders: dict[str, Appender] = {}
+        self._money: Spending | None = None  # until the next line, while the lock keeps other writers out
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -373,6 +374,7 @@ class RunFolder:
         """
         if kind == "sent" and self._lock is not None:
             self._lock.check()
+        self._money = None
         appender, line = self._appenders[FILES_OF[kind]], with_checksum(record)
         try:
             appender.add(line)
@@ -398,6 +400,8 @@ class RunFolder:
 
     def money(self) -> Spending:
         """Sum up the ledger, which is complete even after a kill."""
+        if self._money is not None and self._lock is not None:
+            return self._money
         spent = uncertain = embedded = 0.0
         requests = tokens = uncertain_tokens = unpriced = 0
         overrun = 0.0
@@ -419,7 +423,7 @@ class RunFolder:
         for record in self.replies():
             if not record["attempt"]:  # a repair turn is part of the answer it repaired
                 listed[record["key"].encode()[-32:]] = record["list_cost"]
-        return Spending(
+        self._money = Spending(
             spent=spent,
             list_cost=sum(filter(None, listed.values()), embedded),
             unlisted=sum(price is None for price in listed.values()),
@@ -431,6 +435,7 @@ class RunFolder:
             overrun=overrun,
             in_jobs={entry: worst for entry, worst in unsettled.items() if entry.startswith(JOB)},
         )
+        return self._money
 
     def used(self) -> dict[str, float]:
         """Sum what counts against each cap (`max_cost`, `max_requests`, `max_tokens`), billed or uncertain."""
@@ -474,6 +479,7 @@ class RunFolder:
         for appender in self._appenders.values():
             appender.close()
         self._appenders.clear()
+        self._money = None
         if self._lock is not None:
             if self.in_place:
                 with contextlib.suppress(OSError):
