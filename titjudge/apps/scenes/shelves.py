@@ -127,9 +127,7 @@ class Shelves(BayTemplate, form="shelves"):
             colours = {"edge": tuple(c // 3 for c in hue), "hue": hue, "half": half, "shine": pale, "pale": pale}
         elif "material" in look:
             _clad(pen, [places for form, places, *_ in strokes if form == "shape"], look["material"], tone)
-        for form, places, *named, width in strokes:
-            fill, edge = (colours[colour] if isinstance(colour, str) else colour and tuple(colour) for colour in named)
-            pen.stroke(form, places, fill, edge, width)
+        pen.strokes(strokes, colours)
 
 
 @cache

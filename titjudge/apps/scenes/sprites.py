@@ -13,8 +13,11 @@ from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 from titjudge.apps.scenes.palette import COLOURS
 from titjudge.apps.scenes.template import Point
+from titjudge.core.types import Values
 
 RGB = tuple[int, int, int]
+Strokes = Sequence[Any]
+"""Form, places, colour, colour of the edge, and width of each stroke; a colour is a name or red, green, blue."""
 FONTS = ("DejaVuSans", "DejaVuSerif", "DejaVuSansMono", "DejaVuSans-Oblique")
 _FINE = 4  # how much larger a thing is painted before it is scaled down
 WIDE, TALL, UNDER = 2.0, 1.7, 0.2  # the canvas of a thing in its units, and how much of it is below its foot
@@ -106,15 +109,17 @@ class Pen:
     def line(self, points: Sequence[Point], fill: RGB, width: float) -> None:
         self._draw.line(self._at(points), fill=fill, width=self._pixels(width), joint="curve")
 
-    def stroke(self, form: str, places: Any, fill: Any, edge: Any, width: float) -> None:
-        """Paint a shape, an oval or a line, as a list of things has it."""
-        if form == "line":
-            self.line(places, fill, width)
-        elif form == "shape":
-            self.shape(places, fill, edge, width)
-        else:
-            x, y, rx, ry = places
-            self.oval(x, y, rx, ry, fill, edge, width)
+    def strokes(self, strokes: Strokes, colours: Values) -> None:
+        """Paint shapes, ovals and lines, as a YAML file has them."""
+        for form, places, *named, width in strokes:
+            fill, edge = (colours[colour] if isinstance(colour, str) else colour and tuple(colour) for colour in named)
+            if form == "line":
+                self.line(places, fill, width)
+            elif form == "shape":
+                self.shape(places, fill, edge, width)
+            else:
+                x, y, rx, ry = places
+                self.oval(x, y, rx, ry, fill, edge, width)
 
     def texture(self, colours: NDArray[np.uint8], mask: Pen) -> None:
         """Lay a texture (rows, columns, 3), stretched over the canvas, where another pen of the same size has painted."""

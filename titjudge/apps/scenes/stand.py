@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, ClassVar
 
@@ -12,8 +12,8 @@ from PIL import ImageDraw
 
 from titjudge.apps.scenes.bays import BayRow, BaySprite, BayTemplate
 from titjudge.apps.scenes.scene import Look
-from titjudge.apps.scenes.sprites import RGB, Pen, rgb
-from titjudge.apps.scenes.template import HUES, unlike
+from titjudge.apps.scenes.sprites import RGB, Pen, Strokes, rgb
+from titjudge.apps.scenes.template import HUES, Point, unlike
 
 _SKIN = ((240, 200, 170), (198, 142, 104), (146, 96, 66), (226, 176, 146))
 _HAIR = ((84, 54, 30), (34, 30, 30), (44, 32, 26), (196, 150, 80))
@@ -26,9 +26,13 @@ class Stand(BayTemplate, form="stand"):
 
     Attributes:
         pairs: Kind -> the property that is told apart, and its two states, one of these at random.
+        hands: Pose -> where both hands are.
+        painted: Patterns, things that are held, and the seat.
     """
 
     pairs: ClassVar[Mapping[str, Mapping[str, Any]]]
+    hands: ClassVar[Mapping[str, Sequence[Point]]]
+    painted: ClassVar[Mapping[str, Strokes]]
 
     # ------------------------------------------------------------------ what is asked
 
@@ -90,8 +94,7 @@ class Stand(BayTemplate, form="stand"):
 
     def paint(self, pen: Pen, look: Look, variant: int) -> None:
         if "seat" in look:
-            pen.box(-0.2, 0.0, 0.2, 0.36, (150, 146, 150), _EDGE)
-            pen.box(-0.2, 0.0, 0.2, 0.12, (120, 116, 122), _EDGE)
+            pen.strokes(self.painted["seat"], {"edge": _EDGE})
             return
         pose, shirt, skin, low = look.get("pose", "down"), rgb(look["hue"]), _SKIN[variant], 0.0
         if pose == "kneeling":
@@ -101,10 +104,8 @@ class Stand(BayTemplate, form="stand"):
             pen.box(-0.14, 0.0, -0.01, 0.38, _TROUSERS, _EDGE)
             pen.box(0.01, 0.0, 0.14, 0.38, _TROUSERS, _EDGE)
         pen.shape([(-0.16, 0.34 - low), (0.16, 0.34 - low), (0.19, 0.71 - low), (-0.19, 0.71 - low)], shirt, _EDGE)
-        self._pattern(pen, look.get("pattern", "plain"))
-        held = look.get("held", "nothing")
-        hands = {"up": ((-0.31, 1.02), (0.31, 1.02)), "left up": ((-0.31, 1.02), (0.27, 0.38)), "right up": ((-0.27, 0.38), (0.31, 1.02)),
-                 "reach right": ((-0.27, 0.38), (0.4, 0.46)), "reach left": ((-0.4, 0.46), (0.27, 0.38))}.get(pose, ((-0.27, 0.38), (0.27, 0.38)))  # fmt: skip
+        pen.strokes(self.painted.get(look.get("pattern", ""), ()), {})
+        held, hands = look.get("held", "nothing"), self.hands[pose]
         if held != "nothing":
             hands = hands[0], (0.3, 0.72)
         for side, (x, y) in zip((-1, 1), hands, strict=True):
@@ -118,24 +119,4 @@ class Stand(BayTemplate, form="stand"):
             pen.box(-0.17, 0.93 - low, 0.17, 0.98 - low, rgb(look["hat"]), _EDGE)
             pen.box(-0.11, 0.96 - low, 0.11, 1.22 - low, rgb(look["hat"]), _EDGE)
         if held != "nothing":
-            self._held(pen, held, rgb(look["held hue"]))
-
-    @staticmethod
-    def _pattern(pen: Pen, pattern: str) -> None:
-        white = (248, 246, 240)
-        if pattern == "striped":
-            for y in (0.41, 0.53, 0.65):
-                pen.box(-0.16, y - 0.025, 0.16, y + 0.025, white)
-        if pattern == "dotted":
-            for x, y in ((-0.09, 0.62), (0.09, 0.62), (0, 0.53), (-0.09, 0.43), (0.09, 0.43)):
-                pen.oval(x, y, 0.038, 0.038, white)
-
-    @staticmethod
-    def _held(pen: Pen, held: str, hue: RGB) -> None:
-        pen.line([(0.3, 0.66), (0.3, 1.1)], _EDGE, 0.035)
-        if held == "flag":
-            pen.shape([(0.3, 1.36), (0.3, 1.06), (0.66, 1.21)], hue, _EDGE)
-        elif held == "balloon":
-            pen.oval(0.3, 1.22, 0.14, 0.17, hue, _EDGE)
-        else:
-            pen.shape([(0.04, 1.06), (0.1, 1.2), (0.3, 1.32), (0.5, 1.2), (0.56, 1.06)], hue, _EDGE)
+            pen.strokes(self.painted[held], {"edge": _EDGE, "hue": rgb(look["held hue"])})
