@@ -13,9 +13,9 @@
 | `generators` | comparison of generators: gaps, tiers, categories, sample sizes |
 | `provenance` | failures, cost, models, prompts, configuration |
 | `drawing`, `plots` | charts, drawn once for the page and for files |
-| `tables`, `cells` | tables as Markdown, LaTeX and CSV; links in cells |
+| `tables` | tables as Markdown, LaTeX and CSV; links in cells |
 | `tables_page` | a page of tables and charts without a script |
-| `model`, `text_pool`, `transcripts` | run folders to JSON, every long text once |
+| `model`, `transcripts` | run folders to JSON, every long text once |
 | `judged_images`, `thumbnails`, `crops` | identity of images across runs; thumbnails that fit the size of the file; crops where claims were settled |
 | `site_pages`, `site_board` | a board for any web server: its pages, and what they show |
 | `site_folder`, `site_images` | the files of a board, and its images by their content |

@@ -2,13 +2,9 @@
 
 | module | what it does |
 |---|---|
-| `runs` | find every run below a folder |
-| `run_state` | what the list shows of one run: status, scores, coverage, cost, time left |
-| `score_tail` | scores.jsonl while it is written |
-| `live_run` | the images of one run as they are judged |
-| `report_folder` | the report of a run that is a folder, and its files |
-| `tickets` | what opens a report, once, and the files of one that is a folder |
-| `server` | `serve_view`: the pages, their data, the reports, some of which are made when they are opened |
+| `runs` | find every run below a folder, and the files of its report |
+| `run_state` | what the list shows of one run: status, scores (read while they are written), coverage, cost, time left |
+| `server` | `serve_view`: the pages, their data, images as they are judged, and reports, which a ticket opens once |
 """
 
 PORT = 8766  # tried first
