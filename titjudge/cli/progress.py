@@ -74,8 +74,8 @@ class TimeLeft:
 
 def _work(progress: Progress) -> tuple[int, int | None]:
     """Return how much is done of how much: answers, or items where no answers are known to come."""
-    if progress.expected:
-        return progress.answers, progress.expected
+    if expected := progress.expected:
+        return progress.answers, expected
     return progress.judged, None if progress.total is None else progress.total - progress.resumed - progress.bad
 
 
