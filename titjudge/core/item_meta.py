@@ -164,7 +164,9 @@ GENERATED_FROM = MetaKey("generated_from", _TEXT, "oneig-bench", "prompts of one
 TASK_TYPE = MetaKey("task_type", _TEXT, "gedit-bench", "tables and official files of gedit-bench")
 INSTRUCTION_LANGUAGE = MetaKey("instruction_language", _TEXT, "gedit-bench", "official files of gedit-bench: en or cn")
 INTERSECTION = MetaKey("intersection", _ANYTHING, "gedit-bench", "tables and official files of gedit-bench")
-THEME = MetaKey("theme", _TEXT, "data; make-prompts", "tables of lpg-bench")
+THEME = MetaKey("theme", _TEXT, "data; make-prompts", "tables of lpg-bench; families of prompts")
+CLUSTER = MetaKey("cluster", _ANYTHING, "data", "statistics: prompts with one value are a family, the unit of all intervals and tests")
+PAIR = MetaKey("pair", _ANYTHING, "make-prompts", "families of prompts: the short and the long wording of one prompt have one value")
 PROMPT_FROM = MetaKey("prompt_from", _TEXT, "folder", "notes of folder: where in the image file the prompt was found")
 SUFFIX = MetaKey("suffix", _TEXT, "lists of prompts", "file names of generated images")
 IMAGE_PATH = MetaKey("image_path", _TEXT, "tables with images in their cells", "nobody: the name that the table gives the image")
@@ -194,6 +196,9 @@ NUMBER = MetaKey("number", _ANYTHING, "make-prompts", "six-block: tells themes o
 FEWEST = MetaKey("fewest", _WHOLE, "make-prompts", "long-graph: fewest words")
 MOST = MetaKey("most", _WHOLE, "make-prompts", "long-graph: the words stay below this")
 # fmt: on
+
+FAMILY_KEYS = (CLUSTER, PAIR, THEME, TYPE, INDEX, LENGTH)
+"""What `stats.scores.families` reads."""
 
 KEYS: dict[str, MetaKey[Any]] = {key.name: key for key in tuple(globals().values()) if isinstance(key, MetaKey)}
 """All keys by name."""

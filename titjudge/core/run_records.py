@@ -403,11 +403,15 @@ class PairRecord(Record):
     """The tie is one of two bad images."""
     ranks: tuple[float, float] | None = None
     """The ranks that people gave to `a` and `b` among the images of the prompt, where the preference is of these; 1 is best."""
+    family: str = ""
+    """The family of the prompt, whose prompts are one unit of all statistics."""
+    annotator: str = ""
+    """Who alone made the choice, if that is known."""
 
     @classmethod
     def of_pair(cls, pair: Pair) -> Self:
-        """Record a pair; `both_bad` and `ranks` only where it has them."""
-        marks = ({"both_bad": True} if pair.both_bad else {}) | ({"ranks": pair.ranks} if pair.ranks else {})
+        """Record a pair; what it lacks is left out."""
+        marks = {name: value for name in ("both_bad", "ranks", "family", "annotator") if (value := getattr(pair, name))}
         record = cls(prompt_id=pair.prompt_id, a=pair.a, b=pair.b, preference=pair.preference)
         return record.model_copy(update=marks) if marks else record
 
@@ -609,6 +613,8 @@ class BetterGenerator(Record):
     """By exchange within prompts; of three or more generators it allows for the best being chosen on these prompts."""
     prompts: int = 0
     """Prompts on which both have a score."""
+    families: int | None = None
+    """Families of these prompts, which are the unit of interval and p; null if each prompt is its own."""
     wins: int = 0
     same: int = 0
     losses: int = 0
@@ -729,7 +735,17 @@ class Results(_File):
         """The pairs in the form that statistics take."""
         source = CONSTRUCTION if self.reference == CONSTRUCTION else ""
         return [
-            Pair(pair.prompt_id, pair.a, pair.b, pair.preference, source, pair.both_bad, pair.ranks)
+            Pair(
+                pair.prompt_id,
+                pair.a,
+                pair.b,
+                pair.preference,
+                source,
+                pair.both_bad,
+                pair.ranks,
+                pair.family,
+                pair.annotator,
+            )
             for pair in self.pairs or ()
         ]
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 import orjson
 
 from titjudge.core.answer_probabilities import FirstToken
-from titjudge.core.item_meta import DESCRIPTION
+from titjudge.core.item_meta import DESCRIPTION, FAMILY_KEYS
 from titjudge.core.score_parts import SUMMED, description
 from titjudge.core.types import Cause, Embedding, InvalidItem, Item, Reply, Request, Score, Status, ToolCall, Usage
 from titjudge.core.words import truncated
@@ -312,13 +312,14 @@ def lean_item(item: Item | InvalidItem, *, alone: bool = False, counted: bool = 
     Args:
         item: The item.
         alone: Whether to leave the digest out too, as no other run can have the same item.
-        counted: Whether to leave out prompt, images and meta, as the item is only counted.
+        counted: Whether to leave out prompt, images and all meta but those of families, as the item is only counted.
     """
     id, generator, prompt_id = map(sys.intern, (item.id, item.generator, item.prompt_id))
     if isinstance(item, InvalidItem):
         return replace(item, id=id, generator=generator, prompt_id=prompt_id)
     if counted:
-        return Item(id, "", None, generator, prompt_id, _NONE, item.sample)
+        kept = {key.name: item.meta[key.name] for key in FAMILY_KEYS if key.name in item.meta} if item.meta else _NONE
+        return Item(id, "", None, generator, prompt_id, kept or _NONE, item.sample)
     meta, prompt = _lean_meta(item.meta, alone), sys.intern(item.prompt)
     return replace(item, id=id, prompt=prompt, generator=generator, prompt_id=prompt_id, meta=meta)
 

@@ -106,6 +106,8 @@ class Pair:
         source: The origin of the preference, where it is known; CONSTRUCTION where it comes from how the images were made.
         both_bad: Whether the tie is one of two bad images.
         ranks: The ranks that people gave to `a` and `b` among the images of the prompt (1 is best), where the preference is of these.
+        family: Name of the family of the prompt (`stats.scores.families`); empty if it has none.
+        annotator: Who alone made the choice, if that is known.
     """
 
     prompt_id: str
@@ -115,6 +117,13 @@ class Pair:
     source: str = ""
     both_bad: bool = False
     ranks: tuple[float, float] | None = field(default=None, compare=False)
+    family: str = field(default="", compare=False)
+    annotator: str = field(default="", compare=False)
+
+    @property
+    def unit(self) -> str:
+        """The unit of statistics: the family of the prompt, or the prompt."""
+        return self.family or self.prompt_id
 
     @property
     def choice(self) -> str:

@@ -25,6 +25,7 @@ from titjudge.report.judged_images import Judged, Sameness
 from titjudge.report.transcripts import DRAWN, Texts, case
 from titjudge.stats.equality import with_ties
 from titjudge.stats.generators.comparison_tables import Scale
+from titjudge.stats.scores.families import Families, families
 from titjudge.stats.verdict.judged_runs import JudgedRun, Offsets, stored_run
 
 Json = dict[str, Any]
@@ -160,6 +161,7 @@ class Report:
     Attributes:
         pairs: (entry a, entry b, preference) with 1 for a, 0 for a tie, -1 for b.
         baseline: A generator that the others are compared with besides the best.
+        families: Families of the prompts of all runs.
     """
 
     runs: list[Loaded]
@@ -167,6 +169,14 @@ class Report:
     entries: list[ImageEntry]
     pairs: list[tuple[int, int, int]]
     baseline: str = ""
+    families: Families = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.families = families(item for run in self.runs for item in run.items.values())
+
+    def unit(self, entry: ImageEntry) -> str:
+        """Return the family of the prompt of an entry, or the prompt."""
+        return self.families.get(entry.prompt_id, entry.prompt_id)
 
     def judges_of(self, run: int) -> list[tuple[int, JudgedMetric]]:
         """Return the judges of a run with their numbers."""

@@ -89,7 +89,12 @@ def _charts(report: Report) -> list[Chart]:
 def judged_pairs(report: Report) -> JudgedPairs:
     """Arrange the human pairs of a report, with the scores of all its judges."""
     scores = [[report.value(entry, judge) for entry in report.entries] for judge in range(len(report.judges))]
-    return JudgedPairs(report.pairs, [entry.prompt_id for entry in report.entries], scores)
+    return JudgedPairs(
+        report.pairs,
+        [entry.prompt_id for entry in report.entries],
+        scores,
+        [report.unit(entry) for entry in report.entries],
+    )
 
 
 def _by_category(report: Report, judged: JudgedPairs) -> tuple[str, Cut]:

@@ -80,14 +80,14 @@ def _of_metric(report: Report, metric: str, compare: Any) -> list[Difference]:
 def _accuracy_differences(report: Report, scores: Scores) -> list[Difference]:
     entries = report.entries
     pairs = [
-        Pair(entries[a].prompt_id, str(entries[a].slot), str(entries[b].slot), _LETTERS[sign])
+        Pair(report.unit(entries[a]), str(entries[a].slot), str(entries[b].slot), _LETTERS[sign])
         for a, b, sign in report.pairs
     ]
     return paired_differences(list(dict.fromkeys(pairs)), scores, baseline=next(iter(scores))) if pairs else []
 
 
 def _mean_differences(report: Report, scores: Scores) -> list[Difference]:
-    prompts = {str(entry.slot): entry.prompt_id for entry in report.entries}
+    prompts = {str(entry.slot): report.unit(entry) for entry in report.entries}
     return mean_differences(prompts, scores, baseline=next(iter(scores)))
 
 

@@ -27,6 +27,7 @@ from titjudge.stats.intervals import WAY
 from titjudge.stats.people.agreement_tables import agreement_tables
 from titjudge.stats.people.undecided import Undecided, undecided
 from titjudge.stats.ranking.duels import duel_tables
+from titjudge.stats.scores.families import families, in_families
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 from titjudge.stats.scores.withheld import withheld
 from titjudge.suites.base import Suite
@@ -53,6 +54,7 @@ def summarize(
     invalid = [item for item in listed if isinstance(item, InvalidItem)]
     judged, doubts = withheld(_in_order(scores, items, metrics), items)
     images = [item for item in listed if isinstance(item, Item) or item.is_image]
+    pairs = in_families(pairs, families(items)) if pairs else pairs
     excluded = not_applicable(images, judged, metrics)
     agreed = _agreement(images, judged, pairs, suite, metrics, excluded, per_prompt)
     undecided_pairs = undecided(pairs, judged)

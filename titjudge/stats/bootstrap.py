@@ -70,6 +70,27 @@ def group_sums(group: Ints, groups: int, *columns: Floats) -> Floats:
     return np.stack([np.bincount(group, weights=column, minlength=groups) for column in columns], axis=1)
 
 
+def unit_sums(values: Floats, unit: Ints | None) -> tuple[Floats, Floats]:
+    """Sum the values of each unit, a prompt or a family of prompts, and count them; units without any are left out.
+
+    Args:
+        values: One a prompt, NaN where there is none.
+        unit: Number of the unit of each prompt; None if every prompt is its own.
+    """
+    defined = np.isfinite(values)
+    values = values[defined]
+    if unit is None:
+        return values, np.ones(len(values))
+    _, unit = np.unique(unit[defined], return_inverse=True)
+    sums = group_sums(unit, int(unit.max(initial=-1)) + 1, values, np.ones(len(values)))
+    return sums[:, 0], sums[:, 1]
+
+
+def table_sums(table: Floats, unit: Ints | None) -> Floats:
+    """Sum the rows of each unit, shape (units, columns); the table itself if every row is a unit."""
+    return table if unit is None else group_sums(unit, int(unit.max(initial=-1)) + 1, *table.T)
+
+
 def number(value: float) -> float | None:
     """Convert to a plain float, or None for what is not finite."""
     return float(value) if np.isfinite(value) else None

@@ -19,6 +19,7 @@ import numpy as np
 from titjudge.stats.bootstrap import FEW_PROMPTS, LEVEL, Floats, Interval, Ints, group_sums
 
 TAIL = (1 - LEVEL) / 2
+FEW_ANNOTATORS = 30  # fewer are a sample of their own, beside that of the prompts
 # Error probability of an end that errs alone; with .05 coverage falls to 89.5% near the ends of the scale.
 _ALONE = 0.045
 WAY = "t-logit-2"
@@ -27,22 +28,34 @@ IN_WORDS = "Student's t, of shares on the scale of log odds, where an end that c
 _FLAT = 1e-12  # a standard error below this part of the scale is rounding
 
 
-def share_intervals(hits: Floats, trials: Floats) -> list[Interval | None]:
+def share_intervals(hits: Floats, trials: Floats, people: tuple[Floats, Floats] | None = None) -> list[Interval | None]:
     """Compute the interval of sum(hits) / sum(trials) of each statistic; None where fewer than two prompts have trials.
 
     Args:
         hits: Sums per prompt, shape (prompts,) or (prompts, statistics), at most those of `trials`.
         trials: Sums per prompt, of the same shape.
+        people: The same sums per annotator, if these are a sample too: their variance is added, without that which both share
+            (Cameron, Gelbach and Miller, "Robust inference with multiway clustering", JBES 29, 2011), with Satterthwaite's
+            degrees of freedom.
     """
     intervals: list[Interval | None] = []
     totals = np.atleast_1d(trials.sum(axis=0)).tolist()
-    for (prompts, share, error, _), total in zip(moments(hits, trials), totals, strict=True):
+    by_person = moments(*people) if people is not None else [(0, 0.0, 0.0, 0.0)] * len(totals)
+    for (prompts, share, error, _), total, (raters, _, spread, _) in zip(
+        moments(hits, trials), totals, by_person, strict=True
+    ):
+        freedom = float(prompts - 1)
         if prompts < 2:
             intervals.append(None)
-        elif error <= _FLAT or min(share, 1 - share) <= _FLAT:
+        elif min(share, 1 - share) <= _FLAT or (error <= _FLAT and not (raters > 1 and spread > _FLAT)):
             intervals.append(exact_bound(share, prompts, (0.0, 1.0)))
         else:
-            (low, high), (inner_low, inner_high) = (_log_odds(share, error, prompts, tail) for tail in (TAIL, _ALONE))
+            if raters > 1:
+                parts = error**2, spread**2
+                both = max(*parts, sum(parts) - share * (1 - share) / total)
+                freedom = both**2 / (parts[0] ** 2 / freedom + parts[1] ** 2 / (raters - 1))
+                error = both**0.5
+            (low, high), (inner_low, inner_high) = (_log_odds(share, error, freedom, tail) for tail in (TAIL, _ALONE))
             top = _highest_low(prompts, total)
             low, high = max(low, min(inner_low, 1 - top)), min(high, max(inner_high, top))
             intervals.append((float(min(low, top)), float(max(high, 1 - top))))
@@ -61,11 +74,11 @@ def share_interval(prompt: Ints, hits: Floats, trials: Floats | None = None) -> 
     return share_intervals(sums[:, 0], sums[:, 1])[0]
 
 
-def _log_odds(share: Any, error: Any, prompts: int, tail: float) -> tuple[Any, Any]:
+def _log_odds(share: Any, error: Any, freedom: float, tail: float) -> tuple[Any, Any]:
     """Compute the ends of the t interval on the scale of log odds, with the error probability `tail` on each side."""
     from titjudge.stats.special import expit, logit, stdtrit
 
-    half = -stdtrit(prompts - 1, tail) * error / (share * (1 - share))
+    half = -stdtrit(freedom, tail) * error / (share * (1 - share))
     return expit(logit(share) - half), expit(logit(share) + half)
 
 
@@ -80,7 +93,7 @@ def _highest_low(prompts: int, trials: float) -> float:
         return agreed
     wrong = np.arange(1, prompts)
     error = np.sqrt(wrong * (prompts - wrong) / (prompts - 1)) / trials
-    return max(agreed, float(_log_odds(1 - wrong / trials, error, prompts, TAIL)[0].max()))
+    return max(agreed, float(_log_odds(1 - wrong / trials, error, prompts - 1, TAIL)[0].max()))
 
 
 def mean_intervals(

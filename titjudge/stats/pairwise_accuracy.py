@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from titjudge.core.types import Pair, Score
 from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval, Ints, codes, group_sums
 from titjudge.stats.chance_level import Guessing, guessing, paper_threshold
 from titjudge.stats.equality import with_ties
-from titjudge.stats.intervals import share_intervals
+from titjudge.stats.intervals import FEW_ANNOTATORS, moments, share_intervals
 
 Values = Mapping[str, float | None]
 _SIGN = {"a": 1, "tie": 0, "b": -1}
@@ -50,6 +50,8 @@ class PairIndex:
         preference: 1 (a), 0 (tie) or -1 (b), shape (pairs,).
         group: Index of the prompt of each pair in `groups`, shape (pairs,).
         groups: Prompt ids.
+        units: Index of the unit of each of `groups`, its family or itself, the unit of intervals and tests; shape (prompts,).
+        annotator: Index of who alone made the choice of each pair; None if some are not known.
     """
 
     ids: tuple[str, ...]
@@ -58,6 +60,8 @@ class PairIndex:
     preference: Ints
     group: Ints
     groups: tuple[str, ...]
+    units: Ints
+    annotator: Ints | None = None
 
     @classmethod
     def from_pairs(cls, pairs: Sequence[Pair]) -> PairIndex:
@@ -75,10 +79,28 @@ class PairIndex:
         group, groups = codes(pair.prompt_id for pair in pairs)
         sign = np.fromiter((_SIGN[pair.preference] for pair in pairs), dtype=np.int64, count=len(pairs))
         a, b = both[: len(pairs)], both[len(pairs) :]
-        return cls(tuple(ids), a, b, sign, group, tuple(groups))
+        family = {pair.prompt_id: pair.unit for pair in pairs}
+        units, _ = codes(family[name] for name in groups)
+        annotator, people = codes(pair.annotator for pair in pairs)
+        return cls(tuple(ids), a, b, sign, group, tuple(groups), units, None if "" in people else annotator)
 
     def __len__(self) -> int:
         return len(self.a)
+
+    @property
+    def unit(self) -> Ints:
+        """Index of the unit of each pair, shape (pairs,)."""
+        return self.units[self.group]
+
+    @property
+    def annotators(self) -> int:
+        """Number of annotators who made the choices alone, if they are few (`FEW_ANNOTATORS`); else 0."""
+        count = 0 if self.annotator is None else int(self.annotator.max(initial=-1)) + 1
+        return count if count < FEW_ANNOTATORS else 0
+
+    def sums(self, *columns: Floats) -> Floats:
+        """Sum columns of pairs within units: shape (units, columns)."""
+        return group_sums(self.unit, int(self.units.max(initial=-1)) + 1, *columns)
 
     def scores(self, values: Values) -> Floats:
         """Look up the score of each of `ids`, NaN where there is none; scores equal up to rounding are made equal."""
@@ -126,7 +148,7 @@ def pairwise_accuracy(
     (interval, half_credit), reason = (None, None), ""
     if intervals:
         (interval, half_credit), reason = _intervals(index, right, tied, scored.astype(np.float64))
-    chance = _guessing(index, scored, values, seed) if intervals and total else None
+    chance = _guessing(index, right, scored, values, seed) if intervals and total else None
     if not total:
         reason = "no pair with a human preference" if not decided_pairs else "no pair has both scores"
     return MetricResult(
@@ -151,17 +173,34 @@ def pairwise_accuracy(
     )
 
 
-def _guessing(index: PairIndex, scored: NDArray[np.bool_], values: Values, seed: int) -> Guessing:
+def _guessing(index: PairIndex, right: Floats, scored: NDArray[np.bool_], values: Values, seed: int) -> Guessing:
+    """Compute the distribution of right pairs by chance; of families of prompts a normal one, as wide as they make it."""
+    from titjudge.stats.special import ndtri, stdtrit
+
     group, a, b, preference = (column[scored] for column in (index.group, index.a, index.b, index.preference))
-    return guessing(group, a, b, preference, index.scores(values), seed)
+    chance = guessing(group, a, b, preference, index.scores(values), seed)
+    if len(set(index.units.tolist())) == len(index.groups):
+        return chance
+    (families, _, wide, _), (_, _, narrow, _) = (
+        moments(*group_sums(unit, len(index.groups), right, scored.astype(np.float64)).T)[0]
+        for unit in (index.unit, index.group)
+    )
+    if families < 2:
+        return replace(chance, tail=np.ones(0), deviation=0.0)
+    times = max(1.0, wide / narrow if narrow else 1.0) * float(stdtrit(families - 1, 0.95) / ndtri(0.95))
+    return replace(chance, tail=None, deviation=chance.deviation * times)
 
 
 def _intervals(index: PairIndex, right: Floats, tied: Floats, scored: Floats) -> tuple[list[Interval | None], str]:
     """Compute the intervals of the accuracy and of the half-credit accuracy, and say why they are missing."""
     if not len(index):
         return [None, None], FEW_PROMPTS
-    sums = group_sums(index.group, len(index.groups), right, right + tied / 2, scored)
-    intervals = share_intervals(sums[:, :2], sums[:, [2, 2]])
+    columns = right, right + tied / 2, scored
+    sums, people = index.sums(*columns), None
+    if index.annotators and index.annotator is not None:
+        by_person = group_sums(index.annotator, index.annotators, *columns)
+        people = by_person[:, :2], by_person[:, [2, 2]]
+    intervals = share_intervals(sums[:, :2], sums[:, [2, 2]], people)
     return intervals, FEW_PROMPTS if intervals[0] is None else ""
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
 
-from titjudge.stats.bootstrap import Floats, Ints
+from titjudge.stats.bootstrap import Floats, Ints, table_sums, unit_sums
 from titjudge.stats.equality import score_differences
 
 ALPHA = 0.05
@@ -80,18 +81,19 @@ def _random_flips(sizes: Floats, reached: Floats, moved: Ints) -> Floats:
     return (np.array(larger) + 1) / (flips + 1)
 
 
-def below_best_p(scores: Floats) -> list[float | None]:
+def below_best_p(scores: Floats, unit: Ints | None = None) -> list[float | None]:
     """Test whether each column has a lower mean than the best one, which was chosen on the same prompts.
 
     Multiple comparisons with the best: `range_p` of the columns down to the one in question, `stepped_down`.
 
     Args:
         scores: Shape (prompts, columns), NaN where there is no score; the best column first, then in order.
+        unit: Number of the family of each prompt, which is exchanged as one; None if each is its own.
 
     Returns:
         One p for each column but the first; None for one that shares fewer than two prompts with the first.
     """
-    return stepped_down([range_p(scores[:, : k + 1]) for k in range(1, scores.shape[1])])
+    return stepped_down([range_p(scores[:, : k + 1], unit) for k in range(1, scores.shape[1])])
 
 
 def stepped_down(ps: Sequence[float | None]) -> list[float | None]:
@@ -106,19 +108,26 @@ def stepped_down(ps: Sequence[float | None]) -> list[float | None]:
     return stepped
 
 
-def range_p(scores: Floats) -> float | None:
+def range_p(scores: Floats, unit: Ints | None = None) -> float | None:
     """Compute how often some two columns lie as far apart as the first and the last do, if all are equal.
 
     The scores of each prompt are turned round among the columns that it has, 1,999 times; of two columns that is `sign_flip_p`.
     Two columns are compared on the prompts that both have. Their gap counts in units of its standard error, so that a
-    column with few prompts does not widen the range.
+    column with few prompts does not widen the range. Families of prompts are exchanged as one; if some of their scores are missing,
+    p is that of the two ends times the number of pairs of columns (Bonferroni).
 
     Args:
         scores: Shape (prompts, columns), NaN where there is no score.
+        unit: Number of the family of each prompt; None if each is its own.
 
     Returns:
-        None if the first and the last column share fewer than two prompts.
+        None if the first and the last column share fewer than two prompts, or families.
     """
+    if unit is not None:
+        if np.isfinite(scores).all():
+            return range_p(table_sums(scores, unit))
+        sums, _ = unit_sums(score_differences(scores[:, 0], scores[:, -1]), unit)
+        return min(1.0, comb(scores.shape[1], 2) * sign_flip_p(sums[:, None])[0]) if len(sums) > 1 else None
     key = scores.shape, hashlib.sha256(scores.tobytes()).digest()
     try:
         return _range_ps[key]

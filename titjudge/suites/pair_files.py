@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
+from titjudge.core.item_meta import CLUSTER
 from titjudge.core.names import id_of, plain
 from titjudge.core.types import Item, Pair, Values
 from titjudge.core.words import truncated
@@ -86,6 +87,7 @@ def read_votes(path: Path | str, images: Images | None = None, notes: dict[str, 
         a, b = (_item(image, prompt, images, path, line) for image in (a, b))
         rater = column_of(record, RATERS)
         annotator = "" if rater is None else _text(record, rater, path, line)
+        family = str(record.get(CLUSTER.name) or "")
         source = str(record.get("source") or "")
         key = (prompt, min(a, b), max(a, b))
         choices = _choices(record, (a, b), path, line, may_be_empty=rater is not None)
@@ -95,7 +97,7 @@ def read_votes(path: Path | str, images: Images | None = None, notes: dict[str, 
             winner = {"a": a, "b": b}.get(choice, choice)
             who = said.add(key, " ".join(filter(None, (annotator, name))), winner, line, f"{a} / {b}")
             if who is not None:
-                votes.append(Vote(prompt, a, b, who, choice, source))
+                votes.append(Vote(prompt, a, b, who, choice, source, family))
     if notes is not None:
         notes.update(dict.fromkeys(said.notes("votes")))
     return votes
@@ -144,7 +146,14 @@ def _decided(votes: list[Vote], file: Path, notes: dict[str, None]) -> list[Pair
     for vote in votes:
         sources.setdefault((vote.prompt_id, min(vote.a, vote.b), max(vote.a, vote.b)), set()).add(vote.source)
     if len(sources) == len(votes):
-        return [pair_of(vote.prompt_id, vote.a, vote.b, vote.choice, vote.source) for vote in votes]
+        number = {name: str(k) for k, name in enumerate(dict.fromkeys(vote.annotator for vote in votes), 1)}
+        return [  # names of people are left in their file
+            replace(
+                pair_of(vote.prompt_id, vote.a, vote.b, vote.choice, vote.source),
+                annotator="" if vote.annotator.startswith("#") else number[vote.annotator],
+            )
+            for vote in votes
+        ]
     summary = aggregate_votes(votes, annotators=1, resamples=0, majority=True)
     pairs = []
     for pair in summary.pairs:

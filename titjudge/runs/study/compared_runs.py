@@ -28,6 +28,7 @@ from titjudge.stats.generators.paired_differences import (
 from titjudge.stats.pairwise_accuracy import values_by_metric
 from titjudge.stats.people.agreement import agreement
 from titjudge.stats.people.score_correlation import ALL, SCORE, ScoreCorrelation, judged_parts, score_correlations
+from titjudge.stats.scores.families import families, in_families
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.verdict.judged_runs import JudgedRun, joined, stored_run
@@ -144,11 +145,11 @@ class ComparedRuns:
     def pairs(self, file: Path | None) -> Sequence[Pair]:
         """Return the human pairs of a file, or those of the first run."""
         if file is None:
-            return self._runs[0].results.human_pairs
+            return in_families(self._runs[0].results.human_pairs, families(self.items.values()))
         notes: dict[str, None] = {}
         pairs = read_pairs(file, items=self._runs[0].items.values, notes=notes)
         self.notes += notes
-        return pairs
+        return in_families(pairs, families(self.items.values()))
 
     def agreement(self, pairs: Sequence[Pair], *, strengths: bool = False) -> Results:
         """Compute the agreement of all metrics with human pairs; see `stats.people.agreement`."""
@@ -244,7 +245,7 @@ class ComparedRuns:
                     side.setdefault(entry.prompt, []).append(entry.value)
             values = {name: prompts for name, prompts in sides.items() if prompts}
             if len(values) > 1:
-                compared = prompt_differences(values, baseline=next(iter(values)))
+                compared = prompt_differences(values, baseline=next(iter(values)), families=frame.families())
                 differences += [replace(pair, what=f"{pair.what}, {metric}") for pair in compared]
         return differences
 

@@ -23,6 +23,7 @@ from titjudge.metrics.checklist import POINTS
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.study.human_study import choose_metric
 from titjudge.stats.people.element_agreement import ElementLabels
+from titjudge.stats.scores.families import families
 
 _MEANING = {"true": "yes", "false": "no", "na": "n/a"}
 _MARKS = {points: str(mark) for mark, points in POINTS.items()}
@@ -56,13 +57,19 @@ def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[st
     notes: list[str] = []
     chosen = choose_metric({score.metric for score in with_elements}, metric, folder, notes)
     marks: dict[tuple[str, str], ElementLabels] = {}
+    declared = families(items.values())
     for score in with_elements:
         if score.metric == chosen:
             item = items[score.item_id]
             for element, kind, value in _elements(item, score):
                 key = (item.id, element.casefold())
                 if key in people:
-                    marks.setdefault(key, ElementLabels(item.prompt_id, kind, value, _same_scale(people[key], value)))
+                    marks.setdefault(
+                        key,
+                        ElementLabels(
+                            declared.get(item.prompt_id, item.prompt_id), kind, value, _same_scale(people[key], value)
+                        ),
+                    )
     if not marks:
         first = next(iter(people), None)
         raise DataError(f"no element of it is one of {chosen} of this run{f', not {first}' if first else ''}", human)

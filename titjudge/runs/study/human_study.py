@@ -15,6 +15,7 @@ from titjudge.stats.bootstrap import LEVEL
 from titjudge.stats.equality import same
 from titjudge.stats.pairwise_accuracy import Values, values_by_metric
 from titjudge.stats.ppi.ppi_leaderboard import PeopleBoard, people_board
+from titjudge.stats.scores.families import Families, families, family_notes
 
 
 def people_study(
@@ -46,18 +47,18 @@ def people_study(
     generator_of = {item.id: item.generator for item in items}
     if len(set(generator_of.values())) < 2:
         raise DataError("its images name fewer than two generators: there is nothing to rank", run.path)
-    prompt_of = {item.id: item.prompt_id for item in items}
+    prompt_of, declared = {item.id: item.prompt_id for item in items}, families(items)
     pairs = [
-        replace(pair, prompt_id=prompt_of[pair.a])
+        replace(pair, prompt_id=declared.get(prompt_of[pair.a], prompt_of[pair.a]))
         for pair in human
         if pair.a in prompt_of and prompt_of[pair.a] == prompt_of.get(pair.b)
     ]
     if not any(generator_of[pair.a] != generator_of[pair.b] for pair in pairs):
         named = f"; a pair names '{human[0].a}', the run '{items[0].id}'" if human and not pairs else ""
         raise DataError(f"no human pair has two images of one prompt by two generators of this run{named}", run.path)
-    judge, unscored = _preferences(items, oriented_values(scores, name))
+    judge, unscored = _preferences(items, oriented_values(scores, name), declared)
     board = people_board(pairs, judge, generator_of, level=level)
-    warnings += board.warnings
+    warnings += [*family_notes(list(dict.fromkeys(prompt_of.values())), declared), *board.warnings]
     if unscored:
         warnings.append(f"{unscored} of {len(judge)} pairs lack a score of the judge: counted as its ties")
     if unknown := len(human) - len(pairs):
@@ -102,8 +103,8 @@ def oriented_values(scores: Iterable[Score], name: str) -> Values:
     return values_by_metric(metric_scores, negate=() if higher else (name,)).get(name, {})
 
 
-def _preferences(items: Sequence[Item], values: Values) -> tuple[list[Pair], int]:
-    """Return the preference of the judge over each pair, and how many pairs lack a score."""
+def _preferences(items: Sequence[Item], values: Values, declared: Families) -> tuple[list[Pair], int]:
+    """Return the preference of the judge over each pair, under the family of its prompt, and how many pairs lack a score."""
     pairs, unscored = [], 0
     for prompt, members in grouped(items, lambda item: item.prompt_id).items():
         for a, b in combinations(members, 2):
@@ -112,5 +113,5 @@ def _preferences(items: Sequence[Item], values: Values) -> tuple[list[Pair], int
             x, y = values.get(a.id), values.get(b.id)
             unscored += x is None or y is None
             preferred = "tie" if x is None or y is None or same(x, y) else "a" if x > y else "b"
-            pairs.append(Pair(prompt, a.id, b.id, preferred))
+            pairs.append(Pair(declared.get(prompt, prompt), a.id, b.id, preferred))
     return pairs, unscored

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import ConfigError, DataError, nearest
+from titjudge.core.item_meta import CLUSTER
 from titjudge.core.names import id_of, plain
 from titjudge.core.numbers import missing_code
 from titjudge.data.tables import read_table
@@ -30,6 +31,8 @@ def read_scores(
 ) -> ScoreTable:
     """Read a table with `prompt_id`, `generator` and a score for each image, and any further columns as categories.
 
+    Prompts with one value in the column `cluster` are a family.
+
     Several images of a prompt need a column that tells them apart (`image`, `item`, `seed`, ...; where there is none of
     these, `sample`), several answers to one image a column `repeat`, or `sample` beside such a column. An empty score is a
     missing one.
@@ -51,7 +54,8 @@ def read_scores(
     entries: list[Entry] = []
     columns: dict[str, None] = {}
     texts: dict[str, str] = {}
-    categories: dict[str, dict[str, str]] = {column: {} for column in by if column not in DERIVED}
+    named = dict.fromkeys([*by, CLUSTER.name])
+    categories: dict[str, dict[str, str]] = {column: {} for column in named if column not in DERIVED}
     lines: dict[tuple[str, ...], int] = {}
     for line, record in _records(path):
         if not columns or path.suffix.lower() == ".jsonl":  # each line of JSON may have other columns
@@ -100,6 +104,7 @@ def read_scores(
         per_prompt=per_prompt.of_metric(bounds, True, str(path)),
         bounds=bounds,
         texts={prompt: hash(text) for prompt, text in texts.items()},
+        families={prompt: value for prompt, value in categories[CLUSTER.name].items() if value},
     )
 
 

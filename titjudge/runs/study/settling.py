@@ -20,6 +20,7 @@ from titjudge.runs.loop import RunLoop
 from titjudge.runs.open_run import OpenRun
 from titjudge.runs.session import Session, pairs_among
 from titjudge.stats.generators.sequential import OPEN, Race
+from titjudge.stats.scores.families import families
 from titjudge.stats.scores.missing_scores import unequally_missing
 from titjudge.stats.significance import ALPHA
 
@@ -53,7 +54,7 @@ class Settling:
     """Chooses the next image to judge, and passes the scores to a sequential test, until there is a verdict.
 
     The verdict depends on the data and the scores alone: prompts are ordered by a hash of their ids, and scores enter the
-    test in that order, whatever order the answers come in. A prompt on which a generator has no score is left out; where one
+    test in that order, whatever order the answers come in. The prompts of a family enter together, as their mean. A prompt on which a generator has no score is left out; where one
     generator lacks scores on clearly more prompts than another there is no verdict, as what is left out may decide.
 
     Args:
@@ -84,10 +85,15 @@ class Settling:
                 names = ", ".join(sorted(generators - {""})) or "none is named"
                 raise DataError(f"--settle: no generator '{name}'.{nearest(name, generators)} Known: {names}")
         common = [prompt for prompt, images in by_prompt.items() if len(images) == len(question.names)]
-        if len(common) < 2:
-            has = "1 prompt" if len(common) == 1 else "no prompt"
+        declared = families(item for prompt in common for images in by_prompt[prompt].values() for item in images)
+        self._family = {prompt: declared.get(prompt, prompt) for prompt in common}
+        if len(set(self._family.values())) < 2:
+            has = "1 prompt, or family of prompts," if common else "no prompt"
             raise DataError(f"--settle: {' and '.join(question.names)} have {has} in common: a comparison needs two")
-        self._prompts = sorted(common, key=lambda prompt: hashlib.sha256(prompt.encode()).digest())
+        place = {name: hashlib.sha256(name.encode()).digest() for name in {*common, *self._family.values()}}
+        self._prompts = sorted(common, key=lambda prompt: (place[self._family[prompt]], place[prompt]))
+        self._together: list[list[float]] = []  # means of the prompts of a family that has not entered the test
+        self._used = 0
         self._items = by_prompt
         self._scores: dict[str, float | None] = {}
         self._next = 0  # index of the first prompt that has not entered the test
@@ -128,11 +134,16 @@ class Settling:
                 break
             self._next += 1
             self._yielded.pop(prompt, None)
-            self._add([[self._scores[item.id] for item in items.get(name, ())] for name in self._race.names])
+            self._take_prompt([[self._scores[item.id] for item in items.get(name, ())] for name in self._race.names])
+            following = self._prompts[self._next : self._next + 1]
+            if self._together and (not following or self._family[following[0]] != self._family[prompt]):
+                self._race.add(np.mean(self._together, axis=0))
+                self._used += len(self._together)
+                self._together = []
         return self.over
 
-    def _add(self, scores: Sequence[Sequence[float | None]]) -> None:
-        """Add the scores of a prompt's images by each generator; none of one that dropped out."""
+    def _take_prompt(self, scores: Sequence[Sequence[float | None]]) -> None:
+        """Keep the means of a prompt's images by each generator for its family; none of one that dropped out."""
         scored = [[value for value in values if value is not None] for values in scores]
         self._missing.append(
             tuple(1 - len(k) / len(all_) if all_ else math.nan for k, all_ in zip(scored, scores, strict=True))
@@ -141,7 +152,7 @@ class Settling:
         if not any(
             math.isnan(mean) for name, mean in zip(self._race.names, means, strict=True) if name in self._race.unbeaten
         ):
-            self._race.add(means)
+            self._together.append(means)
 
     def _unequal(self) -> str:
         """Say which generators lack scores on clearly more prompts than others that bear on the verdict; empty where none do."""
@@ -178,7 +189,7 @@ class Settling:
         unequal = self._unequal()
         return SettledPair(
             verdict=OPEN if unequal else self._race.verdict,
-            used=self._race.prompts,
+            used=self._used,
             of=len(self._prompts),
             interval=self._race.interval(),
             method=self._race.method,

@@ -14,7 +14,7 @@ from titjudge.core.run_records import MetricRecord, MetricResult
 from titjudge.core.tables import Cell, Table, p_value, plain
 from titjudge.core.types import Item
 from titjudge.core.words import score_digits
-from titjudge.stats.bootstrap import Floats
+from titjudge.stats.bootstrap import Floats, unit_sums
 from titjudge.stats.equality import score_differences
 from titjudge.stats.generators.generator_differences import GENERATORS, GeneratorDifference, generator_differences
 from titjudge.stats.generators.slices import (
@@ -29,7 +29,7 @@ from titjudge.stats.generators.slices import (
     tier_means,
     tiers,
 )
-from titjudge.stats.intervals import mean_interval
+from titjudge.stats.intervals import mean_interval, mean_intervals
 from titjudge.stats.scores.part_scores import ELEMENT
 from titjudge.stats.scores.population import FEWEST, adjusted_scores, comparable, is_complete
 from titjudge.stats.scores.scores_table import ScoreTable
@@ -139,14 +139,14 @@ class Comparison:
 
 def compared_with_best(scores: ScoreTable, baseline: str = "") -> Comparison | None:
     """Compare generators with the best, and with a baseline where the table has it; None where they share too few prompts."""
-    compared = scores.only([scores.generators[k] for k in comparable(scores.means)])
+    compared = scores.only([scores.generators[k] for k in comparable(scores.means, unit=scores.unit)])
     if not compared.generators:
         return None
     best = compared.generators[best_first(compared.means)[0]]
     against = (best, *([baseline] if baseline in set(compared.generators) - {best} else []))
     differences = tuple(generator_differences(compared, baseline=name, chosen=name == best) for name in against)
     aside = tuple(name for name in scores.generators if name not in compared.generators)
-    return Comparison(compared, against, differences, tiers(compared.means), aside)
+    return Comparison(compared, against, differences, tiers(compared.means, unit=compared.unit), aside)
 
 
 def standings_table(comparison: Comparison, scale: Scale) -> Table:
@@ -180,7 +180,7 @@ def standings_table(comparison: Comparison, scale: Scale) -> Table:
 
 def _gap(difference: GeneratorDifference | None, digits: int) -> list[Cell | str | None]:
     """Make the cells of a difference: its value, wins / ties / losses, p, p best, and what would have been detected."""
-    if difference is None or difference.prompts < FEWEST:
+    if difference is None or difference.units < FEWEST:
         return [None] * 5
     counts = f"{difference.wins} / {difference.same} / {difference.losses}"
     detectable = plain(difference.detectable, digits=digits + 1)
@@ -295,10 +295,11 @@ def slice_means(scores: ScoreTable, column: str, scale: Scale) -> Floats:
 
 def mean_cell(scores: ScoreTable, by_prompt: Floats, digits: int, sign: float) -> Cell | None:
     """Make the cell of the mean of `adjusted_scores` with its interval; `sign` is -1 if the scores are negated."""
-    values = by_prompt[np.isfinite(by_prompt)]
+    has_score = np.isfinite(by_prompt)
+    values, unit = by_prompt[has_score], None if scores.unit is None else scores.unit[has_score]
     if not len(values):
         return None
-    ends = scores.per_prompt.intervals(values[:, None], scores.bounds)[0]
+    ends = scores.per_prompt.intervals(values[:, None], scores.bounds, unit)[0]
     return plain(sign * float(values.mean()), sorted(sign * end for end in ends) if ends else None, digits)
 
 
@@ -337,10 +338,11 @@ def short_and_long(items: Mapping[str, Item], scores: ScoreTable, scale: Scale) 
 def _difference(scores: ScoreTable, means: Floats, k: int, other: str, digits: int) -> Cell | None:
     """Make the cell of a generator's score minus that of another, paired by prompt."""
     gap = score_differences(means[:, k], means[:, scores.column(other)])
-    gap = gap[np.isfinite(gap)]
-    if other == scores.generators[k] or not len(gap):
+    sums, counts = unit_sums(gap, scores.unit)
+    if other == scores.generators[k] or not len(sums):
         return None
-    return plain(float(gap.mean()), mean_interval(gap, scores.spans(declared=True)), digits + 1)
+    (interval,) = mean_intervals(sums, counts, scores.spans(declared=True))
+    return plain(float(gap[np.isfinite(gap)].mean()), interval, digits + 1)
 
 
 def _variances(cuts: Sequence[_Slice], sign: float) -> list[Table]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,22 +67,24 @@ def gate(differences: Sequence[GeneratorDifference], delta: float, table: ScoreT
         table: The scores, of which the differences are.
     """
     scores = {
-        difference.a: table.differences(table.column(difference.a), table.column(difference.b))
+        difference.a: table.unit_differences(table.column(difference.a), table.column(difference.b))
         for difference in differences
     }
-    below = [_p_below(scores[difference.a], difference.interval, -delta) for difference in differences]
+    below = [_p_below(*scores[difference.a], difference.interval, -delta) for difference in differences]
     verdicts: dict[str, str] = {}
     least: dict[str, float] = {}
     needed: dict[str, int] = {}
     reasons: dict[str, str] = {}
     for difference, p in zip(differences, holm([1.0 if p is None else p for p in below]), strict=True):
-        name, interval, by_prompt = difference.a, difference.interval, scores[difference.a]
+        name, interval, (sums, counts) = difference.a, difference.interval, scores[difference.a]
         above = interval is not None and interval[0] > -delta
         if table.width is not None and interval is not None:
-            least[name] = bound(by_prompt, -table.width, TAIL)
+            size = float(counts.mean())  # of a family; a larger one can lose more
+            values, end = sums / size, -table.width * float(counts.max()) / size
+            least[name] = max(bound(values, end, TAIL), -table.width)
             above &= least[name] > -delta
-            if not above and len(by_prompt) >= FEWEST and (prompts := _prompts_for(by_prompt, -table.width, -delta)):
-                needed[name] = prompts
+            if not above and len(values) >= FEWEST and (enough := _units_for(values, end, -delta)):
+                needed[name] = math.ceil(enough * size)
         if table.incomplete:
             reason = f"the run is incomplete ({table.incomplete})"
         else:
@@ -95,18 +98,18 @@ def gate(differences: Sequence[GeneratorDifference], delta: float, table: ScoreT
     return Gate(delta, verdicts, least, needed, reasons)
 
 
-def _prompts_for(differences: Floats, end: float, limit: float) -> int | None:
-    """Estimate how many prompts like these have Gaffke's bound above the limit; None where 100,000 have not."""
+def _units_for(differences: Floats, end: float, limit: float) -> int | None:
+    """Estimate how many prompts, or families, like these have Gaffke's bound above the limit; None where 100,000 have not."""
     counts = np.unique(np.geomspace(len(differences) + 1, _MOST_PROMPTS, 400).round())
     enough = counts[approximate_bound(differences, end, TAIL, counts) > limit]
     return int(enough[0]) if len(enough) else None
 
 
-def _p_below(differences: Floats, interval: Interval | None, limit: float) -> float | None:
+def _p_below(sums: Floats, counts: Floats, interval: Interval | None, limit: float) -> float | None:
     """One-sided p of the hypothesis that the mean is not below `limit`; below .025 exactly where the interval is below."""
     if interval is None:
         return None
-    prompts, mean, error, skewness = moments(differences, np.ones(len(differences)))[0]
+    prompts, mean, error, skewness = moments(sums, counts)[0]
     if error > 1e-12:
         return mean_p((limit - mean) / error, prompts, skewness)
     room = (interval[1] - mean) / (1 - TAIL ** (1 / prompts))  # every prompt shows the same: the exact bound

@@ -18,12 +18,13 @@ import numpy as np
 
 from titjudge.core.declarations import ESTIMATED, NEEDS_BOTH, Declaration, Population, Unit
 from titjudge.core.errors import DataError
+from titjudge.core.serialization import fields_of
 from titjudge.core.tables import p_value
 from titjudge.core.types import Table
-from titjudge.stats.bootstrap import Floats, Interval
+from titjudge.stats.bootstrap import Floats, Interval, table_sums, unit_sums
 from titjudge.stats.equality import score_differences, with_ties
 from titjudge.stats.generators.slices import averages, best_first
-from titjudge.stats.intervals import TAIL, exact_bound, mean_interval, moments, why_no_interval
+from titjudge.stats.intervals import TAIL, exact_bound, mean_intervals, moments, why_no_interval
 from titjudge.stats.scores.population import FEWEST, adjusted_scores, comparable
 from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.significance import POWER, adjusted, below_best_p, benjamini_hochberg, holm, sign_flip_p
@@ -56,6 +57,7 @@ class GeneratorDifference:
     Attributes:
         wins, same, losses: Prompts on which `a` is better, equal, worse.
         detectable: The smallest difference that as many prompts with this spread show with a power of 80%.
+        families: Families of these prompts, which are the unit of interval and p; None if each prompt is its own.
         by: Column -> value -> the same over the prompts with this value.
     """
 
@@ -72,6 +74,17 @@ class GeneratorDifference:
     detectable: float | None
     reason: str = ""
     by: Mapping[str, Mapping[str, GeneratorDifference]] = field(default_factory=dict)
+    families: int | None = None
+
+    @property
+    def units(self) -> int:
+        """Number of families, or of prompts if each is its own."""
+        return self.prompts if self.families is None else self.families
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields; `families` only where there are some."""
+        record = fields_of(self)
+        return record if self.families is not None else {name: record[name] for name in record if name != "families"}
 
 
 def generator_differences(
@@ -97,8 +110,8 @@ def generator_differences(
     columns = [score_differences(cut.means[:, a], cut.means[:, b]) for a, b in pairs for cut in cuts]
     _check_shared(table, pairs, columns[:: len(cuts)])
     blocks = (np.stack(columns[k : k + _TOGETHER], axis=1) for k in range(0, len(columns), _TOGETHER))
-    ps = [p for block in blocks for p in sign_flip_p(block)]
-    tail = TAIL / max(1, comb(len(comparable(table.means)), 2)) if chosen else TAIL
+    ps = [p for block in blocks for p in sign_flip_p(table_sums(np.nan_to_num(block), table.unit))]
+    tail = TAIL / max(1, comb(len(comparable(table.means, unit=table.unit)), 2)) if chosen else TAIL
     differences = []
     for k, (a, b) in enumerate(pairs):
         of_pair = slice(k * len(cuts), (k + 1) * len(cuts))
@@ -109,8 +122,8 @@ def generator_differences(
         )
         differences.append(replace(overall, by=_by_column(cuts[1:], _adjusted(sliced, benjamini_hochberg))))
     if not chosen or baseline is None:
-        enough = max(difference.prompts for difference in differences) >= FEWEST
-        tested = [difference for difference in differences if difference.prompts >= FEWEST or not enough]
+        enough = max(difference.units for difference in differences) >= FEWEST
+        tested = [difference for difference in differences if difference.units >= FEWEST or not enough]
         family = {(difference.a, difference.b): difference for difference in _adjusted(tested, holm)}
         return [family.get((difference.a, difference.b), difference) for difference in differences]
     return _below_best(table, baseline, differences)
@@ -176,16 +189,16 @@ def _below_best(
     table: ScoreTable, baseline: str, differences: Sequence[GeneratorDifference]
 ) -> list[GeneratorDifference]:
     """Adjust p for the choice of the baseline as the best."""
-    base, compared = table.column(baseline), comparable(table.means)
+    base, compared = table.column(baseline), comparable(table.means, unit=table.unit)
     means = np.where(np.isin(np.arange(len(table.generators)), compared), table.means, np.nan)
     order = [base, *(k for k in best_first(means) if k != base)]
-    below = dict(zip(order[1:], below_best_p(table.means[:, order]), strict=True))
+    below = dict(zip(order[1:], below_best_p(table.means[:, order], table.unit), strict=True))
     return [replace(difference, p_adjusted=below.get(table.column(difference.a))) for difference in differences]
 
 
 def is_best(table: ScoreTable, generator: str) -> bool:
     """Return True if a generator has the highest mean of three or more that are compared: choosing it flatters it."""
-    compared = comparable(table.means)
+    compared = comparable(table.means, unit=table.unit)
     average = with_ties(averages(adjusted_scores(table.means[:, compared])))
     column = table.column(generator)
     return len(compared) > 2 and column in compared and bool(average[compared.index(column)] == average.max())
@@ -196,13 +209,14 @@ def _difference(a: str, b: str, column: Floats, table: ScoreTable, p: float, tai
     from titjudge.stats.special import stdtrit
 
     d = column[np.isfinite(column)]
-    n = len(d)
-    _, mean, error, _ = moments(d, np.ones(n))[0]
-    interval = mean_interval(d, table.spans(declared=True), tail)
-    if interval is None and n > 1 and (spans := table.spans()) is not None:
-        interval = exact_bound(mean, n, spans, tail)
+    sums, counts = unit_sums(column, table.unit)
+    n, units = len(d), len(sums)
+    _, mean, error, _ = moments(sums, counts)[0]
+    interval = mean_intervals(sums, counts, table.spans(declared=True), tail)[0]
+    if interval is None and units > 1 and (spans := table.spans()) is not None:
+        interval = exact_bound(mean, units, spans, tail)
     detectable = (
-        float(stdtrit(n - 1, 1 - TAIL) + stdtrit(n - 1, POWER)) * error
+        float(stdtrit(units - 1, 1 - TAIL) + stdtrit(units - 1, POWER)) * error
         if error > 1e-12 and interval is not None
         else None
     )
@@ -211,14 +225,15 @@ def _difference(a: str, b: str, column: Floats, table: ScoreTable, p: float, tai
         b,
         difference=mean if n else None,
         interval=interval,
-        p=p if n > 1 else None,
+        p=p if units > 1 else None,
         p_adjusted=None,
         wins=int((d > 0).sum()),
         same=int((d == 0).sum()),
         losses=int((d < 0).sum()),
         prompts=n,
         detectable=detectable,
-        reason=why_no_interval(interval, n),
+        reason=why_no_interval(interval, units),
+        families=None if table.unit is None else units,
     )
 
 
@@ -232,8 +247,9 @@ def generators_table(table: ScoreTable) -> Table:
     rows = []
     adjusted = adjusted_scores(table.means)
     for k in map(table.column, listed(table)):
-        values = adjusted[np.isfinite(adjusted[:, k]), k]
-        interval = table.per_prompt.intervals(values[:, None], table.bounds)[0] if len(values) > 1 else None
+        has_score = np.isfinite(adjusted[:, k])
+        values, unit = adjusted[has_score, k], None if table.unit is None else table.unit[has_score]
+        interval = table.per_prompt.intervals(values[:, None], table.bounds, unit)[0] if len(values) > 1 else None
         variance = table.seed_variance[k]
         rows.append((
             table.generators[k], float(values.mean()) if len(values) else None, *(interval or (None, None)),

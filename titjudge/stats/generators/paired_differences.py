@@ -20,6 +20,8 @@ from titjudge.stats.equality import score_differences
 from titjudge.stats.generators.slices import averages
 from titjudge.stats.intervals import mean_intervals, why_no_interval
 from titjudge.stats.pairwise_accuracy import PairIndex, Values, pair_index, values_by_metric
+from titjudge.stats.scores.families import ALONE, Families
+from titjudge.stats.scores.families import families as families_of
 from titjudge.stats.scores.population import comparable
 from titjudge.stats.significance import adjusted, benjamini_hochberg, mcnemar_p, range_p, sign_flip_p, stepped_down
 
@@ -39,7 +41,7 @@ class Difference:
     """`first` minus `second` over the pairs, or images, that both have scored.
 
     Attributes:
-        n: Pairs or images that both have scored, of `prompts` prompts.
+        n: Pairs or images that both have scored, of `prompts` prompts, or families of prompts.
         interval: Of the difference, 95%, Student's t over prompts (see `intervals`).
         p_value: Two-sided; permutation test that exchanges the two within whole prompts (`significance.sign_flip_p`).
         p_adjusted: After Benjamini-Hochberg over the comparisons made together.
@@ -160,7 +162,7 @@ def below_the_best(pairs: Sequence[Pair] | PairIndex, values: Sequence[Values]) 
         rows = predicted[[place for place in compared if place <= k]]
         both = (index.preference != 0) & ~np.isnan(rows).any(axis=0)
         right = (rows == index.preference) & both
-        sums = group_sums(index.group, len(index.groups), *right.astype(np.float64), both.astype(np.float64))
+        sums = index.sums(*right.astype(np.float64), both.astype(np.float64))
         ps.append(range_p(sums[sums[:, -1] > 0, :-1]))
     return stepped_down(ps)
 
@@ -171,7 +173,7 @@ def mean_differences(
     """Compare mean scores over the images both have scored; needs no human pairs.
 
     Args:
-        prompt_of: Prompt of each image id (both runs must use the same ids).
+        prompt_of: Prompt, or family, of each image id (both runs must use the same ids).
         values: Run name -> score by image id.
         baseline: Compare every other one with this; without it all against all.
 
@@ -193,7 +195,9 @@ def run_differences(
     """
     _couples(list(runs), baseline)
     values = {run: values_by_metric(scores) for run, scores in runs.items()}
-    prompt_of = {item.id: item.prompt_id or item.id for item in items}
+    items = list(items)
+    declared = families_of(items)
+    prompt_of = {item.id: declared.get(item.prompt_id, item.prompt_id or item.id) for item in items}
     differences: list[Difference] = []
     for metric in dict.fromkeys(name for metrics in values.values() for name in metrics):
         shared = {run: metrics[metric] for run, metrics in values.items() if metric in metrics}
@@ -204,13 +208,17 @@ def run_differences(
 
 
 def prompt_differences(
-    values: Mapping[str, Mapping[str, Sequence[float | None]]], *, baseline: str | None = None
+    values: Mapping[str, Mapping[str, Sequence[float | None]]],
+    *,
+    baseline: str | None = None,
+    families: Families = ALONE,
 ) -> list[Difference]:
     """Compare mean scores over the prompts both have: of generators, or of runs whose images have other names.
 
     Args:
         values: Name -> prompt -> the scores of its images, which are averaged.
         baseline: Compare every other one with this; without it all against all.
+        families: Prompt -> its family.
     """
     means: dict[str, Values] = {
         name: {
@@ -220,7 +228,7 @@ def prompt_differences(
         }
         for name, prompts in values.items()
     }
-    prompt_of = {prompt: prompt for prompts in means.values() for prompt in prompts}
+    prompt_of = {prompt: families.get(prompt, prompt) for prompts in means.values() for prompt in prompts}
     differences = mean_differences(prompt_of, means, baseline=baseline)
     return [replace(difference, what="mean score over prompts") for difference in differences]
 
@@ -264,7 +272,7 @@ def _accuracy_difference(index: PairIndex, first: str, second: str, x: Floats, y
     both = (index.preference != 0) & ~np.isnan(x) & ~np.isnan(y)
     right_x, right_y = both & (x == index.preference), both & (y == index.preference)
     only_x, only_y = int((right_x & ~right_y).sum()), int((right_y & ~right_x).sum())
-    difference = _paired((first, second, "accuracy"), index.group, right_x * 1.0, right_y * 1.0, both, (-1.0, 1.0))
+    difference = _paired((first, second, "accuracy"), index.unit, right_x * 1.0, right_y * 1.0, both, (-1.0, 1.0))
     return replace(
         difference,
         only_first=only_x,

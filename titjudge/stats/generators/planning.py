@@ -47,7 +47,8 @@ class Pilot:
             None where the pilot has only one each, or the score of a prompt is not a mean of them.
         images, answers: Images of a prompt, and answers to an image, in the pilot; of unequal numbers of images the number
             that leaves the same variance.
-        largest: Share of the spread that the prompt with the largest difference makes up.
+        largest: Share of the spread that the prompt (or family) with the largest difference makes up.
+        units: Number of families; that of prompts if each is its own.
         scale: Length of the scale of a score; None where it has no ends.
         uneven: Whether prompts have unequal numbers of images.
     """
@@ -64,6 +65,7 @@ class Pilot:
     largest: float = 0.0
     scale: float | None = None
     uneven: bool = False
+    units: int = 0
 
     @classmethod
     def from_scores(cls, table: ScoreTable, a: str, b: str) -> Pilot:
@@ -73,10 +75,14 @@ class Pilot:
             DataError: One is unknown, they have fewer than two common prompts, or all prompts show the same difference.
         """
         columns = [table.column(a), table.column(b)]
-        d = table.differences(*columns)
-        if len(d) < 2:
-            raise table.too_few((a, b), len(d), "a pilot needs two")
-        variance = float(d.var(ddof=1))
+        sums, sizes = table.unit_differences(*columns)
+        prompts, units = round(sizes.sum()), len(sums)
+        if units < 2:
+            raise table.too_few((a, b), units, "a pilot needs two")
+        d = (sums - sums.sum() / prompts * sizes) / (prompts / units) if table.unit is not None else sums
+        variance = float(d.var(ddof=1)) * (
+            prompts / units
+        )  # of a prompt, as if each were a unit: with the design effect
         if variance <= 1e-24:
             raise DataError(
                 f"all prompts show the same difference of '{a}' and '{b}': nothing to plan from", table.source
@@ -97,8 +103,8 @@ class Pilot:
         squares = (d - d.mean()) ** 2
         scale = table.bounds[1] - table.bounds[0] if table.bounds and np.isfinite(table.bounds).all() else None
         return cls(
-            a, b, len(d), variance, variance_factor(d), seeds, samples, images,
-            table.samples, float(squares.max() / squares.sum()), scale, uneven,
+            a, b, prompts, variance, variance_factor(d), seeds, samples, images,
+            table.samples, float(squares.max() / squares.sum()), scale, uneven, units,
         )  # fmt: skip
 
     @property
@@ -128,14 +134,14 @@ def usable_pilot(table: ScoreTable, a: str, b: str) -> Pilot | None:
     """Take two generators as a pilot for a design like its own.
 
     Returns:
-        None where they tell too little: fewer than `SHORT` common prompts, the same difference on all, or not as many images
+        None where they tell too little: fewer than `SHORT` common prompts (or families), the same difference on all, or not as many images
         of every prompt.
     """
     try:
         pilot = Pilot.from_scores(table, a, b)
     except DataError:
         return None
-    return pilot if pilot.prompts >= SHORT and pilot.variance_with(*pilot.design) is not None else None
+    return pilot if pilot.units >= SHORT and pilot.variance_with(*pilot.design) is not None else None
 
 
 def variance_factor(differences: Floats) -> float:
@@ -257,7 +263,7 @@ def plan_table(plans: Sequence[Plan], pilots: Sequence[Pilot], power: float, dig
     notes = [f"to show the difference at 95% with power {power:.0%}; from - to: what the pilot leaves open"]
     if any(pilot.seeds is None for pilot in pilots):
         notes.append("the pilot has one image a prompt: what more seeds would bring it cannot tell")
-    if any(pilot.prompts < SHORT for pilot in pilots):
+    if any(pilot.units < SHORT for pilot in pilots):
         notes.append(
             f"a pilot of fewer than {SHORT} prompts knows the spread badly: the number is nothing to go by, and where a few "
             "prompts differ far more than the others the range fails too"
@@ -269,7 +275,7 @@ def plan_table(plans: Sequence[Plan], pilots: Sequence[Pilot], power: float, dig
 
 def _pilot_notes(pilot: Pilot, plans: Sequence[Plan], power: float) -> Iterator[str]:
     """Yield what a pilot may not have shown: a longer tail, and one prompt that differs by the whole scale."""
-    if pilot.prompts >= SHORT and pilot.largest > HEAVY:
+    if pilot.units >= SHORT and pilot.largest > HEAVY:
         yield (
             f"{pilot.a} / {pilot.b}: one prompt of {pilot.prompts} makes up {pilot.largest:.0%} of the spread; with such "
             "tails the range holds less often than in 90%: plan for its upper end"

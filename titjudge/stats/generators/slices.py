@@ -63,7 +63,7 @@ def best_first(means: Floats) -> list[int]:
     return [k for k in np.argsort(-average, kind="stable").tolist() if np.isfinite(average[k])]
 
 
-def tiers(means: Floats, level: float = ALPHA) -> list[list[int]]:
+def tiers(means: Floats, level: float = ALPHA, unit: Ints | None = None) -> list[list[int]]:
     """Group generators into tiers, best first: a tier ends before the first that is significantly worse than the tier's best.
 
     Exchanges within prompts, which allow for the best being chosen on the same prompts (`significance.below_best_p`).
@@ -71,12 +71,13 @@ def tiers(means: Floats, level: float = ALPHA) -> list[list[int]]:
     Args:
         means: Shape (prompts, generators), NaN where there is no score; a generator without any is in no tier.
         level: Significance level.
+        unit: Number of the family of each prompt; None if each is its own.
     """
     remaining = best_first(means)
     groups = []
     while remaining:
         best, *rest = remaining
-        ps = below_best_p(means[:, remaining])
+        ps = below_best_p(means[:, remaining], unit)
         worse = next((k for k, p in enumerate(ps) if p is not None and p < level), len(rest))
         groups.append([best, *rest[:worse]])
         remaining = rest[worse:]

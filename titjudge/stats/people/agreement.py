@@ -44,6 +44,7 @@ from titjudge.stats.ranking.rank_agreement import (
     prompt_statistics,
 )
 from titjudge.stats.ranking.rankdata import rankdata
+from titjudge.stats.scores.families import RELIABLE, TOO_FEW, families, family_notes, in_families
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 
 NO_PAIRS = "there are no human pairs of these images"
@@ -101,9 +102,11 @@ def agreement(
         DataError: A preference that is not a, b or tie; an image paired with itself.
     """
     images, warnings = _images(items, scores)
+    declared = families(items)
+    warnings += family_notes(list(dict.fromkeys(prompt for _, _, prompt in images)), declared)
     unsigned, repeated = _values(images, scores)
     values = {name: negated(by_image) if name in negate else by_image for name, by_image in unsigned.items()}
-    kept = _with_prompts(pairs, images)
+    kept = in_families(_with_prompts(pairs, images), declared)
     index = PairIndex.from_pairs(kept)
     human = human_scores(index)
     applicable = {name: _without(images, (not_applicable or {}).get(base_metric(name), ())) for name in values}
@@ -116,6 +119,7 @@ def agreement(
             intervals=resamples > 0,
             name=name,
             per_prompt=per_prompt,
+            families=declared,
         )
         for name in values
         if name not in marks_judge
@@ -329,6 +333,12 @@ def _pair_warnings(index: PairIndex, pairs: Sequence[Pair], images: Sequence[Ima
         warnings.append(
             f"{len(strangers)} images of the human pairs are not in the data, the first: {truncated(strangers[0], 80)}"
         )
+    if index.annotators:
+        some = "1 annotator has" if index.annotators == 1 else f"{index.annotators} annotators have"
+        warnings.append(
+            f"{some} made all preferences: intervals of shares {'do not ' if index.annotators == 1 else ''}allow for the choice of "
+            f"annotators{TOO_FEW if index.annotators < RELIABLE else ''}"
+        )
     if bad := sum(pair.both_bad for pair in pairs):
         warnings.append(f"people find both images bad in {bad} of {len(pairs)} pairs: they count as ties")
     winners: dict[tuple[str, frozenset[str]], set[str]] = {}
@@ -344,7 +354,7 @@ def _pair_warnings(index: PairIndex, pairs: Sequence[Pair], images: Sequence[Ima
 def _metric(index: PairIndex, human: HumanScores, values: Values, intervals: bool, seed: int) -> MetricResult:
     """Compute the statistics of one metric against people."""
     result = pairwise_accuracy(index, values, intervals=intervals, seed=seed).joined(
-        tie_optimised_accuracy(index, values), prompt_statistics(human, values, intervals=intervals)
+        tie_optimised_accuracy(index, values), prompt_statistics(human, values, intervals=intervals, unit=index.units)
     )
     return result if len(index) else result.joined(MetricResult(reasons=dict.fromkeys(result.reasons, NO_PAIRS)))
 

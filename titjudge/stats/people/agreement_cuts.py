@@ -26,11 +26,13 @@ class JudgedPairs:
         pairs: Numbers of the two images, and what people prefer: 1 the first, 0 neither, -1 the second.
         prompts: The prompt's id of each image.
         scores: Of each metric the scores of all images, higher is better; None where there is none.
+        units: The family of the prompt of each image, or the prompt.
     """
 
     pairs: Sequence[tuple[int, int, int]]
     prompts: Sequence[str]
     scores: Sequence[Sequence[float | None]]
+    units: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def _bin(judged: JudgedPairs, label: str, pairs: Sequence[tuple[int, bool]]) -> 
     """Compute the accuracy over (pair number, whether the metric is right)."""
     if not pairs:
         return Bin(label, None, 0, None)
-    prompt, _ = codes(judged.prompts[judged.pairs[number][0]] for number, _ in pairs)
+    prompt, _ = codes(judged.units[judged.pairs[number][0]] for number, _ in pairs)
     right = np.array([right for _, right in pairs], dtype=np.float64)
     return Bin(label, float(right.mean()), len(pairs), share_interval(prompt, right))
 

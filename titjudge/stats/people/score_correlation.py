@@ -16,6 +16,7 @@ from titjudge.stats.ranking.correlation import (
     correlation,
     generator_correlation,
 )
+from titjudge.stats.scores.families import families
 from titjudge.stats.scores.part_scores import part_scores
 
 CORRELATIONS = Declaration("human_scores", "scores of people and the metric", Population.IMAGES_OF_BOTH, Unit.PROMPT)
@@ -74,8 +75,10 @@ def score_correlations(
         people: What people say.
         slices: Ids of the images over which generators are compared, by name; `ALL` is one of them.
     """
+    declared = families(items.values())
+    units = {id: declared.get(item.prompt_id, item.prompt_id) for id, item in items.items()}
     return [
-        _correlate(metric, part, items, parts[part], people[part], slices)
+        _correlate(metric, part, items, parts[part], people[part], slices, units)
         for metric, parts in judged.items()
         for part in people
         if part in parts
@@ -89,6 +92,7 @@ def _correlate(
     judged: Mapping[str, float | None],
     rated: Mapping[str, float | None],
     slices: Mapping[str, Sequence[str]],
+    units: Mapping[str, str],
 ) -> ScoreCorrelation:
     """Correlate what a metric says of one part with what people say of it, over images and over generators."""
 
@@ -96,11 +100,11 @@ def _correlate(
         return [judged.get(id) for id in ids], [rated.get(id) for id in ids], [items[id] for id in ids]
 
     x, y, images = columns(list(items))
-    over_images = correlation(x, y, [item.prompt_id for item in images])
+    over_images = correlation(x, y, [units[item.id] for item in images])
     generators = {}
     for name, ids in slices.items():
         x, y, images = columns(ids)
-        made_by, prompts = [item.generator for item in images], [item.prompt_id for item in images]
+        made_by, prompts = [item.generator for item in images], [units[item.id] for item in images]
         generators[name] = generator_correlation(x, y, made_by, prompts)
     return ScoreCorrelation(metric, part, over_images, generators)
 

@@ -16,8 +16,8 @@ from titjudge.core.errors import DataError
 from titjudge.core.serialization import fields_of
 from titjudge.core.tables import Table, percent
 from titjudge.core.types import Pair
-from titjudge.stats.bootstrap import Floats, Interval, codes, multiplicities, percentile_interval
-from titjudge.stats.intervals import share_intervals
+from titjudge.stats.bootstrap import Floats, Interval, codes, group_sums, multiplicities, percentile_interval
+from titjudge.stats.intervals import FEW_ANNOTATORS, share_intervals
 
 VOTES = Declaration("votes", "preferences and Krippendorff's alpha", Population.VOTES, Unit.VOTE)
 
@@ -51,6 +51,12 @@ class Vote:
     annotator: str
     choice: str
     source: str = ""
+    family: str = ""
+
+    @property
+    def unit(self) -> str:
+        """The unit of statistics: the family of the prompt, or the prompt."""
+        return self.family or self.prompt_id
 
 
 def read_choice(text: Any, first: str, second: str) -> str | None:
@@ -280,10 +286,10 @@ def aggregate_votes(
         for_a, for_b, ties, bad = (counts[choice] for choice in CHOICES)
         pair = orientation[key]
         outcomes.append(VoteOutcome(*pair, for_a, for_b, ties, bad, rule, preference, following.total()))
-    used = Counter(outcome.rule for outcome in outcomes)
+    used, unit_of = Counter(outcome.rule for outcome in outcomes), {vote.prompt_id: vote.unit for vote in votes}
     agreement = krippendorff_alpha(
         [(o.votes_a, o.votes_b, o.votes_tie, o.votes_bad) for o in outcomes],
-        groups=[o.prompt_id for o in outcomes],
+        groups=[unit_of.get(o.prompt_id, o.prompt_id) for o in outcomes],
         annotators=len({vote.annotator for vote in votes}),
         resamples=resamples,
         mirrored=tuple(CHOICES.index(_MIRROR[choice]) for choice in CHOICES),
@@ -302,22 +308,26 @@ def human_ceiling(votes: Iterable[Vote]) -> Ceiling:
     Raises:
         DataError: As `aggregate_votes`.
     """
+    votes = list(votes)
     tally, _ = _tally(votes)
-    hits: Counter[str] = Counter()
-    trials: Counter[str] = Counter()
-    people = set()
+    unit_of = {vote.prompt_id: vote.unit for vote in votes}
+    compared: list[tuple[str, str, bool]] = []  # unit, annotator, whether the others say the same
     for (prompt, _, _), by_annotator in tally.items():
         counts = Counter(by_annotator.values())
         for annotator, choice in by_annotator.items():
             lead = counts["a"] - counts["b"] - (choice == "a") + (choice == "b")
             if lead:
-                people.add(annotator)
-                trials[prompt] += 1
-                hits[prompt] += choice == ("a" if lead > 0 else "b")
-    if not trials:
+                compared.append((unit_of[prompt], annotator, choice == ("a" if lead > 0 else "b")))
+    if not compared:
         return Ceiling(None, None, 0, 0)
-    top, bottom = (np.array([counts[prompt] for prompt in trials], dtype=np.float64) for counts in (hits, trials))
-    return Ceiling(float(top.sum() / bottom.sum()), share_intervals(top, bottom)[0], int(bottom.sum()), len(people))
+    hits = np.array([right for _, _, right in compared], dtype=np.float64)
+    sums, by_person = (
+        group_sums(number, len(names), hits, np.ones(len(hits)))
+        for number, names in (codes(row[k] for row in compared) for k in (0, 1))
+    )
+    few = 1 < len(by_person) < FEW_ANNOTATORS and not any(who.startswith("#") for _, who, _ in compared)
+    (interval,) = share_intervals(sums[:, 0], sums[:, 1], (by_person[:, 0], by_person[:, 1]) if few else None)
+    return Ceiling(float(hits.mean()), interval, len(hits), len(by_person))
 
 
 def _tally(

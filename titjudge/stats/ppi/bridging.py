@@ -16,9 +16,9 @@ import numpy as np
 from titjudge.core.declarations import ESTIMATED, Declaration, Population, Unit
 from titjudge.core.errors import DataError
 from titjudge.core.types import Table
-from titjudge.stats.bootstrap import Floats, Interval
+from titjudge.stats.bootstrap import Floats, Interval, Ints, unit_sums
 from titjudge.stats.equality import with_ties
-from titjudge.stats.intervals import TAIL, mean_interval
+from titjudge.stats.intervals import TAIL, mean_intervals
 from titjudge.stats.scores.population import adjusted_scores
 from titjudge.stats.scores.scores_table import ScoreTable
 
@@ -185,7 +185,7 @@ def _carried(line: BridgeLine, old: ScoreTable, name: str, prompts: Sequence[str
     scores = rows[:, old.column(name)]
     scored = scores[np.isfinite(scores)]
     mean = _mean(adjusted_scores(rows)[:, old.column(name)])
-    score, interval = line.predict(mean, _uncertain(scored, len(scores)))
+    score, interval = line.predict(mean, _uncertain(scores, _units(old, prompts)))
     outside = not line.x.min() <= mean <= line.x.max()
     return BridgedGenerator(name, True, score, interval, len(scored), outside)
 
@@ -236,24 +236,33 @@ def _rows(table: ScoreTable, prompts: Sequence[str]) -> Floats:
     return table.means[[place[prompt] for prompt in prompts]]
 
 
+def _units(table: ScoreTable, prompts: Sequence[str]) -> Ints | None:
+    if table.unit is None:
+        return None
+    unit_of = dict(zip(table.prompts, table.unit.tolist(), strict=True))
+    return np.array([unit_of[prompt] for prompt in prompts])
+
+
 def _means(table: ScoreTable, prompts: Sequence[str]) -> dict[str, tuple[float, Interval | None, int]]:
     """Return mean, interval and number of prompts of each generator with at least half of these prompts."""
-    means = _rows(table, prompts)
+    means, unit = _rows(table, prompts), _units(table, prompts)
     adjusted, counts = adjusted_scores(means), np.isfinite(means).sum(axis=0).tolist()
     boards = {}
     for k, name in enumerate(table.generators):
-        scores = adjusted[np.isfinite(adjusted[:, k]), k]
-        if counts[k] >= max(2, _SHARE * len(prompts)) and len(scores):
-            boards[name] = _mean(scores), mean_interval(scores, table.bounds), counts[k]
+        sums, sizes = unit_sums(adjusted[:, k], unit)
+        if counts[k] >= max(2, _SHARE * len(prompts)) and len(sums):
+            boards[name] = _mean(adjusted[:, k]), mean_intervals(sums, sizes, table.bounds)[0], counts[k]
     return boards
 
 
-def _uncertain(scored: Floats, prompts: int) -> float:
-    """Compute the half-width of the 95% interval of the mean over so many prompts, of which some have a score."""
+def _uncertain(scores: Floats, unit: Ints | None) -> float:
+    """Compute the half-width of the 95% interval of the mean over all prompts (or families), of which some have a score."""
     from titjudge.stats.special import stdtrit
 
-    lacking = 1 / len(scored) - 1 / prompts  # of a finite population: 0 where every prompt has a score
-    return float(-stdtrit(len(scored) - 1, TAIL) * scored.std(ddof=1) * lacking**0.5)
+    sums, sizes = unit_sums(scores, unit)
+    units = len(scores) if unit is None else len(np.unique(unit))
+    lacking = 1 / len(sums) - 1 / units  # of a finite population: 0 where every prompt has a score
+    return float(-stdtrit(len(sums) - 1, TAIL) * (sums / sizes).std(ddof=1) * lacking**0.5)
 
 
 def _paired(old: ScoreTable, new: ScoreTable, names: Sequence[str], prompts: Sequence[str]) -> Floats:

@@ -104,7 +104,7 @@ def _counted(used: Sequence[tuple[str, str, Pair]]) -> tuple[list[tuple[int, int
 
     both, generators = codes([x for x, _, _ in used] + [y for _, y, _ in used])
     first, second = both[: len(used)].tolist(), both[len(used) :].tolist()
-    prompt, prompts = codes(pair.prompt_id for _, _, pair in used)
+    prompt, prompts = codes(pair.unit for _, _, pair in used)
     outcomes = [
         (min(x, y), max(x, y), True)
         if p.preference == "tie"

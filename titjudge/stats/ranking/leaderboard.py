@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from titjudge.core.run_records import PlaceRecord
-from titjudge.stats.bootstrap import Floats, Interval, number
+from titjudge.stats.bootstrap import Floats, Interval, Ints, number, table_sums
 from titjudge.stats.equality import with_ties
 from titjudge.stats.generators.slices import averages
 from titjudge.stats.intervals import mean_intervals
 from titjudge.stats.pairwise_accuracy import Values
 from titjudge.stats.ranking.rankdata import rankdata
+from titjudge.stats.scores.families import ALONE, Families
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 from titjudge.stats.scores.population import adjusted_scores, comparable_if_few
 from titjudge.stats.scores.scores_table import Entry, score_table
@@ -60,6 +61,7 @@ def leaderboard(
     name: str = "the metric",
     per_prompt: PerPrompt = MEAN,
     common: bool = True,
+    families: Families = ALONE,
 ) -> Leaderboard:
     """Rank generators by mean rank over prompts (TIT paper, Table 3 and A.5), with mean scores and intervals over prompts.
 
@@ -75,17 +77,24 @@ def leaderboard(
         per_prompt: How several images of one generator for one prompt become one score.
         common: Whether only prompts count for ranks on which all compared generators have a score (`population.comparable`).
             Otherwise every prompt with two scores counts, and ranks among unlike competitors are averaged.
+        families: Prompt -> its family, the unit of intervals.
     """
     if not images:
         return Leaderboard({})
     entries = [Entry(prompt, generator, image, values.get(image)) for image, generator, prompt in images]
     table = score_table(
-        entries, metric=name, source="", bounds=bounds, higher_is_better=higher_is_better, per_prompt=per_prompt
+        entries,
+        metric=name,
+        source="",
+        bounds=bounds,
+        higher_is_better=higher_is_better,
+        per_prompt=per_prompt,
+        families=families,
     )
     if table.per_prompt.counts:
         bounds, higher_is_better = (0.0, 1.0), True
     sign = 1.0 if higher_is_better else -1.0
-    compared = _compared(table.means) if common else np.ones(len(table.generators), dtype=bool)
+    compared = _compared(table.means, table.unit) if common else np.ones(len(table.generators), dtype=bool)
     ranks = _competing_ranks(np.where(compared, table.means, np.nan), all_of=common)
     adjusted = adjusted_scores(np.where(compared, table.means, np.nan))
     apart = np.asarray(~np.isfinite(adjusted).any(axis=0))
@@ -93,8 +102,8 @@ def leaderboard(
     means, mean_ranks = averages(adjusted), averages(ranks)
     place_numbers = rankdata(with_ties(mean_ranks), method="min")
     no_intervals: list[Interval | None] = [None] * len(table.generators)
-    mean_ends = table.per_prompt.intervals(adjusted, bounds) if intervals else no_intervals
-    rank_ends = _rank_intervals(ranks) if intervals else no_intervals
+    mean_ends = table.per_prompt.intervals(adjusted, bounds, table.unit) if intervals else no_intervals
+    rank_ends = _rank_intervals(ranks, table.unit) if intervals else no_intervals
     scored, all_images = (counts.sum(axis=0).tolist() for counts in (table.images, table.images + table.lost))
     places = {}
     for k, generator in enumerate(table.generators):
@@ -116,12 +125,12 @@ def leaderboard(
     return Leaderboard(_best_first(places), (*warnings, *table.notes), tuple(aside))
 
 
-def _compared(scores: Floats) -> NDArray[np.bool_]:
+def _compared(scores: Floats, unit: Ints | None) -> NDArray[np.bool_]:
     """Mark the generators that are compared (`population.comparable_if_few`); alone, the only one."""
     columns = np.isfinite(scores).any(axis=0)
     if columns.sum() < 2:
         return np.asarray(columns)
-    return np.isin(np.arange(scores.shape[1]), comparable_if_few(scores))
+    return np.isin(np.arange(scores.shape[1]), comparable_if_few(scores, unit))
 
 
 def _competing_ranks(scores: Floats, *, all_of: bool) -> Floats:
@@ -135,9 +144,10 @@ def _competing_ranks(scores: Floats, *, all_of: bool) -> Floats:
     return ranks
 
 
-def _rank_intervals(ranks: Floats) -> list[Interval | None]:
+def _rank_intervals(ranks: Floats, unit: Ints | None) -> list[Interval | None]:
     ranked = np.isfinite(ranks)
-    return mean_intervals(np.where(ranked, ranks, 0.0), ranked * 1.0, (1.0, float(ranks.shape[1])))
+    sums, counts = (table_sums(table, unit) for table in (np.where(ranked, ranks, 0.0), ranked * 1.0))
+    return mean_intervals(sums, counts, (1.0, float(ranks.shape[1])))
 
 
 def _best_first(places: Mapping[str, PlaceRecord]) -> dict[str, PlaceRecord]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from titjudge.core.run_records import MetricResult
 from titjudge.core.types import Pair
-from titjudge.stats.bootstrap import Floats
+from titjudge.stats.bootstrap import Floats, Ints, table_sums
 from titjudge.stats.equality import with_ties
 from titjudge.stats.intervals import mean_intervals
 from titjudge.stats.pairwise_accuracy import PairIndex, Values, pair_index
@@ -78,7 +78,9 @@ def given_ranks(pairs: Iterable[Pair]) -> dict[str, float] | None:
     return ranks or None
 
 
-def prompt_statistics(human: HumanScores, values: Values, *, intervals: bool = True) -> MetricResult:
+def prompt_statistics(
+    human: HumanScores, values: Values, *, intervals: bool = True, unit: Ints | None = None
+) -> MetricResult:
     """Compute SRCC, KRCC (tau-b) and nDCG within each prompt, and their means over prompts with 95% intervals.
 
     A prompt is left out of all three with fewer than two images that have both scores, or when people rank them all equal;
@@ -93,13 +95,15 @@ def prompt_statistics(human: HumanScores, values: Values, *, intervals: bool = T
         human: From `human_scores`.
         values: Metric score by image, higher is better; missing ones are left out of their prompt.
         intervals: Whether to compute intervals over prompts.
+        unit: Number of the family of each prompt of `human`; None if each is its own.
     """
     table = per_prompt_statistics(human, values)
     defined = np.isfinite(table)
     sums, counts = np.where(defined, table, 0.0), defined.sum(axis=0).tolist()
+    by_unit, sizes = (table_sums(columns, unit) for columns in (sums, defined * 1.0))
     means = {name: _mean(sums[:, k], counts[k]) for k, name in enumerate(STATISTICS)}
     ends = {
-        name: mean_intervals(sums[:, k], defined[:, k] * 1.0, (_lowest(name), 1.0))[0] if intervals else None
+        name: mean_intervals(by_unit[:, k], sizes[:, k], (_lowest(name), 1.0))[0] if intervals else None
         for k, name in enumerate(STATISTICS)
     }
     srcc_prompts, krcc_prompts, ndcg_prompts, *_ = counts

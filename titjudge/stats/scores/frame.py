@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +12,8 @@ from titjudge.core.errors import ConfigError, DataError, nearest
 from titjudge.core.score_parts import LEVELS
 from titjudge.core.types import InvalidItem, Item, Score, prompt_of
 from titjudge.core.words import count_words, script
-from titjudge.stats.bootstrap import Floats, Interval
+from titjudge.stats.bootstrap import Floats, Interval, unit_sums
+from titjudge.stats.scores.families import Families, families
 from titjudge.stats.scores.part_scores import PARTS, part_scores
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 from titjudge.stats.scores.population import FEWEST
@@ -21,7 +22,7 @@ from titjudge.stats.scores.scores_table import IMAGE_COLUMNS, Entry, ScoreTable,
 VALUES = 60  # of a category
 COLUMNS = 4  # categories
 # Columns that belong to one image or prompt, and are no categories.
-_NUMBERS = frozenset({"description", "index", "line", "number", "seed", *IMAGE_COLUMNS})
+_NUMBERS = frozenset({"cluster", "description", "index", "line", "number", "pair", "seed", *IMAGE_COLUMNS})
 PartRow = tuple[str, str, str, float]  # prompt, generator, value and number of a part
 
 
@@ -62,10 +63,17 @@ class Frame:
         self.run_names = dict(zip(items, short if len(set(short)) == len(short) else items, strict=True))
         self._by_text = len(items) > 1 and not self._same_ids()
 
+    def _all_items(self) -> Iterator[Item]:
+        return (item for listed in self.items.values() for item in listed.values())
+
+    def families(self) -> Families:
+        """Find the families of the prompts."""
+        return families(self._all_items(), self.prompt)
+
     def _same_ids(self) -> bool:
         """Tell whether the runs have ids of prompts in common, and all of these mean the same texts."""
         texts: dict[str, str] = {}
-        every = [item for listed in self.items.values() for item in listed.values()]
+        every = list(self._all_items())
         same = all(texts.setdefault(prompt_of(item), item.prompt) == item.prompt for item in every)
         return same and bool(set.intersection(*({*map(prompt_of, listed.values())} for listed in self.items.values())))
 
@@ -139,8 +147,7 @@ class Frame:
         wanted = list(PARTS) if by is None else [column for column in by if column in PARTS]
         parts = self._parts(metric, wanted, strict=by is not None)
         if by is None:
-            listed = (item for items in self.items.values() for item in items.values())
-            by_prompt = categories(listed, prompt=self.prompt)
+            by_prompt = categories(self._all_items(), prompt=self.prompt)
         else:
             by_prompt = {column: self._category(column) for column in by if column not in PARTS}
             if empty := [column for column in wanted if column not in parts]:
@@ -156,7 +163,8 @@ class Frame:
             higher_is_better=higher_is_better,
             per_prompt=per_prompt,
             cost=cost / len({(entry.run, entry.image) for entry in entries}) if cost and entries else None,
-            texts={self.prompt(item): hash(item.prompt) for items in self.items.values() for item in items.values()},
+            texts={self.prompt(item): hash(item.prompt) for item in self._all_items()},
+            families=self.families(),
         )
         return table if by is not None else replace(table, slices=_large_slices(table, [*parts, *table.slices]))
 
@@ -188,7 +196,7 @@ class Frame:
         Raises:
             ConfigError: No prompt has one.
         """
-        every = [item for listed in self.items.values() for item in listed.values()]
+        every = list(self._all_items())
         values: dict[str, str] = {}
         for item in every:
             prompt = self.prompt(item)
@@ -252,7 +260,7 @@ def _large_slices(table: ScoreTable, columns: Iterable[str]) -> dict[str, dict[s
         column: {
             value: means
             for value, means in table.slices[column].items()
-            if np.isfinite(means).any(axis=1).sum() >= FEWEST
+            if len(unit_sums(np.where(np.isfinite(means).any(axis=1), 0.0, np.nan), table.unit)[0]) >= FEWEST
         }
         for column in columns
     }

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from titjudge.core.errors import ConfigError
-from titjudge.stats.bootstrap import Floats, Interval, Ints
+from titjudge.stats.bootstrap import Floats, Interval, Ints, table_sums
 from titjudge.stats.equality import reaches
 from titjudge.stats.intervals import mean_intervals, share_intervals
 
@@ -130,11 +130,15 @@ class PerPrompt:
             "the expected value for the smallest number of any generator counts"
         ]
 
-    def intervals(self, scores: Floats, bounds: Interval | None) -> list[Interval | None]:
-        """Compute the interval of the mean of each column of `scores`, shape (prompts, columns), NaN left out."""
+    def intervals(self, scores: Floats, bounds: Interval | None, unit: Ints | None = None) -> list[Interval | None]:
+        """Compute the interval of the mean of each column of `scores`, shape (prompts, columns), NaN left out.
+
+        `unit` is the number of the family of each prompt; None if each is its own.
+        """
         scored = np.isfinite(scores)
         sums, counts = np.where(scored, scores, 0.0), scored * 1.0
         shares = self.counts and bool(np.isin(sums, (0.0, 1.0)).all())  # estimated scores are no shares
+        sums, counts = (table_sums(table, unit) for table in (sums, counts))
         return share_intervals(sums, counts) if shares else mean_intervals(sums, counts, bounds)
 
 

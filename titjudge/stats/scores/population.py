@@ -10,20 +10,29 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from titjudge.stats.bootstrap import Floats, Ints
+from titjudge.stats.bootstrap import Floats, Ints, group_sums
 
-FEWEST = 6  # prompts that two generators must share to be compared, and prompts of a category
-
-
-def shared_prompts(means: Floats) -> Ints:
-    """Count the prompts on which each two generators both have a score: shape (generators, generators)."""
-    scored = np.isfinite(means).astype(np.int64)
-    shared: Ints = scored.T @ scored
-    return shared
+FEWEST = 6  # prompts, or families of prompts, that two generators must share to be compared; prompts of a category
 
 
-def comparable(means: Floats, fewest: int = FEWEST) -> list[int]:
-    """Choose the generators to compare: the largest group in which every two share at least `fewest` prompts.
+def shared_prompts(means: Floats, unit: Ints | None = None) -> Ints:
+    """Count the prompts on which each two generators both have a score: shape (generators, generators).
+
+    Args:
+        means: Shape (prompts, generators), NaN where there is no score.
+        unit: Number of the family of each prompt; a family counts once.
+    """
+    scored = np.isfinite(means)
+    if unit is None:
+        shared: Ints = scored.astype(np.int64).T @ scored
+        return shared
+    count = int(unit.max(initial=-1)) + 1
+    columns = [group_sums(unit, count, *(scored & column[:, None]).T.astype(np.float64)) for column in scored.T]
+    return np.stack([(sums > 0).sum(axis=0) for sums in columns])
+
+
+def comparable(means: Floats, fewest: int = FEWEST, unit: Ints | None = None) -> list[int]:
+    """Choose the generators to compare: the largest group in which every two share at least `fewest` prompts, or families.
 
     Of groups of one size, the one with more scores is chosen. The other generators are set aside: they enter no maximum, tier
     or correction, so that they change no result of the others.
@@ -31,11 +40,12 @@ def comparable(means: Floats, fewest: int = FEWEST) -> list[int]:
     Args:
         means: Shape (prompts, generators), NaN where there is no score.
         fewest: Number of prompts.
+        unit: Number of the family of each prompt; None if each is its own.
 
     Returns:
         Columns in ascending order; empty if no two generators share so many prompts.
     """
-    shared = shared_prompts(means)
+    shared = shared_prompts(means, unit)
     counts = np.diag(shared)
     by_count = np.lexsort((-shared.sum(axis=0), -counts)).tolist()
     groups = []
@@ -49,10 +59,10 @@ def comparable(means: Floats, fewest: int = FEWEST) -> list[int]:
     return sorted(best) if len(best) > 1 else []
 
 
-def comparable_if_few(means: Floats) -> list[int]:
+def comparable_if_few(means: Floats, unit: Ints | None = None) -> list[int]:
     """Choose the generators to compare as `comparable` does, with fewer prompts if no two share enough."""
-    most = int(np.triu(shared_prompts(means), 1).max())
-    return comparable(means, max(1, min(FEWEST, most)))
+    most = int(np.triu(shared_prompts(means, unit), 1).max())
+    return comparable(means, max(1, min(FEWEST, most)), unit)
 
 
 def is_complete(means: Floats) -> bool:

@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from titjudge.core.errors import DataError, nearest
-from titjudge.stats.bootstrap import Floats, Interval, Ints, codes
+from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, unit_sums
 from titjudge.stats.equality import score_differences
+from titjudge.stats.scores.families import ALONE, Families, family_notes, units
 from titjudge.stats.scores.missing_scores import unequally_missing
 from titjudge.stats.scores.part_scores import ELEMENT
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt, pooled
@@ -51,6 +52,7 @@ class ScoreTable:
         part_bounds: Ends of the scale of those columns of slices that have their own.
         texts: Hash of the text of each prompt, in this process, where texts are known.
         incomplete: The runs that have not judged all images, and their statuses; empty if all have.
+        unit: Number of the family of each prompt (`families`), the unit of intervals and tests; None if each prompt is its own.
     """
 
     generators: tuple[str, ...]
@@ -72,6 +74,7 @@ class ScoreTable:
     part_bounds: Mapping[str, Interval | None] = field(default_factory=dict)
     texts: Mapping[str, int] = field(default_factory=dict)
     incomplete: str = ""
+    unit: Ints | None = None
 
     @property
     def scored_generators(self) -> int:
@@ -117,9 +120,12 @@ class ScoreTable:
 
     def differences(self, a: int, b: int) -> Floats:
         """Compute the score of `a` minus that of `b` on each prompt that both have; equal scores give exactly 0."""
-        x, y = self.means[:, a], self.means[:, b]
-        both = np.isfinite(x) & np.isfinite(y)
-        return score_differences(x[both], y[both])
+        return self.unit_differences(a, b, by_prompt=True)[0]
+
+    def unit_differences(self, a: int, b: int, *, by_prompt: bool = False) -> tuple[Floats, Floats]:
+        """Sum the differences of each unit, a prompt or a family of prompts, and count its prompts that both have."""
+        found = score_differences(self.means[:, a], self.means[:, b])
+        return unit_sums(found, None if by_prompt else self.unit)
 
     def missing_shares(self, *columns: int, absent: float = np.nan) -> Floats:
         """Compute the share of a prompt's images that have no score, shape (prompts, columns); `absent` if there is no image."""
@@ -156,11 +162,17 @@ class ScoreTable:
     def common_scores(self, generators: Sequence[str], needed: str) -> Floats:
         """Return the scores of some generators on the prompts that all of them have: shape (prompts, generators).
 
+        Prompts of one family are averaged to one row.
+
         Raises:
             DataError: There is no such generator, or fewer than two such prompts; `needed` ends the message.
         """
         scores = self.means[:, [self.column(name) for name in generators]]
-        scores = scores[np.isfinite(scores).all(axis=1)]
+        common = np.isfinite(scores).all(axis=1)
+        scores, unit = scores[common], None if self.unit is None else self.unit[common]
+        if unit is not None:
+            columns = [unit_sums(column, unit) for column in scores.T]
+            scores = np.stack([sums / counts for sums, counts in columns], axis=1)
         if len(scores) < 2:
             raise self.too_few(generators, len(scores), needed)
         return scores
@@ -220,6 +232,7 @@ def score_table(
     per_prompt: PerPrompt = MEAN,
     higher_is_better: bool = True,
     texts: Mapping[str, int] | None = None,
+    families: Families = ALONE,
 ) -> ScoreTable:
     """Average the answers to each image, and combine the images of each prompt and generator into one score.
 
@@ -238,6 +251,7 @@ def score_table(
         per_prompt: How the images of a prompt become one score.
         higher_is_better: Whether more is better.
         texts: Hash of the text of each prompt.
+        families: Prompt -> its family.
 
     Raises:
         ConfigError: `per_prompt` needs a score from which on an image is right, and neither it nor the scale gives one.
@@ -279,11 +293,12 @@ def score_table(
         bounds=(0.0, 1.0) if rule.counts else bounds,
         cost=cost,
         slices=slices,
-        notes=(*notes, *rule.warnings(_counts(cells, shape).ravel(), metric)),
+        notes=(*notes, *family_notes(prompts, families), *rule.warnings(_counts(cells, shape).ravel(), metric)),
         per_prompt=rule,
         part_bounds={column: (0.0, 1.0) if column == ELEMENT else bounds for column in parts or ()},
         lost=_counts(lost, shape),
         texts=texts or {},
+        unit=units(prompts, families),
     )
 
 

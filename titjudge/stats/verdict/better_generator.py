@@ -77,7 +77,7 @@ def better_generator(
     if settled:
         return record.joined(BetterGenerator(better=settled.verdict == first))
     alone = next(iter(_differences(pair)), None)
-    if comparison is None or alone is None or alone.prompts < FEWEST:
+    if comparison is None or alone is None or alone.units < FEWEST:
         return record.joined(BetterGenerator(prompts=len(pair.differences(0, 1)), reason=_too_few(pair)))
     decided = _difference(comparison, first, second, alone)
     reason = pair.unequally_missing(0, 1)
@@ -116,8 +116,8 @@ def _ranking(
 
 
 def _set_aside(table: ScoreTable, best: str, names: Sequence[str]) -> dict[str, int]:
-    """Count the prompts that each generator which is not compared shares with the best one."""
-    shared = shared_prompts(table.means)[table.column(best)]
+    """Count the prompts, or families, that each generator which is not compared shares with the best one."""
+    shared = shared_prompts(table.means, table.unit)[table.column(best)]
     return {name: int(shared[table.column(name)]) for name in names}
 
 
@@ -141,8 +141,10 @@ def _differences(pair: ScoreTable) -> list[GeneratorDifference]:
 
 def _too_few(pair: ScoreTable) -> str:
     """Say how few prompts the two share, and which prompts each of them needs."""
-    shared = len(pair.differences(0, 1))
-    few = f"they share {shared} prompt{'' if shared == 1 else 's'} with a score, and at least {FEWEST} are needed"
+    shared = int(shared_prompts(pair.means, pair.unit)[0, 1])
+    plural = "" if shared == 1 else "s"
+    what = f"prompt{plural}" if pair.unit is None else f"prompt famil{'ies' if plural else 'y'}"
+    few = f"they share {shared} {what} with a score, and at least {FEWEST} are needed"
     return "; ".join((few, *pair.to_judge()))
 
 
@@ -155,7 +157,7 @@ def _difference(comparison: Comparison, first: str, second: str, alone: Generato
             low, high = below.interval or (0.0, 0.0)
             ends = None if below.interval is None else (-high, -low)
             reported = replace(alone, interval=ends, p=below.p_adjusted)
-    return BetterGenerator(
+    found = BetterGenerator(
         difference=reported.difference,
         interval=reported.interval,
         p=reported.p,
@@ -165,6 +167,7 @@ def _difference(comparison: Comparison, first: str, second: str, alone: Generato
         losses=reported.losses,
         detectable=reported.detectable,
     )
+    return found if reported.families is None else found.joined(BetterGenerator(families=reported.families))
 
 
 def _needed(pair: ScoreTable) -> PromptsNeeded | None:
@@ -186,7 +189,7 @@ def _weak_spot(alone: GeneratorDifference, better: bool) -> WeakSpot | None:
         (difference.difference, column, value, difference)
         for column, values in alone.by.items()
         for value, difference in values.items()
-        if difference.difference is not None and difference.prompts >= FEWEST and (difference.p_adjusted or 1.0) < ALPHA
+        if difference.difference is not None and difference.units >= FEWEST and (difference.p_adjusted or 1.0) < ALPHA
     ]
     if not spots:
         return None

@@ -1,0 +1,222 @@
+"""Families of prompts, and few annotators: the units of every interval and test."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from tests.commands import cli
+from titjudge.core.errors import DataError
+from titjudge.core.serialization import json_value, lean_item
+from titjudge.core.types import Item, Pair
+from titjudge.runs.study.score_files import read_scores
+from titjudge.stats.bootstrap import Floats, Ints
+from titjudge.stats.generators.comparison_tables import compared_with_best
+from titjudge.stats.generators.gate import WORSE, gate
+from titjudge.stats.generators.generator_differences import generator_differences
+from titjudge.stats.generators.planning import Pilot
+from titjudge.stats.generators.slices import tiers
+from titjudge.stats.pairwise_accuracy import pairwise_accuracy
+from titjudge.stats.people.votes import Vote, aggregate_votes, human_ceiling
+from titjudge.stats.ranking.leaderboard import leaderboard
+from titjudge.stats.scores.families import families, family_notes, in_families, units
+from titjudge.stats.scores.population import shared_prompts
+from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
+
+
+def item(prompt: str, generator: str = "A", **meta: object) -> Item:
+    return Item(f"{generator}/{prompt}", "a red door", None, generator, prompt, meta)
+
+
+@pytest.mark.parametrize(
+    ("metas", "found"),
+    [
+        ([{"cluster": "x"}, {"cluster": "x"}, {}], {"p0": "x", "p1": "x"}),
+        ([{"cluster": 1}, {"cluster": 2}, {"theme": "t"}, {"theme": "t"}], {}),  # a column `cluster` decides alone
+        ([{"pair": "q", "length": "short"}, {"pair": "q", "length": "long"}], {"p0": "q", "p1": "q"}),
+        ([{"pair": "q"}, {"pair": "q"}], {}),
+        ([{"theme": "t"}, {"theme": "t"}, {"theme": "u"}], {"p0": "t", "p1": "t", "p2": "u"}),
+        ([{"theme": "t"}] * 6, {}),  # six prompts and more of a theme: a category
+        ([{}, {}], {}),
+    ],
+)
+def test_columns_declare_families(metas: list[dict[str, object]], found: dict[str, str]) -> None:
+    listed = [item(f"p{k}", generator, **meta) for k, meta in enumerate(metas) for generator in "AB"]
+    assert families(listed) == found
+    assert families(lean_item(each, counted=True) for each in listed) == found
+
+
+def test_short_and_long_wording_are_a_family() -> None:
+    places = [("a", 1, "short"), ("a", 1, "long"), ("b", 1, "short"), ("a", 2, "short")]
+    found = families(item(f"p{k}", type=t, index=i, length=length) for k, (t, i, length) in enumerate(places))
+    unit = units([f"p{k}" for k in range(4)], found)
+    assert unit is not None
+    assert unit.tolist() == [0, 0, 1, 2]
+
+
+def test_a_column_with_several_values_of_a_prompt_declares_nothing() -> None:
+    assert not families([item("p", "A", cluster="x"), item("p", "B", cluster="y"), item("q", "A", cluster="x")])
+
+
+def shared(rng: np.random.Generator, unit: Ints, share: float = 0.7) -> Floats:
+    """Numbers with variance 1, of which each unit shares a part."""
+    common = rng.normal(0, 1, int(unit.max()) + 1)[unit]
+    return np.asarray(share**0.5 * common + (1 - share) ** 0.5 * rng.normal(0, 1, len(unit)))
+
+
+def table(scores: Floats, unit: Ints | None, bounds: tuple[float, float] | None = (0, 100)) -> ScoreTable:
+    entries = [
+        Entry(f"p{p}", "ABCDE"[g], "", None if np.isnan(value) else float(value))
+        for (p, g), value in np.ndenumerate(scores)
+    ]
+    declared = {} if unit is None else {f"p{p}": f"f{number}" for p, number in enumerate(unit.tolist())}
+    return score_table(entries, metric="m", source="", bounds=bounds, families=declared)
+
+
+def equal(rng: np.random.Generator, unit: Ints, generators: int = 2) -> Floats:
+    """Scores of equal generators: families share the level, and most of what generators differ by."""
+    level = 60 + 10 * shared(rng, unit, 1.0)
+    return np.stack([level + 5 * shared(rng, unit) for _ in range(generators)], axis=1)
+
+
+@pytest.mark.parametrize("unit", [np.repeat(np.arange(10), 4), np.repeat(np.arange(20), 2), np.arange(60) ** 2 // 240])
+def test_levels_hold_for_families(unit: Ints) -> None:
+    rng, runs = np.random.default_rng(1), 100
+    held = said = worse = 0
+    for _ in range(runs):
+        scores = equal(rng, unit)
+        (difference,) = generator_differences(table(scores, unit))
+        low, high = difference.interval or (0.0, 0.0)
+        held += low <= 0 <= high
+        said += (difference.p or 1.0) < 0.05
+        at_margin = table(scores - [3.0, 0.0], unit, (-3, 100))
+        worse += gate(generator_differences(at_margin, baseline="B"), 3.0, at_margin).verdicts["A"] == WORSE
+    assert held >= 0.91 * runs
+    assert said <= 0.09 * runs
+    assert worse <= 0.06 * runs
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+def test_equal_generators_are_one_tier(missing: float) -> None:
+    rng, unit, several = np.random.default_rng(2), np.repeat(np.arange(10), 4), 0
+    for _ in range(60):
+        scores = equal(rng, unit, 5)
+        scores[rng.random(scores.shape) < missing] = np.nan
+        several += len(tiers(scores, unit=unit)) > 1
+    assert several <= 8
+
+
+def test_prompts_on_their_own_have_the_same_numbers() -> None:
+    rng = np.random.default_rng(3)
+    scores = equal(rng, np.arange(20), 3)
+    alone, one_each = (generator_differences(table(scores, unit)) for unit in (None, np.arange(20)))
+    assert alone == one_each
+    assert "families" not in json_value(alone[0])
+    assert tiers(scores) == tiers(scores, unit=np.arange(20))
+
+
+def test_estimates_stay_and_units_are_counted() -> None:
+    unit = np.repeat(np.arange(8), [6, 1, 1, 4, 4, 2, 2, 4])
+    scores = equal(np.random.default_rng(4), unit)
+    (plain,), (found,) = (generator_differences(table(scores, each)) for each in (None, unit))
+    assert found.difference == pytest.approx(plain.difference)
+    assert (found.prompts, found.families, found.wins) == (24, 8, plain.wins)
+    assert json_value(found)["families"] == 8
+    assert shared_prompts(scores, unit).tolist() == [[8, 8], [8, 8]]
+    assert "24 prompts in 8 families, too few" in table(scores, unit).notes[0]
+    assert "too few" not in family_notes([f"p{k}" for k in range(24)], {f"p{k}": f"f{k // 2}" for k in range(24)})[0]
+
+
+def test_generators_need_enough_families_in_common() -> None:
+    scores = equal(np.random.default_rng(5), np.arange(20))
+    assert compared_with_best(table(scores, np.arange(20) // 4)) is None
+    assert compared_with_best(table(scores, np.arange(20) // 3)) is not None
+
+
+def test_a_plan_allows_for_families() -> None:
+    unit = np.repeat(np.arange(30), 4)
+    scores = equal(np.random.default_rng(6), unit)
+    alone, found = (Pilot.from_scores(table(scores, each), "A", "B") for each in (None, unit))
+    assert (found.prompts, found.units) == (120, 30)
+    assert found.variance > 2 * alone.variance
+    assert found.variance == pytest.approx(
+        120 * (generator_differences(table(scores, unit))[0].detectable or 0) ** 2 / 8.4, rel=0.1
+    )
+
+
+def test_a_leaderboard_has_intervals_over_families() -> None:
+    unit = np.repeat(np.arange(10), 4)
+    scores = equal(np.random.default_rng(7), unit)
+    images = [(f"{g}{p}", g, f"p{p}") for p in range(40) for g in "AB"]
+    values = {f"{g}{p}": float(scores[p, k]) for p in range(40) for k, g in enumerate("AB")}
+    widths = []
+    for declared in ({}, {f"p{p}": f"f{number}" for p, number in enumerate(unit.tolist())}):
+        low, high = leaderboard(images, values, families=declared).places["A"].interval or (0.0, 0.0)
+        widths.append(high - low)
+    assert widths[1] > 1.4 * widths[0]
+
+
+def judged(right: Floats, unit: Ints, annotator: Ints | None = None) -> tuple[list[Pair], dict[str, float | None]]:
+    pairs = [
+        Pair(f"p{p}", f"a{p}", f"b{p}", "a", annotator="" if annotator is None else str(annotator[p]))
+        for p in range(len(right))
+    ]
+    values = {f"a{p}": float(right[p]) for p in range(len(right))} | {f"b{p}": 0.5 for p in range(len(right))}
+    return in_families(pairs, {f"p{p}": f"f{number}" for p, number in enumerate(unit.tolist())}), values
+
+
+def test_accuracies_hold_for_families() -> None:
+    rng, unit, runs, held, above = np.random.default_rng(8), np.repeat(np.arange(10), 4), 200, 0, 0
+    for _ in range(runs):
+        right = (rng.random(40) < ndtr(1.5 * shared(rng, unit, 1.0))).astype(float)
+        found = pairwise_accuracy(*judged(right, unit))
+        low, high = found.accuracy_interval or (0.0, 0.0)
+        held += low <= 0.5 <= high
+        above += found.p_value is not None and found.p_value < 0.05
+    assert held >= 0.91 * runs
+    assert above <= 0.09 * runs
+
+
+@pytest.mark.parametrize("prompts", [40, pytest.param(200, marks=pytest.mark.slow)])
+def test_accuracies_hold_for_three_annotators_with_leanings(prompts: int) -> None:
+    rng, runs, held = np.random.default_rng(9), 100, 0
+    for _ in range(runs):
+        annotator = rng.integers(0, 3, prompts)
+        leaning = 0.8 * rng.normal(0, 1, 3)[annotator] + 0.6 * rng.normal(0, 1, prompts)
+        right = (rng.random(prompts) < ndtr(0.67 + leaning)).astype(float)
+        low, high = pairwise_accuracy(*judged(right, np.arange(prompts), annotator)).accuracy_interval or (0.0, 0.0)
+        held += low <= ndtr(0.67 / 2**0.5) <= high
+    assert held >= 0.91 * runs
+
+
+def test_votes_of_families_and_of_few_people() -> None:
+    rng = np.random.default_rng(10)
+    choice = np.where(rng.random((40, 3)) < 0.5 + 0.45 * np.sign(np.repeat(rng.normal(0, 1, 10), 4))[:, None], "a", "b")
+
+    def votes(family: bool) -> list[Vote]:
+        return [
+            Vote(f"p{p}", f"x{p}", f"y{p}", f"#{k}", str(choice[p, k]), family=f"f{p // 4}" if family else "")
+            for p in range(40)
+            for k in range(3)
+        ]
+
+    for of in (lambda each: aggregate_votes(each).agreement.interval, lambda each: human_ceiling(each).interval):
+        (low, high), (low_of_family, high_of_family) = of(votes(False)), of(votes(True))
+        assert high_of_family - low_of_family > high - low
+
+
+def test_a_table_of_scores_names_families(tmp_path: Path) -> None:
+    file, out = tmp_path / "scores.csv", tmp_path / "out.json"
+    rows = [f"p{p},{g},{(p * 37 + k * 11) % 50 + 5 * k},f{p // 4}" for p in range(40) for k, g in enumerate("AB")]
+    file.write_text("prompt_id,generator,score,cluster\n" + "\n".join(rows))
+    printed = cli(tmp_path, "compare", "generators", "--scores", str(file), "--json", str(out))
+    record = json.loads(out.read_text())
+    assert (record["pairs"][0]["prompts"], record["pairs"][0]["families"]) == (40, 10)
+    assert "40 prompts in 10 families" in " ".join(printed.split())
+    file.write_text(file.read_text() + "\np0,C,4,f9")
+    with pytest.raises(DataError, match=r"cluster.*'f9'.*'f0'"):
+        read_scores(file)

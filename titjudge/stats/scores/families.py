@@ -1,0 +1,101 @@
+"""Families of prompts: prompts that vary together, such as the wordings of one prompt, and count as one unit.
+
+Scores of one family are correlated, so intervals and tests that take its prompts as independent are too narrow. All statistics
+therefore sum over the prompts of a family first, and take families as the sample. Means stay means over prompts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from titjudge.core import item_meta
+from titjudge.core.item_meta import HasMeta
+from titjudge.core.types import InvalidItem, Item, Pair, prompt_of
+from titjudge.stats.bootstrap import Ints, codes
+from titjudge.stats.scores.population import FEWEST
+
+Families = Mapping[str, str]
+"""Prompt -> name of its family; a prompt that is absent is a family of its own."""
+ALONE: Families = {}
+UNIT = "a family is one unit of all intervals and tests"
+TOO_FEW = ", too few for a reliable level"
+RELIABLE = 10  # units below which a level is only approximate
+
+
+def _wording(item: HasMeta) -> object:
+    """Return type and number of a short or long wording, which the wordings of one prompt share (TIIF-Bench)."""
+    index = item_meta.INDEX.get(item)
+    return (
+        None
+        if index is None or item_meta.LENGTH.get(item) not in ("short", "long")
+        else (item_meta.TYPE.get(item), index)
+    )
+
+
+def _pair(item: HasMeta) -> object:
+    return item_meta.PAIR.get(item) if item_meta.LENGTH.is_in(item) else None
+
+
+DECLARED: Mapping[str, Callable[[HasMeta], object]] = {
+    item_meta.CLUSTER.name: item_meta.CLUSTER.get,
+    item_meta.PAIR.name: _pair,
+    item_meta.LENGTH.name: _wording,
+    item_meta.THEME.name: item_meta.THEME.get,
+}
+"""Columns that declare families, the most certain first."""
+
+
+def families(items: Iterable[Item | InvalidItem], key: Callable[[Item], str] = prompt_of) -> Families:
+    """Find the families of prompts; empty if every prompt is on its own.
+
+    The first of the columns `DECLARED` counts in which several prompts share a value. If there is a column `cluster`, no other
+    counts. Themes are families only if they have fewer than `FEWEST` prompts on average: larger ones are categories.
+    A column of which one prompt has several values declares nothing.
+
+    Args:
+        items: The images.
+        key: Names the prompt of an image.
+    """
+    columns: dict[str, dict[str, str]] = {}
+    mixed: set[str] = set()
+    for item in items:
+        if isinstance(item, Item) and not DECLARED.keys().isdisjoint(item.meta):
+            for column, read in DECLARED.items():
+                if (value := read(item)) not in (None, ""):
+                    text = str(value)
+                    if columns.setdefault(column, {}).setdefault(key(item), text) != text:
+                        mixed.add(column)
+    for column in DECLARED:
+        found = columns.get(column, {}) if column not in mixed else {}
+        sizes = len(set(found.values()))
+        if sizes < len(found) and (column != item_meta.THEME.name or len(found) < FEWEST * sizes):
+            return found
+        if found and column == item_meta.CLUSTER.name:
+            break
+    return ALONE
+
+
+def units(prompts: Sequence[str], declared: Families) -> Ints | None:
+    """Return the number of the unit of each prompt, its family or itself; None if no two prompts are of one family."""
+    unit, distinct = codes(declared.get(prompt, prompt) for prompt in prompts) if declared else (None, prompts)
+    return unit if len(distinct) < len(prompts) else None
+
+
+def in_families(pairs: Sequence[Pair], declared: Families) -> list[Pair]:
+    """Return pairs that name the families of their prompts."""
+    return [replace(pair, family=declared.get(pair.prompt_id, "")) for pair in pairs] if declared else list(pairs)
+
+
+def family_notes(prompts: Sequence[str], declared: Families) -> list[str]:
+    """Note that families are the unit, and that few of them give no reliable level."""
+    unit = units(prompts, declared)
+    if unit is None:
+        return []
+    count = int(unit.max()) + 1
+    return [f"{len(prompts):,} prompts in {counted(count)}: {UNIT}"]
+
+
+def counted(families: int) -> str:
+    """Write a number of families, and whether they are too few for the level of an interval or a test to be reliable."""
+    return f"{families:,} famil{'y' if families == 1 else 'ies'}{TOO_FEW if families < RELIABLE else ''}"
