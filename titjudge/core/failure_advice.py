@@ -23,7 +23,7 @@ class Advice:
         remedy: What to do, in one line.
     """
 
-    cause: str
+    cause: Cause | Status
     count: int
     remedy: str
 
@@ -31,9 +31,10 @@ class Advice:
         return f"{self.count:,} {WORDS[self.cause][0]}: {self.remedy}"
 
 
-def cause_of(status: str, cause: str | None = None) -> str:
+def cause_of(failure: FailureRecord) -> Cause | Status:
     """Return why a score is missing: its `Cause`, or the status if that is the cause."""
-    return str(cause or (status if status in WORDS else Cause.UNANSWERED))
+    name = failure.cause or failure.status
+    return next((cause for cause in WORDS if cause == name), Cause.UNANSWERED)
 
 
 def advice(failures: Iterable[FailureRecord], limits: Values | None = None) -> list[Advice]:
@@ -43,17 +44,17 @@ def advice(failures: Iterable[FailureRecord], limits: Values | None = None) -> l
         failures: `Results.failures`.
         limits: `Manifest.limits`, or those of a configuration; the advice on concurrency is half of theirs.
     """
-    counts = Counter(cause_of(failure.status, failure.cause) for failure in failures)
+    counts = Counter(map(cause_of, failures))
     concurrency = int((limits or {}).get("concurrency") or 32)
     return [Advice(cause, count, remedy(cause, concurrency)) for cause, count in counts.most_common()]
 
 
-def remedy(cause: str, concurrency: int = 32) -> str:
+def remedy(cause: Cause | Status, concurrency: int = 32) -> str:
     """Say what to do about scores that are missing for a cause, in one line; `concurrency` is that of the run."""
     return WORDS[cause][1].format(slower=max(1, concurrency // 2))
 
 
-WORDS: dict[str, tuple[str, str]] = {
+WORDS: dict[Cause | Status, tuple[str, str]] = {
     Cause.CROWDED: (
         "held up by rate limits, an overloaded server or timeouts",
         "the same command again with a lower --concurrency, such as {slower}",

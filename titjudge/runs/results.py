@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from titjudge.core.declarations import Declaration, Population, Unit
-from titjudge.core.failure_advice import cause_of
 from titjudge.core.numbers import known_sum, mean
 from titjudge.core.registry import base_metric
 from titjudge.core.run_records import (
@@ -120,7 +119,7 @@ def _money(money: Spending) -> Results:
 def _failures(invalid: Sequence[InvalidItem], scores: Sequence[Score]) -> list[FailureRecord]:
     unread = (Score(item.id, "", None, Status.BAD_INPUT, item.reason) for item in invalid)
     return [
-        FailureRecord(item=s.item_id, status=str(s.status), reason=s.reason, cause=cause_of(s.status, s.cause))
+        FailureRecord(item=s.item_id, status=str(s.status), reason=s.reason, cause=str(s.cause or s.status))
         for s in (*unread, *scores)
         if s.value is None
     ]
