@@ -10,7 +10,8 @@ import pytest
 from titjudge.core.declarations import Declaration
 from titjudge.core.run_records import Results, TableRecord
 from titjudge.core.tables import Cell, Table, percent
-from titjudge.runs.check.verify import cells, same
+from titjudge.core.types import Score
+from titjudge.runs.check.verify import cells, difference, same
 
 
 def table(id: str, keys: list[str], *rows: list[Any], title: str = "") -> Table:
@@ -86,3 +87,17 @@ def test_of_sentences_only_their_presence_is_compared() -> None:
     assert len(differences(results(**with_reason), metrics={"tit": {}})) == 1
     quoted = {"failures": [{"item": "a", "reason": "no answer"}]}
     assert len(differences(results(**quoted), failures=[{"item": "a", "reason": "another"}])) == 1
+
+
+@pytest.mark.parametrize(
+    ("stored", "now", "is_same"),
+    [
+        ("2 of 3 facets", "of the facets, 2 of 3", True),
+        ("2 of 3 facets", "1 of 3 facets", False),
+        ('the "cup" is red', 'the "cup" is blue', False),
+        ("", 'the "cup" is blue', False),
+    ],
+)
+def test_a_reason_is_compared_letter_by_letter_if_it_quotes_an_answer(stored: str, now: str, is_same: bool) -> None:
+    said = [r'{"score": 1, "reason": "the \"cup\" is blue"}']
+    assert (difference(Score.of(1, reason=stored), Score.of(1, reason=now), said) == "") is is_same

@@ -110,6 +110,7 @@ class Stored:
     Attributes:
         missed: Questions without an answer since `begin`.
         used: Keys of the answers given since then.
+        said: Their texts.
         matched_by_content: Questions that were not found by their key.
         with_tools: Models that were offered tools.
     """
@@ -149,6 +150,7 @@ class Stored:
         self.item, self.preferred_keys = item, keys
         self.missed = 0
         self.used: set[str] = set()
+        self.said: list[str] = []
 
     def _valid(
         self, lines: _Lines, required: Sequence[str], flaw: Callable[[Values], str], complain: Complain
@@ -186,6 +188,7 @@ class Stored:
                 what = f"the stored question is not the one its key stands for ({', '.join(changed)} differ)"
                 self._complain("question", f"replies.jsonl:{self._replies.number(offset)}", what, record["item"])
         self.used.add(record["key"])
+        self.said.append(record["text"])
         reply = reply_from(record)
         return replace(reply, status=Status.OK) if reply.status is Status.UNPARSED else reply
 
