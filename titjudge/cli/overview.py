@@ -78,9 +78,6 @@ BUILT_IN = {
 _PAGE = """Usage: {program} COMMAND [OPTIONS] [ARGUMENTS]
 
 {about}
-
-  It also measures how far the judgement agrees with people.
-
   Examples:
     {program} judge             the bundled example: no key, no network
     {program} judge --data my_images --provider gemini --max-cost 5
@@ -92,7 +89,8 @@ Options:
   -h, --help     Show this message and exit.
 """
 _ABOUT = (
-    "Judge text-to-image outputs against their prompts with vision-language models, language models and embeddings."
+    "Judge text-to-image outputs against their prompts with vision-language models, language models and embeddings.",
+    "It also measures how far the judgement agrees with people.",
 )
 
 
@@ -119,9 +117,9 @@ def page(program: str, width: int, others: Mapping[str, tuple[str, str]]) -> str
     for name in names():
         title, text = others.get(name) or listed[target_of(name) or ""]
         sections.setdefault(title, []).append((name, text))
-    about = textwrap.fill(_ABOUT, width, initial_indent="  ", subsequent_indent="  ")
+    about = [textwrap.fill(text, width, initial_indent="  ", subsequent_indent="  ") + "\n" for text in _ABOUT]
     lists = [f"\n{title}:\n{_rows(rows, width)}" for title, rows in sections.items() if rows]
-    return _PAGE.format(program=program, about=about) + "".join(lists)
+    return _PAGE.format(program=program, about="\n".join(about)) + "".join(lists)
 
 
 def _rows(rows: Sequence[tuple[str, str]], width: int) -> str:
