@@ -42,7 +42,7 @@ def test_the_public_names() -> None:
     assert sorted(titjudge.__all__) == [
         "Capabilities", "Embedding", "Failure", "FailureKind", "Item", "Judge", "Message", "Metric", "Pair", "Provider",
         "ProviderSettings", "Reply", "Request", "Score", "Status", "TitjudgeError", "Tool", "Unanswered", "Usage",
-        "UserError", "__version__", "metric", "task",
+        "UserError", "__version__", "frame", "metric", "task",
     ]  # fmt: skip
     for name in titjudge.__all__:
         assert getattr(titjudge, name) is not None
