@@ -187,7 +187,7 @@ def _ask(config: RunConfig) -> list[Row]:
     from titjudge.core.config import TOOL_ROLES
     from titjudge.core.types import Message, Status
     from titjudge.core.words import truncated
-    from titjudge.engine.pipeline import Reading
+    from titjudge.engine.pipeline import ReplyRules
     from titjudge.runs.open_run import open_engine
 
     models = [
@@ -209,7 +209,7 @@ def _ask(config: RunConfig) -> list[Row]:
                 params={"max_tokens": 16},
             )
             try:
-                reply = await engine.answer(role, request, Reading(truncated=True))
+                reply = await engine.answer(role, request, ReplyRules(truncated=True))
             except TitjudgeError as error:
                 return (f"{name} {role.label}", "failed", f"{address}: {error}" if address else str(error))
         version = reply.model_version or "an unnamed version"

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from titjudge.suites.base import Suite
 
 
-class Settling(NamedTuple):
+class SettleFlags(NamedTuple):
     """What `--settle` and `--margin` say.
 
     Attributes:
@@ -102,7 +102,7 @@ class Settling(NamedTuple):
 
 _settling_options: Callable[[F], F] = gathered(
     "settling",
-    Settling,
+    SettleFlags,
     option(
         "--settle",
         "Judge these generators, on prompts in random order, only until it is known which one is better. Saves money on one "
@@ -171,7 +171,7 @@ _settling_options: Callable[[F], F] = gathered(
 @JSON
 @configured
 def judge(
-    keys: RunKeys, folder: Path | None, settling: Settling, official_files: Path | None, sinks: Sinks, dry_run: bool,
+    keys: RunKeys, folder: Path | None, settling: SettleFlags, official_files: Path | None, sinks: Sinks, dry_run: bool,
     json_file: Path | None,
 ) -> int:  # fmt: skip
     """Judge the images of a data folder, and say how far each metric agrees with people.

@@ -22,7 +22,7 @@ from titjudge.core.answer_probabilities import Choices, probabilities, tokens_by
 from titjudge.core.errors import ConfigError, DataError, Unanswered
 from titjudge.core.types import Cause, Embedding, ImageFile, Item, Json, Message, Planned, Reply, Status, Tool, Values
 from titjudge.engine.budget import Reservation
-from titjudge.engine.pipeline import Engine, Reading
+from titjudge.engine.pipeline import Engine, ReplyRules
 from titjudge.engine.roles import ProviderRole
 
 
@@ -159,7 +159,7 @@ class BoundAsk:
         if tools:
             request = replace(request, tools=tuple(tools), messages=(*request.messages, *turns))
         try:
-            reading = Reading(schema, accept_truncated, accept_empty, describes)
+            reading = ReplyRules(schema, accept_truncated, accept_empty, describes)
             reply = await engine.answer(provider_role, request, reading, self._reservation)
         except Unanswered as failure:
             self.causes.append(failure.cause)

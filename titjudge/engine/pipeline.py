@@ -50,7 +50,7 @@ Failed = Literal["keep", "again", "drop"]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReplyRules:
     """What counts as an answer to a question.
 
     Attributes:
@@ -90,7 +90,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PendingQuestion:
     """A request on its way.
 
     Attributes:
@@ -104,7 +104,7 @@ class Question:
     key: str
     role: ProviderRole
     request: Request
-    reading: Reading
+    reading: ReplyRules
     reservation: Reservation | None
 
     @property
@@ -164,7 +164,7 @@ class Engine:
         self._unusable = {_short(key) for key, good in (known or {}).items() if not good}
         self.failed, self._asked_again = failed, set[bytes]()
         self._flights: dict[str, asyncio.Task[Any]] = {}  # by key: what is being answered now
-        self._readings: dict[str, Reading] = {}  # by key: how it is read
+        self._readings: dict[str, ReplyRules] = {}  # by key: how it is read
         self._waiters: Counter[str] = Counter()
 
     @property
@@ -236,7 +236,7 @@ class Engine:
         self,
         role: ProviderRole,
         request: Request,
-        reading: Reading | None = None,
+        reading: ReplyRules | None = None,
         reservation: Reservation | None = None,
     ) -> Reply:
         """Answer a question: from the cache, else by the model; identical questions at one time share one request.
@@ -253,12 +253,12 @@ class Engine:
             Unanswered: Refused, truncated, failed, or unreadable after a repair turn.
             FatalProviderError, BudgetExhausted, BudgetHeld, CacheWriteError, Interrupted: Nothing more will be answered.
         """
-        key, reading = request_key(request), reading or Reading()
+        key, reading = request_key(request), reading or ReplyRules()
         try:
             while (flight := self._flights.get(key)) is not None and self._readings[key] != reading:
                 await asyncio.wait([flight])
             self._readings[key] = reading
-            question = Question(key, role, request, reading, reservation)
+            question = PendingQuestion(key, role, request, reading, reservation)
             reply: Reply = await self._once(key, lambda: self._answer(question))
         finally:
             self.on_answer(request.item_id, key)
@@ -296,7 +296,7 @@ class Engine:
         if not task.cancelled():
             task.exception()  # retrieved: a waiter may have gone away
 
-    async def _answer(self, question: Question) -> Reply:
+    async def _answer(self, question: PendingQuestion) -> Reply:
         request, reading = question.request, question.reading
         kept = self._recall(question)
         if kept is not None:
@@ -319,7 +319,7 @@ class Engine:
             await self._keep(question, read)
         return read
 
-    def _count_kept(self, question: Question, kept: Reply) -> None:
+    def _count_kept(self, question: PendingQuestion, kept: Reply) -> None:
         """Count an answer that was kept, where the run has not used it before."""
         role = question.role
         self.sender.note_kept(role, question.request.item_id, kept)
@@ -336,7 +336,7 @@ class Engine:
         self._asked_again.add(_short(key))
         return False
 
-    async def _keep_failure(self, question: Question, reply: Reply, *, new: bool) -> None:
+    async def _keep_failure(self, question: PendingQuestion, reply: Reply, *, new: bool) -> None:
         """Keep a reply that is no answer, so that it is not paid again.
 
         Raises:
@@ -356,7 +356,7 @@ class Engine:
         if not taken:
             raise Unanswered(reply.status, reply.reason or _REASONS[reply.status], reply)
 
-    def _read(self, question: Question, reply: Reply) -> Reply | None:
+    def _read(self, question: PendingQuestion, reply: Reply) -> Reply | None:
         """Read a reply; None where it is no answer, or does not fit the schema."""
         schema, request = question.reading.schema, question.request
         if not question.reading.takes(reply, request):
@@ -371,7 +371,7 @@ class Engine:
         data, flags = structured_output.validated(reply.text, schema, lenient=self.lenient, question=sent_text)
         return None if data is None else replace(reply, data=data, flags=(*reply.flags, *flags))
 
-    async def _repair(self, question: Question, reply: Reply) -> Reply:
+    async def _repair(self, question: PendingQuestion, reply: Reply) -> Reply:
         """Ask once more, with a turn that shows the model its own answer; the request carries an attempt number.
 
         Raises:
@@ -391,14 +391,14 @@ class Engine:
         messages = (*request.messages, Message("assistant", (reply.text,)), *turn)
         repair_request = replace(request, messages=messages, attempt=request.attempt + 1)
         with self.sender.not_dropped():
-            fixed = await self.answer(role, repair_request, Reading(schema), question.reservation)
+            fixed = await self.answer(role, repair_request, ReplyRules(schema), question.reservation)
         both_kept = fixed.cached and reply.cached
         list_cost = None if fixed.list_cost is None or reply.list_cost is None else fixed.list_cost + reply.list_cost
         return replace(fixed, key=reply.key, flags=(*fixed.flags, "repaired"), list_cost=list_cost, cached=both_kept)
 
     # -- sending ---------------------------------------------------------------------------------------------------
 
-    async def _send(self, question: Question) -> Reply:
+    async def _send(self, question: PendingQuestion) -> Reply:
         """Send a question to the model; an empty or refused answer that arrives as an error becomes a reply."""
         role = question.role
         if role.provider.direct:
@@ -443,7 +443,7 @@ class Engine:
 
     # -- disk ------------------------------------------------------------------------------------------------------
 
-    def _recall(self, question: Question) -> Reply | None:
+    def _recall(self, question: PendingQuestion) -> Reply | None:
         if self.cache is None or not question.role.provider.capabilities.cache:
             return None
         record = self.cache.get(question.key)
@@ -454,7 +454,7 @@ class Engine:
             return None  # kept as a whole answer before finish reasons were told apart
         return _thought_out(kept)
 
-    async def _keep(self, question: Question, reply: Reply) -> None:
+    async def _keep(self, question: PendingQuestion, reply: Reply) -> None:
         """Put a reply into the cache, unless another model than the one in its key answered."""
         if OTHER_MODEL in reply.flags:
             return

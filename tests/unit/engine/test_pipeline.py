@@ -22,7 +22,7 @@ from titjudge.core.types import Failure, FailureKind, Item, Message, Reply, Requ
 from titjudge.engine.ask import BoundAsk
 from titjudge.engine.budget import Budget
 from titjudge.engine.cache import AnswerCache
-from titjudge.engine.pipeline import Engine, Interrupted, Reading
+from titjudge.engine.pipeline import Engine, Interrupted, ReplyRules
 from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import score_item
 from titjudge.metrics import metric
@@ -430,7 +430,7 @@ def test_a_question_that_two_read_in_different_ways_is_asked_once(tmp_path: Path
         async with contextlib.aclosing(engine):
             role = engine.roles["judge"]
             request = engine.request(role, (Message("user", ("what is it?",)),), params={})
-            asking = [engine.answer(role, request, Reading(truncated=truncated)) for truncated in (True, False)]
+            asking = [engine.answer(role, request, ReplyRules(truncated=truncated)) for truncated in (True, False)]
             taken, refused = await asyncio.gather(*asking, return_exceptions=True)
             return taken, refused, len(fake.requests)
 

@@ -70,7 +70,7 @@ class BaySprite:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class BayFrame:
     """Where a bay is in the image.
 
     Attributes:
@@ -407,7 +407,7 @@ class BayTemplate(Template):
             lay(canvas, np.concatenate([alpha, alpha], axis=2), middle)
         return canvas
 
-    def _frame(self, thing: Thing, rung: Rung, scene: Scene) -> Frame:
+    def _frame(self, thing: Thing, rung: Rung, scene: Scene) -> BayFrame:
         return _frames(self, scene.view.camera, rung)[thing.column, int(thing.row)]
 
     def _placed(
@@ -422,7 +422,7 @@ class BayTemplate(Template):
         return placed
 
     @staticmethod
-    def _foot(across: float, up: float, frame: Frame, pixels: float) -> Point:
+    def _foot(across: float, up: float, frame: BayFrame, pixels: float) -> Point:
         x, y = frame.foot[0] - frame.inside[0], frame.foot[1] - frame.inside[1]
         return x + across * pixels, y - up * pixels + across * pixels * frame.slope
 
@@ -476,7 +476,7 @@ def _corners(template: BayTemplate, camera: str, rung: Rung) -> NDArray[np.float
 
 
 @lru_cache(16)
-def _frames(template: BayTemplate, camera: str, rung: Rung) -> Mapping[tuple[int, int], Frame]:
+def _frames(template: BayTemplate, camera: str, rung: Rung) -> Mapping[tuple[int, int], BayFrame]:
     corners = _corners(template, camera, rung)
     slopes, insides = {}, dict[tuple[int, int], Box]()
     for row in range(rung.rows):
@@ -492,7 +492,7 @@ def _frames(template: BayTemplate, camera: str, rung: Rung) -> Mapping[tuple[int
         scale = (box[2] - box[0]) / width
         room = box[3] - box[1] - template.height * rung.unit * scale
         foot = (box[0] + box[2]) / 2, box[3] - max(0.1 * rung.unit, 0.5 * room)
-        frames[bay] = Frame(foot, scale, slopes[bay], box)
+        frames[bay] = BayFrame(foot, scale, slopes[bay], box)
     return frames
 
 

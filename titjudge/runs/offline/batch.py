@@ -27,7 +27,7 @@ from titjudge.core.errors import ConfigError, Unanswered, UserError
 from titjudge.core.serialization import request_key, request_record
 from titjudge.core.types import Embedding, ImageFile, Json, Reply, Request, Status
 from titjudge.engine.cache import AnswerCache, open_cache
-from titjudge.engine.pipeline import Engine, Question
+from titjudge.engine.pipeline import Engine, PendingQuestion
 from titjudge.engine.roles import ProviderRole
 from titjudge.engine.scoring import Panel
 from titjudge.metrics.agent.looks import Origin, origin
@@ -138,7 +138,7 @@ class NotingEngine(Engine):
                 question.parts[image.sha256] = part
         return await super().answer(role, request, *rest)
 
-    async def _repair(self, question: Question, reply: Reply) -> Reply:
+    async def _repair(self, question: PendingQuestion, reply: Reply) -> Reply:
         schema = question.reading.schema
         if schema is not None and not question.request.attempt:
             self._seen[question.key].problem = structured_output.problem(reply.text, schema)
@@ -289,7 +289,7 @@ class _ExportingEngine(NotingEngine):
         self._writer, self._crops, self._plain = writer, crops, plain
         self._chats: dict[str, OpenAI] = {}
 
-    async def _send(self, question: Question) -> Reply:
+    async def _send(self, question: PendingQuestion) -> Reply:
         role, key, request = question.role, question.key, question.request
         here = is_detector_here(self.roles.config, role.config)
         if here or not role.provider.capabilities.cache:
