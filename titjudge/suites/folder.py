@@ -76,12 +76,12 @@ class Folder(Suite):
         self._tree = None
         if inputs.images:
             self._tree = ImageTree(inputs.images, inputs.prompt_file, sources=inputs.sources)
-        self._taken: dict[str, None] = {}
+        self._taken: dict[str, str] = {}
 
     @property
     def notes(self) -> list[str]:
         """Lines for the user: columns that are read as something else, and images that were left out."""
-        roles = [*NAMES, *(["source"] if any(line.endswith(" as source") for line in self._taken) else [])]
+        roles = [*NAMES, *(["source"] if "source" in self._taken.values() else [])]
         hint = f"--columns {'=...,'.join(roles)}=... says otherwise"
         return [*([f"{', '.join(self._taken)}; {hint}"] if self._taken else []), *self._notes]
 
@@ -143,7 +143,7 @@ def read_items(
     folder: Path,
     roots: Sequence[Path] = (),
     columns: Columns | None = None,
-    taken: dict[str, None] | None = None,
+    taken: dict[str, str] | None = None,
     notes: dict[str, None] | None = None,
 ) -> Items:
     """Read the items of a data folder or manifest, in the order of the files.
@@ -152,7 +152,7 @@ def read_items(
         folder: The folder or manifest.
         roots: Further folders in which images may lie.
         columns: Columns of a table that the user has named.
-        taken: Gets a line for each column that is read as something other than its name says.
+        taken: Gets a line, with the role, for each column that is read as something other than its name says.
         notes: Gets a line on prompts that were found elsewhere, and on columns that are not used.
 
     Raises:

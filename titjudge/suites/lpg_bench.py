@@ -87,7 +87,7 @@ def hub_items(
         path for path in find_tables(folder, roots) if path.suffix.lower() not in _PACKED
     ]  # loose images, as it seems
     if not prompts and not images and tables:
-        taken: dict[str, None] = {}
+        taken: dict[str, str] = {}
         yield from read_items(folder, roots, columns, taken)
         notes.update({f"{line}; --columns {'=...,'.join(NAMES)}=... says otherwise": None for line in taken})
         return

@@ -225,14 +225,14 @@ class ManifestReader:
         root: The folder that paths are relative to.
         roots: Further folders in which images may lie.
         columns: Columns that the user has named.
-        taken: Gets a line for each column that is read as something other than its name says.
+        taken: Gets a line, with the role, for each column that is read as something other than its name says.
         notes: Gets a line on columns that are not used.
     """
 
     root: Path
     roots: Sequence[Path] = ()
     columns: Columns = field(default_factory=dict)
-    taken: dict[str, None] = field(default_factory=dict)
+    taken: dict[str, str] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
     _known: dict[tuple[str, ...], dict[str, list[str]]] = field(default_factory=dict, init=False)
     _paired: set[tuple[str, str]] = field(default_factory=set, init=False)
@@ -402,7 +402,7 @@ class ManifestReader:
         edit = {role: [names_there.get(name, name) for name in columns] for role, columns in edit.items()}
         chosen = {role: edit.get(role, list(self.columns.get(role, ()))) for role in (*NAMES, "source", "mask")}
         for role in (role for role in edit if role not in self.columns):
-            self.taken |= {f"'{name}' is read as {role}": None for name in chosen[role] if name != role}
+            self.taken |= {f"'{name}' is read as {role}": role for name in chosen[role] if name != role}
         for role, usual in NAMES.items():
             if (
                 chosen[role]
@@ -416,7 +416,7 @@ class ManifestReader:
                 continue
             chosen[role] = matching if role in ("generator", "sample") else matching[:1]
             if matching and role in ("image", "prompt") and matching[0] != role:
-                self.taken[f"'{matching[0]}' is read as {role}"] = None
+                self.taken[f"'{matching[0]}' is read as {role}"] = role
         if len(self._known) < 100:  # each line of a JSONL file may have other keys
             self._known[there] = chosen
         return chosen

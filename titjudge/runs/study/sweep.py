@@ -79,6 +79,7 @@ class Combination:
 
 
 PAGE = "sweep.html"
+_COMMON = "common pairs"
 _SECONDARY = (
     "paper fit chance",
     "paper fit",
@@ -175,7 +176,8 @@ class Swept:
         notes = []
         rows = [_cells(row) for row in self.rows]
         if (common := next((row.common for row in self.rows if row.common), None)) is None:
-            rows = [{name: cell for name, cell in cells.items() if name != "common pairs"} for cells in rows]
+            for cells in rows:
+                cells.pop(_COMMON)
         else:
             notes.append(
                 f"rows are sorted by accuracy on the {common[1]:,} pairs that all compared rows scored (common pairs); below best is "
@@ -451,7 +453,7 @@ def _cells(row: Row) -> dict[str, Any]:
     return {
         "metric": row.metric,
         **{role: model or None for role, model in row.models.items()},
-        "common pairs": percent(row.common[0]) if row.common else None,
+        _COMMON: percent(row.common[0]) if row.common else None,
         "accuracy": percent(numbers.accuracy, numbers.accuracy_interval, bar=True),
         "chance threshold": chance_level(numbers),
         "below best": _below(row),

@@ -68,7 +68,7 @@ class Difference:
     @property
     def of_accuracy(self) -> bool:
         """Whether the two values are accuracies, else mean scores."""
-        return self.what.startswith("accuracy")
+        return self.only_first is not None
 
 
 def paired_differences(
