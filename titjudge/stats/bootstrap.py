@@ -9,7 +9,7 @@ same prompts see the same draws.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,20 @@ def codes(labels: Iterable[Label]) -> tuple[Ints, list[Label]]:
     code_of: dict[Label, int] = {}
     encoded = np.fromiter((code_of.setdefault(label, len(code_of)) for label in labels), dtype=np.int64)
     return encoded, list(code_of)
+
+
+def by_content(group: Ints, rows: Iterable[Any]) -> Ints:
+    """Renumber groups by the rows in each of them.
+
+    Draws of groups then depend neither on the order of rows in a file nor on the names of prompts.
+    """
+    content: dict[int, list[Any]] = {}
+    for number, row in zip(group.tolist(), rows, strict=True):
+        content.setdefault(number, []).append(row)
+    order = sorted(content, key=lambda number: sorted(content[number]))
+    place = np.zeros(max(order, default=-1) + 1, dtype=np.int64)
+    place[order] = np.arange(len(order))
+    return np.asarray(place[group])
 
 
 def multiplicities(prompts: int, resamples: int, seed: int) -> Iterator[Floats]:

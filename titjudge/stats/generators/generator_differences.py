@@ -25,7 +25,7 @@ from titjudge.stats.bootstrap import Floats, Interval, table_sums, unit_sums
 from titjudge.stats.equality import score_differences, with_ties
 from titjudge.stats.generators.slices import averages, best_first
 from titjudge.stats.intervals import TAIL, exact_bound, mean_intervals, moments, why_no_interval
-from titjudge.stats.scores.population import FEWEST, adjusted_scores, comparable
+from titjudge.stats.scores.population import FEWEST, adjusted_scores, comparable, compared, scores_of_all
 from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.significance import POWER, adjusted, below_best_p, benjamini_hochberg, holm, sign_flip_p
 
@@ -162,7 +162,7 @@ def _lead(table: ScoreTable, a: str, b: str) -> tuple[float, int, list[float]]:
 
 def listed(table: ScoreTable) -> list[str]:
     """Return the generators in the order of their table: by mean, the best first, and those that are not compared last."""
-    order = best_first(table.means)
+    order = best_first(np.where(compared(table.means, table.unit), table.means, np.nan))
     return [table.generators[k] for k in [*order, *(k for k in range(len(table.generators)) if k not in order)]]
 
 
@@ -245,7 +245,7 @@ def _adjusted(differences: Sequence[GeneratorDifference], correction: Any) -> li
 def generators_table(table: ScoreTable) -> Table:
     """Tabulate each generator's mean with its interval, and the standard deviation of the images of one prompt."""
     rows = []
-    adjusted = adjusted_scores(table.means)
+    adjusted = scores_of_all(table.means, table.unit)
     for k in map(table.column, listed(table)):
         has_score = np.isfinite(adjusted[:, k])
         values, unit = adjusted[has_score, k], None if table.unit is None else table.unit[has_score]

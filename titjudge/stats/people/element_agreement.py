@@ -11,7 +11,7 @@ import numpy as np
 from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.grouping import grouped
 from titjudge.core.types import Json, Table
-from titjudge.stats.bootstrap import Interval, codes, multiplicities, number, percentile_interval
+from titjudge.stats.bootstrap import Interval, by_content, codes, multiplicities, number, percentile_interval
 from titjudge.stats.intervals import share_interval
 
 ELEMENTS = Declaration(
@@ -95,6 +95,7 @@ def element_agreement(marks: Iterable[ElementLabels]) -> dict[str, ElementAgreem
 def _agreement(kind: str, marks: Sequence[ElementLabels]) -> ElementAgreement:
     """Compute accuracy, kappa and their intervals for the elements of one kind."""
     prompt, prompts = codes(mark.prompt_id for mark in marks)
+    prompt = by_content(prompt, ((str(mark.judge), str(mark.people)) for mark in marks))
     label, labels = codes(value for mark in marks for value in (mark.judge, mark.people))
     judge, people = label[::2], label[1::2]
     right = (judge == people).astype(np.float64)

@@ -16,7 +16,15 @@ from titjudge.core.errors import DataError
 from titjudge.core.serialization import fields_of
 from titjudge.core.tables import Table, percent
 from titjudge.core.types import Pair
-from titjudge.stats.bootstrap import Floats, Interval, codes, group_sums, multiplicities, percentile_interval
+from titjudge.stats.bootstrap import (
+    Floats,
+    Interval,
+    by_content,
+    codes,
+    group_sums,
+    multiplicities,
+    percentile_interval,
+)
 from titjudge.stats.intervals import FEW_ANNOTATORS, share_intervals
 
 VOTES = Declaration("votes", "preferences and Krippendorff's alpha", Population.VOTES, Unit.VOTE)
@@ -388,7 +396,9 @@ def krippendorff_alpha(
     choice = np.arange(table.shape[1], dtype=np.float64)
     distance = np.subtract.outer(choice, choice) ** 2 if interval_scale else 1 - np.eye(len(choice))
     alpha = float(_alphas(table, np.ones((1, len(table))), distance, mirrored)[0])
-    prompts, prompt = np.unique(group, return_inverse=True)
+    turned = table[:, list(mirrored)] if mirrored else table
+    rows = [max(row, other) for row, other in zip(table.tolist(), turned.tolist(), strict=True)]  # in either order
+    prompts, prompt = np.unique(by_content(group, rows), return_inverse=True)
     if len(prompts) < 2 or not resamples:
         unit = "pairs" if groups is None else "prompts"
         return Alpha(alpha, None, len(table), annotators, f"fewer than two {unit}: no interval" if resamples else "")

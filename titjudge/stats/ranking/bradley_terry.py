@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from titjudge.core.run_records import BradleyTerryRecord, GeneratorStrength
 from titjudge.core.types import Pair
-from titjudge.stats.bootstrap import Floats, codes, multiplicities, number, percentile_interval
+from titjudge.stats.bootstrap import Floats, by_content, codes, multiplicities, number, percentile_interval
 from titjudge.stats.equality import with_ties
 
 TOLERANCE = 1e-10  # of the gradient, for each pair
@@ -102,8 +102,9 @@ def _counted(used: Sequence[tuple[str, str, Pair]]) -> tuple[list[tuple[int, int
     """
     from scipy.sparse import coo_array
 
-    both, generators = codes([x for x, _, _ in used] + [y for _, y, _ in used])
-    first, second = both[: len(used)].tolist(), both[len(used) :].tolist()
+    generators = sorted({name for x, y, _ in used for name in (x, y)})
+    number = {name: k for k, name in enumerate(generators)}
+    first, second = [number[x] for x, _, _ in used], [number[y] for _, y, _ in used]
     prompt, prompts = codes(pair.unit for _, _, pair in used)
     outcomes = [
         (min(x, y), max(x, y), True)
@@ -113,7 +114,10 @@ def _counted(used: Sequence[tuple[str, str, Pair]]) -> tuple[list[tuple[int, int
         else (y, x, False)
         for x, y, (_, _, p) in zip(first, second, used, strict=True)
     ]
-    outcome, keys = codes(outcomes)
+    prompt = by_content(prompt, ((generators[winner], generators[loser], tied) for winner, loser, tied in outcomes))
+    keys = sorted(set(outcomes))
+    place = {key: k for k, key in enumerate(keys)}
+    outcome = [place[each] for each in outcomes]
     shape = (len(prompts), len(keys))
     counts = coo_array((np.ones(len(used)), (prompt, outcome)), shape=shape).tocsr()
     return keys, counts, generators

@@ -8,7 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval, Ints, codes, multiplicities, percentile_interval
+from titjudge.stats.bootstrap import (
+    FEW_PROMPTS,
+    Floats,
+    Interval,
+    Ints,
+    by_content,
+    codes,
+    multiplicities,
+    percentile_interval,
+)
 from titjudge.stats.equality import with_ties
 from titjudge.stats.ranking.rankdata import rankdata
 
@@ -64,6 +73,7 @@ def correlation(
     labels = [str(k) for k in range(len(x))] if groups is None else list(groups)
     group, distinct = codes(label for label, keep in zip(labels, both, strict=True) if keep)
     x, y = with_ties(x[both]), with_ties(y[both])
+    group = by_content(group, zip(x.tolist(), y.tolist(), strict=True))
     missing = int((~both).sum())
     if len(x) < FEWEST or not np.ptp(x) or not np.ptp(y):
         reason = f"fewer than {FEWEST} images with both numbers" if len(x) < FEWEST else "one side does not vary"
@@ -118,6 +128,7 @@ def generator_correlation(
     kept = [(name, prompt) for name, prompt, keep in zip(generators, groups, both.tolist(), strict=True) if keep]
     made_by, names = codes(name for name, _ in kept)
     group, prompts = codes(prompt for _, prompt in kept)
+    group = by_content(group, zip(x[both].tolist(), y[both].tolist(), strict=True))
     sums = np.zeros((3, len(prompts), len(names)))  # of scores, of human scores, of images
     for total, values in zip(sums, (x[both], y[both], np.ones(len(kept))), strict=True):
         np.add.at(total, (group, made_by), values)

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from titjudge.core.run_records import PlaceRecord
 from titjudge.stats.bootstrap import Floats, Interval, Ints, number, table_sums
@@ -19,7 +18,7 @@ from titjudge.stats.pairwise_accuracy import Values
 from titjudge.stats.ranking.rankdata import rankdata
 from titjudge.stats.scores.families import ALONE, Families
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
-from titjudge.stats.scores.population import adjusted_scores, comparable_if_few
+from titjudge.stats.scores.population import adjusted_scores, compared, scores_of_all
 from titjudge.stats.scores.scores_table import Entry, score_table
 
 _NAMED = 6  # generators of a warning
@@ -94,11 +93,11 @@ def leaderboard(
     if table.per_prompt.counts:
         bounds, higher_is_better = (0.0, 1.0), True
     sign = 1.0 if higher_is_better else -1.0
-    compared = _compared(table.means, table.unit) if common else np.ones(len(table.generators), dtype=bool)
-    ranks = _competing_ranks(np.where(compared, table.means, np.nan), all_of=common)
-    adjusted = adjusted_scores(np.where(compared, table.means, np.nan))
-    apart = np.asarray(~np.isfinite(adjusted).any(axis=0))
-    adjusted = sign * np.where(apart, table.means, adjusted)
+    among = compared(table.means, table.unit) if common else np.ones(len(table.generators), dtype=bool)
+    ranks = _competing_ranks(np.where(among, table.means, np.nan), all_of=common)
+    adjusted = sign * (scores_of_all(table.means, table.unit) if common else adjusted_scores(table.means))
+    apart = ~among if common else np.asarray(~np.isfinite(adjusted).any(axis=0))
+    adjusted = np.where(np.isfinite(adjusted).any(axis=0), adjusted, sign * table.means)
     means, mean_ranks = averages(adjusted), averages(ranks)
     place_numbers = rankdata(with_ties(mean_ranks), method="min")
     no_intervals: list[Interval | None] = [None] * len(table.generators)
@@ -123,14 +122,6 @@ def leaderboard(
     aside = [name for name, is_apart in zip(table.generators, apart, strict=True) if is_apart and places[name].scored]
     warnings = _coverage_warnings(places, table.means, aside, name)
     return Leaderboard(_best_first(places), (*warnings, *table.notes), tuple(aside))
-
-
-def _compared(scores: Floats, unit: Ints | None) -> NDArray[np.bool_]:
-    """Mark the generators that are compared (`population.comparable_if_few`); alone, the only one."""
-    columns = np.isfinite(scores).any(axis=0)
-    if columns.sum() < 2:
-        return np.asarray(columns)
-    return np.isin(np.arange(scores.shape[1]), comparable_if_few(scores, unit))
 
 
 def _competing_ranks(scores: Floats, *, all_of: bool) -> Floats:

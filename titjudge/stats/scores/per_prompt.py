@@ -6,11 +6,13 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from titjudge.core.errors import ConfigError
 from titjudge.stats.bootstrap import Floats, Interval, Ints, table_sums
 from titjudge.stats.equality import reaches
 from titjudge.stats.intervals import mean_intervals, share_intervals
+from titjudge.stats.scores.population import compared
 
 KINDS = ("mean", "best", "any", "all")
 
@@ -108,7 +110,8 @@ class PerPrompt:
             mean: Floats = np.divide(total, count, out=np.full(cells, np.nan), where=count > 0)
             return mean
         sign = 1.0 if self.higher_is_better else -1.0
-        drawn = _smallest(images.reshape(-1, generators)).ravel()
+        table = np.where(complete, 0.0, np.nan).reshape(-1, generators)
+        drawn = _smallest(images.reshape(-1, generators), compared(table)).ravel()
         if self.kind == "best":
             best = _expected_best(cell[scored], sign * value[scored], images, drawn)
             return np.where(complete, sign * best, np.nan)
@@ -142,9 +145,12 @@ class PerPrompt:
         return share_intervals(sums, counts) if shares else mean_intervals(sums, counts, bounds)
 
 
-def _smallest(images: Ints) -> Ints:
-    """Return for each cell the smallest number of images of its prompt, shape (prompts, generators); 0 is no cell."""
-    fewest = np.where(images > 0, images, np.iinfo(images.dtype).max).min(axis=1, keepdims=True)
+def _smallest(images: Ints, among: NDArray[np.bool_]) -> Ints:
+    """Return for each cell the smallest number of images of its prompt, shape (prompts, generators); 0 is no cell.
+
+    Only generators that are compared (`among`) count.
+    """
+    fewest = np.where((images > 0) & among, images, np.iinfo(images.dtype).max).min(axis=1, keepdims=True)
     smallest: Ints = np.minimum(images, fewest)
     return smallest
 

@@ -59,10 +59,22 @@ def comparable(means: Floats, fewest: int = FEWEST, unit: Ints | None = None) ->
     return sorted(best) if len(best) > 1 else []
 
 
-def comparable_if_few(means: Floats, unit: Ints | None = None) -> list[int]:
-    """Choose the generators to compare as `comparable` does, with fewer prompts if no two share enough."""
+def compared(means: Floats, unit: Ints | None = None) -> NDArray[np.bool_]:
+    """Mark the generators of a table that are compared: as `comparable`, on fewer prompts if no two share enough.
+
+    The only generator with a score is marked, too.
+    """
+    columns = np.asarray(np.isfinite(means).any(axis=0))
+    if columns.sum() < 2:
+        return columns
     most = int(np.triu(shared_prompts(means, unit), 1).max())
-    return comparable(means, max(1, min(FEWEST, most)), unit)
+    return np.isin(np.arange(means.shape[1]), comparable(means, max(1, min(FEWEST, most)), unit))
+
+
+def scores_of_all(means: Floats, unit: Ints | None = None) -> Floats:
+    """Return `adjusted_scores` among the generators that are `compared`, and the scores themselves of the others."""
+    adjusted = adjusted_scores(np.where(compared(means, unit), means, np.nan))
+    return np.where(np.isfinite(adjusted).any(axis=0), adjusted, means)
 
 
 def is_complete(means: Floats) -> bool:
