@@ -10,7 +10,7 @@ takes pairs as independent, (3) two equal judges are said to differ, (4) a trust
 exactly at a limit, and (5) some of several equal metrics is "below the best". Then the same on unkind data: answers at an end
 of the scale, choices among judges, rare collapses, boards carried over, attacks that move many spans, canaries that share
 descriptions (`benchmarks.unkind`); and verdicts on generators of one mean whose scores collapse now and then, or are missing
-(`benchmarks.equal_generators`).
+(`benchmarks.equal_generators`); and prompts in families, unequal numbers of images, and few people (`benchmarks.families`).
 Standard errors: a quarter of a point for accuracies, means and differences, a point and a half for correlations and strengths.
 """
 
@@ -255,7 +255,7 @@ def fill(page: Path, part: re.Pattern[str], text: str) -> None:
 
 
 def main() -> None:
-    from benchmarks import equal_generators, unkind
+    from benchmarks import equal_generators, families, unkind
 
     scale = 5 if "--quick" in sys.argv[1:] else 1
     started, worked = time.perf_counter(), time.process_time()
@@ -294,6 +294,9 @@ def main() -> None:
     show("What settling costs, median prompts", ["betting", "asymptotic"], cost)
     missing = equal_generators.missing_rows(200 // scale)
     show("a has no score on most prompts on which it does badly", columns[1:], missing)
+    show("Equal generators whose prompts come in 40 families", families.COLUMNS, families.family_rows(400 // scale))
+    columns = ["40 units", "200 units"]
+    show("95% intervals of the accuracy that hold", columns, families.people_rows(400 // scale))
     print(
         f"\n{time.perf_counter() - started:.0f} s, of which the processor worked {time.process_time() - worked:.0f} s"
     )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from titjudge.core.errors import DataError
 from titjudge.core.run_records import SettleRecord
 from titjudge.core.types import Item, Score
 from titjudge.metrics import Metric
@@ -52,6 +53,21 @@ def test_collapses_that_have_not_come_yet_settle_nothing() -> None:
         record = judged(question("a", "b"), lambda g, p, blank=blank: (0 if blank[p] else 98) if g == "a" else 96)  # type: ignore[misc]
         false += record.pairs[0].verdict != "open"
     assert false <= 60 * 0.05 + 2 * (60 * 0.05 * 0.95) ** 0.5
+
+
+def test_prompts_of_a_family_enter_the_test_together() -> None:
+    items = [Item(f"{name}{p}", "x", None, name, str(p), {"cluster": str(p // 4)}) for p in range(40) for name in "ab"]
+    settling = Settling(SettlingQuestion(("a", "b")), items, {"m": metric()})
+    families = [int(item.prompt_id) // 4 for item in settling.order()]
+    assert [families[k] for k in range(0, 80, 8)] == list(dict.fromkeys(families))
+    record = judged(settling, lambda g, p: 100.0 if g == "a" else float(p % 4 == 0) * 100)
+    (pair,) = record.pairs
+    assert pair.of == 40
+    assert pair.verdict == "a"
+    assert pair.used % 4 == 0
+    assert 0 < pair.used < 40
+    with pytest.raises(DataError, match="family"):
+        Settling(SettlingQuestion(("a", "b")), items[:8], {"m": metric()})
 
 
 def test_a_scale_without_ends_is_said_to_be_one() -> None:
