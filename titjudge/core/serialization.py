@@ -18,7 +18,20 @@ import orjson
 from titjudge.core.answer_probabilities import FirstToken
 from titjudge.core.item_meta import DESCRIPTION, FAMILY_KEYS
 from titjudge.core.score_parts import SUMMED, description
-from titjudge.core.types import Cause, Embedding, InvalidItem, Item, Reply, Request, Score, Status, ToolCall, Usage
+from titjudge.core.types import (
+    Cause,
+    Embedding,
+    InvalidItem,
+    Item,
+    Json,
+    Reply,
+    Request,
+    Score,
+    Status,
+    ToolCall,
+    Usage,
+    Values,
+)
 from titjudge.core.words import truncated
 
 T = TypeVar("T")
@@ -94,7 +107,7 @@ def _brief(value: Any) -> str:
     return truncated(ascii(value) if isinstance(value, str) else repr(value), _LONG)
 
 
-def fields_of(record: Any) -> dict[str, Any]:
+def fields_of(record: Any) -> Json:
     """Return the fields of a dataclass by name, as they are."""
     return {field.name: getattr(record, field.name) for field in fields(record)}
 
@@ -109,9 +122,9 @@ def json_value(value: Any) -> Any:
     return fields_of(value) if is_dataclass(value) else str(value)
 
 
-def request_record(request: Request) -> dict[str, Any]:
+def request_record(request: Request) -> Json:
     """Convert a request, with images by hash; `tools` (names) and `choices` only where there are some."""
-    record: dict[str, Any] = {
+    record: Json = {
         "item": request.item_id,
         "role": request.role,
         "template": request.template,
@@ -136,13 +149,13 @@ def request_record(request: Request) -> dict[str, Any]:
     return record
 
 
-def reply_record(reply: Reply) -> dict[str, Any]:
+def reply_record(reply: Reply) -> Json:
     """Convert a reply, without `data`, which is parsed again from the text.
 
     `tool_calls`, each [name, arguments, id, signature], and `first_token` only where there are some.
     """
     usage = reply.usage
-    record: dict[str, Any] = {
+    record: Json = {
         "text": reply.text,
         "status": str(reply.status),
         "reason": reply.reason,
@@ -165,7 +178,7 @@ def _said(cost: float | None) -> list[float]:
     return [] if cost is None else [cost]
 
 
-def reply_from(record: Mapping[str, Any]) -> Reply:
+def reply_from(record: Values) -> Reply:
     """Make a reply from what `reply_record` returned."""
     return Reply(
         text=record["text"],
@@ -183,7 +196,7 @@ def reply_from(record: Mapping[str, Any]) -> Reply:
     )
 
 
-def embedding_record(vector: Embedding) -> dict[str, Any]:
+def embedding_record(vector: Embedding) -> Json:
     import numpy as np
 
     raw = np.ascontiguousarray(vector.vector, dtype="<f4").tobytes()
@@ -191,14 +204,14 @@ def embedding_record(vector: Embedding) -> dict[str, Any]:
     return {"vector": base64.b64encode(raw).decode(), **tokens}
 
 
-def embedding_from(record: Mapping[str, Any]) -> Embedding:
+def embedding_from(record: Values) -> Embedding:
     import numpy as np
 
     vector = np.frombuffer(base64.b64decode(record["vector"]), dtype="<f4")
     return Embedding(vector, record["tokens_used"], record["tokens_total"])
 
 
-def score_record(score: Score) -> dict[str, Any]:
+def score_record(score: Score) -> Json:
     return {
         "item": score.item_id,
         "metric": score.metric,
@@ -213,7 +226,7 @@ def score_record(score: Score) -> dict[str, Any]:
     }
 
 
-def score_from(record: Mapping[str, Any]) -> Score:
+def score_from(record: Values) -> Score:
     """Make a score from a line of scores.jsonl."""
     return Score(
         item_id=record["item"],
@@ -245,7 +258,7 @@ def storable(item: Item | InvalidItem) -> Item | InvalidItem:
     return item
 
 
-def item_record(item: Item | InvalidItem) -> dict[str, Any]:
+def item_record(item: Item | InvalidItem) -> Json:
     """Return the line of items.jsonl for an item, or for an input that cannot be judged."""
     if isinstance(item, InvalidItem):
         record = {"id": item.id, "bad": item.reason, "generator": item.generator, "prompt_id": item.prompt_id}
@@ -262,7 +275,7 @@ def item_record(item: Item | InvalidItem) -> dict[str, Any]:
     }
 
 
-def item_from(record: Mapping[str, Any], folder: Path = Path()) -> Item | InvalidItem:
+def item_from(record: Values, folder: Path = Path()) -> Item | InvalidItem:
     """Make an item from what `item_record` returned; `folder` is the run's, to which images of a published run are relative."""
     if "bad" in record:
         names = record["id"], record["bad"], record["generator"], record["prompt_id"]
@@ -287,10 +300,10 @@ def _placed(image: str, folder: Path) -> Path:
 # Parts of a score that only a case of a report shows.
 _SHOWN_ONLY = frozenset("description missing contradicted evidence transcript".split())
 _SHORT = 400  # characters of a description that is kept, to compare it with others
-_NONE: Mapping[str, Any] = {}
+_NONE: Values = {}
 
 
-def lean_score(record: Mapping[str, Any], *, counted: bool = False) -> Score:
+def lean_score(record: Values, *, counted: bool = False) -> Score:
     """Make a score without what only a case of a report shows: replies, the reason of a value, some parts.
 
     Args:
@@ -324,7 +337,7 @@ def lean_item(item: Item | InvalidItem, *, alone: bool = False, counted: bool = 
     return replace(item, id=id, prompt=prompt, generator=generator, prompt_id=prompt_id, meta=meta)
 
 
-def _lean_meta(meta: Mapping[str, Any], alone: bool) -> Mapping[str, Any]:
+def _lean_meta(meta: Values, alone: bool) -> Values:
     given = meta.get(DESCRIPTION.name)
     if not isinstance(given, str) or len(given) <= _LONG:
         return meta or _NONE
@@ -335,19 +348,19 @@ def _lean_meta(meta: Mapping[str, Any], alone: bool) -> Mapping[str, Any]:
     return {**others, "description": digest}
 
 
-def checksum(record: Mapping[str, Any]) -> str:
+def checksum(record: Values) -> str:
     """Compute the first 16 hexadecimal digits of the SHA-256 of a record, without its checksum."""
     content = {name: value for name, value in record.items() if name != _CHECKSUM}
     raw = json_bytes(content, orjson.OPT_SORT_KEYS | orjson.OPT_SERIALIZE_NUMPY)
     return hashlib.sha256(raw).hexdigest()[:16]
 
 
-def with_checksum(record: Mapping[str, Any]) -> dict[str, Any]:
+def with_checksum(record: Values) -> Json:
     """Add the checksum, which detects accidental changes, and not deliberate ones."""
     return {**record, _CHECKSUM: checksum(record)}
 
 
-def checksum_differs(record: Mapping[str, Any]) -> bool:
+def checksum_differs(record: Values) -> bool:
     """Tell whether a record has a checksum that does not match."""
     return _CHECKSUM in record and record[_CHECKSUM] != checksum(record)
 

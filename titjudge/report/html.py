@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from titjudge.core.errors import DataError
 from titjudge.core.files import write_atomic
 from titjudge.core.run_records import StoredRun
 from titjudge.core.tables import Cell, CellFormat, Table, text_of
+from titjudge.core.types import Json, Values
 from titjudge.report.contents import contents
 from titjudge.report.judged_images import Judged
 from titjudge.report.matrix import matrix_data
@@ -54,7 +55,7 @@ def write_report(
     runs: Sequence[StoredRun],
     out: Path,
     *,
-    agreement_json: dict[str, Any] | None = None,
+    agreement_json: Json | None = None,
     baseline: str = "",
     full_images: bool = False,
     keep_images: bool = False,
@@ -119,7 +120,7 @@ def render(report: Report, *, full_images: bool = False, limit: int = LIMIT) -> 
 def page_with(
     report: Report,
     sections: Sequence[Section],
-    data: Mapping[str, Any],
+    data: Values,
     numbers: Sequence[int],
     *,
     folder: bool = False,
@@ -265,7 +266,7 @@ def _bar_ends(value: Any) -> tuple[float, float, float] | None:
     return None if low is None or high is None else (low, value.value, high)
 
 
-def packed(data: Mapping[str, Any], above: int | None = None) -> str:
+def packed(data: Values, above: int | None = None) -> str:
     """Write JSON for a script, compressed if it has more characters than `above` (`{"packed": base64 of gzip}`)."""
     text = orjson.dumps(data, default=str, option=orjson.OPT_SERIALIZE_NUMPY).decode()  # NaN and infinities become null
     if len(text) <= (_PACK_ABOVE if above is None else above):

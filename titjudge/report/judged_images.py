@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
+from titjudge.core.types import Values
 from titjudge.data.image_decoding import inspect
 from titjudge.data.images import RequestImages, read
 
@@ -29,9 +30,7 @@ class Judged:
     sent: frozenset[str] = frozenset()
 
     @classmethod
-    def from_record(
-        cls, path: Path | None, stat: Any, answers: Sequence[Mapping[str, Any]], *, of_edit: bool = False
-    ) -> Judged:
+    def from_record(cls, path: Path | None, stat: Any, answers: Sequence[Values], *, of_edit: bool = False) -> Judged:
         """Read the identity from an item's record and the answers to its requests.
 
         Args:
@@ -44,7 +43,7 @@ class Judged:
         return cls(path, _stat(stat), None if of_edit else sent.judged, sent.all)
 
     @classmethod
-    def from_source_record(cls, path: Path, stat: Any, answers: Sequence[Mapping[str, Any]]) -> Judged:
+    def from_source_record(cls, path: Path, stat: Any, answers: Sequence[Values]) -> Judged:
         """Read the identity of a source; where the run's metrics looked at results alone, its size has to do."""
         hashes = list(map(_hashes, answers))
         sent = frozenset().union(*hashes) if any(len(set(listed)) > 1 for listed in hashes) else frozenset()
@@ -74,7 +73,7 @@ def _stat(stat: Any) -> tuple[int, int] | None:
     return (stat[0], stat[1]) if valid else None
 
 
-def _hashes(answer: Mapping[str, Any]) -> list[str]:
+def _hashes(answer: Values) -> list[str]:
     turns = answer.get("messages")
     parts = [part for turn in turns if isinstance(turn, list) for part in turn] if isinstance(turns, list) else []
     return [str(part["image"]) for part in parts if isinstance(part, Mapping) and part.get("image")]

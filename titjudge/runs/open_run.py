@@ -24,7 +24,7 @@ from titjudge.core.files import Appender
 from titjudge.core.numbers import known_sum
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.serialization import embedding_from, embedding_record, reply_from, reply_record, with_checksum
-from titjudge.core.types import InvalidItem, Item, Status
+from titjudge.core.types import InvalidItem, Item, Json, Status
 from titjudge.engine import retry
 from titjudge.engine.budget import UNSPENT, Budget, Spending
 from titjudge.engine.cache import AnswerCache, open_cache
@@ -145,7 +145,7 @@ def open_sender(folder: Path, limits: Limits, on_fatal: Callable[[], None], poli
         contextlib.closing(Appender(folder / "billing.jsonl")) as bills,
     ):
 
-        def journal(kind: str, record: dict[str, Any]) -> None:
+        def journal(kind: str, record: Json) -> None:
             if kind == "sent":
                 lock.check()
             bills.add(with_checksum(record))
@@ -205,7 +205,7 @@ class OpenRun:
         self.progress, self.status = Progress(), COMPLETE
         self.done: set[tuple[str, str]] = set()
         self.money: Spending | None = None
-        self.canary: dict[str, Any] | None = None
+        self.canary: Json | None = None
         self._started = time.time()
         self._keeping: asyncio.Task[None] | None = None
         with contextlib.ExitStack() as stack:
@@ -329,7 +329,7 @@ class OpenRun:
     def _manifest(self, status: str) -> Manifest:
         budget, money = self.engine.budget, self.money
         list_cost = (money.list_cost, money.unlisted) if money else (budget.list_cost, budget.unpriced)
-        more: dict[str, Any] = dict(self._pins)
+        more: Json = dict(self._pins)
         if isinstance(self.run, ResolvedRun):
             suite = self.run.suite
             more["suite"] = {"name": suite.name, "version": suite.VERSION, "deviations": list(suite.DEVIATIONS)}

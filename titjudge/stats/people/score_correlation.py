@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.serialization import fields_of
 from titjudge.core.tables import Table, plain
-from titjudge.core.types import Item, Score
+from titjudge.core.types import Item, Json, Score
 from titjudge.stats.ranking.correlation import (
     Correlation,
     GeneratorCorrelation,
@@ -109,9 +108,9 @@ def _correlate(
     return ScoreCorrelation(metric, part, over_images, generators)
 
 
-def correlation_record(correlations: Sequence[ScoreCorrelation]) -> dict[str, Any]:
+def correlation_record(correlations: Sequence[ScoreCorrelation]) -> Json:
     """Return correlations for `--json`: of each metric its own, and under `parts` those of its parts."""
-    record: dict[str, Any] = {}
+    record: Json = {}
     for row in correlations:
         by_slice = dict(row.generators)
         entry = fields_of(row.images) | {"generators": by_slice.pop(ALL)}

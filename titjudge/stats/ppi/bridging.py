@@ -7,15 +7,14 @@ its coverage for generators that were left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from titjudge.core.declarations import ESTIMATED, Declaration, Population, Unit
 from titjudge.core.errors import DataError
-from titjudge.core.types import Table
+from titjudge.core.types import Json, Table, Values
 from titjudge.stats.bootstrap import Floats, Interval, Ints, unit_sums
 from titjudge.stats.equality import with_ties
 from titjudge.stats.intervals import TAIL, mean_intervals
@@ -112,7 +111,7 @@ class Bridge:
     left_out: tuple[str, ...]
     lacking: dict[str, int]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return the leaderboard, the line and its leave-one-out error."""
         return {
             "anchors": list(self.anchors), "prompts": self.prompts,
@@ -195,11 +194,9 @@ def _other_text(prompt: str, old: ScoreTable, new: ScoreTable) -> bool:
     return prompt in old.texts and prompt in new.texts and old.texts[prompt] != new.texts[prompt]
 
 
-def _lacking(
-    tables: Sequence[ScoreTable], prompts: Sequence[str], boards: Sequence[Mapping[str, Any]]
-) -> dict[str, int]:
+def _lacking(tables: Sequence[ScoreTable], prompts: Sequence[str], boards: Sequence[Values]) -> dict[str, int]:
     """Count the prompts without a score of each generator on one of the boards, by name."""
-    scored: dict[str, Any] = {}
+    scored: Json = {}
     for table, board in zip(tables, boards, strict=True):
         rows = np.isfinite(_rows(table, prompts))
         for name in board:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -18,6 +17,7 @@ from titjudge.core.files import open_regular
 from titjudge.core.numbers import is_number
 from titjudge.core.registry import first_metric
 from titjudge.core.run_records import FailureRecord, Manifest, ProgressRecord, Results, Verdict
+from titjudge.core.types import Values
 from titjudge.stats.scores.per_prompt import PerPrompt
 from titjudge.stats.verdict.sentences import is_undecided, sentences, without_names
 
@@ -123,7 +123,7 @@ class ScoreTail:
         return Counter(": ".join(filter(None, (failure.status, failure.reason))) for failure in self.failures())
 
 
-def score_line(record: Mapping[str, Any]) -> ScoreLine:
+def score_line(record: Values) -> ScoreLine:
     """Take from a record of scores.jsonl what a list shows.
 
     Raises:
@@ -187,7 +187,7 @@ class RunState:
     advice: tuple[str, ...] = ()
     spent: float | None = None
     unpriced: int = 0
-    limits: Mapping[str, Any] = field(default_factory=dict)
+    limits: Values = field(default_factory=dict)
     seconds_left: float | None = None
     started: float | None = None
     updated: float | None = None
