@@ -371,7 +371,7 @@ def _show_verdict(outcome: Outcome, noun: str) -> None:
     if lines := sentences(outcome.results.verdict, outcome.results.settle, outcome.status):
         say("\n" + "\n".join(paragraph(line, terminal_width(), "") for line in lines))
     compared = outcome.results.verdict.generators
-    if compared is not None and compared.second and compared.difference is None and compared.reason:
+    if compared is not None and (compared.set_aside or (compared.difference is None and compared.reason)):
         say(
             f"Add the images that do not exist, then judge them: {printable(shlex.join(['python', 'cli.py', *sys.argv[1:]]))}"
         )

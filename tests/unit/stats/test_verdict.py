@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -113,6 +114,13 @@ def test_a_handful_of_prompts_decides_nothing() -> None:
     assert (
         lead(run) == "new and old cannot be told apart: they share 4 prompts with a score, and at least 6 are needed."
     )
+
+
+def test_prompts_that_lack_a_score_are_named() -> None:
+    record = verdict([judged({"old": [1, 2, 3, None, None], "new": [91, 92, 93, 94, 95]})]).generators
+    assert record is not None
+    assert "3 prompts" in record.reason
+    assert re.search(r"judge old on \S+, \S+$", record.reason)
 
 
 def test_six_prompts_may_decide() -> None:
