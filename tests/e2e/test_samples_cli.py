@@ -56,6 +56,12 @@ def test_rules_of_the_leaderboard_and_of_compare(data: Path, tmp_path: Path) -> 
         assert [row["sample"] for row in csv.DictReader(file)][:3] == ["40", "41", "42"]
 
 
+def test_the_command_for_missing_prompts_has_no_key(data: Path, tmp_path: Path) -> None:
+    said = cli(tmp_path, "judge", "--data", str(data), "--metric", "tit", "--out", "sk-abcdefgh12345678")
+    (command,) = [line for line in said.splitlines() if "cli.py judge" in line]
+    assert (str(data) in command, "[key]" in command, "sk-abc" in command) == (True, True, False)
+
+
 def test_rules_that_say_nothing_are_refused_before_anything_is_asked(data: Path, tmp_path: Path) -> None:
     run = ("judge", "--data", str(data), "--metric", "tit")
     assert "--per-prompt is mean, best" in cli(tmp_path, *run, "--per-prompt", "worst", code=2)

@@ -21,6 +21,7 @@ from titjudge.cli.option_groups import help_all_option, is_long, shows_all, writ
 from titjudge.cli.overview import BUILT_IN, COMPARE, JUDGE, LOOK_UP, OTHERS, PROMPTS, TRUST, names, target_of
 from titjudge.cli.terminal import say
 from titjudge.core.errors import BudgetExhausted, ConfigError, TitjudgeError, UnclearData, UserError, nearest
+from titjudge.core.redaction import redact
 from titjudge.core.signals import INTERRUPTED, ended_by_ctrl_c, terminated_like_ctrl_c
 
 __all__ = [
@@ -211,7 +212,7 @@ def run_command(program: str, arguments: list[str]) -> int:
         return BUDGET_REACHED
     except UnclearData as error:
         takes_patterns = arguments and _has_option(arguments[0], "images")
-        message = error.with_command(f"{program} {shlex.join(arguments)}") if takes_patterns else error
+        message = redact(str(error.with_command(f"{program} {shlex.join(arguments)}") if takes_patterns else error))
         say(f"titjudge: {message}", err=True)
         return 2
     except TitjudgeError as error:

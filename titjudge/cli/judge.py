@@ -45,6 +45,7 @@ from titjudge.cli.output import (
 from titjudge.cli.terminal import printable, say
 from titjudge.core.errors import ConfigError
 from titjudge.core.numbers import sum_words, uncertain_words
+from titjudge.core.redaction import redact
 
 if TYPE_CHECKING:
     from titjudge.core.config import Limits, RunConfig
@@ -372,9 +373,8 @@ def _show_verdict(outcome: Outcome, noun: str) -> None:
         say("\n" + "\n".join(paragraph(line, terminal_width(), "") for line in lines))
     compared = outcome.results.verdict.generators
     if compared is not None and (compared.set_aside or (compared.difference is None and compared.reason)):
-        say(
-            f"Add the images that do not exist, then judge them: {printable(shlex.join(['python', 'cli.py', *sys.argv[1:]]))}"
-        )
+        command = redact(shlex.join(["python", "cli.py", *sys.argv[1:]]))
+        say(f"Add the images that do not exist, then judge them: {printable(command)}")
 
 
 def exit_code(status: str) -> int:
