@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from titjudge.core import item_meta
 from titjudge.core.item_meta import HasMeta
 from titjudge.core.types import InvalidItem, Item, Pair, prompt_of
-from titjudge.stats.bootstrap import Ints, codes
-from titjudge.stats.scores.population import FEWEST
+
+if TYPE_CHECKING:
+    from titjudge.stats.bootstrap import Ints
 
 Families = Mapping[str, str]
 """Prompt -> name of its family; a prompt that is absent is a family of its own."""
 ALONE: Families = {}
 UNIT = "a family is one unit of all intervals and tests"
 TOO_FEW = ", too few for a reliable level"
+FEWEST = 6  # prompts, or families of prompts, that two generators must share to be compared; prompts of a category
 RELIABLE = 10  # units below which a level is only approximate
 
 
@@ -78,6 +81,8 @@ def families(items: Iterable[Item | InvalidItem], key: Callable[[Item], str] = p
 
 def units(prompts: Sequence[str], declared: Families) -> Ints | None:
     """Return the number of the unit of each prompt, its family or itself; None if no two prompts are of one family."""
+    from titjudge.stats.bootstrap import codes
+
     unit, distinct = codes(declared.get(prompt, prompt) for prompt in prompts) if declared else (None, prompts)
     return unit if len(distinct) < len(prompts) else None
 

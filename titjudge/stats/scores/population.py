@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from titjudge.stats.bootstrap import Floats, Ints, group_sums
-
-FEWEST = 6  # prompts, or families of prompts, that two generators must share to be compared; prompts of a category
+from titjudge.stats.scores.families import FEWEST as FEWEST
 
 
 def shared_prompts(means: Floats, unit: Ints | None = None) -> Ints:
