@@ -69,9 +69,15 @@ def _option(flag: Flag) -> Any:
     paths = flag.metavar in ("FILE", "DIR", "RUN")
     kind = click.Choice(flag.choices) if flag.choices else PATH if paths else click.STRING
     return option(
-        f"--{flag.name}", flag.help, flag.metavar, **names, type=kind, default=flag.default, multiple=flag.several,
+        f"--{flag.name}",
+        flag.help,
+        flag.metavar,
+        **names,
+        type=kind,
+        default=flag.default,
+        multiple=flag.several,
         required=flag.required,
-    )  # fmt: skip
+    )
 
 
 def _run(aggregation: Aggregation, json_file: Path | None, **values: Any) -> int:

@@ -59,9 +59,15 @@ for command in (*compare_judges.COMMANDS, *compare_generators.COMMANDS):
 @EXPLAIN
 @JSON
 def runs(
-    runs: tuple[Path, ...], pairs_file: Path | None, human: Path | None, by: str | None, votes_file: Path | None, strengths: bool,
-    allow_drift: bool, json_file: Path | None,
-) -> int:  # fmt: skip
+    runs: tuple[Path, ...],
+    pairs_file: Path | None,
+    human: Path | None,
+    by: str | None,
+    votes_file: Path | None,
+    strengths: bool,
+    allow_drift: bool,
+    json_file: Path | None,
+) -> int:
     """Measure the agreement of one or several runs with the same human pairs or scores, and the differences between runs.
 
     Without human pairs: differences in mean score between the runs, or between the generators of one run.

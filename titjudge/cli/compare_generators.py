@@ -128,11 +128,16 @@ def generators(source: ScoreSource, flags: GateFlags, files: OutputFiles, by: tu
             )
         notes += source.unknown_ends(table, "not worse rests on the spread that these prompts show")
     record = {
-        "source": table.source, "metric": table.metric, "baseline": baseline, "missing": table.missing,
+        "source": table.source,
+        "metric": table.metric,
+        "baseline": baseline,
+        "missing": table.missing,
         "adjustment": "best" if chosen else "Holm",
         "generators": tables[0].records,
-        "pairs": differences, "notes": notes, **({} if verdict is None else {"gate": verdict}),
-    }  # fmt: skip
+        "pairs": differences,
+        "notes": notes,
+        **({} if verdict is None else {"gate": verdict}),
+    }
     files.finish(tables, record, notes=notes, chart=lambda: differences_chart(differences, margin))
     if verdict is None:
         return 0
@@ -213,9 +218,13 @@ def settle(
     settled = replay_pairs(table, two, margin=margin, repeat=repeat, seed=seed)
     raced = [race for names in races for race in replay_race(table, names, margin=margin, repeat=repeat, seed=seed)]
     record: dict[str, Any] = {
-        "source": table.source, "metric": table.metric, "margin": margin, "repeat": repeat, "seed": seed,
+        "source": table.source,
+        "metric": table.metric,
+        "margin": margin,
+        "repeat": repeat,
+        "seed": seed,
         "pairs": settled,
-    }  # fmt: skip
+    }
     if raced:
         record["races"] = raced
     compared = [*two, *(pair for names in races for pair in combinations(names, 2))]
@@ -283,9 +292,15 @@ def _numbers(context: click.Context, parameter: click.Parameter, value: str | No
 )
 @file_options
 def plan(
-    source: ScoreSource, files: OutputFiles, difference: float, power: float, pair: str | None, seeds: tuple[int, ...],
-    samples: tuple[int, ...], image_cost: float | None,
-) -> int:  # fmt: skip
+    source: ScoreSource,
+    files: OutputFiles,
+    difference: float,
+    power: float,
+    pair: str | None,
+    seeds: tuple[int, ...],
+    samples: tuple[int, ...],
+    image_cost: float | None,
+) -> int:
     """Plan a comparison from a pilot: prompts x images x judge answers, with the cost, as a range.
 
     The pilot is a run, or a table, of two generators on some prompts (30 or more). Only a pilot with several images of each
@@ -310,21 +325,28 @@ def plan(
         option
         for pilot in pilots
         for option in plans(
-            pilot, difference, power, cost=cost,
+            pilot,
+            difference,
+            power,
+            cost=cost,
             seeds=seeds or ((1, 2, 4) if pilot.seeds is not None else pilot.design[:1]),
             samples=samples or ((1, 3) if pilot.samples is not None else pilot.design[1:]),
         )
-    ]  # fmt: skip
+    ]
     if not options:
         raise ConfigError(
             f"{table.source}: the pilot has one image a prompt, one answer an image, or unequal numbers of images, or --per-prompt "
             "joins its images: it cannot tell of other numbers. Give each prompt of both generators the same number of images"
         )
     record = {
-        "source": table.source, "metric": table.metric, "difference": difference, "power": power, "image_cost": cost,
+        "source": table.source,
+        "metric": table.metric,
+        "difference": difference,
+        "power": power,
+        "image_cost": cost,
         "pilots": [{"a": p.a, "b": p.b, "prompts": p.prompts, "variance": p.variance} for p in pilots],
         "plans": options,
-    }  # fmt: skip
+    }
 
     def chart() -> Chart:
         curves = plan_curves(options, pilots[0])

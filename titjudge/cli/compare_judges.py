@@ -28,8 +28,12 @@ PRICES = option(
 @option("--level", "Confidence level of the intervals.", "P", type=click.FloatRange(0.5, 0.9999), default=0.95)
 @file_options
 def people(
-    run: Path, pairs_file: Path | None, metric: str | None, level: float, files: OutputFiles,
-) -> int:  # fmt: skip
+    run: Path,
+    pairs_file: Path | None,
+    metric: str | None,
+    level: float,
+    files: OutputFiles,
+) -> int:
     """Rank the generators of RUN as people would, from few human pairs and the judge's scores of all images.
 
     Uses prediction-powered inference: the interval covers the win rate among people however wrong the judge is, as long as

@@ -122,9 +122,12 @@ def coverage(
         for m in report.missing
     ]
     record = {
-        "prompts": report.prompts, "samples": report.samples, "images": report.images, "missing": missing,
+        "prompts": report.prompts,
+        "samples": report.samples,
+        "images": report.images,
+        "missing": missing,
         "problems": [{"id": name, "reason": reason} for name, reason in report.problems],
-    }  # fmt: skip
+    }
     show_results([report.table()], record, json_file)
     show_problems(report.problems, "cannot be used")
     for line in suite.notes:

@@ -172,9 +172,14 @@ _settling_options: Callable[[F], F] = gathered(
 @JSON
 @configured
 def judge(
-    keys: RunKeys, folder: Path | None, settling: SettleFlags, official_files: Path | None, sinks: Sinks, dry_run: bool,
+    keys: RunKeys,
+    folder: Path | None,
+    settling: SettleFlags,
+    official_files: Path | None,
+    sinks: Sinks,
+    dry_run: bool,
     json_file: Path | None,
-) -> int:  # fmt: skip
+) -> int:
     """Judge the images of a data folder, and say how far each metric agrees with people.
 
     Without arguments it judges the bundled example: no key and no network. The same command again asks only what is missing.

@@ -27,9 +27,13 @@ SINGLE = Declaration("score", "scores of one image", Population.SCORED_IMAGES, U
 @JSON
 @configured
 def score(
-    keys: RunKeys, images: tuple[Path, ...], prompt: str | None, prompt_file: Path | None, metrics: tuple[str, ...],
+    keys: RunKeys,
+    images: tuple[Path, ...],
+    prompt: str | None,
+    prompt_file: Path | None,
+    metrics: tuple[str, ...],
     json_file: Path | None,
-) -> int:  # fmt: skip
+) -> int:
     """Score images against one prompt.
 
     \b

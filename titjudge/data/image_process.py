@@ -75,8 +75,11 @@ def _started() -> subprocess.Popen[bytes]:
     """Start the process, in a session of its own so that Ctrl-C does not reach it."""
     return subprocess.Popen(
         [sys.executable, "-c", _CODE, json.dumps(sys.path)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

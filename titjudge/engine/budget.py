@@ -245,11 +245,17 @@ class Budget:
     def used(self) -> Spending:
         """Return what was spent, and may have been spent, up to now."""
         return Spending(
-            spent=self.spent, list_cost=self.list_cost, unlisted=self.unpriced, requests=self.requests, tokens=self.tokens,
-            uncertain=self.uncertain, uncertain_tokens=self._uncertain.tokens, unpriced=self.unpriced,
+            spent=self.spent,
+            list_cost=self.list_cost,
+            unlisted=self.unpriced,
+            requests=self.requests,
+            tokens=self.tokens,
+            uncertain=self.uncertain,
+            uncertain_tokens=self._uncertain.tokens,
+            unpriced=self.unpriced,
             overrun=self._overrun / _PICO,
             in_jobs={entry: (amount.cost / _PICO, amount.tokens) for entry, amount in self._in_jobs.items()},
-        )  # fmt: skip
+        )
 
     def note_cached(self, cost: float) -> None:
         """Add the list price of an answer from the cache; it counts in `list_cost` only."""

@@ -343,10 +343,17 @@ class Forecast:
             middle = role.middle
             rows.append(
                 (
-                    name, self.labels[name], role.requests, self.cached.get(name, 0), middle.input - middle.image, middle.image,
-                    middle.output - middle.thinking, middle.thinking, _dollars(self.costs[name]),
+                    name,
+                    self.labels[name],
+                    role.requests,
+                    self.cached.get(name, 0),
+                    middle.input - middle.image,
+                    middle.image,
+                    middle.output - middle.thinking,
+                    middle.thinking,
+                    _dollars(self.costs[name]),
                 )
-            )  # fmt: skip
+            )
         requests = sum(role.requests for role in self.roles.values())
         rows.append(("all", "", requests, sum(self.cached.values()), None, None, None, None, _dollars(self.total)))
         notes = [

@@ -33,8 +33,13 @@ _KEPT = frozenset(
 )
 _NAMESPACE = "{http://www.w3.org/2000/svg}"
 _XLINK = "{http://www.w3.org/1999/xlink}"
-_SETTINGS = {"svg.fonttype": "none", "text.parse_math": False, "font.family": "DejaVu Sans",
-             "axes.formatter.use_mathtext": False, "axes.unicode_minus": True}  # fmt: skip
+_SETTINGS = {
+    "svg.fonttype": "none",
+    "text.parse_math": False,
+    "font.family": "DejaVu Sans",
+    "axes.formatter.use_mathtext": False,
+    "axes.unicode_minus": True,
+}
 
 
 @dataclass(frozen=True, slots=True)

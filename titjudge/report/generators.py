@@ -140,9 +140,15 @@ def _power_chart(id: str, label: str, next_run: Outlook) -> Chart:
     marks = zip(next_run.curves, ("disc", "square", "triangle"), strict=True)
     differences = ", ".join(f"{curve.label} ({mark})" for curve, mark in marks)
     return power_chart(
-        next_run.curves, POWER, "prompts", id=f"{id}-power", title=f"Power by number of prompts: {label}", what="difference",
-        note=f"Of showing {differences}; dotted: {percentage(POWER, 0)}.", most=next_run.most,
-    )  # fmt: skip
+        next_run.curves,
+        POWER,
+        "prompts",
+        id=f"{id}-power",
+        title=f"Power by number of prompts: {label}",
+        what="difference",
+        note=f"Of showing {differences}; dotted: {percentage(POWER, 0)}.",
+        most=next_run.most,
+    )
 
 
 def _charts(table: ScoreTable, drawn: Sequence[int], order: Sequence[int], scale: Scale, id: str) -> list[Chart]:

@@ -39,9 +39,13 @@ _PACK_ABOVE = 300_000  # characters of JSON from which it is compressed
 _IMAGE_DATA = b'id="image-data">'  # as page.html has it
 _IMAGES = "@@images@@"  # where page.html has the images, whose space is known when all else is written
 _SHAPES = (  # of a legend, as `drawing.MARKERS`
-    "M1 6a5 5 0 1 0 10 0a5 5 0 1 0-10 0", "M2 2h8v8h-8z", "M6 1l5 9.5h-10z", "M6 0.5l5.5 5.5l-5.5 5.5l-5.5-5.5z", "M6 11l5-9.5h-10z",
+    "M1 6a5 5 0 1 0 10 0a5 5 0 1 0-10 0",
+    "M2 2h8v8h-8z",
+    "M6 1l5 9.5h-10z",
+    "M6 0.5l5.5 5.5l-5.5 5.5l-5.5-5.5z",
+    "M6 11l5-9.5h-10z",
     "M4 1h4v3h3v4h-3v3h-4v-3h-3v-4h3z",
-)  # fmt: skip
+)
 _SCRIPTS = tuple(
     (
         "base.js chunks.js edits.js marks.js tables.js lists.js receipts.js cases.js images.js pairs.js "
@@ -135,7 +139,9 @@ def page_with(
         folder: Whether data and images are in files beside the page.
     """
     return render_page(
-        "page.html", _STYLES, _SCRIPTS,
+        "page.html",
+        _STYLES,
+        _SCRIPTS,
         title=" · ".join(run.name for run in report.runs) or "no run",
         sections=sections,
         data=packed({**data, **matrix_data(report)}),
@@ -143,7 +149,7 @@ def page_with(
         remark=_remark(len(numbers), len(report.entries), folder) if len(numbers) < len(report.entries) else "",
         counts=(len(numbers), len(report.entries)),
         folder=folder,
-    )  # fmt: skip
+    )
 
 
 def with_images(page: str, thumbs: Iterable[Thumbnail | None]) -> bytes:

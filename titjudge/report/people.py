@@ -29,9 +29,12 @@ CUTS = Declaration(
     "agreement_cuts", "agreement of each metric with people, in parts", Population.OWN_PAIRS, Unit.PROMPT
 )
 WON = Declaration(
-    "won_with_people", "win rates and mean scores of generators", Population.HUMAN_PAIRS, Unit.PROMPT,
+    "won_with_people",
+    "win rates and mean scores of generators",
+    Population.HUMAN_PAIRS,
+    Unit.PROMPT,
     by_column={"mean score": Population.IMAGES_OF_BOTH},
-)  # fmt: skip
+)
 
 _HAZE = 400  # most faint dots, one an image
 _CATEGORY_KEYS = ("category", "type", "dimension", "theme", "class")
@@ -81,7 +84,7 @@ def _charts(report: Report) -> list[Chart]:
             ("length", by_length(judged, words), "Agreement by length of the prompt", "", "words in the prompt"),
             ("category", by_category, f"Agreement by {key}", "", key),
         )
-    ]  # fmt: skip
+    ]
     charts += [_scatter(report, judge) for judge in range(min(COLOURS, len(report.judges)))]
     return [chart for chart in charts if chart is not None]
 

@@ -102,9 +102,16 @@ def plan_curves(plans: Sequence[Plan], pilot: Pilot) -> list[PowerCurve]:
 
 
 def power_chart(
-    curves: Sequence[PowerCurve], power: float, axis: str, *, id: str = "power", title: str = "Power", note: str = "",
-    what: str = "plan", most: float = math.inf,
-) -> Chart:  # fmt: skip
+    curves: Sequence[PowerCurve],
+    power: float,
+    axis: str,
+    *,
+    id: str = "power",
+    title: str = "Power",
+    note: str = "",
+    what: str = "plan",
+    most: float = math.inf,
+) -> Chart:
     """Chart curves of power, with a dotted line at the wanted power.
 
     Args:
@@ -124,8 +131,14 @@ def power_chart(
         for place, curve in enumerate(curves):
             inside = curve.x <= most
             canvas.band(axes, curve.x[inside], curve.low[inside], curve.high[inside], place)
-            axes.plot(curve.x[inside], curve.middle[inside], color=canvas.colour(place), linestyle=DASHES[place % COLOURS],
-                      linewidth=1.6, label=curve.label)  # fmt: skip
+            axes.plot(
+                curve.x[inside],
+                curve.middle[inside],
+                color=canvas.colour(place),
+                linestyle=DASHES[place % COLOURS],
+                linewidth=1.6,
+                label=curve.label,
+            )
             reached = int(np.argmin(np.abs(curve.middle - power)))
             if inside[reached]:
                 canvas.marks(axes, curve.x[reached : reached + 1], curve.middle[reached : reached + 1], place)
@@ -158,8 +171,7 @@ def bridge_chart(bridge: Bridge, old: str, new: str) -> Chart:
         canvas.band(axes, x, [low for low, _ in ends], [high for _, high in ends], 0)
         axes.plot(x, x, color=canvas.palette.soft, linestyle=":", linewidth=1, label="no difference")
         for name, *point in zip(bridge.anchors, line.x, line.y, strict=True):
-            axes.annotate(name, point, xytext=(4, -8), textcoords="offset points", fontsize=6,
-                          color=canvas.palette.ink)  # fmt: skip
+            axes.annotate(name, point, xytext=(4, -8), textcoords="offset points", fontsize=6, color=canvas.palette.ink)
         axes.set(xlabel=f"mean score by {old}", ylabel=f"mean score by {new}")
         canvas.legend(axes)
 
@@ -242,8 +254,10 @@ def heat_map(
 
 def _depths(values: Floats) -> Floats:
     """Return the opacity of each cell: nothing for the lowest value of a column, the deepest for the highest."""
-    low, best = (np.array([end(column[~np.isnan(column)], initial=start) for column in values.T])
-                 for end, start in ((np.min, np.inf), (np.max, -np.inf)))  # fmt: skip
+    low, best = (
+        np.array([end(column[~np.isnan(column)], initial=start) for column in values.T])
+        for end, start in ((np.min, np.inf), (np.max, -np.inf))
+    )
     spread = np.where(best > low, best - low, np.inf)
     depths: Floats = np.nan_to_num(_DEEPEST * (values - low) / spread)
     return depths

@@ -65,10 +65,16 @@ def _prompts(report: Report) -> Table:
 
 def _metrics(report: Report) -> Table:
     rows = [
-        (run.name, name, metric.version or None, "{:g} to {:g}".format(*metric.limits) if metric.limits else None, metric.source or None)
+        (
+            run.name,
+            name,
+            metric.version or None,
+            "{:g} to {:g}".format(*metric.limits) if metric.limits else None,
+            metric.source or None,
+        )
         for run in report.runs
         for name, metric in run.manifest.metrics.items()
-    ]  # fmt: skip
+    ]
     return _by_run(report, "Metrics", ("metric", "version", "range", "source"), rows, empty="None named.")
 
 
@@ -188,7 +194,10 @@ def _cost(report: Report) -> Table:
         "spent",
     )
     notes = [
-        *(f"{run.name}: all answers at list price, those from the cache included, {spending(run.list_cost, run.unpriced)}." for run in report.runs),
+        *(
+            f"{run.name}: all answers at list price, those from the cache included, {spending(run.list_cost, run.unpriced)}."
+            for run in report.runs
+        ),
         "Answers from the cache are counted for the last session of a run; all else is of all sessions together.",
-    ]  # fmt: skip
+    ]
     return replace(_by_run(report, "Cost by role", columns, rows, notes=notes), declared=COST)

@@ -189,8 +189,13 @@ def _standing(board: Board, runs: Sequence[JudgedRun], metric: str) -> Iterator[
                 *row[split:],
             )
         )
-    yield replace(table, title=title, columns=(*columns[:split], *_COUNTS, *columns[split:]), rows=tuple(rows),
-                  notes=(*table.notes, _EXPLAINED))  # fmt: skip
+    yield replace(
+        table,
+        title=title,
+        columns=(*columns[:split], *_COUNTS, *columns[split:]),
+        rows=tuple(rows),
+        notes=(*table.notes, _EXPLAINED),
+    )
 
 
 def _failed(board: Board, name: str, runs: Sequence[JudgedRun], metric: str) -> tuple[int, int, Cell, int]:

@@ -131,9 +131,14 @@ def finish(
     results, tables = summarize(
         items,
         list(folder.scores(slim=slim).values()),
-        suite, pairs, metrics, status=status, money=money or folder.money(), per_prompt=PerPrompt.parse(per_prompt),
+        suite,
+        pairs,
+        metrics,
+        status=status,
+        money=money or folder.money(),
+        per_prompt=PerPrompt.parse(per_prompt),
         extra_warnings=[*extra_warnings, *damage_lines(folder.damage)],  # known once items and scores are read
-    )  # fmt: skip
+    )
     folder.check_in_place()  # the tables may have taken a while
     if findings is not None:
         results = results.joined(findings(results))

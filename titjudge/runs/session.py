@@ -294,10 +294,15 @@ class Session:
         limits, total = self.config.limits, run.progress.total or 0
         planner = open_planner(self.config, run.cache, run.library, per_item=True) if caps(limits) else None
         return RunLoop(
-            run.engine, self.metrics, panel=Panel.from_config(self.config), planner=planner, done=run.done,
-            on_score=run.folder.add_score, progress=run.progress,
+            run.engine,
+            self.metrics,
+            panel=Panel.from_config(self.config),
+            planner=planner,
+            done=run.done,
+            on_score=run.folder.add_score,
+            progress=run.progress,
             in_flight=max(1, min(total, 50_000)) if limits.batch else max(64, 2 * limits.concurrency),
-        )  # fmt: skip
+        )
 
     async def _reach(self, run: OpenRun, planner: Planner | None) -> str:
         """Say how far the cap carries where it may not carry to the end; else return nothing."""

@@ -53,9 +53,13 @@ class Benchmark:
     """
 
     def __init__(
-        self, folder: Path, prompts: Mapping[str, str], generators: Sequence[Generator], samples: int = 1,
+        self,
+        folder: Path,
+        prompts: Mapping[str, str],
+        generators: Sequence[Generator],
+        samples: int = 1,
         sources: Mapping[str, Sequence[Path]] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.folder, self.generators, self.sources = folder, generators, dict(sources or {})
         ordered = sorted(prompts, key=lambda prompt: hashlib.sha256(prompt.encode()).digest())
         self.prompts = {prompt: prompts[prompt] for prompt in ordered}
@@ -126,10 +130,16 @@ class Benchmark:
         for number, (generator, prompt, sample) in enumerate(product(self.generators, prompts, range(self.samples))):
             colour = (number % 256, number // 256 % 256, 128)  # no two are the same image
             Image.new("RGB", (1024, 1024), colour).save(folder / f"{number}.png")
-            lines.append({
-                "image": f"{number}.png", "prompt": self.prompts[prompt], "prompt_id": prompt, "generator": generator.name,
-                "sample": sample, **self._source(prompt),
-            })  # fmt: skip
+            lines.append(
+                {
+                    "image": f"{number}.png",
+                    "prompt": self.prompts[prompt],
+                    "prompt_id": prompt,
+                    "generator": generator.name,
+                    "sample": sample,
+                    **self._source(prompt),
+                }
+            )
         write_atomic(folder / LIST, b"".join(json_bytes(line) + b"\n" for line in lines))
         return folder / LIST
 
@@ -138,9 +148,13 @@ class Benchmark:
             for prompt in prompts:
                 for sample, image in enumerate(self._images(generator, prompt)):
                     yield {
-                        "image": str(image), "prompt": self.prompts[prompt], "prompt_id": prompt, "generator": generator.name,
-                        "sample": sample, **self._source(prompt),
-                    }  # fmt: skip
+                        "image": str(image),
+                        "prompt": self.prompts[prompt],
+                        "prompt_id": prompt,
+                        "generator": generator.name,
+                        "sample": sample,
+                        **self._source(prompt),
+                    }
 
     def _source(self, prompt: str) -> dict[str, Any]:
         return source_field(self.sources.get(prompt, ()))

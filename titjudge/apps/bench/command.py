@@ -56,13 +56,19 @@ _IMAGE_SECONDS, _ANSWER_SECONDS = (10, 40), (2, 10)  # of hosted models, as they
     multiple=True,
 )
 @option(
-    "--option", "Setting of all models that make images, or of one: size=1024x1024, NAME.quality=low. Repeatable.",
-    "[NAME.]KEY=VALUE", "options", multiple=True,
-)  # fmt: skip
+    "--option",
+    "Setting of all models that make images, or of one: size=1024x1024, NAME.quality=low. Repeatable.",
+    "[NAME.]KEY=VALUE",
+    "options",
+    multiple=True,
+)
 @option(
-    "--image-price", "USD for an image of a model, where no list has it: openai/gpt-image-2=0.05. Repeatable.", "MODEL=USD",
-    "prices", multiple=True,
-)  # fmt: skip
+    "--image-price",
+    "USD for an image of a model, where no list has it: openai/gpt-image-2=0.05. Repeatable.",
+    "MODEL=USD",
+    "prices",
+    multiple=True,
+)
 @option("--samples", "Images of each prompt by each generator.", "N", default=1, type=click.IntRange(min=1, max=1000))
 @key_option("metrics", "NAME", "--metric", multiple=True)
 @model_options
@@ -279,8 +285,15 @@ class _Bench:
         low, high = (sum(ends) for ends in zip(*seconds.values(), answers, strict=True))
         assumed = "{} to {} s for a hosted image, {} to {} s for an answer".format(*_IMAGE_SECONDS, *_ANSWER_SECONDS)
         say(f"together: {total}, {span(low, high)} (with {assumed}, {judging.at_once} at once)")
-        record = {"dry_run": True, "images": {name: {"missing": missing_count, "max_cost": most} for name, (missing_count, most) in images.items()},
-                  "judged": count, "judging": {"likely": price[1], "max": price[2]} if price else None, "requests": judging.requests}  # fmt: skip
+        record = {
+            "dry_run": True,
+            "images": {
+                name: {"missing": missing_count, "max_cost": most} for name, (missing_count, most) in images.items()
+            },
+            "judged": count,
+            "judging": {"likely": price[1], "max": price[2]} if price else None,
+            "requests": judging.requests,
+        }
         write_json(self._flags["json_file"], record)
         return 0
 

@@ -281,9 +281,12 @@ def _usage(usage: Any, headers: Mapping[str, str]) -> Usage | None:
     if isinstance(usage, Mapping) and "input_tokens" in usage:
         details = usage.get("input_tokens_details")
         usage = {
-            "prompt_tokens": usage["input_tokens"], "completion_tokens": usage.get("output_tokens"),
-            "total_tokens": usage.get("total_tokens"), "cost": usage.get("cost"), "prompt_tokens_details": details,
-        }  # fmt: skip
+            "prompt_tokens": usage["input_tokens"],
+            "completion_tokens": usage.get("output_tokens"),
+            "total_tokens": usage.get("total_tokens"),
+            "cost": usage.get("cost"),
+            "prompt_tokens_details": details,
+        }
     return openai_usage(usage, headers)
 
 
@@ -431,9 +434,11 @@ async def _fetched(address: str, host: str, timeout: float) -> bytes:
     if parts.scheme != "https" and parts.hostname != host:
         raise http.Untrusted("its address is no https address of the service")
     async for attempt in AsyncRetrying(
-        stop=stop_after_attempt(_FETCHES), wait=wait_random_exponential(0.5, 8),
-        retry=retry_if_exception_type((http.Dropped, http.TimedOut, http.Unreachable)), reraise=True,
-    ):  # fmt: skip
+        stop=stop_after_attempt(_FETCHES),
+        wait=wait_random_exponential(0.5, 8),
+        retry=retry_if_exception_type((http.Dropped, http.TimedOut, http.Unreachable)),
+        reraise=True,
+    ):
         with attempt:
             answer = await http.shared.get(address, timeout=timeout)
             if answer.status != 200:

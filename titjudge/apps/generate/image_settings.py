@@ -48,9 +48,13 @@ _FLAT = frozenset({"black_forest_labs", "dashscope", "gemini", "recraft", "stabi
 _SIZES = frozenset("size imagesize width height megapixels outputmegapixels resolution".split())
 _PRICED = _SIZES | _SPEEDS | {"quality"}
 _NAMED = {  # of `image_size` at fal.ai (docs.fal.ai)
-    "square_hd": (1024, 1024), "square": (512, 512), "portrait_4_3": (768, 1024), "portrait_16_9": (576, 1024),
-    "landscape_4_3": (1024, 768), "landscape_16_9": (1024, 576),
-}  # fmt: skip
+    "square_hd": (1024, 1024),
+    "square": (512, 512),
+    "portrait_4_3": (768, 1024),
+    "portrait_16_9": (576, 1024),
+    "landscape_4_3": (1024, 768),
+    "landscape_16_9": (1024, 576),
+}
 _USUAL = frozenset(
     {"", "none", "false", "auto", "default", "standard", "regular", "normal", "flex", "1k"}
 )  # values by which nothing is changed

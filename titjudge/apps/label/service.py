@@ -252,11 +252,13 @@ class Service:
             done, at_most = self._queue(name)[1].progress()
             answers, stopped = self.store.answers(name), self.stopped(name)
         return PersonProgress(
-            name, done, 0 if stopped else at_most,
+            name,
+            done,
+            0 if stopped else at_most,
             seconds=median_seconds(answers),
             last=max((answer.answered_at for answer in answers), default=None),
             stopped=stopped,
-        )  # fmt: skip
+        )
 
     # -- questions and answers -------------------------------------------------------------------------------------
 

@@ -49,13 +49,16 @@ def audit_prompts(
     if tokenizer is not None:
         name, counts = str(tokenizer), _count(tokenizer, list(prompts.values()))
     result = audit(
-        prompts, _matrix(vectors, prompts), counts, name,
+        prompts,
+        _matrix(vectors, prompts),
+        counts,
+        name,
         further=meta,
         others={name: (list(other), _matrix(vectors, other)) for name, other in others.items()},
         scripts=[script(text) for text in prompts.values()],
         embedder=embedded.embedder,
         clip=embedded.clip,
-    )  # fmt: skip
+    )
     return result, problems
 
 

@@ -36,9 +36,15 @@ from titjudge.cli.terminal import say
 @option("--max-cost", "The most that a hosted embedding model may cost.", "USD", type=float)
 @JSON
 def audit_prompts(
-    data: Path, columns: str, against: tuple[str, ...], tokenizer: Path | None, page: Path | None, out: Path | None,
-    json_file: Path | None, **flags: Any,
-) -> int:  # fmt: skip
+    data: Path,
+    columns: str,
+    against: tuple[str, ...],
+    tokenizer: Path | None,
+    page: Path | None,
+    out: Path | None,
+    json_file: Path | None,
+    **flags: Any,
+) -> int:
     """Audit a set of prompts: lengths, what text encoders would cut off, near-duplicates, balance, language.
 
     DATA is a list of prompts (.jsonl, .csv, .parquet, or .txt with one prompt a line) or a data folder. Two prompts are

@@ -21,8 +21,10 @@ def write_prompt_page(audit: Audit, source: str, out: Path) -> None:
         OSError: The file cannot be written.
     """
     count = len(audit.prompts)
-    lines = [f"{count:,} prompts, {audit.unique:,} of them unique ({audit.unique / count:.0%}) at a cosine of {SAME}.",
-             f"Counted {audit.counted}."]  # fmt: skip
+    lines = [
+        f"{count:,} prompts, {audit.unique:,} of them unique ({audit.unique / count:.0%}) at a cosine of {SAME}.",
+        f"Counted {audit.counted}.",
+    ]
     if audit.leaks:
         lines.append(f"{len({leak.prompt for leak in audit.leaks}):,} say the same as a prompt of another set.")
     cut = "; ".join(f"{name} would cut {audit.cut(limit)[0]:,}" for name, limit in ENCODERS.items())
@@ -53,9 +55,14 @@ def write_prompt_page(audit: Audit, source: str, out: Path) -> None:
 
 
 def _histogram(
-    id: str, title: str, note: str, values: Sequence[float], axis: str, marks: Mapping[str, float] | None = None,
+    id: str,
+    title: str,
+    note: str,
+    values: Sequence[float],
+    axis: str,
+    marks: Mapping[str, float] | None = None,
     bins: np.ndarray | None = None,
-) -> Chart:  # fmt: skip
+) -> Chart:
     """Chart a histogram over prompts, with a line at each mark."""
 
     def draw(canvas: Canvas) -> None:

@@ -62,9 +62,14 @@ def facets(keys: RunKeys, data: Path, columns: str, output: Path | None, dry_run
         output = data / "facets.jsonl"
     check_writable(output, data, data / "prompts.jsonl", data / "images.jsonl")
     code, run, complete = run_prompts(
-        keys, json_file, dry_run=dry_run, data=data, suite="prompts", metrics=["facet-map"],
+        keys,
+        json_file,
+        dry_run=dry_run,
+        data=data,
+        suite="prompts",
+        metrics=["facet-map"],
         suite_options={"columns": columns} if columns else None,
-    )  # fmt: skip
+    )
     if run is not None:
         lines = list(prompt_lines(run, "facet-map"))
         say(f"facets {len(lines):,} prompts in {write_prompt_lines(lines, output, complete=complete)}")

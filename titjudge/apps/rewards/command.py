@@ -42,17 +42,26 @@ _TOKEN = "TITJUDGE_TOKEN"
 )
 @option("--ignore-inputs", "Judge edited images by their prompt alone, instead of refusing them.", is_flag=True)
 @option(
-    "--max-body", "The largest request, in MiB: a batch of raw pixels may need more.", "MIB",
-    type=click.IntRange(min=1), default=256,
-)  # fmt: skip
+    "--max-body",
+    "The largest request, in MiB: a batch of raw pixels may need more.",
+    "MIB",
+    type=click.IntRange(min=1),
+    default=256,
+)
 @address_options(PORT)
 @option("--token-file", f"File with the token  [default: the environment variable {_TOKEN}, or a new token].", "FILE")
 @option("--no-token", "Answer everybody on this machine, without a token.", is_flag=True)
 @configured
 def serve(
-    keys: RunKeys, missing: Any, ignore_inputs: bool, max_body: int, host: str, port: int | None,
-    token_file: Path | None, no_token: bool,
-) -> int:  # fmt: skip
+    keys: RunKeys,
+    missing: Any,
+    ignore_inputs: bool,
+    max_body: int,
+    host: str,
+    port: int | None,
+    token_file: Path | None,
+    no_token: bool,
+) -> int:
     """Serve rewards to a training run: any metrics, in the wire formats of five frameworks, from one process.
 
     A judgement that failed is an HTTP error, never a number. Answers are cached, and running the same command again
@@ -77,9 +86,16 @@ def serve(
         say(f"ledger and rewards are kept in {folder}; Ctrl-C ends, the same command goes on")
 
     serve_rewards(
-        config, token=token, host=host, port=port, missing=missing, ignore_inputs=ignore_inputs,
-        max_body=max_body * 2**20, ready=ready, loading=lambda model: say(f"loading {model}"),
-    )  # fmt: skip
+        config,
+        token=token,
+        host=host,
+        port=port,
+        missing=missing,
+        ignore_inputs=ignore_inputs,
+        max_body=max_body * 2**20,
+        ready=ready,
+        loading=lambda model: say(f"loading {model}"),
+    )
     return 0
 
 

@@ -236,8 +236,10 @@ class _Server:
         ]
         total = sum(self._within)
         return [
-            *lines, f"titjudge_request_seconds_sum {self._seconds:.6f}", f"titjudge_request_seconds_count {total}",
-        ]  # fmt: skip
+            *lines,
+            f"titjudge_request_seconds_sum {self._seconds:.6f}",
+            f"titjudge_request_seconds_count {total}",
+        ]
 
     def _count(self, name: str, amount: int = 1, **labels: str) -> None:
         self._counts[name, tuple(labels.items())] += amount

@@ -222,9 +222,14 @@ class BayTemplate(Template):
     def write(self, scene: Scene, rng: Random) -> str:
         rows, view = len({thing.row for thing in scene.things}), scene.view
         opening = self.words["opening"].format(
-            groups=len(scene.things), rows=rows, columns=len(scene.things) // rows, last=LETTERS[rows - 1],
-            camera=view.camera, wall=scene.wall, light=view.light,
-        )  # fmt: skip
+            groups=len(scene.things),
+            rows=rows,
+            columns=len(scene.things) // rows,
+            last=LETTERS[rows - 1],
+            camera=view.camera,
+            wall=scene.wall,
+            light=view.light,
+        )
         return " ".join([opening, *map(self.sentence, scene.things), self.words["closing"], f"Style: {view.style}."])
 
     def sentence(self, thing: Thing) -> str:

@@ -78,10 +78,12 @@ class Cabinet(Template, form="cabinet"):
             f" {self.surfaces[scene.surface]}, and every box is lined with {scene.wall} paper. Soft light falls {scene.view.light}, and everything"
             " casts a short shadow."
         )
-        close = rng.choice((
-            "Nothing else is in the boxes, and things of one box are alike in all that is not mentioned.",
-            "In all that is not mentioned the things of one box are alike; there is nothing else in any box.",
-        ))  # fmt: skip
+        close = rng.choice(
+            (
+                "Nothing else is in the boxes, and things of one box are alike in all that is not mentioned.",
+                "In all that is not mentioned the things of one box are alike; there is nothing else in any box.",
+            )
+        )
         return " ".join(
             [
                 opening,

@@ -109,7 +109,11 @@ _OPENINGS = (
     "We look down on a wide table with a collection of small things, sorted onto twelve flat trays in three rows of four trays each.",
     "This is an orderly but crowded display: on a wide table stand twelve flat rectangular trays, four in each of three rows.",
 )
-_ROWS = {"near": "The front row, closest to the viewer,", "middle": "The middle row", "far": "The back row, nearest to the wall,"}  # fmt: skip
+_ROWS = {
+    "near": "The front row, closest to the viewer,",
+    "middle": "The middle row",
+    "far": "The back row, nearest to the wall,",
+}
 _CARD_TEXTS = (
     'A small white card at the front edge of this tray reads "{text}" in black letters.',
     'In front of them a little white card says "{text}".',
@@ -162,7 +166,11 @@ def questions(scene: Scene, graph: AskedElements, rng: Random) -> list[Annotated
     drawn = [_how_many(thing, thing.traits["count"]) for thing in counted[:4]]
     drawn.append(_how_many(counted[4], _other_count(counted[4], rng)))
     drawn += [_which_tray(thing, thing.traits["tray colour"]) for thing in trays[:2]]
-    drawn.append(_which_tray(trays[2], rng.choice([colour for colour in _TRAYS if not near(colour, trays[2].traits["tray colour"])])))  # fmt: skip
+    drawn.append(
+        _which_tray(
+            trays[2], rng.choice([colour for colour in _TRAYS if not near(colour, trays[2].traits["tray colour"])])
+        )
+    )
     card = rng.choice([thing for thing in scene.things if "text" in thing.traits])
     text = card.traits["text"]
     words = f'Does the card in front of the {card.name} read exactly "{text}"?'
@@ -209,7 +217,11 @@ def _missing(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
 def _attribute(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
     thing = rng.choice(scene.things)
     was = thing.traits["tray colour"]
-    values = [tray for tray in _TRAYS if not near(tray, was) and not near(tray, thing.traits["colour"]) and not lost_on(tray, scene.surface)]  # fmt: skip
+    values = [
+        tray
+        for tray in _TRAYS
+        if not near(tray, was) and not near(tray, thing.traits["colour"]) and not lost_on(tray, scene.surface)
+    ]
     if _touched(asked, thing) or not values:
         return None
     value = rng.choice(values)

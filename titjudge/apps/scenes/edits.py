@@ -197,9 +197,14 @@ def _lines(plan: EditPlan, out: Path, render: Render) -> Iterator[dict[str, Any]
     write_atomic(out / source, (out / images["not_done"]).read_bytes())
     for outcome, image in images.items():
         yield {
-            "image": image, "source_image": source, "instruction": plan.instruction, "prompt_id": plan.edit_id,
-            "generator": outcome, "edit_type": plan.edit_type, "change": plan.error.to_json(),
-        }  # fmt: skip
+            "image": image,
+            "source_image": source,
+            "instruction": plan.instruction,
+            "prompt_id": plan.edit_id,
+            "generator": outcome,
+            "edit_type": plan.edit_type,
+            "change": plan.error.to_json(),
+        }
 
 
 def _pairs(lines: Sequence[Mapping[str, Any]], seed: int) -> Iterator[dict[str, Any]]:

@@ -18,7 +18,13 @@ RELATION, TEXT = "swapped relation", "misspelt text"
 KINDS_OF_ERROR = (MISSING, ATTRIBUTE, COUNT, RELATION, TEXT)
 BANDS = {2: (0.26, 0.34), 3: (0.60, 0.70)}  # share of wrong elements at levels 2 and 3
 _TRIES, _EDITS = 40, 30
-OPPOSITE = {"left of": "right of", "right of": "left of", "behind": "in front of", "on top of": "in front of", "inside": "in front of"}  # fmt: skip
+OPPOSITE = {
+    "left of": "right of",
+    "right of": "left of",
+    "behind": "in front of",
+    "on top of": "in front of",
+    "inside": "in front of",
+}
 Edit = tuple[Scene, Error]
 # From the scene as asked and as it is, the scene with one more error.
 Plant = Callable[[Scene, Scene, Random], Edit | None]

@@ -36,7 +36,11 @@ LIGHTS = {
     "low warm evening light from the right": Light((1.06, 0.94, 0.76), 1, 0.7),
     "a single lamp above the middle, so that the corners are dim": Light((1.04, 1.0, 0.92), 0, 0.15, lamp=True),
 }
-CLEAN, INK, POSTER = "a clean drawing with smooth colours", "ink lines and pale washes on rough paper", "a printed poster in few strong flat colours"  # fmt: skip
+CLEAN, INK, POSTER = (
+    "a clean drawing with smooth colours",
+    "ink lines and pale washes on rough paper",
+    "a printed poster in few strong flat colours",
+)
 STYLES = (CLEAN, INK, POSTER)
 _PAPER = np.array((0.97, 0.95, 0.89), np.float32)
 _STEPS = 5  # of a channel on a poster

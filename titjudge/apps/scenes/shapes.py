@@ -167,9 +167,14 @@ def _flowers(traits: Mapping[str, str]) -> list[Body]:
         stem = _can(plain(LEAF), 0.024, math.hypot(end[0] - root[0], end[2] - root[2]), root)
         stem = replace(stem, turn=90.0, tilt=lean)
         petals = tuple(
-            Primitive("sphere", finish(traits["colour"]), (x + 0.1 * math.cos(a), -0.02, z + 0.1 * math.sin(a)), (0.085, 0.05, 0.085))
+            Primitive(
+                "sphere",
+                finish(traits["colour"]),
+                (x + 0.1 * math.cos(a), -0.02, z + 0.1 * math.sin(a)),
+                (0.085, 0.05, 0.085),
+            )
             for a in (math.radians(72 * p + 90) for p in range(5))
-        )  # fmt: skip
+        )
         heart = _ball(plain((0.75, 0.42, 0.02)) if traits["colour"] != "yellow" else plain(BROWN), 0.07, (x, -0.05, z))
         flowers.append((*petals, heart, stem))
     return flowers

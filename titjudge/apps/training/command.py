@@ -32,9 +32,12 @@ def export() -> None:
 @click.argument("run", type=PATH)
 @_METRIC
 @option(
-    "--format", "ms-swift, llama-factory (its sharegpt form) or trl.", name="form",
-    type=click.Choice(["ms-swift", "llama-factory", "trl"]), default="ms-swift",
-)  # fmt: skip
+    "--format",
+    "ms-swift, llama-factory (its sharegpt form) or trl.",
+    name="form",
+    type=click.Choice(["ms-swift", "llama-factory", "trl"]),
+    default="ms-swift",
+)
 @option("--template", "Only the answers to this prompt template.", "NAME", default="")
 @option("-o", "The file to write.", "FILE", name="output", required=True)
 def sft(run: Path, metric: str | None, form: str, template: str, output: Path) -> int:

@@ -15,9 +15,15 @@ from titjudge.providers.hosted.http import TimedOut, TransportError, Unreachable
 
 LONGEST_WAIT = 3600.0  # seconds; a longer Retry-After is cut
 _LONGEST_BLIND_WAIT = 120.0  # seconds, for a date from a server that does not send its own time
-_UNCONNECTED = frozenset({  # exceptions of HTTP libraries that say that nothing was sent
-    "ClientConnectorError", "ClientProxyConnectionError", "ConnectionRefusedError", "ConnectionTimeoutError", "gaierror",
-})  # fmt: skip
+_UNCONNECTED = frozenset(
+    {  # exceptions of HTTP libraries that say that nothing was sent
+        "ClientConnectorError",
+        "ClientProxyConnectionError",
+        "ConnectionRefusedError",
+        "ConnectionTimeoutError",
+        "gaierror",
+    }
+)
 
 _KINDS = {
     429: FailureKind.RATE_LIMIT,

@@ -270,9 +270,13 @@ class LiteLLM(Remote):
         """
         optional = {"api_base": self.settings.base_url, "api_key": self._key()}
         return {
-            "model": self.model, "timeout": self.settings.timeout, "num_retries": 0, "max_retries": 0, "caching": False,
+            "model": self.model,
+            "timeout": self.settings.timeout,
+            "num_retries": 0,
+            "max_retries": 0,
+            "caching": False,
             **{name: value for name, value in optional.items() if value},
-        }  # fmt: skip
+        }
 
     def _key(self) -> str | None:
         name = self.settings.api_key_env

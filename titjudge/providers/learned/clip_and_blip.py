@@ -289,13 +289,22 @@ def _blip_config(checkpoint: ModelCheckpoint) -> Any:
     if config.get("model_type") == "blip":
         return BlipConfig(**config)
     vision = {
-        "hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096,
-        "image_size": 224, "patch_size": 16, "layer_norm_eps": 1e-6,
-    }  # fmt: skip
+        "hidden_size": 1024,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 16,
+        "intermediate_size": 4096,
+        "image_size": 224,
+        "patch_size": 16,
+        "layer_norm_eps": 1e-6,
+    }
     text = {
-        "vocab_size": 30524, "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
-        "intermediate_size": 3072, "encoder_hidden_size": 1024,
-    }  # fmt: skip
+        "vocab_size": 30524,
+        "hidden_size": 768,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 12,
+        "intermediate_size": 3072,
+        "encoder_hidden_size": 1024,
+    }
     return BlipConfig(vision_config=vision, text_config=text, image_text_hidden_size=256)
 
 

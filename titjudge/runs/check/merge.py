@@ -28,7 +28,7 @@ from titjudge.runs.check.merge_scores import (
     different_questions,
     other_models,
     shard_numbers,
-)  # fmt: skip
+)
 from titjudge.runs.folder.identity import config_of, differing, identity
 from titjudge.runs.folder.journal import damage_lines, write_records
 from titjudge.runs.folder.run_folder import RunFolder

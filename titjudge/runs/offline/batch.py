@@ -113,9 +113,15 @@ async def walk(
 
     metrics = {name: metric for name, metric in session.metrics.items() if set(metric.roles) - {"embedder"}}
     async with open_engine(
-        config, cache, make=make, embedder=lambda _: _NoEmbedder(), recorded=session.resolved.roles,
-        kind=kind or partial(NotingEngine, seen), journal=journal, failed="drop",
-    ) as engine:  # fmt: skip
+        config,
+        cache,
+        make=make,
+        embedder=lambda _: _NoEmbedder(),
+        recorded=session.resolved.roles,
+        kind=kind or partial(NotingEngine, seen),
+        journal=journal,
+        failed="drop",
+    ) as engine:
         loop = RunLoop(
             engine, metrics, panel=Panel.from_config(config), on_score=lambda score, digest: None, in_flight=16
         )

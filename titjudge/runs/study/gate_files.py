@@ -75,9 +75,15 @@ def write_junit(
 
 
 def write_comment(
-    file: Path, table: ScoreTable, differences: Sequence[GeneratorDifference], gate: Gate, runs: Sequence[Path],
-    *, strict: bool, image_url: str = "",
-) -> None:  # fmt: skip
+    file: Path,
+    table: ScoreTable,
+    differences: Sequence[GeneratorDifference],
+    gate: Gate,
+    runs: Sequence[Path],
+    *,
+    strict: bool,
+    image_url: str = "",
+) -> None:
     """Write a comment for a pull request: the verdicts, and for each candidate the three prompts that lost most.
 
     Args:

@@ -180,9 +180,13 @@ def _is_judge(model: str, patterns: Sequence[str]) -> bool:
 
 
 def _table(
-    reference: PublishedTable, counterpart: Counterpart, mine: Sequence[tuple[str, float]], flags: Sequence[ReferenceMark],
-    items: Sequence[Item | InvalidItem], folder: RunFolder,
-) -> Table:  # fmt: skip
+    reference: PublishedTable,
+    counterpart: Counterpart,
+    mine: Sequence[tuple[str, float]],
+    flags: Sequence[ReferenceMark],
+    items: Sequence[Item | InvalidItem],
+    folder: RunFolder,
+) -> Table:
     published: dict[str, float] = {
         name: value for name, value in reference.column(counterpart.column).items() if value is not None
     }

@@ -36,13 +36,24 @@ from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.significance import ALPHA
 
 STANDINGS = Declaration(
-    "standings", "mean score and tier of each generator", Population.SAME_PROMPTS, Unit.PROMPT, ESTIMATED, "tier, then mean",
-    "p best, over all compared generators", {"minus, won, p, detectable": Population.COMMON_OF_TWO, "best on": Population.COMMON_OF_ALL},
-)  # fmt: skip
+    "standings",
+    "mean score and tier of each generator",
+    Population.SAME_PROMPTS,
+    Unit.PROMPT,
+    ESTIMATED,
+    "tier, then mean",
+    "p best, over all compared generators",
+    {"minus, won, p, detectable": Population.COMMON_OF_TWO, "best on": Population.COMMON_OF_ALL},
+)
 CATEGORIES = Declaration(
-    "categories", "mean score of each generator in a category", Population.SAME_PROMPTS, Unit.PROMPT, ESTIMATED,
-    "category, then place in the standings", by_column={"minus": Population.COMMON_OF_TWO, "best on": Population.COMMON_OF_ALL},
-)  # fmt: skip
+    "categories",
+    "mean score of each generator in a category",
+    Population.SAME_PROMPTS,
+    Unit.PROMPT,
+    ESTIMATED,
+    "category, then place in the standings",
+    by_column={"minus": Population.COMMON_OF_TWO, "best on": Population.COMMON_OF_ALL},
+)
 VARIANCES = Declaration(
     "variances", "spread of generators in a category", Population.SAME_PROMPTS, Unit.PROMPT, ESTIMATED, "variance"
 )
@@ -360,10 +371,16 @@ def _variances(cuts: Sequence[_Slice], sign: float) -> list[Table]:
         together = sum(means) / len(means)
         best = max(means, key=lambda mean: sign * mean)
         statistics = [max(means) - min(means), together, best]
-        rows.append((
-            cut.column, cut.value, plain(variance, digits=4), plain(variance / least[cut.column], digits=2),
-            *(plain(number, digits=cut.digits) for number in statistics), maturity(means, cut.bounds) or None,
-        ))  # fmt: skip
+        rows.append(
+            (
+                cut.column,
+                cut.value,
+                plain(variance, digits=4),
+                plain(variance / least[cut.column], digits=2),
+                *(plain(number, digits=cut.digits) for number in statistics),
+                maturity(means, cut.bounds) or None,
+            )
+        )
     notes = (
         "Variance of the generators' mean scores; times the least of this category's values. Few prompts add to it by chance.",
         f"All together: mature above {MATURE:.0%} of the scale on average; a ceiling below {CEILING:.0%}, and the best below {BEST:.0%} "

@@ -251,17 +251,29 @@ def generators_table(table: ScoreTable) -> Table:
         values, unit = adjusted[has_score, k], None if table.unit is None else table.unit[has_score]
         interval = table.per_prompt.intervals(values[:, None], table.bounds, unit)[0] if len(values) > 1 else None
         variance = table.seed_variance[k]
-        rows.append((
-            table.generators[k], float(values.mean()) if len(values) else None, *(interval or (None, None)),
-            int(np.isfinite(table.means[:, k]).sum()), int(table.images[:, k].sum()), None if variance is None else variance**0.5,
-        ))  # fmt: skip
+        rows.append(
+            (
+                table.generators[k],
+                float(values.mean()) if len(values) else None,
+                *(interval or (None, None)),
+                int(np.isfinite(table.means[:, k]).sum()),
+                int(table.images[:, k].sum()),
+                None if variance is None else variance**0.5,
+            )
+        )
     columns = ("generator", "mean", "low", "high", "prompts", "images", "spread between seeds")
     return Table(
-        f"Generators by {table.metric}", columns, tuple(rows),
-        explanation=(f"{table.per_prompt.about}, then the mean over prompts with 95% interval; the standard deviation of the "
-                     "images of a prompt is the spread between seeds",),
-        secondary=("spread between seeds", "images"), estimates=True, declared=GENERATORS,
-    )  # fmt: skip
+        f"Generators by {table.metric}",
+        columns,
+        tuple(rows),
+        explanation=(
+            f"{table.per_prompt.about}, then the mean over prompts with 95% interval; the standard deviation of the "
+            "images of a prompt is the spread between seeds",
+        ),
+        secondary=("spread between seeds", "images"),
+        estimates=True,
+        declared=GENERATORS,
+    )
 
 
 _SECONDARY = ("detectable", "p", "same", "prompts")

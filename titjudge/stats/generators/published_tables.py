@@ -127,9 +127,15 @@ def published(name: str) -> PublishedTable:
         raise ConfigError(f"there is no reference '{name}'.{nearest(name, index)} Known: {', '.join(index)}")
     facts = dict(index[name])
     mine = [
-        Counterpart(entry["column"], entry["from"], entry.get("table", ""), tuple(entry.get("where", {}).items()), entry.get("times", 1.0))
+        Counterpart(
+            entry["column"],
+            entry["from"],
+            entry.get("table", ""),
+            tuple(entry.get("where", {}).items()),
+            entry.get("times", 1.0),
+        )
         for entry in facts.pop("mine", ())
-    ]  # fmt: skip
+    ]
     head, *rows = csv.reader((_DATA / f"{name}.csv").read_text(encoding="utf-8").splitlines())
     cells = tuple((row[0], tuple(map(_cell, row[1:]))) for row in rows)
     facts |= {

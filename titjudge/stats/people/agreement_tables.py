@@ -16,16 +16,25 @@ SPREAD = "spread: standard deviation of the images of one prompt by one generato
 FIRSTS = "{}: mean of their ranks as given, and the prompts on which no generator has a better one"
 UNNAMED = "(unnamed)"  # a generator without a name
 AGREEMENT = Declaration(
-    "agreement", "agreement of each metric with people", Population.OWN_PAIRS, Unit.PROMPT, order="order of the metrics",
+    "agreement",
+    "agreement of each metric with people",
+    Population.OWN_PAIRS,
+    Unit.PROMPT,
+    order="order of the metrics",
     by_column=dict.fromkeys(("SRCC", "KRCC", "nDCG", "paper fit"), Population.IMAGES_OF_BOTH),
-)  # fmt: skip
+)
 METRICS = Declaration(
     "metrics", "mean score of each metric", Population.SCORED_IMAGES, Unit.PROMPT, order="order of the metrics"
 )
 LEADERBOARD = Declaration(
-    "leaderboard", "mean score and mean rank of each generator", Population.SAME_PROMPTS, Unit.PROMPT, ESTIMATED, "mean of the first metric, best first",
+    "leaderboard",
+    "mean score and mean rank of each generator",
+    Population.SAME_PROMPTS,
+    Unit.PROMPT,
+    ESTIMATED,
+    "mean of the first metric, best first",
     by_column={"mean rank": Population.COMMON_OF_ALL},
-)  # fmt: skip
+)
 WITH_PEOPLE = replace(
     LEADERBOARD,
     by_column={**LEADERBOARD.by_column, "mean rank and SRCC of people": Population.RANKED_PROMPTS},
@@ -83,8 +92,13 @@ def _metric_row(name: str, result: MetricResult) -> tuple[Any, ...]:
     """Return the cells of a metric under `_COLUMNS`."""
     scored = result.pairs_scored
     coefficients = (
-        result.srcc, result.krcc, result.ndcg, result.ndcg_chance, result.ndcg_paper_fit, result.ndcg_paper_fit_chance,
-    )  # fmt: skip
+        result.srcc,
+        result.krcc,
+        result.ndcg,
+        result.ndcg_chance,
+        result.ndcg_paper_fit,
+        result.ndcg_paper_fit_chance,
+    )
     return (
         name,
         percent(result.accuracy, result.accuracy_interval),

@@ -75,9 +75,15 @@ class ElementAgreement:
     def to_json(self) -> Json:
         """Return all but the kind and the counts, with the confusion."""
         return {
-            "elements": self.elements, "prompts": self.prompts, **self.confusion, "recall": self.recall, "accuracy": self.accuracy,
-            "interval": self.interval, "kappa": self.kappa, "kappa_interval": self.kappa_interval,
-        }  # fmt: skip
+            "elements": self.elements,
+            "prompts": self.prompts,
+            **self.confusion,
+            "recall": self.recall,
+            "accuracy": self.accuracy,
+            "interval": self.interval,
+            "kappa": self.kappa,
+            "kappa_interval": self.kappa_interval,
+        }
 
 
 def element_agreement(marks: Iterable[ElementLabels]) -> dict[str, ElementAgreement]:

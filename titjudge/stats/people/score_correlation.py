@@ -150,13 +150,19 @@ def _generator_table(correlations: Sequence[ScoreCorrelation], by: str | None) -
     """Tabulate the correlations over generators; no table where fewer than two are scored."""
     rows = [
         (
-            row.metric, row.part, *([name or "all"] if by else []), plain(g.srcc, g.srcc_interval),
-            plain(g.krcc, g.krcc_interval), g.n, g.images, g.reason,
+            row.metric,
+            row.part,
+            *([name or "all"] if by else []),
+            plain(g.srcc, g.srcc_interval),
+            plain(g.krcc, g.krcc_interval),
+            g.n,
+            g.images,
+            g.reason,
         )
         for row in correlations
         for name, g in row.generators.items()
         if g.n > 1
-    ]  # fmt: skip
+    ]
     columns = ["metric", "of", *([by] if by else []), "SRCC", "KRCC", "generators", "images", ""]
     if not any(row[-1] for row in rows):
         columns, rows = columns[:-1], [row[:-1] for row in rows]

@@ -281,10 +281,15 @@ def _mean(scores: Floats) -> float:
 def bridge_table(bridged: Bridge) -> Table:
     """Tabulate the leaderboard."""
     rows = tuple(
-        (standing.generator, "carried over" if standing.carried else "measured", standing.score, *(standing.interval or (None, None)),
-         standing.prompts)
+        (
+            standing.generator,
+            "carried over" if standing.carried else "measured",
+            standing.score,
+            *(standing.interval or (None, None)),
+            standing.prompts,
+        )
         for standing in bridged.standings
-    )  # fmt: skip
+    )
     notes = [
         "on the new judge's scale; measured: mean with 95% interval over prompts; carried over: 95% prediction interval",
         f"map through {len(bridged.anchors)} anchors over {bridged.prompts:,} prompts: slope {bridged.line.slope:.3f}, spread "

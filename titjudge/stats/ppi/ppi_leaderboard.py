@@ -31,11 +31,21 @@ from titjudge.stats.ranking.bradley_terry import bradley_terry, opponents
 from titjudge.stats.significance import POWER
 
 PEOPLE = Declaration(
-    "people", "win rate of each generator with people", Population.HUMAN_PAIRS, Unit.PROMPT, order="group, then win rate or strength",
+    "people",
+    "win rate of each generator with people",
+    Population.HUMAN_PAIRS,
+    Unit.PROMPT,
+    order="group, then win rate or strength",
     by_column={"judge alone": Population.JUDGED_PAIRS},
-)  # fmt: skip
-COUPLES = Declaration("couples", "win rate of two generators", Population.HUMAN_PAIRS, Unit.PROMPT, order="place in the leaderboard",
-                      by_column={"judge alone": Population.JUDGED_PAIRS})  # fmt: skip
+)
+COUPLES = Declaration(
+    "couples",
+    "win rate of two generators",
+    Population.HUMAN_PAIRS,
+    Unit.PROMPT,
+    order="place in the leaderboard",
+    by_column={"judge alone": Population.JUDGED_PAIRS},
+)
 GAPS = Declaration(
     "gaps", "win rates of neighbours", Population.HUMAN_PAIRS, Unit.PROMPT, order="place in the leaderboard"
 )

@@ -80,8 +80,11 @@ def _rows(
     value = dict(zip(names, strengths.tolist(), strict=True))
     return tuple(
         (
-            1 + sum(other > value[name] for other in value.values()), name,
-            *fitted.get(name, (None, None, None)), share[name], len(points[name]),
+            1 + sum(other > value[name] for other in value.values()),
+            name,
+            *fitted.get(name, (None, None, None)),
+            share[name],
+            len(points[name]),
         )
         for name in sorted(value, key=lambda name: (-value[name], name))
-    )  # fmt: skip
+    )

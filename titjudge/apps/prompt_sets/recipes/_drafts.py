@@ -47,8 +47,14 @@ async def drafted(ask: Ask, template: str, schema: type[M], check: Check, planne
     problems: Sequence[str] = ()
     for attempt in range(DRAFTS):
         reply = await ask(
-            template, role="judge", schema=schema, sample=attempt, problems=bullets(problems), planned=planned, **variables
-        )  # fmt: skip
+            template,
+            role="judge",
+            schema=schema,
+            sample=attempt,
+            problems=bullets(problems),
+            planned=planned,
+            **variables,
+        )
         draft: M = reply.data
         checked = check(draft)
         problems = checked if isinstance(checked, Sequence) else await checked

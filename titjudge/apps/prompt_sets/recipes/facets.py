@@ -95,15 +95,26 @@ async def facets(item: Item, ask: Ask) -> list[Json]:
     planned: Json = {"prompt_en": filler(item, 40)[:SHORT_EN], "prompt_zh": _ZH * SHORT_ZH}
     planned["notes"] = [{"facet": name, "note": "planned"} for name in targets]
     short = await drafted(
-        ask, "recipes/facet_draft", FacetDraft, check_short, planned, facets=listed,
+        ask,
+        "recipes/facet_draft",
+        FacetDraft,
+        check_short,
+        planned,
+        facets=listed,
         length=f"at most {SHORT_EN} characters in English and at most {SHORT_ZH} in Chinese",
-    )  # fmt: skip
+    )
     planned = {"prompt_en": f"{short.prompt_en} {filler(item, 50)}", "prompt_zh": _ZH * 2 * SHORT_ZH}
     long = await drafted(
-        ask, "recipes/facet_expand", Bilingual, check_long, planned, facets=listed,
-        prompt_en=short.prompt_en, prompt_zh=short.prompt_zh,
+        ask,
+        "recipes/facet_expand",
+        Bilingual,
+        check_long,
+        planned,
+        facets=listed,
+        prompt_en=short.prompt_en,
+        prompt_zh=short.prompt_zh,
         length=f"of more than {SHORT_EN} characters in English and more than {SHORT_ZH} in Chinese",
-    )  # fmt: skip
+    )
     notes = {note.facet: note.note for note in short.notes}
     lines = [
         {

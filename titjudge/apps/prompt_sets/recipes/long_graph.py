@@ -64,9 +64,15 @@ async def long_graph(item: Item, ask: Ask) -> list[Json]:
         return length_problems(draft.prompt, fewest, most) + not_english(draft.prompt)
 
     draft = await drafted(
-        ask, "recipes/long_graph", Text, check_length, {"prompt": filler(item, most - 1)},
-        subject=item.prompt, fewest=fewest, most=most - 1,
-    )  # fmt: skip
+        ask,
+        "recipes/long_graph",
+        Text,
+        check_length,
+        {"prompt": filler(item, most - 1)},
+        subject=item.prompt,
+        fewest=fewest,
+        most=most - 1,
+    )
     prompt = draft.prompt
     graph, categories = await qualified_graph(ask, prompt)
     line = {

@@ -69,9 +69,15 @@ async def six_block(item: Item, ask: Ask) -> list[Json]:
     theme = item.prompt
     if item_meta.ABOUT.get(item):  # the seed is a class of themes and no theme
         named = await ask(
-            "recipes/theme", role="judge", schema=Theme, planned={"theme": filler(item, 15)},
-            theme_class=theme_class, about=item_meta.ABOUT.required(item), tags=tags, number=item_meta.NUMBER.required(item),
-        )  # fmt: skip
+            "recipes/theme",
+            role="judge",
+            schema=Theme,
+            planned={"theme": filler(item, 15)},
+            theme_class=theme_class,
+            about=item_meta.ABOUT.required(item),
+            tags=tags,
+            number=item_meta.NUMBER.required(item),
+        )
         theme = named.data.theme
 
     async def check(draft: SixBlocks) -> list[str]:

@@ -71,9 +71,14 @@ async def tiif(item: Item, ask: Ask) -> list[Json]:
         return check(draft.prompt) + ([f"it has {count} words, more than {_MOST_SHORT}"] if count > _MOST_SHORT else [])
 
     draft = await drafted(
-        ask, "recipes/tiif_short", Sentence, check_short, {"prompt": f"{item.id}: see {' and '.join(concepts)}"},
-        kind=meta_prompt(kind), concepts=numbered(concepts),
-    )  # fmt: skip
+        ask,
+        "recipes/tiif_short",
+        Sentence,
+        check_short,
+        {"prompt": f"{item.id}: see {' and '.join(concepts)}"},
+        kind=meta_prompt(kind),
+        concepts=numbered(concepts),
+    )
     short = draft.prompt
     long = await _expanded(item, ask, short, check)
     questions = (await checked_questions(ask, [short, long], concepts)).questions
@@ -139,9 +144,14 @@ async def checked_questions(ask: Ask, texts: Sequence[str], concepts: Sequence[s
         for number, concept in enumerate(concepts, 1)
     ]
     return await drafted(
-        ask, "recipes/tiif_questions", Questions, check_questions, {"questions": planned},
-        prompt=texts[0], concepts=numbered(concepts),
-    )  # fmt: skip
+        ask,
+        "recipes/tiif_questions",
+        Questions,
+        check_questions,
+        {"questions": planned},
+        prompt=texts[0],
+        concepts=numbered(concepts),
+    )
 
 
 async def _contradicted(ask: Ask, text: str, draft: Questions) -> list[str]:
