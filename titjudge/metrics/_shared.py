@@ -145,46 +145,6 @@ async def yes_or_no(item: Item, ask: Ask, role: str, reply: Reply, question: str
     return answer
 
 
-async def rated(
-    ask: Ask,
-    template: str,
-    *,
-    schema: type[Any],
-    read: Callable[[str], T | None],
-    expected: str,
-    planned: str,
-    params: Values | None = None,
-    published: Values | None = None,
-    **question: Any,
-) -> tuple[Reply, Any]:
-    """Ask a judge for ratings by a published rubric; return its reply, and the ratings in it.
-
-    Args:
-        ask: Asks the models.
-        template: The question.
-        schema: Of the answer under the strict protocol, which is then what is returned.
-        read: Parses an answer under the official protocol as the published code does; None where there are no ratings.
-        expected: What must be in such an answer, for the message where it is not.
-        planned: Such an answer, for the estimate of a price.
-        params: Sampling parameters.
-        published: Those of the official protocol, where they differ.
-        question: Images and variables of the question.
-
-    Raises:
-        Unanswered: There are no ratings.
-    """
-    if ask.protocol != "official":
-        reply = await ask(template, role="judge", schema=schema, params=params, **question)
-        return reply, reply.data
-    reply = await ask(
-        template, role="judge", params=published or params, planned=planned, accept_empty=True, **question
-    )
-    ratings = read(reply.text)
-    if ratings is None:
-        raise unreadable(reply, expected)
-    return reply, ratings
-
-
 def unread_kinds(failures: Iterable[Unanswered]) -> dict[str, list[str]]:
     """Return as parts of a score what its unreadable replies begin like."""
     kinds = [

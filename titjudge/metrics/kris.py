@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -23,73 +20,15 @@ from titjudge.core.score_parts import QuestionCounts
 from titjudge.core.structured_output import after_thinking
 from titjudge.core.types import Ask, Item, Json, Reply, Score, Status, Values
 from titjudge.metrics import metric
-from titjudge.metrics._shared import UNREADABLE, gather_answers, image_of, rated, sources_of, unreadable
-from titjudge.metrics.imgedit import Points, RubricAnswer
+from titjudge.metrics._shared import UNREADABLE, gather_answers, image_of, sources_of, unreadable
+from titjudge.metrics.rubric import Labelled, RubricAnswer, RubricQuestion, questions
 
 PARTS = {"consistency_score": "VC", "instruction_score": "IF", "quality_score": "VQ", "knowledge_score": "KP"}
 """The names of the ratings in replies, and in tables."""
-KNOWLEDGE = frozenset(
-    """
-    abstract_reasoning mathematics practical_knowledge medicine rule-based_reasoning biology geography chemistry
-    humanities physics
-    """.split()
-)
-"""The categories whose edits show knowledge, which is rated too."""
-_VARIABLES = {
-    "kris/quality": (),
-    "kris/anomaly": ("prompt", "explanation"),
-    "kris/instruction_and_knowledge": ("prompt", "explanation"),
-}
-"""Variables of the templates, other than the prompt alone."""
+SEVERAL = ("temporal_prediction", "multi-element_composition")
+"""The categories whose edits may have several sources."""
 _ANY_DIGIT = (r"([1-5])\s*/\s*5", r"([1-5])\s+out\s+of\s+5", r"\b([1-5])\b")
 Family = Literal["kris", "bagel"]
-
-
-class ConsistencyRating(RubricAnswer):
-    """Answer to `kris/consistency` and its forms for several sources."""
-
-    consistency_score: Points
-
-
-class InstructionRating(RubricAnswer):
-    """Answer to `kris/instruction` and its forms for kinds of edits."""
-
-    instruction_score: Points
-
-
-class QualityRating(RubricAnswer):
-    """Answer to `kris/quality`."""
-
-    quality_score: Points
-
-
-class KnowledgeRating(RubricAnswer):
-    """Answer to `kris/instruction_and_knowledge`."""
-
-    instruction_score: Points
-    knowledge_score: Points
-    knowledge_reasoning: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class KrisRequest:
-    """One request about an edit.
-
-    Attributes:
-        images: Images by their labels, in the order in which they are shown.
-        schema: The structured answer, whose fields name the ratings.
-        read: Parses a reply as the published code does.
-    """
-
-    template: str
-    images: Sequence[tuple[str, Path]]
-    schema: type[RubricAnswer]
-    read: Callable[[str], Mapping[str, int | None]]
-
-    @property
-    def ratings(self) -> list[str]:
-        """The names of the ratings that it asks for."""
-        return [name for name in self.schema.model_fields if name in PARTS]
 
 
 def read_rating(text: str, name: str, *, by_name: bool = True, knowledge: Family | None = None) -> int | None:
@@ -164,58 +103,20 @@ def _first_block(text: str) -> str:
     return ""
 
 
-def questions(item: Item, *, official: bool, family: Family = "kris") -> list[KrisRequest]:
-    """Return the three requests about an edit, by its category; `family` decides how replies about knowledge are read.
-
-    Raises:
-        DataError: The item has no category.
-        Unanswered: It has no image, or no source.
-    """
-    category = item_meta.CATEGORY.required(item)
-    result, sources = image_of(item), sources_of(item)
-    pair = [("This is the original image:", sources[0]), ("This is the edited image:", result)]
-    if category in ("temporal_prediction", "multi-element_composition"):
-        kind = category.partition("_")[0].removesuffix("-element")
-        labelled = _frames(sources, result) if kind == "temporal" else _elements(sources, result)
-        return [
-            _question(f"kris/{kind}_consistency", labelled, ConsistencyRating, by_name=False),
-            _question(f"kris/{kind}_instruction", labelled, InstructionRating, by_name=False),
-            _question("kris/quality", [("This is the image to evaluate:", result)], QualityRating, by_name=False),
-        ]
-    knowledge = family if category in KNOWLEDGE else None
-    middle = _question("kris/instruction", pair, InstructionRating)
-    if knowledge:
-        read = partial(read_knowledge, family=knowledge)
-        middle = KrisRequest("kris/instruction_and_knowledge", pair, KnowledgeRating, read)
-    elif category == "viewpoint_change":
-        truth = ("This is the ground truth image:", Path(item_meta.REFERENCE_IMAGE.required(item)))
-        middle = _question("kris/viewpoint", [*pair, truth], InstructionRating)
-    elif category == "anomaly_correction" and not official:
-        middle = _question("kris/anomaly", pair, InstructionRating)
-    return [
-        _question("kris/consistency", pair, ConsistencyRating, knowledge=knowledge),
-        middle,
-        _question("kris/quality", pair[1:], QualityRating, knowledge=knowledge),
-    ]
+def _elements(item: Item) -> Labelled:
+    sources = ((f"Reference Image {number}:", source) for number, source in enumerate(sources_of(item), 1))
+    return [*sources, ("Predicted Image:", image_of(item))]
 
 
-def _question(template: str, images: Sequence[tuple[str, Path]], schema: type[RubricAnswer], **how: Any) -> KrisRequest:
-    (name,) = (name for name in schema.model_fields if name in PARTS)
-    return KrisRequest(template, images, schema, lambda text: {name: read_rating(text, name, **how)})
-
-
-def _elements(sources: Sequence[Path], result: Path) -> list[tuple[str, Path]]:
-    return [*((f"Reference Image {n}:", source) for n, source in enumerate(sources, 1)), ("Predicted Image:", result)]
-
-
-def _frames(sources: Sequence[Path], result: Path) -> list[tuple[str, Path]]:
+def _frames(item: Item) -> Labelled:
     """Put the generated frame where it belongs among the given ones, which are numbered by their names: `7-2.jpg` is frame 2."""
+    sources = sources_of(item)
     matches = [re.search(r"\d+-(\d+)", source.name) for source in sources]
     numbers = [int(match[1]) if match else position for position, match in enumerate(matches, 1)]
     missing = sorted({1, 2, 3, 4} - set(numbers))
     generated = missing[0] if len(missing) == 1 else max(numbers) + 1
     frames = [(number, "Reference", source) for number, source in zip(numbers, sources, strict=True)]
-    frames.append((generated, "Generated", result))
+    frames.append((generated, "Generated", image_of(item)))
     return [(f"Frame {number} ({kind}):", image) for number, kind, image in sorted(frames, key=lambda frame: frame[0])]
 
 
@@ -254,11 +155,20 @@ async def kris(
     a rating off the scale counts as read, as upstream, but enters no mean.
     """
     official = ask.protocol == "official"
-    requests = questions(item, official=official, family=family)
-    answers = await gather_answers(*(_rate(item, ask, question, family) for question in requests))
+    by_name = item_meta.CATEGORY.required(item) not in SEVERAL
+    asked = questions("kris", item, ask, frames=_frames, elements=_elements)
+    knowledge = family if "knowledge_score" in asked["instruction"].declared.ratings else None
+
+    def read(text: str, ratings: Sequence[str]) -> dict[str, int | None]:
+        text = after_thinking(text)
+        if len(ratings) > 1:
+            return read_knowledge(text, family)
+        return {name: read_rating(text, name, by_name=by_name, knowledge=knowledge) for name in ratings}
+
+    answers = await gather_answers(*(_rate(ask, question, read, family) for question in asked.values()))
     rated: dict[str, int | Unanswered] = {}
-    for request, answer in zip(requests, answers, strict=True):
-        rated |= dict.fromkeys(request.ratings, answer) if isinstance(answer, Unanswered) else answer
+    for question, answer in zip(asked.values(), answers, strict=True):
+        rated |= dict.fromkeys(question.declared.ratings, answer) if isinstance(answer, Unanswered) else answer
     ratings = {name: rating for name, rating in rated.items() if isinstance(rating, int)}
     missing = {name: rating for name, rating in rated.items() if isinstance(rating, Unanswered)}
     if not missing:
@@ -293,31 +203,23 @@ def _score(ratings: dict[str, int], missing: Iterable[str] = (), reason: str = "
     return Score.of(total / len(percent), reason=reason, **parts)
 
 
-async def _rate(item: Item, ask: Ask, question: KrisRequest, family: Family) -> dict[str, int | Unanswered]:
+async def _rate(
+    ask: Ask,
+    question: RubricQuestion,
+    read: Callable[[str, Sequence[str]], dict[str, int | None]],
+    family: Family,
+) -> dict[str, int | Unanswered]:
     """Ask one question, and return its ratings, or why one cannot be used.
 
     Raises:
         Unanswered: There is no reply.
     """
-    labels, images = zip(*question.images, strict=True)
-    values = {"prompt": item.prompt, "explanation": item_meta.EXPLANATION.get(item, "")}
+    ratings = question.declared.ratings
     empty = ask.protocol == "official" and family == "kris"  # as published
-    names = _VARIABLES.get(question.template, ("prompt",))
-    variables: Json = {name: "" if empty else values[name] for name in names}
-    reply, found = await rated(
-        ask,
-        question.template,
-        schema=question.schema,
-        read=lambda text: question.read(after_thinking(text)),
-        expected="",
-        planned=json.dumps(dict.fromkeys(question.ratings, 3)),
-        published={"max_tokens": 1000},
-        images=images,
-        labels=list(labels),
-        **variables,
-    )
+    variables = dict.fromkeys(question.declared.variables, "") if empty else {}
+    reply, found = await question.rated(ask, lambda text: read(text, ratings), expected="", **variables)
     if isinstance(found, RubricAnswer):
-        return {name: getattr(found, name) for name in question.ratings}
+        return {name: getattr(found, name) for name in ratings}
     return {name: _checked(name, rating, reply) for name, rating in found.items()}
 
 

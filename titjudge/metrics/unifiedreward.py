@@ -7,7 +7,7 @@ import re
 from titjudge.core.structured_output import after_thinking
 from titjudge.core.types import Ask, Item, Json, Reply, Score, Status
 from titjudge.metrics import metric
-from titjudge.metrics._shared import image_of
+from titjudge.metrics.rubric import questions
 
 _NUMBER = r"\s*\**\s*([-+]?\d+(?:\.\d+)?)"
 _FINAL = re.compile(r"final score\**\s*:" + _NUMBER, re.IGNORECASE)
@@ -35,10 +35,9 @@ def _in_range(numbers: list[str]) -> float | None:
     return value if value is not None and 1 <= value <= 5 else None
 
 
-async def _rate(item: Item, ask: Ask, template: str, max_tokens: int, planned: str) -> Reply:
-    params = {"max_tokens": max_tokens, "temperature": 0}
-    images = [image_of(item)]
-    return await ask(template, role="captioner", images=images, params=params, planned=planned, prompt=item.prompt)
+async def _rate(metric: str, item: Item, ask: Ask) -> Reply:
+    (question,) = questions(metric, item, ask).values()
+    return await ask(planned=question.declared.planned, **question.request)
 
 
 @metric(
@@ -49,7 +48,7 @@ async def _rate(item: Item, ask: Ask, template: str, max_tokens: int, planned: s
 )
 async def unifiedreward(item: Item, ask: Ask) -> Score:
     """UnifiedReward 1.0, point-wise: the "Final Score" (1 to 5) for alignment and quality together."""
-    reply = await _rate(item, ask, "unifiedreward/point", 512, "Final Score: 3")
+    reply = await _rate("unifiedreward", item, ask)
     value = read_final_score(reply.text)
     if value is None:
         return _unparsed(reply, "no 'Final Score:' from 1 to 5")
@@ -64,8 +63,7 @@ async def unifiedreward(item: Item, ask: Ask) -> Score:
 )
 async def unifiedreward_2(item: Item, ask: Ask) -> Score:
     """UnifiedReward 2.0, point-wise: the alignment score (1 to 5); coherence and style are kept beside it."""
-    planned = "\n".join(f"{axis} Score (1-5): 3" for axis in _AXES)
-    reply = await _rate(item, ask, "unifiedreward/point_2", 4096, planned)
+    reply = await _rate("unifiedreward-2", item, ask)
     axes = read_axes(reply.text)
     if axes is None:
         return _unparsed(reply, "no alignment, coherence and style score from 1 to 5 each")

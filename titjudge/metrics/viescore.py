@@ -23,21 +23,13 @@ from titjudge.core.score_parts import QuestionCounts
 from titjudge.core.structured_output import after_thinking, plain_number
 from titjudge.core.types import Ask, Item, Json, Reply, Score, Status
 from titjudge.metrics import metric
-from titjudge.metrics._shared import (
-    UNREADABLE,
-    all_answers,
-    edit_images,
-    gather_answers,
-    image_of,
-    rated,
-    score_without,
-)
+from titjudge.metrics._shared import UNREADABLE, all_answers, gather_answers, score_without
+from titjudge.metrics.rubric import RubricQuestion, questions
 
 _DELIMITER = "||V^=^V||"
 _TRIES = 2  # the script asks both questions once more, and guesses after that
 _BARE_PAIR = re.compile(r'"?(\w+)"?:([^",:{}\[\]\\]*)')
 _TOP = 25  # of what the prompts of EditScore ask for; its scores are given on 0 to 10
-_SAMPLING = {"max_tokens": 512, "temperature": 0.7, "top_p": 0.9, "top_k": 20}  # mllm_tools/qwen3vl.py
 _STRAIGHT = str.maketrans("“”‘’", "\"\"''")
 
 Points = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False), BeforeValidator(plain_number)]
@@ -86,12 +78,10 @@ class Ratings(BaseModel):
 )
 async def viescore(item: Item, ask: Ask) -> Score:
     """VIEScore: sqrt(semantic consistency * perceptual quality), both rated 0 to 10 by a vision-language model."""
-    images = [image_of(item)]
-    answers = await gather_answers(
-        ask("viescore/semantics", role="captioner", images=images, schema=Semantics, prompt=item.prompt),
-        ask("viescore/quality", role="captioner", images=images, schema=Quality),
-    )
-    if (without := score_without(("semantics", "quality"), answers)) is not None:
+    asked = questions("viescore", item, ask)
+    schemas = {"semantics": Semantics, "quality": Quality}
+    answers = await gather_answers(*(ask(schema=schemas[name], **asked[name].request) for name in asked))
+    if (without := score_without(asked, answers)) is not None:
         return without
     semantics, quality = (reply.data for reply in answers if isinstance(reply, Reply))
     sc, pq, value = overall(semantics.score, quality.score)
@@ -196,23 +186,18 @@ def _repaired(block: str) -> list[Any]:
 )
 async def viescore_edit(item: Item, ask: Ask) -> Score:
     """VIEScore of an edit: sqrt(min(success, over-editing) * min(naturalness, artifacts)), each rated 0 to 10."""
-    images = edit_images(item)
-    rate = partial(
-        _rate,
-        ask,
-        read=read_ratings,
-        expected="ratings from 0 to 10",
-        planned='{"score": [5, 5], "reasoning": ""}',
-        published={"max_tokens": 1400},
-    )
+    asked = questions("viescore-edit", item, ask)
+    schemas = {"semantics": EditSemantics, "quality": Quality}
     for attempt in range(_TRIES if ask.protocol == "official" else 1):
         answers = await gather_answers(
-            rate("viescore/edit_semantics", EditSemantics, images=images, sample=attempt, prompt=item.prompt),
-            rate("viescore/edit_quality", Quality, images=images[-1:], sample=attempt),
+            *(
+                _rate(ask, asked[name], schemas[name], read_ratings, expected="ratings from 0 to 10", sample=attempt)
+                for name in asked
+            )
         )
         if not any(isinstance(answer, Unanswered) and answer.status in UNREADABLE for answer in answers):
             break
-    if (without := score_without(("semantics", "quality"), answers)) is not None:
+    if (without := score_without(asked, answers)) is not None:
         return without
     semantics, quality = (answer for answer in answers if isinstance(answer, Rated))
     return _edit_score(ask, [semantics], [quality], bounded=True)
@@ -234,43 +219,37 @@ async def editscore(
     named_images: Annotated[bool, Field(description="write <img1>: before the images, as for Qwen2.5-VL")] = False,
 ) -> Score:
     """EditScore: sqrt(min(success, over-editing) * min(naturalness, artifacts)), 0 to 10, the mean of several answers."""
-    images = edit_images(item)
-    if len(images) > 2:
+    if len(item.sources) > 1:
         raise Unanswered(Status.BAD_INPUT, "EditScore compares a result with one source, and there are several")
+    readers = {"semantics": _read_both, "quality": read_edit_ratings}
     rate = partial(
-        _rate,
-        ask,
-        schema=Ratings,
-        expected="two ratings from 0 to 25",
-        planned='{"reasoning": "", "score": [12, 12]}',
-        params=_SAMPLING,
-        named_images=named_images,
-        unit=_TOP / 10,
+        _rate, ask, schema=Ratings, expected="two ratings from 0 to 25", unit=_TOP / 10, named_images=named_images
     )
-    questions = [
-        question
-        for sample in range(passes)
-        for question in (
-            rate("editscore/semantics", read=_read_both, images=images, sample=sample, prompt=item.prompt),
-            rate("editscore/quality", read=read_edit_ratings, images=images[-1:], sample=sample),
-        )
-    ]
-    answers = await all_answers(*questions)
+    asked = questions("editscore", item, ask)
+    answers = await all_answers(
+        *(rate(asked[name], read=readers[name], sample=sample) for sample in range(passes) for name in asked)
+    )
     return _edit_score(ask, answers[0::2], answers[1::2])
 
 
 async def _rate(
-    ask: Ask, template: str, schema: type[Any], *, expected: str, unit: float = 1, **question: Any
+    ask: Ask,
+    question: RubricQuestion,
+    schema: type[Any],
+    read: Callable[[str], list[float] | None],
+    *,
+    expected: str,
+    unit: float = 1,
+    **further: Any,
 ) -> Rated:
     """Ask for ratings of an edit, and return them on 0 to 10: divided by `unit`.
 
     Raises:
         Unanswered: There are none.
     """
-    reply, found = await rated(ask, template, schema=schema, expected=f"no list of {expected}", **question)
-    if not isinstance(found, list):
-        return Rated([rating / unit for rating in found.score], found.reasoning)
-    return Rated([rating / unit for rating in found], reply.text)
+    reply, found = await question.rated(ask, read, schema=schema, expected=f"no list of {expected}", **further)
+    ratings, reason = (found, reply.text) if isinstance(found, list) else (found.score, found.reasoning)
+    return Rated([rating / unit for rating in ratings], reason)
 
 
 def _edit_score(ask: Ask, semantics: Sequence[Rated], quality: Sequence[Rated], *, bounded: bool = False) -> Score:

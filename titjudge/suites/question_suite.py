@@ -25,7 +25,6 @@ from titjudge.core.score_parts import could_be
 from titjudge.core.score_parts import questions as questions_of
 from titjudge.core.types import InvalidItem, Item, Items, Json, Score, Status, Table, Values
 from titjudge.metrics import rise
-from titjudge.metrics.imgedit import RATINGS
 from titjudge.metrics.text_reading import matched_share
 from titjudge.suites.base import Scored, Suite, SuiteInputs, by_generator, check_generator
 from titjudge.suites.image_tree import ImageTree, find_tree, listed_images
@@ -98,15 +97,14 @@ def _gedit_row(item: Item, score: Score) -> tuple[Any, ...]:
 
 def _imgedit(generator: str, scored: Sequence[Scored]) -> Files:
     """Make result.json: replies by the key of the edit; under the strict protocol the lines of a reply with its ratings."""
-    replies = {item.prompt_id: _imgedit_reply(item, score) for item, score in scored}
+    replies = {item.prompt_id: _imgedit_reply(score) for item, score in scored}
     yield "result.json", json.dumps(replies, indent=4).encode()
 
 
-def _imgedit_reply(item: Item, score: Score) -> str:
+def _imgedit_reply(score: Score) -> str:
     if "output" in score.parts:
         return str(score.parts["output"])
-    edit_type = item_meta.EDIT_TYPE.get(item)
-    ratings = {name: score.parts[name] for name in RATINGS[edit_type]} if edit_type else {"Score": score.value}
+    ratings = {name: rating for name, rating in score.parts.items() if name != "given"} or {"Score": score.value}
     return "\n".join(f"{name}: {rating:.0f}" for name, rating in ratings.items())
 
 

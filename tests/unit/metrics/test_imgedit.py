@@ -16,9 +16,11 @@ from titjudge.core.item_meta import EDIT_TYPES
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.score_parts import could_be, question_counts
 from titjudge.core.types import Item, Request, Status
-from titjudge.metrics.imgedit import RATINGS, field_name, imgedit, imgedit_uge, read_lines
+from titjudge.metrics.imgedit import imgedit, imgedit_uge, read_lines
+from titjudge.metrics.rubric import field_name, rubrics
 from titjudge.testing import Scored, score_one
 
+RATINGS = {question.when["edit_type"][0]: question.ratings for question in rubrics()["imgedit"].questions["ratings"]}
 RUBRIC = "Brief reasoning: fine.\nStyle Fidelity: {}\nContent Preservation: {}\nRendering Quality: {}"
 
 
@@ -115,7 +117,7 @@ def test_the_published_parser_reads_no_rating_in_the_published_examples_of_uge(t
 @pytest.mark.parametrize("edit_type", EDIT_TYPES)
 def test_the_ratings_are_those_of_the_rubric(edit_type: str) -> None:
     (message,) = PromptLibrary().get(f"imgedit/{edit_type}").messages({"prompt": "x"})
-    assert tuple(re.findall(r"\n([A-Z][\w &/]+): A number from 1 to 5\.", message.text)) == RATINGS[edit_type]
+    assert re.findall(r"\n([A-Z][\w &/]+): A number from 1 to 5\.", message.text) == RATINGS[edit_type]
 
 
 SHA = {

@@ -21,17 +21,23 @@ from titjudge.metrics import (
     dsg,
     edit_diff,
     graph_alignment,
-    imgedit,
-    kris,
     learned,
     lmm_score,
     pairwise,
-    rise,
     tifa,
     tit,
     viescore,
 )
 from titjudge.metrics.agent import claims, state
+from titjudge.metrics.rubric import rubrics
+
+RUBRICS = {
+    question.answer: question.schema_of_answer
+    for rubric in rubrics().values()
+    for questions in rubric.questions.values()
+    for question in questions
+    if "style" in question.when.get("edit_type", ["style"])
+}
 
 SHA = {
     tit.TitComparison: "f0629d9a8f03a575",
@@ -41,14 +47,14 @@ SHA = {
     viescore.Semantics: "5b804de930e6e814",
     viescore.Quality: "fa9a40b857d1b56e",
     viescore.EditSemantics: "bbe02fd97f93e1da",
-    imgedit.EditScore: "1507459fee1090b1",
-    imgedit.answer_model("style"): "42a14a6952e5ee40",
-    kris.ConsistencyRating: "b5f07ba4b31ca6ff",
-    kris.InstructionRating: "67c6db059dc801b5",
-    kris.QualityRating: "089daf9798ab569f",
-    kris.KnowledgeRating: "c733b3d56dd88768",
-    rise.FinalScore: "5f77c6e1056b972f",
-    rise.FinalMark: "81187dac0d2179f5",
+    RUBRICS["EditScore"]: "1507459fee1090b1",
+    RUBRICS["Ratings"]: "42a14a6952e5ee40",
+    RUBRICS["ConsistencyRating"]: "b5f07ba4b31ca6ff",
+    RUBRICS["InstructionRating"]: "67c6db059dc801b5",
+    RUBRICS["QualityRating"]: "089daf9798ab569f",
+    RUBRICS["KnowledgeRating"]: "c733b3d56dd88768",
+    RUBRICS["FinalScore"]: "5f77c6e1056b972f",
+    RUBRICS["FinalMark"]: "81187dac0d2179f5",
     edit_diff.EditComparison: "d50b8bdee20c1131",
     dsg.SceneGraph: "230cf6d2e89fec22",
     tifa.Quiz: "c41e2fd953789684",
