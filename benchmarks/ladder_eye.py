@@ -19,7 +19,6 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -29,14 +28,14 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy.signal import fftconvolve
 
-from titjudge.apps.scenes.bays import TURNS, VARIANTS, BaySprite, BayTemplate
-from titjudge.apps.scenes.cabinet import Cabinet
-from titjudge.apps.scenes.cabinet_drawing import LIGHTS, LININGS, Sprite, drawn, sprites, tile
+from titjudge.apps.scenes.bays import TURNS, VARIANTS, BayTemplate
+from titjudge.apps.scenes.cabinet import Cabinet, drawn
+from titjudge.apps.scenes.finish import LIGHTS
 from titjudge.apps.scenes.generate import plan
 from titjudge.apps.scenes.ladder import TEMPLATES
-from titjudge.apps.scenes.scene import LEVELS, Scene, Thing
+from titjudge.apps.scenes.scene import LEVELS, Group, Look, Scene
 from titjudge.apps.scenes.sprites import FONTS, lay
-from titjudge.apps.scenes.template import SIZES, Box, Rung, Template
+from titjudge.apps.scenes.template import SIZES, Box, Rung, Sprite, Template
 
 VIEWS = {"768": 768, "1536": 1536, "zoom": 0}  # pixels of the long side; 0: each box enlarged twice
 _NOISE, _JPEG = 2.0, 85  # of 255; quality
@@ -58,7 +57,7 @@ class Eye(ABC):
     share: float
 
     @abstractmethod
-    def accepts(self, seen: Field, asked: Thing) -> bool:
+    def accepts(self, seen: Field, asked: Group) -> bool:
         """Tell whether a group (its inside, as seen) shows what the prompt says of it."""
 
     def sees(self, picture: NDArray[np.uint8], seed: int) -> Field:
@@ -100,28 +99,28 @@ class Eye(ABC):
         return most
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CabinetEye(Eye):
     """An eye for the boxes of a cabinet, which are lined with one paper."""
 
-    lining: str
-    light: str
+    scene: Scene
+    drawings: dict[object, Field] = field(default_factory=dict, repr=False)  # shared by eyes of other sharpness
 
-    def accepts(self, seen: Field, asked: Thing) -> bool:
+    def accepts(self, seen: Field, asked: Group) -> bool:
         """Tell whether a box (its inside, as seen) shows what the prompt says of it."""
-        if asked.kind == "count":
-            return self._counts(seen, asked) == int(asked.traits["number"])
-        if asked.kind == "row":
-            return all(self._member(seen, asked, k) == bit for k, bit in enumerate(asked.traits["bits"]))
-        if asked.kind == "contents":
-            return self._holds(seen, asked) == (asked.traits["contents"] != "nothing")
-        if asked.kind == "text":
+        if asked.form == "count":
+            return self._counts(seen, asked) == asked.number
+        if asked.form == "row":
+            return all(self._member(seen, asked, k) == bit for k, bit in enumerate(asked.bits))
+        if asked.form == "contents":
+            return self._holds(seen, asked) == (asked.value != "nothing")
+        if asked.form == "text":
             return self._reads(seen, asked)
         errors = [self._misfit(seen, self._inside(each), 3.2, 0.45) for each in (asked, *_CABINET.alternatives(asked))]
         return errors.index(min(errors)) == 0
 
-    def _inside(self, thing: Thing) -> Field:
-        return self.blurred(tile(thing, self.rung, self.lining, self.light, None))
+    def _inside(self, thing: Group) -> Field:
+        return self.blurred(_CABINET.part(thing, self.rung, self.scene, None))
 
     def _misfit(
         self, seen: Field, proto: Field, units: float, by: float, at: tuple[float, float] = (0.0, 0.0)
@@ -134,66 +133,69 @@ class CabinetEye(Eye):
         part = seen[y - half - reach : y + half + reach, x - half - reach : x + half + reach]
         return float(_misfits(part, proto[y - half : y + half, x - half : x + half]).min())
 
-    def _member(self, seen: Field, asked: Thing, k: int) -> str:
+    def _member(self, seen: Field, asked: Group, k: int) -> str:
         """Return the state, 0 or 1, that fits the object of a row best."""
-        bits = asked.traits["bits"]
+        bits = asked.bits
         best = {}
         for bit in "01":
-            thing = replace(asked, traits={**asked.traits, "bits": bits[:k] + bit + bits[k + 1 :]})
-            sprite = sprites(thing, None)[k]
-            hues = [sprite.hue] if bit == "1" else [look["hue"] for look in asked.looks[:-1]]
+            thing = replace(asked, bits=bits[:k] + bit + bits[k + 1 :])
+            sprite = _CABINET.sprites(thing, None)[k]
+            hues = [sprite.look["hue"]] if bit == "1" else [look["hue"] for look in asked.looks[:-1]]
+            at = sprite.across, -sprite.up
             best[bit] = min(
-                self._misfit(
-                    seen, self._alone(replace(sprite, hue=hue, turn=turn), seen.shape[:2]), 0.65, 0.18, sprite.at
-                )
+                self._misfit(seen, self._alone(sprite, hue, turn, seen.shape[:2]), 0.65, 0.18, at)
                 for hue, turn in product(hues, (-10.0, 0.0, 10.0))
             )
         return min(best, key=lambda bit: best[bit])
 
-    def _alone(self, sprite: Sprite, shape: tuple[int, ...]) -> Field:
-        return _alone(self, sprite, shape[0], shape[1])
+    def _alone(self, sprite: Sprite, hue: str, turn: float, shape: tuple[int, ...]) -> Field:
+        """Draw a box with one thing in it, in a colour and turned."""
+        look = {**sprite.look, "hue": hue}
+        key = (*look.values(), sprite[1:4], turn, shape, self.share)
+        if key not in self.drawings:
+            canvas = _CABINET.floor(self.scene, *shape)
+            _CABINET.lay(canvas, sprite._replace(look=look, turn=turn), self.rung, self.scene)
+            self.drawings[key] = self.blurred(canvas)
+        return self.drawings[key]
 
-    def _reads(self, seen: Field, asked: Thing) -> bool:
+    def _reads(self, seen: Field, asked: Group) -> bool:
         """Tell whether the text asked for fits better than every one with another letter, in the font that fits best."""
-        fonts = {font: self._text_misfit(seen, asked.having("font", font)) for font in FONTS}
-        thing = asked.having("font", min(fonts, key=lambda font: fonts[font]))
-        right = fonts[thing.traits["font"]]
+        fonts = {font: self._text_misfit(seen, replace(asked, font=font)) for font in FONTS}
+        thing = replace(asked, font=min(fonts, key=lambda font: fonts[font]))
+        right = fonts[thing.font]
         return all(self._text_misfit(seen, other) >= right for other in _CABINET.alternatives(thing))
 
-    def _text_misfit(self, seen: Field, thing: Thing) -> float:
+    def _text_misfit(self, seen: Field, thing: Group) -> float:
         """Return the least squared difference from a tag in the middle third of a box, wherever it lies there."""
         em, (h, w) = self.rung.em, seen.shape[:2]
         proto, reach = self._inside(thing), round(0.8 * em) + 1
-        across = round(em * (0.36 * len(thing.traits["text"]) + 1))
+        across = round(em * (0.36 * len(thing.value) + 1))
         y, x = h // 2, w // 2
         proto = proto[y - em : y + em, x - across : x + across]
         top, left = y - em - reach, max(0, x - across - reach)
         part = seen[top : y + em + reach, left : x + across + reach].mean(axis=2, keepdims=True)
         return float(_misfits(part, proto.mean(axis=2, keepdims=True)).min())
 
-    def _holds(self, seen: Field, asked: Thing) -> bool:
+    def _holds(self, seen: Field, asked: Group) -> bool:
         """Tell whether the thing that may lie in an otherwise empty box lies there."""
-        return (
-            self._found(seen, Sprite(asked.traits["of"], asked.traits["hue"], False, (0, 0)), (-24, -12, 0, 12, 24), 1)
-            > 0
-        )
+        return self._found(seen, asked.looks[0], (-24, -12, 0, 12, 24), 1) > 0
 
-    def _counts(self, seen: Field, asked: Thing) -> int:
-        return self._found(seen, Sprite(asked.traits["of"], asked.traits["hue"], False, (0, 0)), (-8, -4, 0, 4, 8), 45)
+    def _counts(self, seen: Field, asked: Group) -> int:
+        return self._found(seen, asked.looks[0], (-8, -4, 0, 4, 8), 45)
 
-    def _laid(self, sprite: Sprite, turn: float, shade: float) -> Field:
+    def _laid(self, look: Look, turn: float, shade: float) -> Field:
         """Draw a thing with its shadow on black (0) or white (1), with a little room around it."""
-        look = drawn(sprite.kind, sprite.hue, False, self.rung.unit * sprite.scale, turn)
-        side = look.shape[0] + 4
+        image = drawn(*_CABINET.drawing_of(look), self.rung.unit, turn)
+        side = image.shape[0] + 4
         canvas = np.full((side, side, 3), shade, np.float32)
-        lay(canvas, look, (side / 2, side / 2), shadow=LIGHTS[self.light])
+        lay(canvas, image, (side / 2, side / 2), shadow=_CABINET.lights[self.scene.view.light])
         return canvas
 
-    def _found(self, seen: Field, sprite: Sprite, turns: Sequence[float], most: int) -> int:
-        floor = np.array(LININGS[self.lining], np.float32) / 255
+    def _found(self, seen: Field, look: Look, turns: Sequence[float], most: int) -> int:
+        floor = _CABINET.floor(self.scene, 1, 1)[0, 0]
         kernels = []
         for turn in turns:
-            on_black, on_white = (self.blurred(self._laid(sprite, turn, shade)) for shade in (0.0, 1.0))
+            on_black, on_white = (self.blurred(self._laid(look, turn, shade)) for shade in (0.0, 1.0))
             alpha = 1 - (on_white - on_black).mean(axis=2, keepdims=True)
             kernels.append((on_black - alpha * floor, alpha))
         return self.counted(seen, floor, kernels, round(0.45 * self.rung.unit), most)
@@ -211,10 +213,10 @@ class BayEye(Eye):
     template: BayTemplate
     drawings: dict[object, Any] = field(default_factory=dict, repr=False)  # shared by eyes of other sharpness
 
-    def accepts(self, seen: Field, asked: Thing) -> bool:
-        if asked.kind == "count":
-            return self._counts(seen, asked) == int(asked.traits["number"])
-        if asked.kind == "text":
+    def accepts(self, seen: Field, asked: Group) -> bool:
+        if asked.form == "count":
+            return self._counts(seen, asked) == asked.number
+        if asked.form == "text":
             asked = self._font(seen, asked)
         return all(self._fits(seen, asked, other) for other in self.template.alternatives(asked))
 
@@ -225,26 +227,26 @@ class BayEye(Eye):
         sent = Image.fromarray((np.clip(field, 0, 1) * 255).astype(np.uint8))
         return received(sent, (round(sent.width * self.share), round(sent.height * self.share)), sent.size, None)
 
-    def _sprites(self, thing: Thing, variant: int, turn: int = 0) -> list[BaySprite]:
-        return [replace(sprite, variant=variant, turn=turn) for sprite in self.template.sprites(thing, None)]
+    def _sprites(self, thing: Group, variant: int, turn: int = 0) -> list[Sprite]:
+        return [sprite._replace(variant=variant, turn=turn) for sprite in self.template.sprites(thing, None)]
 
-    def _drawn(self, thing: Thing, variant: int = 0, turn: int = 0, window: Box | None = None) -> Field:
+    def _drawn(self, thing: Group, variant: int = 0, turn: int = 0, window: Box | None = None) -> Field:
         """Draw the inside of a bay, or a window of it, as sharp as the picture is."""
         sprites = self._sprites(thing, variant, turn)
         return self.template.drawn(thing, self.rung, self.scene, sprites, window=window)
 
-    def _alone(self, thing: Thing, variant: int, turn: int) -> tuple[Field, Field]:
+    def _alone(self, thing: Group, variant: int, turn: int) -> tuple[Field, Field]:
         """Draw a bay with one look, and how much of it is covered."""
-        key = thing.name, thing.traits["number"], variant, turn
+        key = thing.name, thing.number, variant, turn
         if key not in self.drawings:
-            covers = self.template.covered(thing, self.rung, self.scene, self._sprites(thing, variant, turn))
+            covers = covered(self.template, thing, self.rung, self.scene, self._sprites(thing, variant, turn))
             self.drawings[key] = self._drawn(thing, variant, turn), covers
         drawing, covers = self.drawings[key]
         return self.blurred(drawing), self.blurred(covers)
 
-    def _window(self, asked: Thing, other: Thing) -> Box | None:
+    def _window(self, asked: Group, other: Group) -> Box | None:
         """Return where a bay as asked differs from another, with room around it; None where it does not."""
-        key = asked.name, *asked.traits.values()
+        key = asked.name, asked.value, asked.font
         if key not in self.drawings:
             self.drawings[key] = self._drawn(asked).astype(np.float16)
         rows, columns = np.nonzero(np.abs(self.drawings[key] - self._drawn(other)).max(axis=2) > _DIFFERS)
@@ -255,22 +257,22 @@ class BayEye(Eye):
         left, top = (max(0, int(low - room) // 8 * 8) for low in (columns.min(), rows.min()))
         return left, top, min(w, int(columns.max()) + 1 + room), min(h, int(rows.max()) + 1 + room)
 
-    def _reach(self, thing: Thing) -> tuple[int, int]:
+    def _reach(self, thing: Group) -> tuple[int, int]:
         """Return how many pixels across and down a thing may be displaced."""
-        parts = (0.4 * self.rung.em, 0.3 * self.rung.em) if thing.kind == "text" else (0.12 * self.rung.unit,) * 2
+        parts = (0.4 * self.rung.em, 0.3 * self.rung.em) if thing.form == "text" else (0.12 * self.rung.unit,) * 2
         return round(parts[0]) + 1, round(parts[1]) + 1
 
-    def _fits(self, seen: Field, asked: Thing, other: Thing) -> bool:
+    def _fits(self, seen: Field, asked: Group, other: Group) -> bool:
         """Tell whether what is asked fits at least as well as something else, where the two differ; close calls with turned things."""
-        key = asked.name, *asked.traits.values(), *other.traits.values()
+        key = asked.name, asked.value, asked.font, other.value
         if key not in self.drawings:
             self.drawings[key] = self._window(asked, other)
         window = self.drawings[key]
         if window is None:
             return True
-        looks = [(variant, 0) for variant in range(1 if asked.kind == "text" else VARIANTS)]
+        looks = [(variant, 0) for variant in range(1 if asked.form == "text" else VARIANTS)]
         right, wrong = self._misfits(seen, asked, other, window, looks)
-        if asked.kind != "text" and min(right, wrong) > 0.4 * max(right, wrong):
+        if asked.form != "text" and min(right, wrong) > 0.4 * max(right, wrong):
             turned = self._misfits(
                 seen, asked, other, window, [(variant, turn) for variant, _ in looks for turn in TURNS]
             )
@@ -278,7 +280,7 @@ class BayEye(Eye):
         return right <= wrong
 
     def _misfits(
-        self, seen: Field, asked: Thing, other: Thing, window: Box, looks: Sequence[tuple[int, int]]
+        self, seen: Field, asked: Group, other: Group, window: Box, looks: Sequence[tuple[int, int]]
     ) -> tuple[float, float]:
         """Return the least squared differences of a window from both, moved a little, where these two differ."""
         left, top, right, bottom = window
@@ -298,20 +300,20 @@ class BayEye(Eye):
                 best[k] = min(best[k], float(misfits.min()))
         return best[0], best[1]
 
-    def _pair(self, asked: Thing, other: Thing, window: Box, look: tuple[int, int]) -> tuple[Field, Field]:
+    def _pair(self, asked: Group, other: Group, window: Box, look: tuple[int, int]) -> tuple[Field, Field]:
         """Draw a window of a bay as asked and as another, with one look that nobody asks for."""
-        key = window, asked.name, *asked.traits.values(), *other.traits.values(), look
+        key = window, asked.name, asked.value, asked.font, other.value, look
         if key not in self.drawings:
             self.drawings[key] = [self._drawn(thing, *look, window).astype(np.float16) for thing in (asked, other)]
         one, two = (self.blurred(drawing.astype(np.float32)) for drawing in self.drawings[key])
         return one, two
 
-    def _font(self, seen: Field, asked: Thing) -> Thing:
+    def _font(self, seen: Field, asked: Group) -> Group:
         """Return a text in the font that fits it best."""
-        tags = [asked.having("font", name) for name in FONTS]
-        key = "fonts", *asked.traits.values()
+        tags = [replace(asked, font=name) for name in FONTS]
+        key = "fonts", asked.name, asked.value
         if key not in self.drawings:
-            bare = self._drawn(asked.having("text", ""))
+            bare = self._drawn(asked.saying(""))
             self.drawings[key] = [self._drawn(tag) for tag in tags], bare
         drawings, bare = (
             [self.blurred(drawing) for drawing in drawings]
@@ -326,9 +328,9 @@ class BayEye(Eye):
         misfits = [_misfits(part, drawing[box], where[box][..., None]).min() for drawing in drawings]
         return tags[int(np.argmin(misfits))]
 
-    def _counts(self, seen: Field, asked: Thing) -> int:
+    def _counts(self, seen: Field, asked: Group) -> int:
         """Count the things of a crowd by what none hides of another: places where it fits well, the best first."""
-        alone = replace(asked, traits={**asked.traits, "number": "1"})
+        alone = replace(asked, number=1)
         misfits, box = [], None
         for variant, turn in product(range(VARIANTS), TURNS):
             drawing, covers = self._alone(alone, variant, turn)
@@ -350,6 +352,16 @@ class BayEye(Eye):
         return 45
 
 
+def covered(template: BayTemplate, group: Group, rung: Rung, scene: Scene, sprites: Iterable[Sprite]) -> Field:
+    """Return how much of each pixel of a drawn bay things cover, from 0 to 1: (rows, columns, 1)."""
+    left, top, right, bottom = template.inside(group, rung, scene)
+    canvas = np.zeros((bottom - top, right - left, 1), np.float32)
+    for sprite in sprites:
+        image, _, middle = template.image(sprite, template.frame(group, rung, scene), rung, LIGHTS[scene.view.light])
+        lay(canvas, np.repeat(image[..., 3:], 2, axis=2), middle)
+    return canvas
+
+
 def received(sent: Image.Image, seen: tuple[int, int], laid: tuple[int, int], seed: int | None) -> Field:
     """Return what is left of an image that is scaled to `seen` pixels, with noise (of a seed, or none) and JPEG, laid over `laid` pixels."""
     small = sent.resize(seen, Image.Resampling.LANCZOS)
@@ -359,16 +371,6 @@ def received(sent: Image.Image, seen: tuple[int, int], laid: tuple[int, int], se
     Image.fromarray(np.clip(noisy, 0, 255).astype(np.uint8)).save(buffer, "JPEG", quality=_JPEG)
     with Image.open(buffer) as got:
         return np.asarray(got.resize(laid, Image.Resampling.BICUBIC), np.float32) / 255
-
-
-@lru_cache(2_000)  # drawings of half a megabyte
-def _alone(eye: CabinetEye, sprite: Sprite, h: int, w: int) -> Field:
-    canvas = np.empty((h, w, 3), np.float32)
-    canvas[:] = np.array(LININGS[eye.lining], np.float32) / 255
-    look = drawn(sprite.kind, sprite.hue, sprite.other, eye.rung.unit * sprite.scale, sprite.turn)
-    at = w / 2 + sprite.at[0] * eye.rung.unit, h / 2 + sprite.at[1] * eye.rung.unit
-    lay(canvas, look, at, shadow=LIGHTS[eye.light])
-    return eye.blurred(canvas)
 
 
 def _misfits(part: Field, proto: Field, mask: NDArray[np.bool_] | None = None) -> NDArray[np.float32]:
@@ -402,19 +404,19 @@ def eye_for(scene: Scene, rung: Rung, share: float) -> Eye:
     template = TEMPLATES[scene.template]
     if isinstance(template, BayTemplate):
         return BayEye(rung, share, scene, template)
-    return CabinetEye(rung, share, scene.wall, scene.view.light)
+    return CabinetEye(rung, share, scene)
 
 
 def insides(scene: Scene, rung: Rung, seen: Field) -> dict[str, Field]:
     """Cut what is seen of each group out of a picture."""
     template = TEMPLATES[scene.template]
-    boxes = {thing.name: template.inside(thing, rung, scene) for thing in scene.things}
+    boxes = {thing.name: template.inside(thing, rung, scene) for thing in scene.groups}
     return {name: seen[top:bottom, left:right] for name, (left, top, right, bottom) in boxes.items()}
 
 
 def measure(template: Template, difficulty: int, scenes: Iterable[int], seed: int) -> dict[str, dict[str, float]]:
     """Return for each view the share of elements and pairs that the eye gets right, of all and by kind of element."""
-    rung, kind_of = template.rungs[difficulty], template.kind_of
+    rung = template.rungs[difficulty]
     verdicts: dict[str, dict[tuple[str, bool], list[bool]]] = defaultdict(lambda: defaultdict(list))
     pairs: dict[str, list[float]] = defaultdict(list)
     for number in scenes:
@@ -428,12 +430,12 @@ def measure(template: Template, difficulty: int, scenes: Iterable[int], seed: in
                 insides(made.asked, rung, eye.sees(picture, 100 * number + level))
                 for level, picture in enumerate(pictures)
             ]
-            right = {thing.name: eye.accepts(seen[0][thing.name], thing) for thing in made.asked.things}
-            for thing in made.asked.things:
-                verdicts[view][kind_of(thing), True].append(right[thing.name])
+            right = {thing.name: eye.accepts(seen[0][thing.name], thing) for thing in made.asked.groups}
+            for thing in made.asked.groups:
+                verdicts[view][thing.kind, True].append(right[thing.name])
             for shown in made.shown[1:]:
                 for error in shown.errors:
-                    thing = next(group for group in made.asked.things if group.name == error.element[0])
+                    thing = next(group for group in made.asked.groups if group.name == error.element[0])
                     accepted = eye.accepts(seen[shown.level][thing.name], thing)
                     verdicts[view][error.kind, False].append(not accepted)
                     if shown.level == 1:  # all else is the same in both images

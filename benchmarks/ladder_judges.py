@@ -78,7 +78,7 @@ class Pictures:
     def __init__(self, scene: ScenePlan, difficulty: int, pixels: int, folder: Path) -> None:
         self.scene, self.template, self.pixels = scene, TEMPLATES[scene.asked.template], pixels
         self.rung = self.template.rungs[difficulty]
-        self.things = scene.asked.things
+        self.things = scene.asked.groups
         self.arrays = [self.template.picture(shown.scene, self.rung) for shown in scene.shown]
         self.wrong = [{error.element[0] for error in shown.errors} for shown in scene.shown]
         self.files = [folder / f"{pixels}-{level}.png" for level in LEVELS]
@@ -332,7 +332,7 @@ def measure(number: int, seed: int, difficulty: int, pixels: int, template: str 
                 scores.append(score.value)
                 for box, met in _verdicts(score, ask).items():
                     right = pictures.things[box].name not in pictures.wrong[level]
-                    counts[pictures.template.kind_of(pictures.things[box]), right, met == right] += 1
+                    counts[pictures.things[box].kind, right, met == right] += 1
                 bill.add(ask.bill)
                 once = ask.shared
             bill.add(once)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from functools import cache
 from random import Random
 
@@ -10,14 +11,14 @@ import numpy as np
 import pytest
 from scene_stubs import only_annotated_pixels_differ, unseen
 
+from benchmarks.ladder_eye import covered
 from titjudge.apps.scenes import annotation
 from titjudge.apps.scenes.bays import BayTemplate
 from titjudge.apps.scenes.finish import LIGHTS, STYLES, finished
 from titjudge.apps.scenes.generate import ScenePlan, plan
 from titjudge.apps.scenes.ladder import TEMPLATES
-from titjudge.apps.scenes.rows import ordinal
-from titjudge.apps.scenes.scene import LEVELS, PICTURE, WALL, Scene, Thing
-from titjudge.apps.scenes.template import SIZES
+from titjudge.apps.scenes.scene import LEVELS, PICTURE, WALL, Group, Scene
+from titjudge.apps.scenes.template import SIZES, ordinal
 
 BAYS = [template for template in TEMPLATES.values() if isinstance(template, BayTemplate)]
 KINDS = [(template, kind) for template in BAYS for kind in template.kinds]
@@ -36,10 +37,8 @@ def composed(name: str, seed: int = 3) -> Scene:
     return template.compose(Random(seed), template.rungs[3])
 
 
-def things(template: BayTemplate, kind: str) -> list[Thing]:
-    return [
-        thing for seed in (3, 4) for thing in composed(template.name, seed).things if template.kind_of(thing) == kind
-    ]
+def things(template: BayTemplate, kind: str) -> list[Group]:
+    return [thing for seed in (3, 4) for thing in composed(template.name, seed).groups if thing.kind == kind]
 
 
 def row_of(sprite_count: int, across: int) -> list[int]:
@@ -66,8 +65,8 @@ def test_each_alternative_says_something_else_and_draws_something_else(template:
         for other in template.alternatives(group):
             assert other.traits[kind] != group.traits[kind]
             assert kind == "text" or template.sprites(other, Random(1)) != drawn
-            changed = {name for name in group.traits if group.traits[name] != other.traits[name]}
-            assert changed <= {kind, "bits", "number", "text", "looks", "way"}
+            changed = {one.name for one in fields(group) if getattr(group, one.name) != getattr(other, one.name)}
+            assert changed <= {"traits", "bits", "number", "looks", "way"}
 
 
 @each_template
@@ -96,16 +95,16 @@ def test_bays_do_not_overlap_and_all_that_is_in_one_is_within_it(template: BayTe
         view = type(scene.view)(next(iter(LIGHTS)), 0.0, {}, 5, STYLES[0], camera)
         seen = Scene("", scene.wall, scene.things, view, scene.template)
         taken = np.zeros((rung.height, rung.width), bool)
-        for thing in scene.things:
+        for thing in scene.groups:
             left, top, right, bottom = template.inside(thing, rung, seen)
             assert not taken[top:bottom, left:right].any()
             taken[top:bottom, left:right] = True
             edge = np.ones((bottom - top, right - left), bool)
             edge[1:-1, 1:-1] = False
             sprites = template.sprites(thing, Random(2))
-            assert not template.covered(thing, rung, seen, sprites)[edge].any(), thing.name
-            if thing.kind == "text":
-                full, bare = (template.drawn(group, rung, seen, []) for group in (thing, thing.having("text", "")))
+            assert not covered(template, thing, rung, seen, sprites)[edge].any(), thing.name
+            if thing.form == "text":
+                full, bare = (template.drawn(group, rung, seen, []) for group in (thing, thing.saying("")))
                 reach = np.pad(np.abs(full - bare).max(axis=2) > 0.1, 1)
                 assert not reach[:, : rung.em // 2].any()
                 assert not reach[:, -(rung.em // 2) :].any()
@@ -115,21 +114,20 @@ def test_bays_do_not_overlap_and_all_that_is_in_one_is_within_it(template: BayTe
 def test_words_of_rows_are_true_of_an_independent_count(template: BayTemplate) -> None:
     """What the words say is compared with the looks of the things that are drawn, from the top left."""
     counted = 0
-    for thing in [thing for seed in range(6) for thing in composed(template.name, seed).things if thing.kind == "row"]:
-        traits, words = thing.traits, thing.traits[template.kind_of(thing)]
-        across, number = int(traits["across"]), len(traits["bits"])
+    for thing in [thing for seed in range(6) for thing in composed(template.name, seed).groups if thing.form == "row"]:
+        words, across, number = thing.value, thing.across, thing.number
         sprites = [
             sprite
             for sprite in template.sprites(thing, None)
             if not sprite.look.keys() & {"seat"} and sprite.look.get("thing") != "mat"
         ]
-        if traits["about"] != "extra":
+        if thing.kind != "extra":
             assert len(sprites) == number
             order = sorted(sprites, key=lambda sprite: (-round(sprite.up, 3), sprite.across))
-            if traits["feature"] == "size":
+            if thing.feature == "size":
                 other = [sprite.scale < 1 for sprite in order]
             else:
-                other = [sprite.look[traits["feature"]] == traits["other"] for sprite in order]
+                other = [sprite.look[thing.feature] == thing.looks[-1][thing.feature] for sprite in order]
             last = [sprite.across for sprite in order[number - row_of(number, across)[-1] :]]
             assert last == sorted(last)
         else:
@@ -156,8 +154,8 @@ def test_words_of_rows_are_true_of_an_independent_count(template: BayTemplate) -
 def test_a_count_is_the_number_of_things_and_one_more_moves_no_other(template: BayTemplate) -> None:
     for thing in things(template, "count"):
         sprites = template.sprites(thing, Random(1))
-        assert len(sprites) == int(thing.traits["number"])
-        assert thing.traits["number"] in template.sentence(thing)
+        assert len(sprites) == thing.number
+        assert str(thing.number) in template.sentence(thing)
         for other in template.alternatives(thing):
             more = template.sprites(other, Random(1))
             few, many = sorted((sprites, more), key=len)
@@ -179,16 +177,16 @@ def test_the_prompt_says_all_that_the_graph_asks(template: BayTemplate) -> None:
     assert scene.graph.attributes[PICTURE] == {"light": view.light, "style": view.style, "camera": view.camera}
     for said in (view.light, view.style, view.camera, scene.graph.attributes[WALL]["colour"]):
         assert said in scene.prompt
-    for thing in scene.asked.things:
+    for thing in scene.asked.groups:
         assert scene.prompt.count(f"n {thing.name} ") == 1
-        assert thing.traits[template.kind_of(thing)] in template.sentence(thing)
+        assert thing.value in template.sentence(thing)
         assert template.sentence(thing) in scene.prompt
 
 
 @each_template
 def test_groups_and_questions_are_shuffled_and_half_of_the_answers_are_no(template: BayTemplate) -> None:
     first, second = planned(template.name, 1), planned(template.name, 1, 3)
-    kinds = [[template.kind_of(thing) for thing in scene.asked.things] for scene in (first, second)]
+    kinds = [[thing.kind for thing in scene.asked.groups] for scene in (first, second)]
     assert kinds[0] != kinds[1]
     assert sorted(kinds[0]) == sorted(kinds[1])
     answers = [question.answer(first.asked) for question in first.asks]
@@ -208,7 +206,7 @@ def test_light_style_camera_and_colour_vary_from_scene_to_scene(template: BayTem
 def test_the_camera_makes_near_things_larger(template: BayTemplate) -> None:
     scene, rung = composed(template.name), template.rungs[3]
     widths = set()
-    for thing in scene.things:
+    for thing in scene.groups:
         left, _, right, _ = template.inside(thing, rung, scene)
         widths.add(right - left)
     assert max(widths) > 1.07 * min(widths)

@@ -17,11 +17,11 @@ from titjudge.apps.scenes.cabinet import Cabinet
 from titjudge.apps.scenes.generate import ScenePlan, plan
 from titjudge.apps.scenes.ladder import MIXED, TEMPLATES
 from titjudge.apps.scenes.readme import readme
-from titjudge.apps.scenes.rows import bits_of
-from titjudge.apps.scenes.scene import LEVELS, Options, Scene
-from titjudge.apps.scenes.template import ERRORS_AT, SIZES, Template
+from titjudge.apps.scenes.scene import LEVELS, Group, Options, Scene
+from titjudge.apps.scenes.template import ERRORS_AT, SIZES, Template, bits_of
 
-CABINET, RUNGS, KINDS = Cabinet(), Cabinet.rungs, Cabinet.kinds
+CABINET = Cabinet()
+RUNGS, KINDS = CABINET.rungs, CABINET.kinds
 
 
 @cache
@@ -62,19 +62,20 @@ def test_errors_are_in_boxes_of_their_own_and_as_many_as_the_level_says() -> Non
         assert len(set(boxes)) == len(boxes) == ERRORS_AT.get(shown.level, 0)
 
 
-def test_an_error_of_a_count_is_one_thing_more_or_fewer_and_moves_no_other() -> None:
-    from titjudge.apps.scenes.cabinet_drawing import sprites
+def places(thing: Group) -> set[tuple[float, ...]]:
+    return {sprite[1:] for sprite in CABINET.sprites(thing, Random(1))}
 
-    for thing in composed().things:
+
+def test_an_error_of_a_count_is_one_thing_more_or_fewer_and_moves_no_other() -> None:
+    for thing in composed().groups:
         if thing.kind == "count":
-            was = set(sprites(thing, Random(1)))
-            for other in CABINET.alternatives(thing):
-                assert len(was ^ set(sprites(other, Random(1)))) == 1
+            was, *others = (places(each) for each in (thing, *CABINET.alternatives(thing)))
+            assert [len(was ^ other) for other in others] == [1, 1]
 
 
 def test_every_alternative_says_something_else_than_the_prompt() -> None:
-    for thing in composed().things:
-        about = CABINET.kind_of(thing)
+    for thing in composed().groups:
+        about = thing.kind
         others = [each.traits[about] for each in CABINET.alternatives(thing)]
         assert others
         assert thing.traits[about] not in others
@@ -82,8 +83,8 @@ def test_every_alternative_says_something_else_than_the_prompt() -> None:
 
 def test_the_prompt_says_all_that_the_graph_asks_and_each_box_once() -> None:
     scene = planned(3)
-    for thing in scene.asked.things:
-        about = CABINET.kind_of(thing)
+    for thing in scene.asked.groups:
+        about = thing.kind
         assert scene.prompt.count(f"ox {thing.name[4:]} ") == 1, thing.name
         assert thing.traits[about] == "nothing" or thing.traits[about].removeprefix("one ") in scene.prompt
     assert "surface" in scene.graph.attributes["table"]
@@ -108,7 +109,7 @@ def test_a_rule_is_true_of_the_states_that_are_drawn_for_it(rule: str) -> None:
 
 
 def test_an_error_that_changes_too_few_pixels_is_not_seen() -> None:
-    thing = next(each for each in composed().things if each.kind == "count")
+    thing = next(each for each in composed().groups if each.kind == "count")
     assert CABINET.difference(thing, thing, RUNGS[3], composed()) is None
 
 

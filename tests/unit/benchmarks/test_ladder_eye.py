@@ -25,7 +25,7 @@ def verdicts(made: ScenePlan, share: float) -> list[bool]:
     for error in made.shown[1].errors:
         thing = made.asked.get(error.element[0])
         assert thing is not None
-        if thing.kind not in ("count", "text"):
+        if thing.form not in ("count", "text"):
             accepted += [eye.accepts(right[thing.name], thing), not eye.accepts(wrong[thing.name], thing)]
     return accepted
 

@@ -1,224 +1,260 @@
 """The first template of the ladder: cabinets of 25, 40 or 60 boxes with small things, seen straight from above.
 
 A group is what is in one box. An error is one object of one box (one more or less, mirrored, in another state, size, colour
-or kind), one letter, two things that changed places, or a thing in an empty box.
+or kind), one letter, two things that changed places, or a thing in an empty box. Boxes are drawn by Pillow, in about half a second
+an image, without a renderer. Lengths within a box are in units (the size of one object), from its middle.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from functools import cache, lru_cache
+from pathlib import Path
 from random import Random
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image, ImageDraw
 
-from titjudge.apps.scenes import cabinet_drawing
-from titjudge.apps.scenes.bays import listed
-from titjudge.apps.scenes.cabinet_drawing import FACING, LIGHTS, LININGS
-from titjudge.apps.scenes.rows import RULES, bits_of, length_of, words_of
-from titjudge.apps.scenes.scene import TABLE, AskedElements, Look, Scene, Thing, View
-from titjudge.apps.scenes.sprites import FONTS
-from titjudge.apps.scenes.template import (
-    HUES,
-    LETTERS,
-    Box,
-    Rung,
-    Template,
-    one_letter_wrong,
-    one_more_or_fewer,
-    one_otherwise,
-    unlike,
-)
-from titjudge.apps.scenes.textures import Pixels
+from titjudge.apps.scenes.scene import Group, Look, Scene
+from titjudge.apps.scenes.sprites import RGB, Point, grained, label, lay, rgb
+from titjudge.apps.scenes.template import HUES, LETTERS, RULES, Box, Row, Rung, Sprite, Template, unlike, with_article
+from titjudge.apps.scenes.textures import Pixels, surface
+from titjudge.core.files import read_yaml
 
 _THINGS = tuple("star button block leaf bottle fish cup key".split())
-_WORDS = (
-    tuple("MAPLE RIVER STONE OLIVE TIGER PAPER LEMON CANDY FROST METAL BREAD NORTH".split()),
-    ("ЛОДКА", "ВЕТЕР", "КНИГА", "РЕБУС", "МЕТРО", "ШКОЛА"),
-    ("ΚΗΠΟΣ", "ΠΟΡΤΑ", "ΔΡΟΜΟΣ", "ΒΙΒΛΙΟ", "ΠΕΤΡΑ", "ΛΙΜΑΝΙ"),
-)
+_PLURALS = {"leaf": "leaves", "fish": "fish"}
+_NOTHING = "nothing"
+_MARGIN = 36  # pixels, for the letters and numbers of the rows and columns
+_FINE = 8  # how much larger an object is drawn before it is scaled down
+FACING = ("fish", "cup", "key")
 
 
-class Cabinet(Template, form="cabinet"):
+class Cabinet(Template):
     """A collector's cabinet, seen straight from above.
 
     Attributes:
-        states: What is told apart (facing, state) -> thing -> what is said of it in its first and its other state.
-        surfaces: What the cabinet stands on, and the words for it.
-        ways: Ways in which things can be arranged, and the words for them.
-        exchanged: Way -> the one that an error makes of it; in others two things change places.
+        states: What is told apart (facing, state) -> thing -> its first and its other state.
     """
 
-    states: ClassVar[Mapping[str, Mapping[str, tuple[str, str]]]]
-    surfaces: ClassVar[Mapping[str, str]]
-    ways: ClassVar[Mapping[str, str]]
-    exchanged: ClassVar[Mapping[str, str]]
-
-    def compose(self, rng: Random, rung: Rung) -> Scene:
-        things = tuple(self._group(rng, kind, column, row) for kind, column, row in self.kinds_by_place(rng, rung))
-        view = View(rng.choice(tuple(LIGHTS)), 0.0, {}, rng.randrange(1 << 30))
-        return Scene(rng.choice(tuple(self.surfaces)), rng.choice(tuple(LININGS)), things, view, self.name)
-
-    def kind_of(self, thing: Thing) -> str:
-        return {"row": thing.traits.get("about", ""), "place": "arrangement"}.get(thing.kind, thing.kind)
-
-    def graph_of(self, scene: Scene) -> AskedElements:
-        """Make the graph: what the cabinet stands on, and of each box one attribute."""
-        attributes = {TABLE: {"surface": scene.surface}, **self.attributes_of(scene)}
-        return AskedElements(tuple(attributes), attributes, ())
-
-    def write(self, scene: Scene, rng: Random) -> str:
-        rows = sorted({int(thing.row) for thing in scene.things})
-        columns = max(thing.column for thing in scene.things) + 1
-        opening = (
-            f"A collector's cabinet of {len(scene.things)} shallow open boxes, seen straight from above: {len(rows)} rows, lettered A to"
-            f" {LETTERS[len(rows) - 1]} from the top, of {columns} boxes each, numbered from the left. Its frame is made of"
-            f" {self.surfaces[scene.surface]}, and every box is lined with {scene.wall} paper. Soft light falls {scene.view.light}, and everything"
-            " casts a short shadow."
-        )
-        close = rng.choice(
-            (
-                "Nothing else is in the boxes, and things of one box are alike in all that is not mentioned.",
-                "In all that is not mentioned the things of one box are alike; there is nothing else in any box.",
-            )
-        )
-        return " ".join(
-            [
-                opening,
-                *map(self.sentence, scene.things),
-                close,
-                "Style: a clean, sharp drawing with plain shapes.",
-            ]
-        )
-
-    def sentence(self, thing: Thing) -> str:
-        traits, name = thing.traits, f"Box {thing.name[4:]}"
-        if thing.kind == "count":
-            return f"{name} holds a heap of exactly {traits['number']} {traits['hue']} {_many(traits['of'])}, which overlap a little."
-        if thing.kind == "text":
-            return f'In {thing.name} lies a small paper tag that reads "{traits["text"]}".'
-        if thing.kind == "place":
-            return f"In {thing.name} lie {listed(list(map(_name_of, thing.looks)), 'and')}: {traits['arrangement']}."
-        if thing.kind == "contents":
-            return (
-                f"{name} holds {_a(traits['contents'][4:])}."
-                if traits["contents"] != "nothing"
-                else f"{name} is empty."
-            )
-        about, number, across = traits["about"], len(traits["bits"]), traits["across"]
-        *hues, _ = (look["hue"] for look in thing.looks)
-        what = "things" if about == "kind" else _many(traits["of"])
-        if traits["of"] == "lamp":
-            what = f"lamps with {_a(hues[0])} base"
-        elif about != "colour":
-            what = f"{hues[0]} {what}"
-        mixed = f" of the colours {', '.join(hues)}" if len(hues) > 1 else ""
-        return f"{name} holds {number} {what}{mixed} in rows of {across}: {traits[about]}."
-
-    def question(self, thing: Thing, value: str) -> str:
-        if thing.kind == "count":
-            return f"Are there exactly {value} {_many(thing.traits['of'])} in {thing.name}?"
-        if thing.kind == "text":
-            return f'Does the tag in {thing.name} read exactly "{value}"?'
-        if thing.kind == "contents":
-            return f"Is {thing.name} empty?" if value == "nothing" else f"Is there {_a(value[4:])} in {thing.name}?"
-        return super().question(thing, value)
-
-    def alternatives(self, thing: Thing) -> Iterator[Thing]:
-        traits = thing.traits
-        if thing.kind == "count":
-            yield from one_more_or_fewer(thing)
-        elif thing.kind == "row":
-            yield from one_otherwise(thing, traits["about"])
-        elif thing.kind == "text":
-            yield from one_letter_wrong(thing)
-        elif thing.kind == "place":
-            way, (a, b, *rest) = traits["arrangement way"], thing.looks
-            if way in self.exchanged:
-                yield self._arranged(thing, thing.looks, self.exchanged[way])
-                return
-            yield self._arranged(thing, (b, a, *rest), way)
-            if rest:
-                yield self._arranged(thing, (a, *rest, b), way)
-        else:
-            there = f"one {traits['hue']} {traits['of']}"
-            yield thing.having("contents", there if traits["contents"] == "nothing" else "nothing")
-
-    def picture(self, scene: Scene, rung: Rung) -> Pixels:
-        return cabinet_drawing.cabinet(scene, rung)
-
-    def place(self, thing: Thing, rung: Rung, scene: Scene) -> Box:
-        return cabinet_drawing.place(thing, rung)
-
-    def inside(self, thing: Thing, rung: Rung, scene: Scene) -> Box:
-        return cabinet_drawing.inside(thing, rung)
-
-    def part(self, thing: Thing, rung: Rung, scene: Scene, grain: int | None) -> NDArray[np.float32]:
-        return cabinet_drawing.tile(thing, rung, scene.wall, scene.view.light, grain)
+    name = "cabinet"
+    gap = 5
+    states: Mapping[str, Mapping[str, Sequence[str]]]
 
     # ------------------------------------------------------------------ what is asked
 
-    def _group(self, rng: Random, about: str, column: int, row: int) -> Thing:
-        thing = Thing(f"box {LETTERS[row]}{column + 1}", about, {}, column, str(row))
-        if about == "count":
-            traits = {"of": rng.choice(_THINGS), "hue": rng.choice(HUES), "order": str(rng.randrange(1 << 30))}
-            number = str(rng.randint(6, 30))
-            return replace(thing, traits=traits | {"number": number, about: number})
-        if about == "text":
-            script = rng.choice((0, 0, 1, 2))
-            text = f"{rng.choice(_WORDS[script])}{rng.randrange(20, 99)}"
-            return replace(thing, traits={"text": text, "font": rng.choice(FONTS), "script": str(script)})
-        if about == "contents":
-            noun, hue = rng.choice(_THINGS), rng.choice(HUES)
-            what = rng.choice((f"one {hue} {noun}", "nothing"))
-            return replace(thing, traits={"of": noun, "hue": hue, about: what})
-        if about != "arrangement":
-            return self._row(rng, thing)
-        way = rng.choice(tuple(self.ways))
+    def group(self, rng: Random, kind: str, row: int, column: int) -> Group:
+        if kind != "contents":
+            return super().group(rng, kind, row, column)
+        look = {"of": rng.choice(_THINGS), "hue": rng.choice(HUES)}
+        value = rng.choice((f"one {self.name_of(look)}", _NOTHING))
+        name = f"{self.words['cell']} {LETTERS[row]}{column + 1}"
+        return Group(name, kind, {kind: value}, column, str(row), form=kind, looks=(look,))
+
+    def heap(self, rng: Random) -> tuple[int, Look, int]:
+        look = {"of": rng.choice(_THINGS), "hue": rng.choice(HUES)}
+        order = rng.randrange(1 << 30)
+        return rng.randint(6, 30), look, order
+
+    def row(self, rng: Random, kind: str) -> Row:
+        noun = rng.choice(tuple(self.states[kind]) if kind in self.states else _THINGS)
+        hue, across = rng.choice(HUES), rng.choice((4, 5))
+        second = rng.choice([other for other in _THINGS if other != noun])
+        other_hue, rule = rng.choice(unlike(hue)), rng.choice(RULES)
+        feature, states = {
+            "size": ("size", ("large", "small")),
+            "kind": ("of", (noun, second)),
+            "colour": ("hue", (hue, other_hue)),
+        }.get(kind) or (kind, self.states[kind][noun])
+        return Row({"of": noun, "hue": hue}, feature, states, rule, across)
+
+    def arranged_looks(self, rng: Random, way: str) -> list[Look]:
         nouns = rng.sample(("star", "button", "block", "leaf", "bottle")[: 3 if way in ("touching", "apart") else 5], 3)
         if way in ("inside", "outside"):
             nouns[0] = "ring"
         hues = rng.sample(("red", "green", "blue", "orange"), 3)
-        looks = [{"hue": hue, "of": noun} for hue, noun in zip(hues, nouns, strict=True)]
-        return self._arranged(thing, looks if way in ("row", "column") else looks[:2], way)
+        looks: list[Look] = [{"hue": hue, "of": noun} for hue, noun in zip(hues, nouns, strict=True)]
+        return looks if way in ("row", "column") else looks[:2]
 
-    def _row(self, rng: Random, thing: Thing) -> Thing:
-        """Draw objects in rows of which some are in the other of two states, by a rule."""
-        about = thing.kind
-        noun = rng.choice(FACING if about == "facing" else tuple(self.states["state"]) if about == "state" else _THINGS)
-        hue, across = rng.choice(HUES), rng.choice((4, 5))
-        second = rng.choice([other for other in _THINGS if other != noun])
-        other_hue, rule = rng.choice(unlike(hue)), rng.choice(RULES)
-        bits, hues = bits_of(rng, rule, length_of(rule, across)), [hue]
-        if rule == "none" and about == "colour":
-            hues = rng.sample(unlike(other_hue), 3)
-        said = {
-            "size": ("is large", "is small"),
-            "kind": (f"is {_a(noun)}", f"is {_a(second)}"),
-            "colour": (f"is {hue}", f"is {other_hue}"),
-        }
-        words = words_of(rule, bits, *(self.states[about][noun] if about in self.states else said[about]))
-        other = {"of": second if about == "kind" else noun, "hue": other_hue if about == "colour" else hue}
-        traits = {"of": noun, "about": about, "across": str(across), "bits": bits, about: words}
-        return replace(thing, kind="row", traits=traits, looks=(*({"of": noun, "hue": hue} for hue in hues), other))
+    def alternatives(self, group: Group) -> Iterator[Group]:
+        if group.form != "contents":
+            yield from super().alternatives(group)
+            return
+        yield group.saying(f"one {self.name_of(group.looks[0])}" if group.value == _NOTHING else _NOTHING)
 
-    def _arranged(self, thing: Thing, looks: Sequence[Look], way: str) -> Thing:
-        traits = {"arrangement way": way, "arrangement": self.ways[way].format(*map(_name_of, looks))}
-        return replace(thing, kind="place", traits=traits, looks=tuple(looks))
+    # ------------------------------------------------------------------ the words
+
+    def sentence(self, group: Group) -> str:
+        if group.form != "contents":
+            return super().sentence(group)
+        held = "is empty" if group.value == _NOTHING else f"holds {with_article(group.value[4:])}"
+        return f"Box {group.name[4:]} {held}."
+
+    def question(self, group: Group, value: str) -> str:
+        if group.form != "contents":
+            return super().question(group, value)
+        there = f"Is there {with_article(value[4:])} in {group.name}?"
+        return f"Is {group.name} empty?" if value == _NOTHING else there
+
+    def many(self, look: Look) -> str:
+        noun = look.get("of", "thing")
+        if noun == "lamp":
+            return f"lamps with {with_article(look['hue'])} base"
+        return f"{look.get('hue', '')} {_PLURALS.get(noun, f'{noun}s')}".strip()
+
+    def name_of(self, look: Look) -> str:
+        return f"{look['hue']} {look['of']}"
+
+    # ------------------------------------------------------------------ where things are
+
+    def sprites(self, group: Group, rng: Random | None) -> list[Sprite]:
+        if group.form == "row":
+            return [_displaced(sprite, rng, 0.12, 14) for sprite in _members(group)]
+        if group.form == "count":
+            heap = [Sprite(group.looks[0], *point) for point in _heap(group.number, Random(str(group.order)))]
+            heap = [_displaced(sprite, rng, 0.06, 8) for sprite in heap]
+            return sorted(heap, key=lambda sprite: (-sprite.up, sprite.across))
+        shift = _displaced(Sprite({}, 0.0, 0.0), rng, 0.4)  # one for all things, drawn where it is not used, too
+        if group.form == "place":
+            return [
+                Sprite(group.looks[of], across + shift.across, up + shift.up, scale)
+                for of, across, up, scale in self.ways[group.kind][group.way]["spots"]
+            ]
+        if group.form == "contents" and group.value != _NOTHING:
+            return [_displaced(Sprite(group.looks[0], 0.0, 0.0), rng, 1.5, 30)]
+        return []
+
+    def inside(self, group: Group, rung: Rung, scene: Scene) -> Box:
+        (w, h), (column, row) = _box_size(rung), group.cell
+        left, top = _MARGIN + column * w, _MARGIN + row * h
+        return left + self.gap, top + self.gap, left + w - self.gap, top + h - self.gap
+
+    # ------------------------------------------------------------------ the image
+
+    def part(self, group: Group, rung: Rung, scene: Scene, grain: int | None) -> NDArray[np.float32]:
+        left, top, right, bottom = self.inside(group, rung, scene)
+        w, h = right - left, bottom - top
+        rng = Random(f"{grain}/{group.name}") if grain is not None else None
+        canvas = self.floor(scene, h, w)
+        if group.form == "text":
+            at = _displaced(Sprite({}, w / 2, -h / 2), rng, rung.em * 0.8)
+            size = round(rung.em * (0.72 * len(group.value) + 2)), 2 * rung.em
+            paper = label(group.value, group.font, rung.em, size, (150, 140, 120, 255))
+            lay(canvas, paper, (at.across, -at.up), shadow=(-0.2, -0.2))
+        for sprite in self.sprites(group, rng):
+            self.lay(canvas, sprite, rung, scene)
+        return canvas
+
+    def floor(self, scene: Scene, height: int, width: int) -> NDArray[np.float32]:
+        """Return the lining of a box."""
+        canvas = np.empty((height, width, 3), np.float32)
+        canvas[:] = np.array(self.walls[scene.wall], np.float32) / 255
+        return canvas
+
+    def lay(self, canvas: NDArray[np.float32], sprite: Sprite, rung: Rung, scene: Scene) -> None:
+        """Lay one thing, with its shadow, into a box."""
+        h, w = canvas.shape[:2]
+        at = w / 2 + sprite.across * rung.unit, h / 2 - sprite.up * rung.unit
+        image = drawn(*self.drawing_of(sprite.look), rung.unit * sprite.scale, round(sprite.turn))
+        lay(canvas, image, at, shadow=self.lights[scene.view.light])
+
+    def picture(self, scene: Scene, rung: Rung) -> Pixels:
+        frame = Image.fromarray(surface(scene.surface, scene.view.grain)).resize((rung.width, rung.height))
+        canvas = np.array(frame, dtype=np.float32) / 255
+        for group in scene.groups:
+            left, top, right, bottom = self.place(group, rung, scene)
+            canvas[top + 2 : bottom - 2, left + 2 : right - 2] *= 0.45  # the walls of the box
+            contents = self.part(group, rung, scene, scene.view.grain)
+            left, top, right, bottom = self.inside(group, rung, scene)
+            canvas[top:bottom, left:right] = contents * self._shade(contents.shape, scene.view.light)
+        w, h = _box_size(rung)
+        columns = [(f"{column + 1}", (_MARGIN + (column + 0.5) * w, _MARGIN / 2)) for column in range(rung.columns)]
+        rows = [(LETTERS[row], (_MARGIN / 2, _MARGIN + (row + 0.5) * h)) for row in range(rung.rows)]
+        return grained(canvas, scene.view.grain, [*columns, *rows], 26)
+
+    def _shade(self, shape: tuple[int, ...], light: str) -> NDArray[np.float32]:
+        """Return how light the floor of a box is: darker under the walls on the side of the light."""
+        h, w = shape[:2]
+        x, y = np.arange(w) / w, np.arange(h) / h
+        across = x if self.lights[light][0] < 0 else 1 - x
+        tone = 1 - 0.22 * np.exp(-across / 0.04)[None, :] - 0.22 * np.exp(-y / 0.04)[:, None]
+        return tone[..., None].astype(np.float32)
+
+    def drawing_of(self, look: Look) -> tuple[str, str, bool]:
+        """Return the arguments of `drawn`: kind, colour, and whether it is in its other state."""
+        states = next((states[look["of"]] for kind, states in self.states.items() if kind in look), ())
+        return look["of"], look["hue"], bool(states) and states[1] in look.values()
 
 
-# ---------------------------------------------------------------------- the words
+def _box_size(rung: Rung) -> tuple[int, int]:
+    """Return width and height of a box in pixels."""
+    return (rung.width - 2 * _MARGIN) // rung.columns, (rung.height - 2 * _MARGIN) // rung.rows
 
 
-def _a(words: str) -> str:
-    return f"{'an' if words[0] in 'aeio' else 'a'} {words}"
+def _displaced(sprite: Sprite, rng: Random | None, by: float, turn: float = 0.0) -> Sprite:
+    if rng is None:
+        return sprite
+    across, up = sprite.across + rng.uniform(-by, by), sprite.up - rng.uniform(-by, by)
+    return sprite._replace(across=across, up=up, turn=rng.uniform(-turn, turn) if turn else 0.0)
 
 
-def _many(noun: str) -> str:
-    return {"leaf": "leaves", "fish": "fish"}.get(noun, f"{noun}s")
+def _heap(number: int, rng: Random) -> list[Point]:
+    """Return the first places of a heap, nearest to its middle first, so that one object more changes no other one."""
+    pitch = 0.9
+    places = [((x + 0.5 * (y % 2)) * pitch, y * pitch * 0.95) for y in range(-3, 4) for x in range(-3, 3)]
+    places.sort(key=lambda point: math.hypot(*point) + rng.uniform(0, 0.9))
+    return [(x, -y) for x, y in places[:number]]
 
 
-def _name_of(look: Look) -> str:
-    return f"{look['hue']} {look['of']}"
+def _members(group: Group) -> list[Sprite]:
+    """Return the objects of a row, from the top left."""
+    *ones, other = group.looks
+    across, down = group.across, -(-group.number // group.across)
+    members = []
+    for k, bit in enumerate(group.bits):
+        look = other if bit == "1" else ones[k % len(ones)]
+        place = (k % across - (across - 1) / 2) * 1.4, -(k // across - (down - 1) / 2) * 1.45
+        members.append(Sprite(look, *place, scale=0.8 if look.get("size") == "small" else 1.0))
+    return members
+
+
+@lru_cache(4000)
+def drawn(kind: str, hue: str, other: bool, pixels: float, turn: float) -> NDArray[np.float32]:
+    """Draw one object, RGBA from 0 to 1, in a square one and a half times its size."""
+    side = max(4, round(pixels * 1.5))
+    canvas = Image.new("RGBA", (side * _FINE, side * _FINE), (*(c // 3 for c in rgb(hue)), 0))
+    _paint(ImageDraw.Draw(canvas), kind, rgb(hue), other, side * _FINE / 1.5)
+    canvas = canvas.rotate(turn, Image.Resampling.BICUBIC)
+    small = np.asarray(canvas.convert("RGBa").resize((side, side), Image.Resampling.BOX), dtype=np.float32) / 255
+    light = np.linspace(1.1, 0.85, side, dtype=np.float32)[:, None, None]
+    return np.concatenate([np.clip(small[..., :3] * light, 0, 1), small[..., 3:]], axis=2)  # colours times alpha
+
+
+def _paint(draw: ImageDraw.ImageDraw, kind: str, fill: RGB, other: bool, s: float) -> None:
+    """Paint the shape of a kind, with a dark edge and a light spot; a facing kind looks left, and right in its other state."""
+    edge = tuple(c // 3 for c in fill)
+    pale = tuple(c + (255 - c) * 2 // 3 for c in fill)
+    colours = {"fill": fill, "edge": edge, "pale": pale}
+    for form, places, colour, share in _things()[kind][-1 if other else 0]:
+        way = -1 if other and kind in FACING else 1
+        width = max(1 + (share > 0.05), round(s * share)) if share else 0
+        named = colours[colour] if isinstance(colour, str) else colour and tuple(colour)
+        flat = places if form in ("shape", "line") else [places[:2], places[2:]]
+        spots = [(s * (0.75 + way * (x - 0.5)), s * (0.25 + y)) for x, y in flat]
+        if form == "shape":
+            draw.polygon(spots, fill=named, outline=edge, width=width)
+        elif form == "line":
+            draw.line(spots, fill=named, width=width)
+        elif form == "arc":
+            draw.arc((*spots[0], *spots[1]), 180, 360, fill=named, width=width)
+        else:
+            (x, y), rx, ry = spots[0], places[2], places[3]
+            draw.ellipse((x - rx * s, y - ry * s, x + rx * s, y + ry * s), fill=named, outline=edge, width=width)
+
+
+@cache
+def _things() -> dict[str, Any]:
+    """Read how each thing is painted, in its first and its other state."""
+    return read_yaml(Path(__file__).with_name("cabinet_things.yaml"), "a list of things")

@@ -52,7 +52,6 @@ class Thing:
         row: "front" or "back"; both are those of the carrier for what is on or in another thing.
         carrier: The name of the thing it is on or in; empty for the table.
         place: "table", "on", "in", or "before": on the table, in front of the thing that should carry it.
-        looks: Its objects, in drawn scenes. Of a row: those that take turns, and last the one that is otherwise.
     """
 
     name: str
@@ -62,7 +61,6 @@ class Thing:
     row: str
     carrier: str = ""
     place: str = "table"
-    looks: tuple[Look, ...] = ()
 
     @property
     def slug(self) -> str:
@@ -76,6 +74,49 @@ class Thing:
     def having(self, name: str, value: str) -> Thing:
         """Copy the thing with another value of one attribute."""
         return replace(self, traits={**self.traits, name: value})
+
+
+@dataclass(frozen=True, slots=True)
+class Group(Thing):
+    """What is at one place of a drawn scene; its kind is the one attribute that the prompt asks for.
+
+    Attributes:
+        form: count (a heap), row (equal things, some in another state), place (an arrangement), text, or contents (one thing or none).
+        looks: Its things. Of a row: those that take turns, and last the one that is otherwise.
+        number: Things in a heap or row.
+        order: Seed of the places in a heap.
+        way: A key of the ways of its kind, in which things are arranged.
+        feature: The property of a row that may be in one of two states.
+        bits: The state of each thing of a row: 1 for the other state.
+        across: Things side by side in a row.
+        font: Of a text.
+        script: Of a text: its place in `template.ALPHABETS`.
+    """
+
+    form: str = ""
+    looks: tuple[Look, ...] = ()
+    number: int = 0
+    order: int = 0
+    way: str = ""
+    feature: str = ""
+    bits: str = ""
+    across: int = 0
+    font: str = ""
+    script: int = 0
+
+    @property
+    def value(self) -> str:
+        """What the prompt says, or the image shows, of its attribute."""
+        return self.traits[self.kind]
+
+    @property
+    def cell(self) -> tuple[int, int]:
+        """Column and row, from the upper left."""
+        return self.column, int(self.row)
+
+    def saying(self, value: str, **changes: Any) -> Group:
+        """Copy the group with another value of its attribute, and other fields."""
+        return replace(self, traits={self.kind: value}, **changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +153,11 @@ class Scene:
     things: tuple[Thing, ...]
     view: View
     template: str = ""
+
+    @property
+    def groups(self) -> list[Group]:
+        """The groups of a drawn scene."""
+        return [thing for thing in self.things if isinstance(thing, Group)]
 
     def get(self, name: str) -> Thing | None:
         return next((thing for thing in self.things if thing.name == name), None)

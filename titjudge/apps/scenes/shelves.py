@@ -6,64 +6,58 @@ from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from random import Random
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import ImageDraw
 
-from titjudge.apps.scenes.bays import BayRow, BayTemplate
+from titjudge.apps.scenes.bays import BayTemplate
 from titjudge.apps.scenes.scene import Look
-from titjudge.apps.scenes.sprites import RGB, Pen, rgb
-from titjudge.apps.scenes.template import HUES, Point, unlike
+from titjudge.apps.scenes.sprites import RGB, Pen, Point, rgb
+from titjudge.apps.scenes.template import HUES, Row, any_of, unlike
 from titjudge.apps.scenes.textures import Pixels
 from titjudge.core.files import read_yaml
 
-_HANDS = ("up", "right", "down", "left")
 _TONES = (1.0, 0.93, 1.05, 0.97)  # of things that are else alike
 _WHITE = (250, 248, 240)
 
 
-class Shelves(BayTemplate, form="shelves"):
+class Shelves(BayTemplate):
     """Shelves of compartments, seen in perspective.
 
     Attributes:
         unlike: Material -> those that are not to be taken for it.
+        rows: Kind -> the property that is told apart, the things that have it, and its states, where all have the same.
         states: Thing -> its states.
         made_of: Material -> its adjective.
     """
 
-    unlike: ClassVar[Mapping[str, Sequence[str]]]
-    states: ClassVar[Mapping[str, Sequence[str]]]
-    made_of: ClassVar[Mapping[str, str]]
+    name = "shelves"
+    unlike: Mapping[str, Sequence[str]]
+    rows: Mapping[str, tuple[str, Sequence[str], Sequence[str]]]
+    states: Mapping[str, Sequence[str]]
+    made_of: Mapping[str, str]
 
     # ------------------------------------------------------------------ what is asked
 
-    def heap(self, rng: Random) -> Look:
+    def heap_look(self, rng: Random) -> Look:
         return {"thing": "bottle", "hue": rng.choice(HUES)}
 
-    def row(self, rng: Random, about: str) -> BayRow:
+    def row(self, rng: Random, kind: str) -> Row:
         hue = rng.choice(HUES)
-        if about == "material":
+        if kind == "material":
             made_of = rng.choice(tuple(self.unlike))
-            return BayRow(
-                {"thing": rng.choice(("block", "ball", "vase"))}, about, made_of, rng.choice(self.unlike[made_of])
-            )
-        if about == "colour":
-            second = rng.choice(unlike(hue))
-            return BayRow(
-                {"thing": rng.choice(("block", "ball", "vase", "bottle", "cup")), "hue": hue}, "hue", hue, second
-            )
-        if about == "state":
-            thing = rng.choice(tuple(self.states))
-            return BayRow({"thing": thing, "hue": hue}, "state", *rng.sample(self.states[thing], 2))
-        if about == "facing":
-            return BayRow({"thing": "cup", "hue": hue}, "facing", *rng.sample(("handle left", "handle right"), 2))
-        if about == "detail":
-            return BayRow({"thing": "clock", "hue": hue}, "hand", *rng.sample(_HANDS, 2))
-        if about == "size":
-            return BayRow({"thing": rng.choice(("block", "vase", "bottle")), "hue": hue}, "size", "large", "small")
-        return BayRow({"thing": rng.choice(("block", "ball", "cup")), "hue": hue}, "there", "empty", "taken")
+            thing = rng.choice(("block", "ball", "vase"))
+            return Row({"thing": thing}, kind, (made_of, rng.choice(self.unlike[made_of])))
+        second = rng.choice(unlike(hue)) if kind == "colour" else ""
+        feature, things, states = self.rows[kind]
+        look = {"thing": any_of(rng, things), "hue": hue}
+        if kind == "colour":
+            states = hue, second
+        elif kind not in ("size", "extra"):
+            states = rng.sample(states or self.states[look["thing"]], 2)
+        return Row(look, feature, states)
 
     def arranged_looks(self, rng: Random, way: str) -> list[Look]:
         hues = rng.sample(("red", "green", "blue", "orange"), 2)
@@ -91,12 +85,10 @@ class Shelves(BayTemplate, form="shelves"):
         return f"{look['hue'] if 'hue' in look else self.made_of[look['material']]} {look['thing']}"
 
     def many(self, look: Look) -> str:
-        return {"jar": f"jars with {look.get('hue')} rims", "clock": f"clocks with {look.get('hue')} rims"}.get(
-            look["thing"], f"{look['hue']} {look['thing']}s" if "hue" in look else f"{look['thing']}s"
-        )
-
-    def plural(self, look: Look) -> str:
-        return f"{look['thing']}s"
+        thing = look["thing"]
+        if "hue" not in look:
+            return f"{thing}s"
+        return f"{thing}s with {look['hue']} rims" if thing in ("jar", "clock") else f"{look['hue']} {thing}s"
 
     # ------------------------------------------------------------------ the image
 

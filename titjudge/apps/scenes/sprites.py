@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 from titjudge.apps.scenes.palette import COLOURS
-from titjudge.apps.scenes.template import Point
+from titjudge.apps.scenes.textures import Pixels
 from titjudge.core.types import Values
 
 RGB = tuple[int, int, int]
+Point = tuple[float, float]
 Strokes = Sequence[Any]
 """Form, places, colour, colour of the edge, and width of each stroke; a colour is a name or red, green, blue."""
 FONTS = ("DejaVuSans", "DejaVuSerif", "DejaVuSansMono", "DejaVuSans-Oblique")
@@ -53,6 +54,25 @@ def lay(canvas: NDArray[np.float32], what: NDArray[np.float32], middle: Point, *
     what = what[max(0, -top) :, max(0, -left) :][: part.shape[0], : part.shape[1]]
     part *= 1 - what[..., -1:]
     part += what[..., :-1]
+
+
+def label(text: str, name: str, em: int, size: tuple[int, int], edge: tuple[int, ...]) -> NDArray[np.float32]:
+    """Draw a text on a white paper with an edge, as `lay` takes it."""
+    paper = Image.new("RGBA", size, (250, 250, 246, 255))
+    draw = ImageDraw.Draw(paper)
+    draw.rectangle((0, 0, size[0] - 1, size[1] - 1), outline=edge)
+    draw.text((em, size[1] / 2), text, font=font(name, em), fill=(24, 24, 28), anchor="lm")
+    return np.asarray(np.asarray(paper, np.float32) / 255, np.float32)
+
+
+def grained(canvas: NDArray[np.floating], seed: int, marks: Iterable[tuple[str, Point]], em: int) -> Pixels:
+    """Return a picture with a little grain, and with letters or numbers at these places."""
+    grain = np.random.default_rng(seed).normal(0, 0.008, canvas.shape[:2])[..., None]
+    picture = Image.fromarray((np.clip(canvas + grain, 0, 1) * 255).astype(np.uint8))
+    draw, letters = ImageDraw.Draw(picture), font("DejaVuSans-Bold", em)
+    for mark, (x, y) in marks:
+        draw.text((x, y), mark, (255, 255, 255), letters, "mm", stroke_width=3, stroke_fill=(20, 20, 20))
+    return np.asarray(picture)
 
 
 class Pen:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import ImageDraw
 
-from titjudge.apps.scenes.bays import BayRow, BaySprite, BayTemplate
+from titjudge.apps.scenes.bays import BayTemplate
 from titjudge.apps.scenes.scene import Look
-from titjudge.apps.scenes.sprites import RGB, Pen, Strokes, rgb
-from titjudge.apps.scenes.template import HUES, Point, unlike
+from titjudge.apps.scenes.sprites import RGB, Pen, Point, Strokes, rgb
+from titjudge.apps.scenes.template import HUES, Row, Sprite, unlike
 
 _SKIN = ((240, 200, 170), (198, 142, 104), (146, 96, 66), (226, 176, 146))
 _HAIR = ((84, 54, 30), (34, 30, 30), (44, 32, 26), (196, 150, 80))
@@ -21,7 +21,7 @@ _TROUSERS = (74, 76, 84)
 _EDGE = (34, 30, 34)
 
 
-class Stand(BayTemplate, form="stand"):
+class Stand(BayTemplate):
     """A grandstand, seen in perspective from above its front.
 
     Attributes:
@@ -30,24 +30,25 @@ class Stand(BayTemplate, form="stand"):
         painted: Patterns, things that are held, and the seat.
     """
 
-    pairs: ClassVar[Mapping[str, Mapping[str, Any]]]
-    hands: ClassVar[Mapping[str, Sequence[Point]]]
-    painted: ClassVar[Mapping[str, Strokes]]
+    name = "stand"
+    pairs: Mapping[str, Mapping[str, Any]]
+    hands: Mapping[str, Sequence[Point]]
+    painted: Mapping[str, Strokes]
 
     # ------------------------------------------------------------------ what is asked
 
-    def heap(self, rng: Random) -> Look:
+    def heap_look(self, rng: Random) -> Look:
         return {"hue": rng.choice(HUES)}
 
-    def row(self, rng: Random, about: str) -> BayRow:
+    def row(self, rng: Random, kind: str) -> Row:
         hue = rng.choice(HUES)
         second = rng.choice(unlike(hue))
-        if about == "colour":
-            return BayRow({"hue": hue}, "hue", hue, second)
-        if about == "hat":
-            return BayRow({"hue": hue}, "hat", *rng.choice((("none", second), (second, "none"))))
-        look = {"hue": hue, "held hue": second} if about == "held" else {"hue": hue}
-        return BayRow(look, self.pairs[about]["feature"], *rng.choice(self.pairs[about]["states"]))
+        if kind == "colour":
+            return Row({"hue": hue}, "hue", (hue, second))
+        if kind == "hat":
+            return Row({"hue": hue}, "hat", rng.choice((("none", second), (second, "none"))))
+        look = {"hue": hue, "held hue": second} if kind == "held" else {"hue": hue}
+        return Row(look, self.pairs[kind]["feature"], rng.choice(self.pairs[kind]["states"]))
 
     def arranged_looks(self, rng: Random, way: str) -> list[Look]:
         return [{"hue": hue} for hue in rng.sample(("red", "green", "blue", "orange"), 3 if way == "row" else 2)]
@@ -58,13 +59,10 @@ class Stand(BayTemplate, form="stand"):
         return f"person in {look['hue']}"
 
     def many(self, look: Look) -> str:
-        return f"people in {look['hue']}"
+        return f"people in {look['hue']}" if "hue" in look else "people"
 
-    def plural(self, look: Look) -> str:
-        return "people"
-
-    def beside_text(self) -> list[BaySprite]:
-        return [BaySprite({"hue": "black", "pose": "up"}, across, 0.0) for across in (-0.7, 0.7)]
+    def beside_text(self) -> list[Sprite]:
+        return [Sprite({"hue": "black", "pose": "up"}, across, 0.0) for across in (-0.7, 0.7)]
 
     # ------------------------------------------------------------------ the image
 

@@ -1,34 +1,42 @@
-"""What a template of the ladder is: it composes a scene of many groups, words it, draws it, and makes one element of it wrong."""
+"""What a template of the ladder is: it composes a scene of many groups, words it, draws it, and makes one element of it wrong.
+
+All that is not drawn at random is in the template's YAML file.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from random import Random
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from titjudge.apps.scenes.annotation import AnnotatedQuestion
+from titjudge.apps.scenes.objects import article
 from titjudge.apps.scenes.palette import near
-from titjudge.apps.scenes.rows import flipped, ordinal
-from titjudge.apps.scenes.scene import AskedElements, Error, Scene, ShownScene, Thing
+from titjudge.apps.scenes.scene import PICTURE, TABLE, WALL, AskedElements, Error, Group, Look, Scene, ShownScene, View
+from titjudge.apps.scenes.sprites import FONTS
 from titjudge.apps.scenes.textures import Pixels
 from titjudge.core.files import read_yaml
 
 Box = tuple[int, int, int, int]  # left, top, right, bottom, in pixels
-Point = tuple[float, float]
 
 ERRORS_AT = {1: 1, 2: 4, 3: 12}  # errors at a level, each in a group of its own
 SIZES = {1: (1024, 1024), 2: (1536, 1216), 3: (2048, 1440)}  # pixels of an image, by difficulty
 HUES = ("red", "orange", "green", "blue", "purple", "black")
 LETTERS = "ABCDEFGHIJ"  # of the rows of groups, from the top
 ALPHABETS = ("ABCDEFGHIKLMNOPRSTUVXYZ", "АБВГДЕЖИКЛМНОПРСТУХЦШЯ", "ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ")  # by script
+RULES = ("all", "none", "every second", "only", "more")  # which things of a row are in their other state
 _QUESTIONS = 16
 _VISIBLE, _CONTRAST = 10, 60  # pixels that must differ, and by how much (of 255 in one channel)
+_ORDINALS = tuple(
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth".split()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,138 +60,293 @@ class Rung:
     em: int
 
 
+class Sprite(NamedTuple):
+    """One thing of a group, where it is drawn.
+
+    Attributes:
+        look: What it looks like.
+        across: In units to the right of the middle of its group.
+        up: In units above it; what is further up stands further back.
+        scale: Its size in units.
+        turn: In degrees.
+        variant: Of what nobody asks for, below `bays.VARIANTS`.
+        lift: How far its foot is above the floor.
+    """
+
+    look: Look
+    across: float
+    up: float
+    scale: float = 1.0
+    turn: float = 0.0
+    variant: int = 0
+    lift: float = 0.0
+
+
+class Row(NamedTuple):
+    """What a row is made of: a look, the property that may be in one of two states, and those states, the usual one first.
+
+    Attributes:
+        rule: One of `RULES`; empty for one at random.
+        across: Things side by side; 0 for four or five at random.
+    """
+
+    look: Look
+    feature: str
+    states: Sequence[str]
+    rule: str = ""
+    across: int = 0
+
+
 class Template(ABC):
     """A sort of scenes whose groups each have one attribute that the prompt asks for and that may be wrong.
 
     Attributes:
-        name: As `known-answer make --template` takes it.
+        name: As `known-answer make --template` takes it, and the name of its YAML file.
         prefix: Begins its prompt ids and is in its draws.
-        kinds: The attributes of groups, one of which is wrong in an error.
         about: What it shows, in a sentence.
         about_errors: Kind -> what is wrong in an error of it.
+        kinds: The attributes of groups, one of which is wrong in an error.
         rungs: Difficulty (1 to 3) -> its sizes.
-
-    A subclass with a `form` has these and all that is not drawn from the YAML file of that name.
+        words: The prompt, as texts for `str.format`: opening, closing (one at random), a sentence for each kind or form of group.
+        asks: Kind or form of group -> the question about it, where it is not the usual one.
+        texts: Words that can be read, by script.
+        lights: Keys are the words for where the light comes from.
+        styles: In which the scene is drawn.
+        cameras: Keys are the words for where it is seen from.
+        walls: Keys are the colours behind the things.
+        surfaces: What all of it stands on, and the words for it.
+        ways: Kind -> ways in which two or more things can be arranged: the words, and which thing stands where.
+        exchanged: Way -> the one that an error makes of it; in others two things change places.
+        phrases: What is said of a thing whose property has this value.
+        says: Property -> the same for its other values, with {} for the value.
+        gap: Pixels around the inside of a group that are its own.
     """
 
     name: ClassVar[str]
-    prefix: ClassVar[str]
-    kinds: ClassVar[tuple[str, ...]]
-    about: ClassVar[str]
-    about_errors: ClassVar[Mapping[str, str]]
-    rungs: ClassVar[Mapping[int, Rung]]
+    prefix: str
+    about: str
+    about_errors: Mapping[str, str]
+    words: Mapping[str, Any]
+    asks: Mapping[str, str]
+    texts: Sequence[Sequence[str]]
+    lights: Mapping[str, Any]
+    styles: Sequence[str]
+    cameras: Mapping[str, Any]
+    walls: Mapping[str, Any]
+    surfaces: Mapping[str, str]
+    ways: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    exchanged: Mapping[str, str]
+    phrases: Mapping[str, str]
+    says: Mapping[str, str]
+    gap = 2
 
-    def __init_subclass__(cls, form: str = "") -> None:
-        if form:
-            read = read_yaml(Path(__file__).with_name(f"{form}.yaml"), "a template")
-            cls.rungs = {number: Rung(*SIZES[number], *sizes) for number, sizes in enumerate(read.pop("rungs"), 1)}
-            cls.kinds = tuple(read["about_errors"])
-            for name, value in read.items():
-                setattr(cls, name, value)
+    def __init__(self) -> None:
+        read = read_yaml(Path(__file__).with_name(f"{self.name}.yaml"), "a template")
+        self.rungs = {number: Rung(*SIZES[number], *sizes) for number, sizes in enumerate(read.pop("rungs"), 1)}
+        vars(self).update(read)
+        self.kinds = tuple(self.about_errors)
 
     # ------------------------------------------------------------------ what is asked
 
-    @abstractmethod
     def compose(self, rng: Random, rung: Rung) -> Scene:
-        """Compose a scene whose groups go round through all kinds."""
-
-    def kinds_by_place(self, rng: Random, rung: Rung) -> Iterator[tuple[str, int, int]]:
-        """Yield a kind for each column and row of a scene: all kinds in turns, in mixed order."""
+        """Compose a scene whose groups go round through all kinds, in mixed order."""
         kinds = [self.kinds[number % len(self.kinds)] for number in range(rung.columns * rung.rows)]
         rng.shuffle(kinds)
-        for number, kind in enumerate(kinds):
-            row, column = divmod(number, rung.columns)
-            yield kind, column, row
+        groups = tuple(self.group(rng, kind, *divmod(number, rung.columns)) for number, kind in enumerate(kinds))
+        light, style, camera = (any_of(rng, choices) for choices in (self.lights, self.styles, self.cameras))
+        view = View(light, 0.0, {}, rng.randrange(1 << 30), style, camera)
+        surface, wall = any_of(rng, self.surfaces), any_of(rng, self.walls)
+        return Scene(surface, wall, groups, view, self.name)
+
+    def group(self, rng: Random, kind: str, row: int, column: int) -> Group:
+        """Draw what is at one place."""
+        group = Group(f"{self.words['cell']} {LETTERS[row]}{column + 1}", kind, {}, column, str(row))
+        if kind == "count":
+            number, look, order = self.heap(rng)
+            return group.saying(str(number), form=kind, number=number, looks=(look,), order=order)
+        if kind == "text":
+            script = rng.choice((0, 0, 1, 2))
+            text = f"{rng.choice(self.texts[script])}{self.words['gap']}{rng.randrange(20, 99)}"
+            return group.saying(text, form=kind, font=rng.choice(FONTS), script=script)
+        if kind in self.ways:
+            way = rng.choice(tuple(self.ways[kind]))
+            return self._arranged(group, way, self.arranged_looks(rng, way))
+        asked = self.row(rng, kind)
+        rule, across = asked.rule or rng.choice(RULES), asked.across or rng.choice((4, 5))
+        bits, (one, other) = bits_of(rng, rule, length_of(rule, across)), asked.states
+        ones = rng.sample(unlike(other), 3) if rule == "none" and kind == "colour" else [one]
+        value = words_of(rule, bits, *(self._phrase(asked.feature, state) for state in asked.states))
+        looks = tuple({**asked.look, asked.feature: state} for state in (*ones, other))
+        number, feature = len(bits), asked.feature
+        return group.saying(value, form="row", looks=looks, number=number, feature=feature, bits=bits, across=across)
+
+    def _arranged(self, group: Group, way: str, looks: Sequence[Look]) -> Group:
+        words = self.ways[group.kind][way]["words"].format(*map(self.name_of, looks))
+        return group.saying(words, form="place", way=way, looks=tuple(looks))
+
+    def _phrase(self, feature: str, value: str) -> str:
+        """Say of one thing that a property has a value."""
+        return self.phrases.get(value) or self.says[feature].format(value)
 
     @abstractmethod
-    def kind_of(self, thing: Thing) -> str:
-        """Return the attribute of a group that the prompt asks for: one of `kinds`."""
+    def heap(self, rng: Random) -> tuple[int, Look, int]:
+        """Draw how many things are to be counted (6 to 30), their look, and the seed of their order."""
 
     @abstractmethod
+    def row(self, rng: Random, kind: str) -> Row:
+        """Draw what a row is made of."""
+
+    @abstractmethod
+    def arranged_looks(self, rng: Random, way: str) -> list[Look]:
+        """Draw the things of an arrangement."""
+
     def graph_of(self, scene: Scene) -> AskedElements:
         """Make the graph: the attributes of the whole scene, and one of each group."""
-
-    def attributes_of(self, scene: Scene) -> dict[str, dict[str, str]]:
-        """Return what the prompt asks for of each group: its name -> its kind -> the value."""
-        return {thing.name: {(kind := self.kind_of(thing)): thing.traits[kind]} for thing in scene.things}
+        view = scene.view
+        attributes: dict[str, Mapping[str, str]] = {TABLE: {"surface": scene.surface}}
+        if not scene.surface:
+            whole = {"light": view.light, "style": view.style, "camera": view.camera}
+            attributes = {PICTURE: whole, WALL: {"colour": scene.wall}}
+        attributes |= {group.name: group.traits for group in scene.groups}
+        return AskedElements(tuple(attributes), attributes, ())
 
     # ------------------------------------------------------------------ the words
 
-    @abstractmethod
     def write(self, scene: Scene, rng: Random) -> str:
         """Write the prompt: what the whole is, then every group."""
+        groups, view = scene.groups, scene.view
+        rows = len({group.row for group in groups})
+        opening = self.words["opening"].format(
+            groups=len(groups),
+            rows=rows,
+            columns=len(groups) // rows,
+            last=LETTERS[rows - 1],
+            camera=view.camera,
+            surface=self.surfaces.get(scene.surface),
+            wall=scene.wall,
+            light=view.light,
+        )
+        closing = any_of(rng, self.words["closing"]).format(style=view.style)
+        return " ".join([opening, *map(self.sentence, groups), closing])
+
+    def sentence(self, group: Group) -> str:
+        """Write the sentence of the prompt about one group."""
+        hues = [look["hue"] for look in group.looks[:-1]] if group.kind == "colour" else []
+        many = self._many(group, group.feature) if group.form in ("count", "row") else ""
+        if len(hues) > 1:
+            many += self.words["hues"].format(", ".join(hues[:-1]), hues[-1])
+        return str(self.words[group.kind if group.kind in self.words else group.form]).format(
+            many=many,
+            names=listed([self.name_of(look) for look in group.looks]) if group.form == "place" else "",
+            name=group.name,
+            cell=group.name.rpartition(" ")[2],
+            value=group.value,
+            number=group.number,
+            across=group.across,
+        )
+
+    def question(self, group: Group, value: str) -> str:
+        """Ask whether a group shows a value of the attribute that the prompt speaks of."""
+        words = self.asks.get(group.kind, "Is this true of what is in {name}: {value}?")
+        counted = group.form == "count"
+        many, plural = (self._many(group, unsaid) if counted else "" for unsaid in ("", "hue"))
+        return words.format(name=group.name, value=value, many=many, plural=plural)
+
+    def _many(self, group: Group, unsaid: str) -> str:
+        """Name the things of a heap or row, without the property `unsaid`."""
+        return self.many({name: value for name, value in group.looks[0].items() if name != unsaid})
 
     @abstractmethod
-    def sentence(self, thing: Thing) -> str:
-        """Write the sentence of the prompt about one group."""
+    def many(self, look: Look) -> str:
+        """Name several things of a look: "people in red"."""
 
-    def question(self, thing: Thing, value: str) -> str:
-        """Ask whether a group shows a value of the attribute that the prompt speaks of."""
-        return f"Is this true of what is in {thing.name}: {value}?"
+    @abstractmethod
+    def name_of(self, look: Look) -> str:
+        """Name a thing of an arrangement: "person in red"."""
 
     def questions(self, scene: Scene, rng: Random) -> list[AnnotatedQuestion]:
         """Draw sixteen questions, in mixed order: one or two of each kind, of which half have the answer no."""
-        groups = list(scene.things)
+        groups = scene.groups
         rng.shuffle(groups)
-        kinds = [self.kind_of(thing) for thing in groups]
-        earlier = {thing.name: kinds[:number].count(kinds[number]) for number, thing in enumerate(groups)}
+        kinds = [group.kind for group in groups]
+        earlier = {group.name: kinds[:number].count(group.kind) for number, group in enumerate(groups)}
         asks = []
-        for number, thing in enumerate(sorted(groups, key=lambda thing: earlier[thing.name])[:_QUESTIONS]):
-            kind = self.kind_of(thing)
-            value = thing.traits[kind] if number % 2 else rng.choice(list(self.alternatives(thing))).traits[kind]
-            asks.append(AnnotatedQuestion(self.question(thing, value), (thing.name, kind, value)))
+        for number, group in enumerate(sorted(groups, key=lambda group: earlier[group.name])[:_QUESTIONS]):
+            value = group.value if number % 2 else rng.choice(list(self.alternatives(group))).value
+            asks.append(AnnotatedQuestion(self.question(group, value), (group.name, group.kind, value)))
         rng.shuffle(asks)
         return asks
 
     # ------------------------------------------------------------------ the errors
 
-    @abstractmethod
-    def alternatives(self, thing: Thing) -> Iterator[Thing]:
+    def alternatives(self, group: Group) -> Iterator[Group]:
         """Yield every way in which a group can be wrong by one thing, one letter or one exchange."""
+        if group.form == "count":
+            for number in (group.number - 1, group.number + 1):
+                yield group.saying(str(number), number=number)
+        elif group.form == "row":
+            for k, bit in enumerate(bits := group.bits):
+                if bit == "0" or group.kind != "extra":  # an extra thing is one more, where none is asked for
+                    words = f"{group.value} - but not so the {ordinal(k)}"
+                    yield group.saying(words, bits=f"{bits[:k]}{1 - int(bit)}{bits[k + 1 :]}")
+        elif group.form == "text":
+            for k, letter in enumerate(text := group.value):
+                for other in ALPHABETS[group.script] if letter.isalpha() else "":
+                    if other != letter:
+                        yield group.saying(text[:k] + other + text[k + 1 :])
+        elif group.way in self.exchanged:
+            yield self._arranged(group, self.exchanged[group.way], group.looks)
+        else:
+            for k, (left, right) in enumerate(pairwise(looks := group.looks)):
+                yield self._arranged(group, group.way, [*looks[:k], right, left, *looks[k + 2 :]])
 
     def draw(self, level: int, asked: Scene, kind: str, rng: Random, rung: Rung) -> ShownScene | None:
         """Draw what a level shows: 0 as asked, 1 one error of `kind`, 2 and 3 several of any; None where too few can be seen."""
-        groups = list(asked.things)
+        groups = asked.groups
         rng.shuffle(groups)
         scene, errors = asked, list[Error]()
-        for thing in groups:
+        for group in groups:
             if len(errors) == ERRORS_AT.get(level, 0):
                 break
-            about = self.kind_of(thing)
-            if level == 1 and about != kind:
+            if level == 1 and group.kind != kind:
                 continue
-            shown = rng.choice(list(self.alternatives(thing)))
-            box = self.difference(thing, shown, rung, asked)
+            shown = rng.choice(list(self.alternatives(group)))
+            box = self.difference(group, shown, rung, asked)
             if box is not None:
-                error = Error(about, (thing.name, about), thing.traits[about], shown.traits[about], box)
+                error = Error(group.kind, (group.name, group.kind), group.value, shown.value, box)
                 scene, errors = scene.with_thing(shown), [*errors, error]
         return ShownScene(level, scene, tuple(errors)) if len(errors) == ERRORS_AT.get(level, 0) else None
 
     # ------------------------------------------------------------------ the image
 
     @abstractmethod
+    def sprites(self, group: Group, rng: Random | None) -> list[Sprite]:
+        """Return the things of a group in the order in which they are drawn; displaced and varied where `rng` is given."""
+
+    @abstractmethod
     def picture(self, scene: Scene, rung: Rung) -> Pixels:
         """Draw the whole scene."""
 
     @abstractmethod
-    def place(self, thing: Thing, rung: Rung, scene: Scene) -> Box:
-        """Return where a group is in the image, with the room around it that is its own."""
-
-    @abstractmethod
-    def inside(self, thing: Thing, rung: Rung, scene: Scene) -> Box:
+    def inside(self, group: Group, rung: Rung, scene: Scene) -> Box:
         """Return where what `part` draws is in the image: nothing outside of it changes with the group."""
 
     @abstractmethod
-    def part(self, thing: Thing, rung: Rung, scene: Scene, grain: int | None) -> NDArray[np.float32]:
+    def part(self, group: Group, rung: Rung, scene: Scene, grain: int | None) -> NDArray[np.float32]:
         """Draw what the image shows within `inside`, RGB from 0 to 1; with no `grain`, nothing is displaced or varied."""
 
-    def difference(self, asked: Thing, shown: Thing, rung: Rung, scene: Scene) -> Box | None:
+    def place(self, group: Group, rung: Rung, scene: Scene) -> Box:
+        """Return where a group is in the image, with the room around it that is its own."""
+        left, top, right, bottom = self.inside(group, rung, scene)
+        return left - self.gap, top - self.gap, right + self.gap, bottom + self.gap
+
+    def difference(self, asked: Group, shown: Group, rung: Rung, scene: Scene) -> Box | None:
         """Return the pixels of the image where a group as shown differs from what was asked; None where nobody could see it.
 
         At least ten pixels differ by 60 of 255 in a channel, none of them at the edge of the group's own place: what is in
         one place hides nothing of another, and what other things of the group hide is not among the pixels that differ.
         """
-        parts = [self.part(thing, rung, scene, scene.view.grain) for thing in (asked, shown)]
+        parts = [self.part(group, rung, scene, scene.view.grain) for group in (asked, shown)]
         apart = np.abs(parts[0] - parts[1]).max(axis=2) * 255 > _CONTRAST
         rows, columns = np.nonzero(apart)
         if len(rows) < _VISIBLE:
@@ -201,28 +364,58 @@ def unlike(hue: str) -> list[str]:
     return [other for other in HUES if not near(other, hue)]
 
 
-# ---------------------------------------------------------------------- errors of groups that several templates have
+def listed(names: Sequence[str]) -> str:
+    """List names with an article, sorted, so that their order tells nothing: "a blue ball, a red vase and a wooden block"."""
+    *first, last = sorted(map(with_article, names))
+    return f"{', '.join(first)} and {last}"
 
 
-def one_more_or_fewer(thing: Thing) -> Iterator[Thing]:
-    """Yield a group of counted things with one less and with one more."""
-    for change in (-1, 1):
-        number = str(int(thing.traits["number"]) + change)
-        yield replace(thing, traits={**thing.traits, "number": number, "count": number})
+def with_article(words: str) -> str:
+    """Put "a" or "an" before a name."""
+    return f"{article(words)} {words}"
 
 
-def one_otherwise(thing: Thing, about: str, states: str = "01") -> Iterator[Thing]:
-    """Yield a row with one thing in its other state; only of those that are in one of `states`."""
-    for k, bit in enumerate(bits := thing.traits["bits"]):
-        if bit in states:
-            words = f"{thing.traits[about]} - but not so the {ordinal(k)}"
-            yield replace(thing, traits={**thing.traits, "bits": flipped(bits, k), about: words})
+def any_of(rng: Random, choices: Iterable[str]) -> str:
+    """Draw one of several; where there is one, nothing is drawn, and where there is none, it is empty."""
+    some = tuple(choices)
+    return rng.choice(some) if len(some) > 1 else "".join(some)
 
 
-def one_letter_wrong(thing: Thing) -> Iterator[Thing]:
-    """Yield a text with one of its letters replaced by another one of its script."""
-    text = thing.traits["text"]
-    for k, letter in enumerate(text):
-        for other in ALPHABETS[int(thing.traits["script"])] if letter.isalpha() else "":
-            if other != letter:
-                yield thing.having("text", text[:k] + other + text[k + 1 :])
+# ---------------------------------------------------------------------- rows of equal things, some in their other state
+
+
+def length_of(rule: str, across: int) -> int:
+    """Return how many things three rows of `across` have: an odd number where one state has one more than the other."""
+    return 3 * across if rule != "more" else 3 * across - (across + 1) % 2
+
+
+def bits_of(rng: Random, rule: str, number: int) -> str:
+    """Draw the states that a rule asks for: a digit of each thing, 1 for the other state."""
+    if rule in ("all", "none"):
+        return "0" * number
+    if rule == "every second":
+        return "".join(str(k % 2) for k in range(number))
+    if rule == "only":
+        k = rng.randrange(number)
+        return "0" * k + "1" + "0" * (number - k - 1)
+    bits = list("1" * (number // 2 + 1) + "0" * (number // 2))
+    rng.shuffle(bits)
+    return "".join(bits)
+
+
+def words_of(rule: str, bits: str, one: str, other: str) -> str:
+    """Say which things are in which state; `one` and `other` are what is said of a thing in its first and its other state."""
+    if rule == "all":
+        return f"each of the {len(bits)} {one}"
+    if rule == "none":
+        return f"none of the {len(bits)} {other}"
+    if rule == "every second":
+        return f"counted row by row from the top left, every second one {other}, and each of the others {one}"
+    if rule == "only":
+        return f"only the {ordinal(bits.index('1'))}, counted row by row from the top left, {other}; each of the others {one}"
+    return f"there is exactly one more that {other} than that {one}"
+
+
+def ordinal(k: int) -> str:
+    """Return the word for the place of a thing that has `k` before it: "first" for 0."""
+    return _ORDINALS[k] if k < len(_ORDINALS) else f"{k + 1}th"
