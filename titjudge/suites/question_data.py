@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -25,7 +26,7 @@ from titjudge.data.data_paths import inside, is_stray
 from titjudge.data.tables import scan_table
 from titjudge.metrics.answer_rules import VisualQuestion
 from titjudge.metrics.questions import Asking
-from titjudge.metrics.text_reading import Wanted, compare
+from titjudge.metrics.text_reading import Wanted, compare, listed
 from titjudge.suites.base import reason_of
 from titjudge.suites.patterns import fields_of, filled
 
@@ -33,13 +34,27 @@ _ASKING = ("questions", "soft-tifa")
 """The metrics that ask the questions of the data."""
 
 
+class JoinedTable(BaseModel, extra="forbid"):
+    """Another table, below the data folder, with further columns of the prompts.
+
+    Attributes:
+        file: The table.
+        id: Its column of the prompt's id.
+        where: As for prompts.
+    """
+
+    file: str
+    id: str = "id"
+    where: dict[str, str | bool | int] = {}
+
+
 class PromptFiles(BaseModel, extra="forbid"):
     """Where prompts are below the data folder.
 
     A column is a key of a row; `a.b` is the key b of the object a (which may be JSON in a text), `a[]` every entry of a list,
-    `a[].0` the first part of every entry, `$key` the row's key in a JSON object of rows, `$row` its number from 0, `$file` the
-    name of its file without the ending, `$folder` that of the folder it is in. A field whose column ends in `?` is empty where
-    a row lacks it.
+    `a[].0` the first part of every entry, `$key` the row's key in a JSON object of rows, `$value` a row that is a text, `$row` its
+    number from 0, `$file` the name of its file without the ending, `$folder` that of the folder it is in. A field whose column
+    ends in `?` is empty where a row lacks it; `=text` is the same text for every row.
 
     Attributes:
         folders: Where the files may be; the first folder that has any is used, or all that fit a pattern with `*`.
@@ -54,6 +69,7 @@ class PromptFiles(BaseModel, extra="forbid"):
             paths of images too.
         rows: A row is a prompt, or one question of it (the rows of a prompt then have the same id).
         where: Columns with the value that a row must have to count, such as {language: en}.
+        join: A table with further columns.
         digits: Fewest digits of an id in the paths of new images.
     """
 
@@ -68,14 +84,21 @@ class PromptFiles(BaseModel, extra="forbid"):
     unique: str = "{prompt_id}"
     rows: Literal["prompts", "questions"] = "prompts"
     where: dict[str, str | bool | int] = {}
+    join: JoinedTable | None = None
     digits: int = 0
 
 
 class TextColumn(BaseModel, extra="forbid"):
-    """The column of the texts that an image must show, a list, and the rule by which they are compared (`text_reading.Wanted`)."""
+    """The column of the texts that an image must show, a list, and the rule by which they are compared (`text_reading.Wanted`).
+
+    By the rule `oneig` the list is written as in Python. `max_tokens` are the most tokens of a reply; `longer` are a number of words,
+    and the most tokens if there are more words.
+    """
 
     column: str
-    rule: Literal["words", "signs"]
+    rule: Literal["words", "signs", "oneig"]
+    max_tokens: int = 1024
+    longer: tuple[int, int] | None = None
 
 
 class SourceImages(BaseModel, extra="forbid"):
@@ -94,7 +117,7 @@ class SourceImages(BaseModel, extra="forbid"):
 
 
 class QuestionColumns(BaseModel, extra="forbid"):
-    """The columns of the questions; lists in several columns are combined entry by entry."""
+    """The columns of the questions; lists in several columns are combined entry by entry, objects by their keys, which are the ids."""
 
     question: str
     category: str = ""
@@ -116,8 +139,11 @@ class TableSpec(BaseModel, extra="forbid"):
         times: The factor of all means.
         counted: Answers as they enter the score (after their parents), or as given.
         value: A part of the score instead of its value, for images and prompts; of several, each that a score has counts.
-        where: Fields with the value that an image must have to count.
+        where: Fields with the value, or one of the values, that an image must have to count.
         columns: Of the words of texts: fields whose values are the columns.
+        edits: Of the words of texts by the rule `oneig`: the edits of a text that count as most; then their mean is shown, too.
+        metric: The metric whose scores count, if it is not the suite's first: its name, or `further`, which makes a table for each
+            metric that is not the suite's.
         bounds: The worst and the best value. A further table then has, for each column, the images without a score by the
             reason, those scored in part, and what the mean would be if all that is missing were the worst or the best.
     """
@@ -132,8 +158,10 @@ class TableSpec(BaseModel, extra="forbid"):
     times: float = 100.0
     counted: bool = True
     value: str | list[str] = ""
-    where: dict[str, str | bool | int] = {}
+    where: dict[str, str | bool | int | list[str]] = {}
     columns: list[str] = []
+    edits: int = 0
+    metric: str = ""
     bounds: tuple[float, float] | None = None
 
     @property
@@ -159,8 +187,23 @@ class Official(BaseModel, extra="forbid"):
     files: Literal["", "gedit", "imgedit", "kris", "rise"] = ""
 
 
-class QuestionSpec(BaseModel, extra="forbid"):
-    """A whole suite.
+class PromptSet(BaseModel, extra="forbid"):
+    """Prompts, and what is asked of their images.
+
+    Attributes:
+        prompts: Where prompts are.
+        questions: The columns of the questions, or the questions themselves where they are the same for every prompt; `geneval`:
+            questions made of the metadata of GenEval.
+        texts: The texts that an image must show.
+    """
+
+    prompts: PromptFiles
+    questions: QuestionColumns | list[VisualQuestion] | Literal["geneval"] = []
+    texts: TextColumn | None = None
+
+
+class QuestionSpec(PromptSet):
+    """A whole suite; for prompts, questions and texts see `PromptSet`.
 
     Attributes:
         name: Its name in results.
@@ -168,13 +211,11 @@ class QuestionSpec(BaseModel, extra="forbid"):
         version: Raised whenever the same answers would give other tables.
         source: Where it was published.
         images: Patterns of image paths below the data folder, without ending, as for `--images`; the first that fits counts.
-        prompts: Where prompts are.
+        sets: Sets of prompts that are read one after the other: other values of the keys of `PromptSet`; one without them.
         sources: Where the images are that edits were made from.
-        questions: The columns of the questions, or the questions themselves where they are the same for every prompt; `geneval`:
-            questions made of the metadata of GenEval.
-        texts: The texts that an image must show.
         metric: How answers become a score: parsed by a rule (`questions`), or by their probabilities (`soft-tifa`); or any
             other metric, which asks questions of its own.
+        also: Further metrics.
         ask: How questions are asked.
         official: What differs with `--protocol official`.
         tables: The tables.
@@ -187,11 +228,10 @@ class QuestionSpec(BaseModel, extra="forbid"):
     version: str = "1"
     source: str = ""
     images: list[str] = ["images/{generator}/{prompt_id}_{sample}", "images/{generator}/{prompt_id}"]
-    prompts: PromptFiles
+    sets: list[Json] = []
     sources: SourceImages = SourceImages()
-    questions: QuestionColumns | list[VisualQuestion] | Literal["geneval"] = []
-    texts: TextColumn | None = None
     metric: str = "questions"
+    also: list[str] = []
     ask: Asking = Asking()
     official: Official = Official()
     tables: list[TableSpec] = Field(min_length=1)
@@ -201,9 +241,10 @@ class QuestionSpec(BaseModel, extra="forbid"):
     @model_validator(mode="after")
     def _fits_together(self) -> QuestionSpec:
         """Check that metric, questions, protocols, variants and tables name only what there is."""
-        if self.metric not in (known_metrics := registry.names("metrics")):
-            raise ValueError(f"metric: there is no metric '{self.metric}'.{nearest(self.metric, known_metrics)}")
-        if (self.metric in _ASKING) is (self.questions == []):
+        for name in (self.metric, *self.also):
+            if name not in (known_metrics := registry.names("metrics")):
+                raise ValueError(f"metric: there is no metric '{name}'.{nearest(name, known_metrics)}")
+        if (self.metric in _ASKING) is all(prompts.questions == [] for prompts in self.prompt_sets):
             raise ValueError(
                 f"questions: {self.metric} asks {'them' if self.metric in _ASKING else 'questions of its own'}"
             )
@@ -224,6 +265,12 @@ class QuestionSpec(BaseModel, extra="forbid"):
             if unknown := {*table.where, *table.columns} - fields:
                 raise ValueError(f"tables.{number}.where: '{min(unknown)}' is no field of the prompts")
         return self
+
+    @property
+    def prompt_sets(self) -> list[PromptSet]:
+        """The sets of prompts."""
+        keys = self.model_dump(include={*PromptSet.model_fields})
+        return [PromptSet.model_validate(_merged(keys, changes)) for changes in self.sets or [{}]]
 
     def asking(self, protocol: str) -> Asking:
         """Return how questions are asked under a protocol."""
@@ -255,7 +302,8 @@ def read_spec(file: Path) -> QuestionSpec:
         raise ConfigError(f"{file}: {key_problem(error, QuestionSpec)}") from error
 
 
-Row = tuple[int, Json | DataError]
+Row = tuple[str, Json | DataError]
+"""The number or the key of a row, and its cells."""
 
 
 @dataclass(slots=True)
@@ -296,38 +344,36 @@ def read_prompts(
     wrong: set[str] = set()
     columns: set[str] = set()
     by_rows = spec.prompts.rows == "questions"
-    files = find_files(folder, spec.prompts)
-    for file in files:
-        for number, row in _rows(file):
-            if skip_rows:
-                skip_rows -= 1
+    for part, file, place, row in _rows_of(folder, spec):
+        if skip_rows:
+            skip_rows -= 1
+            continue
+        where, name = f"{file.name}:{place}", ""
+        try:
+            if isinstance(row, DataError):
+                raise row
+            columns |= row.keys()
+            if not counts(row, part.prompts.where):
                 continue
-            where = f"{file.name}:{number}"
-            name = ""
-            try:
-                if isinstance(row, DataError):
-                    raise row
-                columns |= row.keys()
-                if not counts(row, spec.prompts.where):
-                    continue
-                name = _id(row, spec.prompts, file)
-                record = _record(row, spec, file, number, name)
-                record.fields |= {field: row.get(column, math.nan) for field, column in spec.prompts.absent.items()}
-                name = record.id
-                if name not in records:
-                    records[name] = record
-                elif not by_rows:
-                    name = "" if record.prompt == records[name].prompt else name  # of two equal ones the first counts
-                    raise DataError(f"the prompt '{record.id}' stands twice", file, number)
-                else:
-                    records[name].questions += record.questions
-            except DataError as error:
-                problems.append(InvalidItem(where, f"{where}: {error.message}", prompt_id=name))
-                wrong.add(name)
+            name = _id(row, part.prompts, file)
+            record = _record(row, part, spec, file, where, name)
+            record.fields |= {field: row.get(column, math.nan) for field, column in part.prompts.absent.items()}
+            name = record.id
+            if name not in records:
+                records[name] = record
+            elif not by_rows:
+                name = "" if record.prompt == records[name].prompt else name  # of two equal ones the first counts
+                raise DataError(f"the prompt '{record.id}' stands twice")
+            else:
+                records[name].questions += record.questions
+        except DataError as error:
+            problems.append(InvalidItem(where, f"{where}: {error.message}", prompt_id=name))
+            wrong.add(name)
     if not records and not problems:
         conditions = ", ".join(f"{column}={value}" for column, value in spec.prompts.where.items())
         raise DataError(
-            f"no prompts in it: no rows {f'with {conditions}' if conditions else 'below the first line'}", files[0]
+            f"no prompts in it: no rows {f'with {conditions}' if conditions else 'below the first line'}",
+            find_files(folder, spec.prompts)[0],
         )
     for name, column in spec.prompts.absent.items():
         cells = [record.fields[name] for record in records.values()]
@@ -339,6 +385,21 @@ def read_prompts(
             problems.append(InvalidItem(record.where, f"{record.where}: {problem}", prompt_id=record.id))
             wrong.add(record.id)
     return {name: record for name, record in records.items() if name not in wrong}, problems
+
+
+def _rows_of(folder: Path, spec: QuestionSpec) -> Iterator[tuple[PromptSet, Path, str, Json | DataError]]:
+    """Yield the rows of all files, with the set of prompts, the file and the place of each, and the columns of joined tables."""
+    for part in spec.prompt_sets:
+        joined: dict[str, Json] = {}
+        if table := part.prompts.join:
+            rows = [row for _, row in _rows(inside(folder, table.file, "file")) if not isinstance(row, DataError)]
+            joined = {str(row.get(table.id)): row for row in rows if counts(row, table.where)}
+        for file in find_files(folder, part.prompts):
+            for place, row in _rows(file):
+                if table and not isinstance(row, DataError):
+                    further = joined.get(str(row.get(part.prompts.id)))
+                    row = DataError(f"{table.file} has no such id") if further is None else {**further, **row}
+                yield part, file, place, row
 
 
 def _absent(cells: Sequence[Any]) -> list[bool]:
@@ -372,18 +433,19 @@ def _files(place: Path, patterns: Sequence[str]) -> list[Path]:
 def _rows(file: Path) -> Iterator[Row]:
     """Yield the rows of a table, or of a JSON file: a list of objects, or an object of objects (whose keys are `$key`)."""
     if file.suffix.lower() != ".json":
-        for place, (number, row) in enumerate(scan_table(file)):
-            yield number, row if isinstance(row, DataError) else {**row, "$row": place}
+        for index, (number, row) in enumerate(scan_table(file)):
+            yield str(number), row if isinstance(row, DataError) else {**row, "$row": index}
         return
     content = read_json(file)
     if not isinstance(content, list | dict):
         raise DataError("neither a list nor an object of rows", file)
     entries = content.items() if isinstance(content, dict) else (("", entry) for entry in content)
-    for number, (key, row) in enumerate(entries, 1):
-        fits = isinstance(row, dict)
+    for index, (key, row) in enumerate(entries):
+        row = {"$value": row} if key and isinstance(row, str) else row
+        place = key or str(index + 1)
         yield (
-            number,
-            {**row, "$key": key, "$row": number - 1} if fits else DataError("this row is no object", file, number),
+            place,
+            {**row, "$key": key, "$row": index} if isinstance(row, dict) else DataError("this row is no object"),
         )
 
 
@@ -394,35 +456,35 @@ def _id(row: Values, prompts: PromptFiles, file: Path) -> str:
     return str(name)
 
 
-def _record(row: Values, spec: QuestionSpec, file: Path, number: int, name: str) -> PromptRecord:
+def _record(row: Values, part: PromptSet, spec: QuestionSpec, file: Path, where: str, name: str) -> PromptRecord:
     """Make the record of a row: its prompt, fields, questions and source images.
 
     Raises:
         DataError: A column is missing, or does not fit.
     """
-    text = _one(row, spec.prompts.prompt, file)
+    text = _one(row, part.prompts.prompt, file)
     if not isinstance(text, str) or not text.strip():
-        raise DataError(f"'{spec.prompts.prompt}' is no prompt: {text!r:.40}")
-    fields = {key: _field(row, column, file) for key, column in spec.prompts.fields.items()}
-    for key, bands in spec.prompts.bands.items():
+        raise DataError(f"'{part.prompts.prompt}' is no prompt: {text!r:.40}")
+    fields = {key: _field(row, column, file) for key, column in part.prompts.fields.items()}
+    for key, bands in part.prompts.bands.items():
         fits = [band for band, (low, high) in bands.items() if name.isdecimal() and low <= int(name) <= high]
         if not fits:
             raise DataError(f"the id {name} is in no {key}")
         fields[key] = fits[0]
-    for key, by_field in spec.prompts.groups.items():
+    for key, by_field in part.prompts.groups.items():
         for source, groups in by_field.items():
             fields[key] = next((group for group, members in groups.items() if fields.get(source) in members), "")
-    if spec.texts is not None:
-        fields[item_meta.TEXT.name] = _wanted(row, spec.texts)
+    if part.texts is not None:
+        fields[item_meta.TEXT.name] = _wanted(row, part.texts)
     images = row.get(spec.sources.column)
     cells = [cell for cell in (images if isinstance(images, list) else [images]) if isinstance(cell, ImageCell)]
-    unique = filled(spec.prompts.unique, {**fields, "prompt_id": name})
+    unique = filled(part.prompts.unique, {**fields, "prompt_id": name})
     places = tuple(cell.place for cell in cells)
-    return PromptRecord(unique, text, f"{file.name}:{number}", name, fields, _questions(row, spec, file), places)
+    return PromptRecord(unique, text, where, name, fields, _questions(row, part, file, spec.ask.each), places)
 
 
 def counts(values: Values, where: Values) -> bool:
-    """Tell whether fields have the wanted values; True and "true" are the same.
+    """Tell whether fields have the wanted values, or one of several; True and "true" are the same.
 
     Raises:
         DataError: There is no such field.
@@ -430,7 +492,8 @@ def counts(values: Values, where: Values) -> bool:
     for name, expected in where.items():
         if name not in values:
             raise DataError(f"the key '{name}' is missing")
-        if str(values[name]).lower() != str(expected).lower():
+        wanted = expected if isinstance(expected, list) else [expected]
+        if str(values[name]).lower() not in [str(value).lower() for value in wanted]:
             return False
     return True
 
@@ -441,9 +504,16 @@ def _wanted(row: Values, texts: TextColumn) -> Json:
     Raises:
         DataError: They are no list of texts, or have no words.
     """
-    if not is_texts(row.get(texts.column)) or not row[texts.column]:
+    cell, limit = row.get(texts.column), texts.max_tokens
+    written = cell if isinstance(cell, str) else ""
+    if texts.longer and len(written.split()) > texts.longer[0]:
+        limit = texts.longer[1]
+    if texts.rule == "oneig":
+        with contextlib.suppress(ValueError):
+            cell = listed(written)
+    if not is_texts(cell) or not cell:
         raise DataError(f"'{texts.column}' is no list of texts")
-    wanted = Wanted(texts=row[texts.column], rule=texts.rule)
+    wanted = Wanted(texts=cell, rule=texts.rule, source=written, max_tokens=limit)
     if not compare(wanted, "", official=False):
         raise DataError(f"'{texts.column}' has no words")
     return wanted.model_dump(exclude_defaults=True)
@@ -470,16 +540,16 @@ def geneval_questions(row: Values) -> list[Json]:
     return questions
 
 
-def _questions(row: Values, spec: QuestionSpec, file: Path) -> list[VisualQuestion]:
+def _questions(row: Values, part: PromptSet, file: Path, unit: str) -> list[VisualQuestion]:
     """Return the questions about a prompt: those of all prompts, or those that its row holds.
 
     Raises:
         DataError: There are none, or they are malformed.
     """
-    if isinstance(spec.questions, list):
-        return list(spec.questions)
-    if isinstance(spec.questions, QuestionColumns):
-        return _listed_questions(row, spec.questions, file, spec.ask.each)
+    if isinstance(part.questions, list):
+        return list(part.questions)
+    if isinstance(part.questions, QuestionColumns):
+        return _listed_questions(row, part.questions, file, unit)
     try:
         return [VisualQuestion.model_validate(question) for question in geneval_questions(row)]
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
@@ -494,6 +564,13 @@ def _listed_questions(row: Values, columns: QuestionColumns, file: Path, unit: s
     """
     named = {key: column for key, column in columns.model_dump().items() if column}
     lists = {key: values(row, column, file) for key, column in named.items()}
+    cells = {key: _decoded(column[0]) for key, column in lists.items() if len(column) == 1}
+    objects = {key: cell for key, cell in cells.items() if isinstance(cell, dict)}
+    if objects:
+        if other := lists.keys() - objects.keys():
+            raise DataError(f"'{named[min(other)]}' is no object of questions")
+        ids = list(objects["question"])
+        lists = {key: [cell.get(name, "") for name in ids] for key, cell in objects.items()} | {"id": ids}
     counts = {key: len(cells) for key, cells in lists.items()}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{count} of '{named[key]}'" for key, count in counts.items())
@@ -531,6 +608,8 @@ def inconsistent_ids(record: PromptRecord, *, parents_exist: bool) -> str:
 
 def _field(row: Values, column: str, file: Path) -> Any:
     """Return the value of a field, empty where the row lacks a column that may be missing."""
+    if column.startswith("="):
+        return column[1:]
     name = column.removesuffix("?")
     if name == column:
         return _one(row, column, file)

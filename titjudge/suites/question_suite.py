@@ -21,6 +21,7 @@ from typing import Any
 from titjudge.core import item_meta
 from titjudge.core.declarations import BENCHMARK, Declaration
 from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.grouping import grouped
 from titjudge.core.score_parts import could_be
 from titjudge.core.score_parts import questions as questions_of
 from titjudge.core.types import InvalidItem, Item, Items, Json, Score, Status, Table, Values
@@ -28,7 +29,7 @@ from titjudge.metrics import rise
 from titjudge.metrics.text_reading import matched_share
 from titjudge.suites.base import Scored, Suite, SuiteInputs, by_generator, check_generator
 from titjudge.suites.image_tree import ImageTree, find_tree, listed_images
-from titjudge.suites.patterns import PromptPlace, compiled, filled, source_field
+from titjudge.suites.patterns import PromptPlace, compiled, fields_of, filled, source_field
 from titjudge.suites.question_data import (
     PromptRecord,
     QuestionSpec,
@@ -212,7 +213,7 @@ def _words_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score]
             generator,
             len(images),
             len(scored),
-            matched_share([score for _, score in scored]),
+            *_text_scores([score for _, score in scored], spec.edits),
             *(
                 matched_share([score for item, score in scored if str(item.meta.get(key, "")) == value])
                 for key, value in columns
@@ -220,8 +221,19 @@ def _words_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score]
         )
         for generator, images, scored in by_generator(items, scores)
     ]
-    titles = ("generator", "images", "scored", "text score", *(f"{key} {value}" for key, value in columns))
+    edits = ("ED", "CR", "WAC") if spec.edits else ()
+    titles = ("generator", "images", "scored", *edits, "text score", *(f"{key} {value}" for key, value in columns))
     return Table(spec.title, titles, tuple(rows), declared=_declared(spec))
+
+
+def _text_scores(scores: Sequence[Score], farthest: int) -> tuple[float | None, ...]:
+    """Compute the share of words; or, of OneIG-Bench, edit distance, share without an error, share of words, and the score of all three."""
+    words = matched_share(scores)
+    if not farthest or words is None:
+        return (words,) * (4 if farthest else 1)
+    distance = sum(score.parts["distance"] for score in scores) / len(scores)
+    complete = sum(score.parts["distance"] == 0 for score in scores) / len(scores)
+    return distance, complete, words, 1 - min(farthest, distance) * (1 - complete) * (1 - words) / farthest
 
 
 def _unscored(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], bounds: tuple[float, float]) -> Table:
@@ -359,10 +371,13 @@ class QuestionSuite(Suite):
         super().__init__(inputs)
         self._template, self._images, self._sources = template, images, sources
         if variant:
-            if variant not in self.spec.variants:
+            if variant.lower() not in self.spec.variants:
                 has = ", ".join(self.spec.variants) or "none"
                 raise ConfigError(f"the suite {self.name} has no variant '{variant}': it has {has}")
-            self.spec = self.spec.variant(variant)
+            self.spec = self.spec.variant(variant.lower())
+        needed = {*fields_of(self.spec.prompts.unique)} - {"prompt_id", *fields_of(images)}
+        if images and not images.endswith(".json") and needed:
+            raise ConfigError(f"images={images}: the pattern needs {{{min(needed)}}}, as ids are those of one folder")
 
     def load(self, folder: Path) -> Items:
         """Yield the images with their prompts and questions.
@@ -452,7 +467,8 @@ class QuestionSuite(Suite):
             except DataError as error:
                 fields = {}
                 self._notes[f"{name}: {error.message}"] = None
-            yield PromptPlace(name, record.prompt, filled(pattern, values), fields)
+            text = record.fields.get(item_meta.GENERATED_FROM.name, record.prompt)
+            yield PromptPlace(name, text, filled(pattern, values), fields)
 
     def _read(self, folder: Path) -> tuple[dict[str, PromptRecord], list[InvalidItem]]:
         skip_rows = self.spec.official.skip_rows if self.protocol == "official" else 0
@@ -462,8 +478,18 @@ class QuestionSuite(Suite):
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """Make the suite's tables."""
         grids = self.protocol == "official" and self.spec.official.grids
-        metric_scores = self._metric_scores(scores)
-        return [table for spec in self.spec.tables for table in make_tables(spec, items, metric_scores, grids=grids)]
+        by_metric = grouped(scores, lambda score: score.metric)
+        tables = []
+        for spec in self.spec.tables:
+            names = [spec.metric or self.spec.metric]
+            if spec.metric == "further":
+                ids = {item.id for item in items if counts(item.meta, spec.where)}
+                further = sorted(by_metric.keys() - {*self.metrics})
+                names = [name for name in further if any(score.item_id in ids for score in by_metric[name])]
+            for name in names:
+                named = spec.model_copy(update={"title": spec.title.format(metric=name)})
+                tables += make_tables(named, items, by_metric.get(name, []), grids=grids)
+        return tables
 
     @property
     def writes_official(self) -> bool:
@@ -494,7 +520,7 @@ def suite_of(file: Path | str) -> type[QuestionSuite]:
     attributes = {
         "name": spec.name,
         "spec": spec,
-        "metrics": (spec.metric,),
+        "metrics": (spec.metric, *spec.also),
         "VERSION": spec.version,
         "DEVIATIONS": tuple(spec.deviations),
         "__doc__": spec.summary,
