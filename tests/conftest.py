@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tests.kit import Seen, Server
 
 os.environ.update(
-    TITJUDGE_TODAY="2026-11-20",  # models retire and prices change: not while tests run
+    TITJUDGE_TODAY="2026-08-20",  # models retire and prices change: not while tests run
     HF_HUB_OFFLINE="1",
     TRANSFORMERS_OFFLINE="1",
     LITELLM_LOCAL_MODEL_COST_MAP="True",

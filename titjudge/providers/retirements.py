@@ -15,7 +15,7 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from titjudge.core import registry
 from titjudge.core.errors import ConfigError
 
 TODAY = "TITJUDGE_TODAY"
+NOTICE = timedelta(days=90)  # before its retirement, a model stops being a default: new accounts may not have it
 
 
 def now() -> datetime:
@@ -64,20 +65,28 @@ class Retirement:
     provider: str
     model: str
     on: date
-    routed: bool
-    successor: str
     source: str
+    routed: bool = False
+    successor: str = ""
+
+    @property
+    def past(self) -> bool:
+        """Whether the model has retired."""
+        return self.on <= today()
+
+    @property
+    def ends(self) -> str:
+        """What happens to the model, and on which day."""
+        verb = ("retires", "retired")[self.past] if self.routed else ("is", "was")[self.past] + " shut down"
+        return f"{verb} on {self.on}"
 
     def line(self, label: str) -> str:
         """Write when the model ends and what follows, in a line; `label` is the user's name of the model."""
-        past = self.on <= today()
         if self.routed:
-            then = f"{'now' if past else 'then'} {self.successor} answers, at its price"
-            return f"{label} {'retired' if past else 'retires'} on {self.on}; {then}"
-        verb, fail = ("was", ": requests fail") if past else ("is", "")
-        return (
-            f"{label} {verb} shut down on {self.on}{fail}{f'; successor: {self.successor}' if self.successor else ''}"
-        )
+            then = f"; {'now' if self.past else 'then'} {self.successor} answers, at its price"
+        else:
+            then = ": requests fail" * self.past + f"; successor: {self.successor}" * bool(self.successor)
+        return f"{label} {self.ends}{then}"
 
 
 @lru_cache(maxsize=1)
@@ -86,17 +95,7 @@ def table() -> tuple[Retirement, ...]:
     import tomllib
 
     data = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-    return tuple(
-        Retirement(
-            row["provider"],
-            row["model"],
-            row["date"],
-            row["then"] == "routed",
-            row.get("successor", ""),
-            data["sources"][row["source"]],
-        )
-        for row in data["models"]
-    )
+    return tuple(Retirement(**row | {"source": data["sources"][row["source"]]}) for row in data["models"])
 
 
 @lru_cache(maxsize=256)  # called several times for each request
@@ -113,9 +112,11 @@ def listed_default(provider: str) -> str:
 
 
 def default_model(provider: str) -> str:
-    """Return a provider's default model, from the day of its retirement on its successor; empty where there is none."""
+    """Return the default model of a provider: its successor if it retires within `NOTICE`; empty if there is none."""
     model = listed_default(provider)
-    while (retired := retirement_of(provider, model)) is not None and retired.successor and retired.on <= today():
+    while (
+        (retired := retirement_of(provider, model)) is not None and retired.successor and retired.on - today() <= NOTICE
+    ):
         model = retired.successor
     return model
 
@@ -123,7 +124,7 @@ def default_model(provider: str) -> str:
 def stands_in(provider: str, model: str) -> str:
     """Return the model that answers in place of a retired one today, or an empty string."""
     retired = retirement_of(provider, model)
-    return retired.successor if retired is not None and retired.routed and retired.on <= today() else ""
+    return retired.successor if retired is not None and retired.routed and retired.past else ""
 
 
 @lru_cache(maxsize=1024)
@@ -153,13 +154,10 @@ def notices(models: Iterable[tuple[str, str]]) -> list[str]:
 
 def replaced_default(provider: str) -> list[str]:
     """Return a line that the default model of a provider has become another one; none where it has not."""
-    model = listed_default(provider)
-    now, retired = default_model(provider), retirement_of(provider, model)
-    if retired is None or now == model:
+    model, retired = default_model(provider), retirement_of(provider, listed_default(provider))
+    if retired is None or retired.model == model:
         return []
-    return [
-        f"{provider} asks {now} by default: {model} {'retired' if retired.routed else 'was shut down'} on {retired.on}"
-    ]
+    return [f"{provider} asks {model} by default: {retired.model} {retired.ends}"]
 
 
 def _bare(name: str) -> str:

@@ -114,8 +114,8 @@ def test_a_run_that_omits_nothing_has_the_identity_it_had() -> None:
 
 def test_the_default_model_does_not_change_while_a_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """The provider goes on asking the one it was made for: an answer under the name of another would be kept as its."""
-    monkeypatch.setenv("TITJUDGE_TODAY", "2026-11-30")
+    monkeypatch.setenv("TITJUDGE_TODAY", "2026-09-01")
     role = roles(judge="gemini")["judge"]
-    monkeypatch.setenv("TITJUDGE_TODAY", "2026-12-01")
+    monkeypatch.setenv("TITJUDGE_TODAY", "2026-09-02")
     assert role.model == role.provider.model == "gemini-2.5-pro"
     assert roles(judge="gemini")["judge"].model == "gemini-3.8-flash"

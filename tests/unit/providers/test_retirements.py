@@ -33,6 +33,7 @@ from titjudge.runs.session import Session
 
 PRO, FLASH = "gemini-2.5-pro", "gemini-3.8-flash"
 BEFORE, AFTER = "2026-11-30", "2026-12-01"
+OLD_DEFAULT, NEW_DEFAULT = "2026-09-01", "2026-09-02"  # ninety days before the model retires
 
 
 @pytest.fixture(autouse=True)
@@ -106,15 +107,17 @@ def test_who_answered(asked: str, answered: str, same: bool) -> None:
     assert retirements.same_model(asked, answered) is same
 
 
-def test_the_default_becomes_the_successor_on_the_day(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_default_becomes_the_successor_ninety_days_before_it_retires(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     run = load_config(None, {"data": tmp_path, "judge": "gemini"})
     found = {}
-    for day in (BEFORE, AFTER):
+    for day in (OLD_DEFAULT, NEW_DEFAULT):
         monkeypatch.setenv(retirements.TODAY, day)
         found[day] = (RoleConfig(model="gemini").model_name, identity(run)["judge"]["model"])
-    assert found == {BEFORE: (PRO, "gemini"), AFTER: (FLASH, f"gemini/{FLASH}")}
+    assert found == {OLD_DEFAULT: (PRO, "gemini"), NEW_DEFAULT: (FLASH, f"gemini/{FLASH}")}
     assert RoleConfig(model=f"gemini/{PRO}").model_name == PRO  # what is named is asked for
-    monkeypatch.setenv(retirements.TODAY, "2027-01-14")
+    monkeypatch.setenv(retirements.TODAY, "2026-10-16")
     assert RoleConfig(model="openai").model_name == "gpt-6-luna"
 
 
@@ -135,6 +138,8 @@ def test_a_default_that_was_replaced_is_said_in_one_line(monkeypatch: pytest.Mon
     with Judge("self-eval", captioner="gemini", cache=tmp_path) as judge, pytest.warns(UserWarning, match="by default"):
         judge.open()
     monkeypatch.setenv(retirements.TODAY, BEFORE)
+    assert retirements.notices([("gemini", "")]) == [f"gemini asks {FLASH} by default: {PRO} retires on 2026-12-01"]
+    monkeypatch.setenv(retirements.TODAY, OLD_DEFAULT)
     assert retirements.notices([("gemini", "")]) == retirements.notices([("gemini", PRO)])
 
 
@@ -148,9 +153,9 @@ def test_a_run_begun_with_the_old_default_goes_on_with_it_or_says_which_it_was(
             role = {"model": model, "base_url": server.url, "max_tokens": 100}
             return Session(config(data, server, captioner=role)).run().status
 
-        monkeypatch.setenv(retirements.TODAY, BEFORE)
+        monkeypatch.setenv(retirements.TODAY, OLD_DEFAULT)
         assert run("gemini") == "complete"
-        monkeypatch.setenv(retirements.TODAY, AFTER)
+        monkeypatch.setenv(retirements.TODAY, NEW_DEFAULT)
         with pytest.raises(UserError, match=rf"another captioner \(gemini/{PRO}, not gemini/{FLASH}\): choose another"):
             run("gemini")
         begun = len(asked)
