@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
@@ -22,6 +23,12 @@ def grouped(values: Iterable[V], key: Callable[[V], K]) -> dict[K, list[V]]:
 def group_means(groups: Mapping[K, Collection[float]]) -> dict[K, float]:
     """Compute the mean of each group, summed in order as official scripts do; no group is empty."""
     return {key: sum(values) / len(values) for key, values in groups.items()}
+
+
+def random_place(prompt: str, seed: int | None = None) -> bytes:
+    """Return the sort key of a prompt in a random order that only the prompt's id and the seed decide."""
+    text = prompt if seed is None else f"{seed}\x00{prompt}"
+    return hashlib.sha256(text.encode(errors="replace")).digest()
 
 
 Refused = tuple[str, str]  # item and reason

@@ -5,7 +5,6 @@ Of prompts that `--limit` takes, all images are taken, so that generators can st
 
 from __future__ import annotations
 
-import hashlib
 import re
 import zlib
 from collections import Counter
@@ -14,7 +13,7 @@ from dataclasses import dataclass, field
 
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.grouping import brief
+from titjudge.core.grouping import brief, random_place
 from titjudge.core.item_meta import CLUSTER
 from titjudge.core.numbers import several
 from titjudge.core.serialization import storable
@@ -266,7 +265,7 @@ class Drawn:
             only_prompts = only_prompts and not (isinstance(item, Item) and item.image)
             sizes[prompt_of(item)] = sizes.get(prompt_of(item), 0) + isinstance(item, Item)
         if seed is not None:
-            sizes = {prompt: sizes[prompt] for prompt in sorted(sizes, key=lambda prompt: _place(seed, prompt))}
+            sizes = {prompt: sizes[prompt] for prompt in sorted(sizes, key=lambda prompt: random_place(prompt, seed))}
         taken: dict[str, int] = {}
         images = 0
         for prompt, size in sizes.items():
@@ -296,8 +295,3 @@ class Drawn:
             seen += isinstance(item, Item)
             if seen <= self.limit:
                 yield item
-
-
-def _place(seed: int, prompt: str) -> bytes:
-    """Return the sort key of a prompt in the random order of a seed."""
-    return hashlib.sha256(f"{seed}\x00{prompt}".encode(errors="replace")).digest()

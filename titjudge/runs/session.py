@@ -327,7 +327,7 @@ class Session:
 
     def _items_to_judge(self, run: OpenRun, loop: RunLoop) -> Iterator[Item | InvalidItem]:
         """Yield the items to judge, in order."""
-        return run.folder.items()
+        return run.folder.shuffled()
 
     def _findings(self, results: Results) -> Results:
         """Return further keys of results.json that this kind of run adds to `results`."""

@@ -24,6 +24,7 @@ from titjudge.apps.generate.generating import LEDGERS
 from titjudge.apps.generate.image_folder import ImageToMake, changed
 from titjudge.core.errors import DataError
 from titjudge.core.files import scan_jsonl, write_atomic
+from titjudge.core.grouping import random_place
 from titjudge.core.serialization import json_bytes
 from titjudge.data.data_paths import is_stray
 from titjudge.data.images import SUFFIXES
@@ -61,7 +62,7 @@ class Benchmark:
         sources: Mapping[str, Sequence[Path]] | None = None,
     ) -> None:
         self.folder, self.generators, self.sources = folder, generators, dict(sources or {})
-        ordered = sorted(prompts, key=lambda prompt: hashlib.sha256(prompt.encode()).digest())
+        ordered = sorted(prompts, key=random_place)
         self.prompts = {prompt: prompts[prompt] for prompt in ordered}
         self.samples = samples
         self._there = {

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from titjudge.core.errors import BudgetExhausted
+from titjudge.core.grouping import random_place
 from titjudge.core.redaction import one_line
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import Item, Score, Status
@@ -164,7 +165,8 @@ class ImageScorer:
             grouped = [item for item in prepared(single.values(), metrics) if isinstance(item, Item)]
             items = dict(zip(single, grouped, strict=True))
         finished: asyncio.Queue[asyncio.Task[list[JudgedScore]]] = asyncio.Queue()
-        tasks = [asyncio.create_task(judged(number)) for number in range(len(pairs))]
+        by_prompt = sorted(range(len(pairs)), key=lambda number: random_place(pairs[number][1]))
+        tasks = [asyncio.create_task(judged(number)) for number in by_prompt]
         self._tasks.update(tasks)
         for task in tasks:
             task.add_done_callback(finished.put_nowait)

@@ -31,7 +31,8 @@ import orjson
 
 from titjudge.core.config import Limits, RunConfig
 from titjudge.core.errors import CacheWriteError, DataError, UserError
-from titjudge.core.files import Appender, has_lines, raw_lines, write_json
+from titjudge.core.files import Appender, JsonlReader, has_lines, raw_lines, write_json
+from titjudge.core.grouping import random_place
 from titjudge.core.serialization import (
     item_from,
     item_record,
@@ -172,6 +173,20 @@ class RunFolder:
         for record in self.read("items.jsonl"):
             item = item_from(record, self.path)
             yield lean_item(item, counted=True) if slim else item
+
+    def shuffled(self) -> Iterator[Item | InvalidItem]:
+        """Read the items prompt by prompt, in a random order that only the ids of the prompts decide.
+
+        A run that ends early has then judged the same prompts of all generators.
+        """
+        places: list[int] = []  # as numbers, which need little memory: the order of the prompt, then the offset
+        for offset, record in self.located("items.jsonl"):
+            prompt = random_place(record.get("prompt_id") or record["id"])
+            places.append(int.from_bytes(prompt[:8]) << 64 | offset)
+        if places:
+            reader = JsonlReader(self.path / "items.jsonl")
+            for place in sorted(places):
+                yield item_from(reader.read_at(place & (1 << 64) - 1), self.path)
 
     def judged(self) -> Iterator[Item]:
         """Read the valid items."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import numpy as np
 
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError, nearest
+from titjudge.core.grouping import random_place
 from titjudge.core.registry import first_metric
 from titjudge.core.run_records import Results, SettledPair, SettleRecord
 from titjudge.core.types import InvalidItem, Item, Pair, Score, prompt_of
@@ -90,7 +90,7 @@ class Settling:
         if len(set(self._family.values())) < 2:
             has = "1 prompt, or family of prompts," if common else "no prompt"
             raise DataError(f"--settle: {' and '.join(question.names)} have {has} in common: a comparison needs two")
-        place = {name: hashlib.sha256(name.encode()).digest() for name in {*common, *self._family.values()}}
+        place = {name: random_place(name) for name in {*common, *self._family.values()}}
         self._prompts = sorted(common, key=lambda prompt: (place[self._family[prompt]], place[prompt]))
         self._together: list[list[float]] = []  # means of the prompts of a family that has not entered the test
         self._used = 0

@@ -1,0 +1,84 @@
+"""A run that ends early has judged the same prompts of all generators, whatever the order of the data."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from builders import png, read_lines, write_lines
+
+from tests.kit import Server
+from titjudge import Judge
+from titjudge.core.config import RunConfig, load_config
+from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.runs.session import Session
+
+PROMPTS, GENERATORS = 40, ("candidate", "release")
+ROLE = {"model": "openai/m", "max_tokens": 100}
+PRICE = {"m": {"input": 0.0, "output": 10_000.0}}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Two generators, listed one after the other."""
+    listed = [
+        {"image": f"{g}/{n}.png", "prompt_id": f"p{n}", "generator": g} for g in GENERATORS for n in range(PROMPTS)
+    ]
+    for number, record in enumerate(listed):
+        png(tmp_path / "data" / record["image"], (number, 30, 90))
+    write_lines(tmp_path / "data" / "images.jsonl", *listed)
+    write_lines(
+        tmp_path / "data" / "prompts.jsonl", *({"prompt_id": f"p{n}", "prompt": f"{n} cubes"} for n in range(PROMPTS))
+    )
+    return tmp_path / "data"
+
+
+def configured(data: Path, server: Server, **changes: object) -> RunConfig:
+    role = {**ROLE, "base_url": server.url}
+    made = {
+        "data": data, "metrics": ["lmm-score"], "captioner": role, "prices": PRICE, "report": False,
+        "cache": str(data.parent / "cache"), "out": str(data.parent / "out"), "limits": {"concurrency": 4, "max_cost": 8.0},
+    }  # fmt: skip
+    return load_config(None, {**made, **changes})
+
+
+def asked(server: Server) -> list[int]:
+    """Return the number of each prompt, in the order of the requests."""
+    return [int(re.search(r"(\d+) cubes", request.text)[1]) for request in server.requests]  # type: ignore[index]
+
+
+def test_a_cap_buys_whole_prompts(data: Path) -> None:
+    with Server() as server:
+        outcome = Session(configured(data, server)).run()
+    run = RunFolder(outcome.folder)
+    prompts = {item.id: item.prompt_id for item in run.judged()}
+    counts = Counter(prompts[item] for (item, _), score in run.scores().items() if score.value is not None)
+    assert outcome.status == "incomplete: budget"
+    assert 5 < len(counts) < PROMPTS
+    assert sum(count == 2 for count in counts.values()) >= 0.9 * (counts.total() // 2)
+
+
+def test_the_rows_do_not_choose_the_prompts(data: Path) -> None:
+    """The order of the prompts is random and depends on their ids alone."""
+    orders = []
+    for reverse in (False, True):
+        rows = read_lines(data / "images.jsonl")
+        write_lines(data / "images.jsonl", *sorted(rows, key=lambda row: row["image"], reverse=reverse))
+        changes = {"limits": {"concurrency": 1}, "cache": str(data.parent / f"cache{reverse}")}
+        with Server() as server:
+            Session(configured(data, server, out=str(data.parent / f"out{reverse}"), **changes)).run()
+        orders.append(asked(server))
+    assert orders[0] == orders[1]
+    assert orders[0][::2] == orders[0][1::2] != sorted(orders[0][::2])
+
+
+def test_python_works_by_prompt_and_returns_the_order_of_the_input(data: Path) -> None:
+    pairs = [(data / g / f"{n}.png", f"{n} cubes") for g in GENERATORS for n in range(PROMPTS)]
+    with Server() as server:
+        limits = {"limits": {"concurrency": 1}, "cache": str(data.parent / "cache"), "prices": PRICE}
+        with Judge("lmm-score", captioner={**ROLE, "base_url": server.url}, **limits) as judge:
+            scores = judge.score_many(pairs)
+    assert asked(server)[::2] == asked(server)[1::2]
+    assert [score.prompt for score in scores] == [prompt for _, prompt in pairs]
