@@ -33,7 +33,7 @@ from titjudge.apps.scenes.cabinet import Cabinet, drawn
 from titjudge.apps.scenes.finish import LIGHTS
 from titjudge.apps.scenes.generate import plan
 from titjudge.apps.scenes.ladder import TEMPLATES
-from titjudge.apps.scenes.scene import LEVELS, Group, Look, Scene
+from titjudge.apps.scenes.scene import LEVELS, Look, Scene, ThingGroup
 from titjudge.apps.scenes.sprites import FONTS, lay
 from titjudge.apps.scenes.template import SIZES, Box, Rung, Sprite, Template
 
@@ -57,7 +57,7 @@ class Eye(ABC):
     share: float
 
     @abstractmethod
-    def accepts(self, seen: Field, asked: Group) -> bool:
+    def accepts(self, seen: Field, asked: ThingGroup) -> bool:
         """Tell whether a group (its inside, as seen) shows what the prompt says of it."""
 
     def sees(self, picture: NDArray[np.uint8], seed: int) -> Field:
@@ -106,7 +106,7 @@ class CabinetEye(Eye):
     scene: Scene
     drawings: dict[object, Field] = field(default_factory=dict, repr=False)  # shared by eyes of other sharpness
 
-    def accepts(self, seen: Field, asked: Group) -> bool:
+    def accepts(self, seen: Field, asked: ThingGroup) -> bool:
         """Tell whether a box (its inside, as seen) shows what the prompt says of it."""
         if asked.form == "count":
             return self._counts(seen, asked) == asked.number
@@ -119,7 +119,7 @@ class CabinetEye(Eye):
         errors = [self._misfit(seen, self._inside(each), 3.2, 0.45) for each in (asked, *_CABINET.alternatives(asked))]
         return errors.index(min(errors)) == 0
 
-    def _inside(self, thing: Group) -> Field:
+    def _inside(self, thing: ThingGroup) -> Field:
         return self.blurred(_CABINET.part(thing, self.rung, self.scene, None))
 
     def _misfit(
@@ -133,7 +133,7 @@ class CabinetEye(Eye):
         part = seen[y - half - reach : y + half + reach, x - half - reach : x + half + reach]
         return float(_misfits(part, proto[y - half : y + half, x - half : x + half]).min())
 
-    def _member(self, seen: Field, asked: Group, k: int) -> str:
+    def _member(self, seen: Field, asked: ThingGroup, k: int) -> str:
         """Return the state, 0 or 1, that fits the object of a row best."""
         bits = asked.bits
         best = {}
@@ -158,14 +158,14 @@ class CabinetEye(Eye):
             self.drawings[key] = self.blurred(canvas)
         return self.drawings[key]
 
-    def _reads(self, seen: Field, asked: Group) -> bool:
+    def _reads(self, seen: Field, asked: ThingGroup) -> bool:
         """Tell whether the text asked for fits better than every one with another letter, in the font that fits best."""
         fonts = {font: self._text_misfit(seen, replace(asked, font=font)) for font in FONTS}
         thing = replace(asked, font=min(fonts, key=lambda font: fonts[font]))
         right = fonts[thing.font]
         return all(self._text_misfit(seen, other) >= right for other in _CABINET.alternatives(thing))
 
-    def _text_misfit(self, seen: Field, thing: Group) -> float:
+    def _text_misfit(self, seen: Field, thing: ThingGroup) -> float:
         """Return the least squared difference from a tag in the middle third of a box, wherever it lies there."""
         em, (h, w) = self.rung.em, seen.shape[:2]
         proto, reach = self._inside(thing), round(0.8 * em) + 1
@@ -176,11 +176,11 @@ class CabinetEye(Eye):
         part = seen[top : y + em + reach, left : x + across + reach].mean(axis=2, keepdims=True)
         return float(_misfits(part, proto.mean(axis=2, keepdims=True)).min())
 
-    def _holds(self, seen: Field, asked: Group) -> bool:
+    def _holds(self, seen: Field, asked: ThingGroup) -> bool:
         """Tell whether the thing that may lie in an otherwise empty box lies there."""
         return self._found(seen, asked.looks[0], (-24, -12, 0, 12, 24), 1) > 0
 
-    def _counts(self, seen: Field, asked: Group) -> int:
+    def _counts(self, seen: Field, asked: ThingGroup) -> int:
         return self._found(seen, asked.looks[0], (-8, -4, 0, 4, 8), 45)
 
     def _laid(self, look: Look, turn: float, shade: float) -> Field:
@@ -213,7 +213,7 @@ class BayEye(Eye):
     template: BayTemplate
     drawings: dict[object, Any] = field(default_factory=dict, repr=False)  # shared by eyes of other sharpness
 
-    def accepts(self, seen: Field, asked: Group) -> bool:
+    def accepts(self, seen: Field, asked: ThingGroup) -> bool:
         if asked.form == "count":
             return self._counts(seen, asked) == asked.number
         if asked.form == "text":
@@ -227,15 +227,15 @@ class BayEye(Eye):
         sent = Image.fromarray((np.clip(field, 0, 1) * 255).astype(np.uint8))
         return received(sent, (round(sent.width * self.share), round(sent.height * self.share)), sent.size, None)
 
-    def _sprites(self, thing: Group, variant: int, turn: int = 0) -> list[Sprite]:
+    def _sprites(self, thing: ThingGroup, variant: int, turn: int = 0) -> list[Sprite]:
         return [sprite._replace(variant=variant, turn=turn) for sprite in self.template.sprites(thing, None)]
 
-    def _drawn(self, thing: Group, variant: int = 0, turn: int = 0, window: Box | None = None) -> Field:
+    def _drawn(self, thing: ThingGroup, variant: int = 0, turn: int = 0, window: Box | None = None) -> Field:
         """Draw the inside of a bay, or a window of it, as sharp as the picture is."""
         sprites = self._sprites(thing, variant, turn)
         return self.template.drawn(thing, self.rung, self.scene, sprites, window=window)
 
-    def _alone(self, thing: Group, variant: int, turn: int) -> tuple[Field, Field]:
+    def _alone(self, thing: ThingGroup, variant: int, turn: int) -> tuple[Field, Field]:
         """Draw a bay with one look, and how much of it is covered."""
         key = thing.name, thing.number, variant, turn
         if key not in self.drawings:
@@ -244,7 +244,7 @@ class BayEye(Eye):
         drawing, covers = self.drawings[key]
         return self.blurred(drawing), self.blurred(covers)
 
-    def _window(self, asked: Group, other: Group) -> Box | None:
+    def _window(self, asked: ThingGroup, other: ThingGroup) -> Box | None:
         """Return where a bay as asked differs from another, with room around it; None where it does not."""
         key = asked.name, asked.value, asked.font
         if key not in self.drawings:
@@ -257,12 +257,12 @@ class BayEye(Eye):
         left, top = (max(0, int(low - room) // 8 * 8) for low in (columns.min(), rows.min()))
         return left, top, min(w, int(columns.max()) + 1 + room), min(h, int(rows.max()) + 1 + room)
 
-    def _reach(self, thing: Group) -> tuple[int, int]:
+    def _reach(self, thing: ThingGroup) -> tuple[int, int]:
         """Return how many pixels across and down a thing may be displaced."""
         parts = (0.4 * self.rung.em, 0.3 * self.rung.em) if thing.form == "text" else (0.12 * self.rung.unit,) * 2
         return round(parts[0]) + 1, round(parts[1]) + 1
 
-    def _fits(self, seen: Field, asked: Group, other: Group) -> bool:
+    def _fits(self, seen: Field, asked: ThingGroup, other: ThingGroup) -> bool:
         """Tell whether what is asked fits at least as well as something else, where the two differ; close calls with turned things."""
         key = asked.name, asked.value, asked.font, other.value
         if key not in self.drawings:
@@ -280,7 +280,7 @@ class BayEye(Eye):
         return right <= wrong
 
     def _misfits(
-        self, seen: Field, asked: Group, other: Group, window: Box, looks: Sequence[tuple[int, int]]
+        self, seen: Field, asked: ThingGroup, other: ThingGroup, window: Box, looks: Sequence[tuple[int, int]]
     ) -> tuple[float, float]:
         """Return the least squared differences of a window from both, moved a little, where these two differ."""
         left, top, right, bottom = window
@@ -300,7 +300,7 @@ class BayEye(Eye):
                 best[k] = min(best[k], float(misfits.min()))
         return best[0], best[1]
 
-    def _pair(self, asked: Group, other: Group, window: Box, look: tuple[int, int]) -> tuple[Field, Field]:
+    def _pair(self, asked: ThingGroup, other: ThingGroup, window: Box, look: tuple[int, int]) -> tuple[Field, Field]:
         """Draw a window of a bay as asked and as another, with one look that nobody asks for."""
         key = window, asked.name, asked.value, asked.font, other.value, look
         if key not in self.drawings:
@@ -308,7 +308,7 @@ class BayEye(Eye):
         one, two = (self.blurred(drawing.astype(np.float32)) for drawing in self.drawings[key])
         return one, two
 
-    def _font(self, seen: Field, asked: Group) -> Group:
+    def _font(self, seen: Field, asked: ThingGroup) -> ThingGroup:
         """Return a text in the font that fits it best."""
         tags = [replace(asked, font=name) for name in FONTS]
         key = "fonts", asked.name, asked.value
@@ -328,7 +328,7 @@ class BayEye(Eye):
         misfits = [_misfits(part, drawing[box], where[box][..., None]).min() for drawing in drawings]
         return tags[int(np.argmin(misfits))]
 
-    def _counts(self, seen: Field, asked: Group) -> int:
+    def _counts(self, seen: Field, asked: ThingGroup) -> int:
         """Count the things of a crowd by what none hides of another: places where it fits well, the best first."""
         alone = replace(asked, number=1)
         misfits, box = [], None
@@ -352,7 +352,7 @@ class BayEye(Eye):
         return 45
 
 
-def covered(template: BayTemplate, group: Group, rung: Rung, scene: Scene, sprites: Iterable[Sprite]) -> Field:
+def covered(template: BayTemplate, group: ThingGroup, rung: Rung, scene: Scene, sprites: Iterable[Sprite]) -> Field:
     """Return how much of each pixel of a drawn bay things cover, from 0 to 1: (rows, columns, 1)."""
     left, top, right, bottom = template.inside(group, rung, scene)
     canvas = np.zeros((bottom - top, right - left, 1), np.float32)

@@ -17,7 +17,7 @@ from titjudge.apps.scenes.bays import BayTemplate
 from titjudge.apps.scenes.finish import LIGHTS, STYLES, finished
 from titjudge.apps.scenes.generate import ScenePlan, plan
 from titjudge.apps.scenes.ladder import TEMPLATES
-from titjudge.apps.scenes.scene import LEVELS, PICTURE, WALL, Group, Scene
+from titjudge.apps.scenes.scene import LEVELS, PICTURE, WALL, Scene, ThingGroup
 from titjudge.apps.scenes.template import SIZES, ordinal
 
 BAYS = [template for template in TEMPLATES.values() if isinstance(template, BayTemplate)]
@@ -37,7 +37,7 @@ def composed(name: str, seed: int = 3) -> Scene:
     return template.compose(Random(seed), template.rungs[3])
 
 
-def things(template: BayTemplate, kind: str) -> list[Group]:
+def things(template: BayTemplate, kind: str) -> list[ThingGroup]:
     return [thing for seed in (3, 4) for thing in composed(template.name, seed).groups if thing.kind == kind]
 
 

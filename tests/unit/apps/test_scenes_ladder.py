@@ -17,7 +17,7 @@ from titjudge.apps.scenes.cabinet import Cabinet
 from titjudge.apps.scenes.generate import ScenePlan, plan
 from titjudge.apps.scenes.ladder import MIXED, TEMPLATES
 from titjudge.apps.scenes.readme import readme
-from titjudge.apps.scenes.scene import LEVELS, Group, Options, Scene
+from titjudge.apps.scenes.scene import LEVELS, Options, Scene, ThingGroup
 from titjudge.apps.scenes.template import ERRORS_AT, SIZES, Template, bits_of
 
 CABINET = Cabinet()
@@ -62,7 +62,7 @@ def test_errors_are_in_boxes_of_their_own_and_as_many_as_the_level_says() -> Non
         assert len(set(boxes)) == len(boxes) == ERRORS_AT.get(shown.level, 0)
 
 
-def places(thing: Group) -> set[tuple[float, ...]]:
+def places(thing: ThingGroup) -> set[tuple[float, ...]]:
     return {sprite[1:] for sprite in CABINET.sprites(thing, Random(1))}
 
 

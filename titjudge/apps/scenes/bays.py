@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter
 
 from titjudge.apps.scenes.finish import LIGHTS, STYLES, Canvas, Light, finished
-from titjudge.apps.scenes.scene import Group, Look, Scene
+from titjudge.apps.scenes.scene import Look, Scene, ThingGroup
 from titjudge.apps.scenes.sprites import RGB, TALL, UNDER, Pen, Point, font, grained, label, lay
 from titjudge.apps.scenes.template import LETTERS, Box, Rung, Sprite, Template
 from titjudge.apps.scenes.textures import Pixels
@@ -85,7 +85,7 @@ class BayTemplate(Template):
 
     # ------------------------------------------------------------------ where things are
 
-    def sprites(self, group: Group, rng: Random | None) -> list[Sprite]:
+    def sprites(self, group: ThingGroup, rng: Random | None) -> list[Sprite]:
         if group.form == "count":
             things = [Sprite(group.looks[0], *place) for place in self._heap(group.number, Random(str(group.order)))]
         elif group.form == "row":
@@ -118,7 +118,7 @@ class BayTemplate(Template):
         places.sort(key=lambda place: hypot(place[0] / wide, place[1] / high) + rng.uniform(0, 0.9))
         return [(x, y + 2 * high) for x, y in places[:number]]
 
-    def _members(self, group: Group) -> list[Sprite]:
+    def _members(self, group: ThingGroup) -> list[Sprite]:
         *ones, other = group.looks
         across, down = group.across, -(-group.number // group.across)
         members = list[Sprite]()
@@ -153,10 +153,10 @@ class BayTemplate(Template):
     def decorate(self, draw: ImageDraw.ImageDraw, corners: NDArray[np.float64], wall: RGB, rng: Random) -> None:
         """Paint all that is behind the things; `corners` are pixels (rows + 1, columns + 1, 2) of where the lines between bays cross."""
 
-    def inside(self, group: Group, rung: Rung, scene: Scene) -> Box:
+    def inside(self, group: ThingGroup, rung: Rung, scene: Scene) -> Box:
         return self.frame(group, rung, scene).inside
 
-    def part(self, group: Group, rung: Rung, scene: Scene, grain: int | None) -> Canvas:
+    def part(self, group: ThingGroup, rung: Rung, scene: Scene, grain: int | None) -> Canvas:
         rng = Random(f"{grain}/{group.name}") if grain is not None else None
         sprites = self.sprites(group, rng)
         shift = (0.0, 0.0)
@@ -166,7 +166,7 @@ class BayTemplate(Template):
 
     def drawn(
         self,
-        group: Group,
+        group: ThingGroup,
         rung: Rung,
         scene: Scene,
         sprites: Sequence[Sprite],
@@ -204,7 +204,7 @@ class BayTemplate(Template):
             lay(canvas, card, (across + shift[0], down + shift[1]))
         return finished(canvas, corner, (rung.width, rung.height), view.light, view.style, paper)
 
-    def frame(self, group: Group, rung: Rung, scene: Scene) -> BayFrame:
+    def frame(self, group: ThingGroup, rung: Rung, scene: Scene) -> BayFrame:
         """Return where the bay of a group is."""
         return _frames(self, scene.view.camera, rung)[group.cell]
 

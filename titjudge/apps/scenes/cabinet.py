@@ -18,9 +18,20 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from titjudge.apps.scenes.scene import Group, Look, Scene
+from titjudge.apps.scenes.scene import Look, Scene, ThingGroup
 from titjudge.apps.scenes.sprites import RGB, Point, grained, label, lay, rgb
-from titjudge.apps.scenes.template import HUES, LETTERS, RULES, Box, Row, Rung, Sprite, Template, unlike, with_article
+from titjudge.apps.scenes.template import (
+    HUES,
+    LETTERS,
+    RULES,
+    Box,
+    RowOfThings,
+    Rung,
+    Sprite,
+    Template,
+    unlike,
+    with_article,
+)
 from titjudge.apps.scenes.textures import Pixels, surface
 from titjudge.core.files import read_yaml
 
@@ -45,20 +56,20 @@ class Cabinet(Template):
 
     # ------------------------------------------------------------------ what is asked
 
-    def group(self, rng: Random, kind: str, row: int, column: int) -> Group:
+    def group(self, rng: Random, kind: str, row: int, column: int) -> ThingGroup:
         if kind != "contents":
             return super().group(rng, kind, row, column)
         look = {"of": rng.choice(_THINGS), "hue": rng.choice(HUES)}
         value = rng.choice((f"one {self.name_of(look)}", _NOTHING))
         name = f"{self.words['cell']} {LETTERS[row]}{column + 1}"
-        return Group(name, kind, {kind: value}, column, str(row), form=kind, looks=(look,))
+        return ThingGroup(name, kind, {kind: value}, column, str(row), form=kind, looks=(look,))
 
     def heap(self, rng: Random) -> tuple[int, Look, int]:
         look = {"of": rng.choice(_THINGS), "hue": rng.choice(HUES)}
         order = rng.randrange(1 << 30)
         return rng.randint(6, 30), look, order
 
-    def row(self, rng: Random, kind: str) -> Row:
+    def row(self, rng: Random, kind: str) -> RowOfThings:
         noun = rng.choice(tuple(self.states[kind]) if kind in self.states else _THINGS)
         hue, across = rng.choice(HUES), rng.choice((4, 5))
         second = rng.choice([other for other in _THINGS if other != noun])
@@ -68,7 +79,7 @@ class Cabinet(Template):
             "kind": ("of", (noun, second)),
             "colour": ("hue", (hue, other_hue)),
         }.get(kind) or (kind, self.states[kind][noun])
-        return Row({"of": noun, "hue": hue}, feature, states, rule, across)
+        return RowOfThings({"of": noun, "hue": hue}, feature, states, rule, across)
 
     def arranged_looks(self, rng: Random, way: str) -> list[Look]:
         nouns = rng.sample(("star", "button", "block", "leaf", "bottle")[: 3 if way in ("touching", "apart") else 5], 3)
@@ -78,7 +89,7 @@ class Cabinet(Template):
         looks: list[Look] = [{"hue": hue, "of": noun} for hue, noun in zip(hues, nouns, strict=True)]
         return looks if way in ("row", "column") else looks[:2]
 
-    def alternatives(self, group: Group) -> Iterator[Group]:
+    def alternatives(self, group: ThingGroup) -> Iterator[ThingGroup]:
         if group.form != "contents":
             yield from super().alternatives(group)
             return
@@ -86,13 +97,13 @@ class Cabinet(Template):
 
     # ------------------------------------------------------------------ the words
 
-    def sentence(self, group: Group) -> str:
+    def sentence(self, group: ThingGroup) -> str:
         if group.form != "contents":
             return super().sentence(group)
         held = "is empty" if group.value == _NOTHING else f"holds {with_article(group.value[4:])}"
         return f"Box {group.name[4:]} {held}."
 
-    def question(self, group: Group, value: str) -> str:
+    def question(self, group: ThingGroup, value: str) -> str:
         if group.form != "contents":
             return super().question(group, value)
         there = f"Is there {with_article(value[4:])} in {group.name}?"
@@ -109,7 +120,7 @@ class Cabinet(Template):
 
     # ------------------------------------------------------------------ where things are
 
-    def sprites(self, group: Group, rng: Random | None) -> list[Sprite]:
+    def sprites(self, group: ThingGroup, rng: Random | None) -> list[Sprite]:
         if group.form == "row":
             return [_displaced(sprite, rng, 0.12, 14) for sprite in _members(group)]
         if group.form == "count":
@@ -126,14 +137,14 @@ class Cabinet(Template):
             return [_displaced(Sprite(group.looks[0], 0.0, 0.0), rng, 1.5, 30)]
         return []
 
-    def inside(self, group: Group, rung: Rung, scene: Scene) -> Box:
+    def inside(self, group: ThingGroup, rung: Rung, scene: Scene) -> Box:
         (w, h), (column, row) = _box_size(rung), group.cell
         left, top = _MARGIN + column * w, _MARGIN + row * h
         return left + self.gap, top + self.gap, left + w - self.gap, top + h - self.gap
 
     # ------------------------------------------------------------------ the image
 
-    def part(self, group: Group, rung: Rung, scene: Scene, grain: int | None) -> NDArray[np.float32]:
+    def part(self, group: ThingGroup, rung: Rung, scene: Scene, grain: int | None) -> NDArray[np.float32]:
         left, top, right, bottom = self.inside(group, rung, scene)
         w, h = right - left, bottom - top
         rng = Random(f"{grain}/{group.name}") if grain is not None else None
@@ -208,7 +219,7 @@ def _heap(number: int, rng: Random) -> list[Point]:
     return [(x, -y) for x, y in places[:number]]
 
 
-def _members(group: Group) -> list[Sprite]:
+def _members(group: ThingGroup) -> list[Sprite]:
     """Return the objects of a row, from the top left."""
     *ones, other = group.looks
     across, down = group.across, -(-group.number // group.across)

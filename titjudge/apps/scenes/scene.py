@@ -77,7 +77,7 @@ class Thing:
 
 
 @dataclass(frozen=True, slots=True)
-class Group(Thing):
+class ThingGroup(Thing):
     """What is at one place of a drawn scene; its kind is the one attribute that the prompt asks for.
 
     Attributes:
@@ -114,7 +114,7 @@ class Group(Thing):
         """Column and row, from the upper left."""
         return self.column, int(self.row)
 
-    def saying(self, value: str, **changes: Any) -> Group:
+    def saying(self, value: str, **changes: Any) -> ThingGroup:
         """Copy the group with another value of its attribute, and other fields."""
         return replace(self, traits={self.kind: value}, **changes)
 
@@ -155,9 +155,9 @@ class Scene:
     template: str = ""
 
     @property
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[ThingGroup]:
         """The groups of a drawn scene."""
-        return [thing for thing in self.things if isinstance(thing, Group)]
+        return [thing for thing in self.things if isinstance(thing, ThingGroup)]
 
     def get(self, name: str) -> Thing | None:
         return next((thing for thing in self.things if thing.name == name), None)

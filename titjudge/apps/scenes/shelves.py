@@ -15,7 +15,7 @@ from PIL import ImageDraw
 from titjudge.apps.scenes.bays import BayTemplate
 from titjudge.apps.scenes.scene import Look
 from titjudge.apps.scenes.sprites import RGB, Pen, Point, rgb
-from titjudge.apps.scenes.template import HUES, Row, any_of, unlike
+from titjudge.apps.scenes.template import HUES, RowOfThings, any_of, unlike
 from titjudge.apps.scenes.textures import Pixels
 from titjudge.core.files import read_yaml
 
@@ -44,12 +44,12 @@ class Shelves(BayTemplate):
     def heap_look(self, rng: Random) -> Look:
         return {"thing": "bottle", "hue": rng.choice(HUES)}
 
-    def row(self, rng: Random, kind: str) -> Row:
+    def row(self, rng: Random, kind: str) -> RowOfThings:
         hue = rng.choice(HUES)
         if kind == "material":
             made_of = rng.choice(tuple(self.unlike))
             thing = rng.choice(("block", "ball", "vase"))
-            return Row({"thing": thing}, kind, (made_of, rng.choice(self.unlike[made_of])))
+            return RowOfThings({"thing": thing}, kind, (made_of, rng.choice(self.unlike[made_of])))
         second = rng.choice(unlike(hue)) if kind == "colour" else ""
         feature, things, states = self.rows[kind]
         look = {"thing": any_of(rng, things), "hue": hue}
@@ -57,7 +57,7 @@ class Shelves(BayTemplate):
             states = hue, second
         elif kind not in ("size", "extra"):
             states = rng.sample(states or self.states[look["thing"]], 2)
-        return Row(look, feature, states)
+        return RowOfThings(look, feature, states)
 
     def arranged_looks(self, rng: Random, way: str) -> list[Look]:
         hues = rng.sample(("red", "green", "blue", "orange"), 2)

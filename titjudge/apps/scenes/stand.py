@@ -13,7 +13,7 @@ from PIL import ImageDraw
 from titjudge.apps.scenes.bays import BayTemplate
 from titjudge.apps.scenes.scene import Look
 from titjudge.apps.scenes.sprites import RGB, Pen, Point, Strokes, rgb
-from titjudge.apps.scenes.template import HUES, Row, Sprite, unlike
+from titjudge.apps.scenes.template import HUES, RowOfThings, Sprite, unlike
 
 _SKIN = ((240, 200, 170), (198, 142, 104), (146, 96, 66), (226, 176, 146))
 _HAIR = ((84, 54, 30), (34, 30, 30), (44, 32, 26), (196, 150, 80))
@@ -40,15 +40,15 @@ class Stand(BayTemplate):
     def heap_look(self, rng: Random) -> Look:
         return {"hue": rng.choice(HUES)}
 
-    def row(self, rng: Random, kind: str) -> Row:
+    def row(self, rng: Random, kind: str) -> RowOfThings:
         hue = rng.choice(HUES)
         second = rng.choice(unlike(hue))
         if kind == "colour":
-            return Row({"hue": hue}, "hue", (hue, second))
+            return RowOfThings({"hue": hue}, "hue", (hue, second))
         if kind == "hat":
-            return Row({"hue": hue}, "hat", rng.choice((("none", second), (second, "none"))))
+            return RowOfThings({"hue": hue}, "hat", rng.choice((("none", second), (second, "none"))))
         look = {"hue": hue, "held hue": second} if kind == "held" else {"hue": hue}
-        return Row(look, self.pairs[kind]["feature"], rng.choice(self.pairs[kind]["states"]))
+        return RowOfThings(look, self.pairs[kind]["feature"], rng.choice(self.pairs[kind]["states"]))
 
     def arranged_looks(self, rng: Random, way: str) -> list[Look]:
         return [{"hue": hue} for hue in rng.sample(("red", "green", "blue", "orange"), 3 if way == "row" else 2)]

@@ -19,7 +19,18 @@ from numpy.typing import NDArray
 from titjudge.apps.scenes.annotation import AnnotatedQuestion
 from titjudge.apps.scenes.objects import article
 from titjudge.apps.scenes.palette import near
-from titjudge.apps.scenes.scene import PICTURE, TABLE, WALL, AskedElements, Error, Group, Look, Scene, ShownScene, View
+from titjudge.apps.scenes.scene import (
+    PICTURE,
+    TABLE,
+    WALL,
+    AskedElements,
+    Error,
+    Look,
+    Scene,
+    ShownScene,
+    ThingGroup,
+    View,
+)
 from titjudge.apps.scenes.sprites import FONTS
 from titjudge.apps.scenes.textures import Pixels
 from titjudge.core.files import read_yaml
@@ -82,7 +93,7 @@ class Sprite(NamedTuple):
     lift: float = 0.0
 
 
-class Row(NamedTuple):
+class RowOfThings(NamedTuple):
     """What a row is made of: a look, the property that may be in one of two states, and those states, the usual one first.
 
     Attributes:
@@ -158,9 +169,9 @@ class Template(ABC):
         surface, wall = any_of(rng, self.surfaces), any_of(rng, self.walls)
         return Scene(surface, wall, groups, view, self.name)
 
-    def group(self, rng: Random, kind: str, row: int, column: int) -> Group:
+    def group(self, rng: Random, kind: str, row: int, column: int) -> ThingGroup:
         """Draw what is at one place."""
-        group = Group(f"{self.words['cell']} {LETTERS[row]}{column + 1}", kind, {}, column, str(row))
+        group = ThingGroup(f"{self.words['cell']} {LETTERS[row]}{column + 1}", kind, {}, column, str(row))
         if kind == "count":
             number, look, order = self.heap(rng)
             return group.saying(str(number), form=kind, number=number, looks=(look,), order=order)
@@ -180,7 +191,7 @@ class Template(ABC):
         number, feature = len(bits), asked.feature
         return group.saying(value, form="row", looks=looks, number=number, feature=feature, bits=bits, across=across)
 
-    def _arranged(self, group: Group, way: str, looks: Sequence[Look]) -> Group:
+    def _arranged(self, group: ThingGroup, way: str, looks: Sequence[Look]) -> ThingGroup:
         words = self.ways[group.kind][way]["words"].format(*map(self.name_of, looks))
         return group.saying(words, form="place", way=way, looks=tuple(looks))
 
@@ -193,7 +204,7 @@ class Template(ABC):
         """Draw how many things are to be counted (6 to 30), their look, and the seed of their order."""
 
     @abstractmethod
-    def row(self, rng: Random, kind: str) -> Row:
+    def row(self, rng: Random, kind: str) -> RowOfThings:
         """Draw what a row is made of."""
 
     @abstractmethod
@@ -229,7 +240,7 @@ class Template(ABC):
         closing = any_of(rng, self.words["closing"]).format(style=view.style)
         return " ".join([opening, *map(self.sentence, groups), closing])
 
-    def sentence(self, group: Group) -> str:
+    def sentence(self, group: ThingGroup) -> str:
         """Write the sentence of the prompt about one group."""
         hues = [look["hue"] for look in group.looks[:-1]] if group.kind == "colour" else []
         many = self._many(group, group.feature) if group.form in ("count", "row") else ""
@@ -245,14 +256,14 @@ class Template(ABC):
             across=group.across,
         )
 
-    def question(self, group: Group, value: str) -> str:
+    def question(self, group: ThingGroup, value: str) -> str:
         """Ask whether a group shows a value of the attribute that the prompt speaks of."""
         words = self.asks.get(group.kind, "Is this true of what is in {name}: {value}?")
         counted = group.form == "count"
         many, plural = (self._many(group, unsaid) if counted else "" for unsaid in ("", "hue"))
         return words.format(name=group.name, value=value, many=many, plural=plural)
 
-    def _many(self, group: Group, unsaid: str) -> str:
+    def _many(self, group: ThingGroup, unsaid: str) -> str:
         """Name the things of a heap or row, without the property `unsaid`."""
         return self.many({name: value for name, value in group.looks[0].items() if name != unsaid})
 
@@ -279,7 +290,7 @@ class Template(ABC):
 
     # ------------------------------------------------------------------ the errors
 
-    def alternatives(self, group: Group) -> Iterator[Group]:
+    def alternatives(self, group: ThingGroup) -> Iterator[ThingGroup]:
         """Yield every way in which a group can be wrong by one thing, one letter or one exchange."""
         if group.form == "count":
             for number in (group.number - 1, group.number + 1):
@@ -320,7 +331,7 @@ class Template(ABC):
     # ------------------------------------------------------------------ the image
 
     @abstractmethod
-    def sprites(self, group: Group, rng: Random | None) -> list[Sprite]:
+    def sprites(self, group: ThingGroup, rng: Random | None) -> list[Sprite]:
         """Return the things of a group in the order in which they are drawn; displaced and varied where `rng` is given."""
 
     @abstractmethod
@@ -328,19 +339,19 @@ class Template(ABC):
         """Draw the whole scene."""
 
     @abstractmethod
-    def inside(self, group: Group, rung: Rung, scene: Scene) -> Box:
+    def inside(self, group: ThingGroup, rung: Rung, scene: Scene) -> Box:
         """Return where what `part` draws is in the image: nothing outside of it changes with the group."""
 
     @abstractmethod
-    def part(self, group: Group, rung: Rung, scene: Scene, grain: int | None) -> NDArray[np.float32]:
+    def part(self, group: ThingGroup, rung: Rung, scene: Scene, grain: int | None) -> NDArray[np.float32]:
         """Draw what the image shows within `inside`, RGB from 0 to 1; with no `grain`, nothing is displaced or varied."""
 
-    def place(self, group: Group, rung: Rung, scene: Scene) -> Box:
+    def place(self, group: ThingGroup, rung: Rung, scene: Scene) -> Box:
         """Return where a group is in the image, with the room around it that is its own."""
         left, top, right, bottom = self.inside(group, rung, scene)
         return left - self.gap, top - self.gap, right + self.gap, bottom + self.gap
 
-    def difference(self, asked: Group, shown: Group, rung: Rung, scene: Scene) -> Box | None:
+    def difference(self, asked: ThingGroup, shown: ThingGroup, rung: Rung, scene: Scene) -> Box | None:
         """Return the pixels of the image where a group as shown differs from what was asked; None where nobody could see it.
 
         At least ten pixels differ by 60 of 255 in a channel, none of them at the edge of the group's own place: what is in
