@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from titjudge.apps.label.templates import rendered
+from titjudge.apps.label.server import rendered
 
 
 @pytest.mark.parametrize("name", ["pairs", "elements"])

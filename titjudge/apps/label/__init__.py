@@ -15,7 +15,6 @@
 | `service` | all annotators: links, people who join by one link, blinded images; writes an answer to disk, then returns the next question |
 | `organiser` | who has done how much, and how far people agree so far |
 | `server` | `serve_label` and `serve_experts`: the pages |
-| `templates` | the pages and interfaces in `static`, rendered |
 | `reliability` | whether an annotator answers checks right, and when to stop one who does not |
 | `export` | `export_labels`: what the answers decide, as files |
 """

@@ -17,13 +17,13 @@ from titjudge.apps.label.questions import ANNOTATOR
 from titjudge.apps.label.reliability import LEAST
 from titjudge.apps.label.service import Service, Stale
 from titjudge.apps.label.store import Store
-from titjudge.apps.label.templates import STATIC, rendered
 from titjudge.core.errors import DataError
 from titjudge.data.images import ImageFiles
 from titjudge.stats.people.votes import PANEL
 from titjudge.web.http_guard import App, json_response, read_json
 from titjudge.web.page_app import json_of, keyed_route, page_app, serve_page, single_key
 
+STATIC = Path(__file__).parent / "static"
 _log = logging.getLogger("titjudge.apps.label")
 
 
@@ -219,3 +219,20 @@ class _LabelEndpoints:
             return json_response({"error": "this image cannot be shown"}, 422)
         headers = {"cache-control": "private, max-age=86400", "content-disposition": "inline"}
         return Response(content, media_type=image.media_type, headers=headers)
+
+
+def rendered(name: str, **values: Any) -> str:
+    """Render a file of `static` by Jinja, with values in `[[ ]]`; they are escaped, and each that it names must be given."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        variable_start_string="[[",
+        variable_end_string="]]",
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        loader=jinja2.FileSystemLoader(STATIC),
+    )
+    return environment.get_template(name).render(values)

@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from titjudge.apps.rewards.missing import Missing, group_mean
+from titjudge.apps.rewards.formats import Missing, group_mean
 from titjudge.core.errors import ConfigError, UserError
 from titjudge.core.types import Json, Score, Status, Values
 from titjudge.runs.api.judge import Judge

@@ -22,7 +22,7 @@ import math
 import pickle
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
@@ -31,6 +31,9 @@ from titjudge.core.errors import nearest
 from titjudge.core.types import Json, Values
 from titjudge.core.words import is_texts
 from titjudge.runs.api.image_scorer import Entry
+
+Missing = Literal["error", "skip", "group-mean"]
+"""What takes the place of a missing reward: an error, no number, or the mean of the other rewards of the same prompt."""
 
 _PROMPT_KEYS = ("prompt", "instruction")  # in a sample's metadata
 
@@ -203,6 +206,13 @@ class Own(WireFormat):
 
 
 PICKLED, FLOW_FACTORY, UNIRL, OWN = Pickled(), FlowFactory(), UniRL(), Own()
+
+
+def group_mean(prompt: str, prompts: Iterable[str], values: Iterable[float | None]) -> float | None:
+    """Compute the mean of the finite values of a prompt; None where it has none."""
+    of_prompt = [value for other, value in zip(prompts, values, strict=True) if other == prompt]
+    finite = [value for value in of_prompt if value is not None and math.isfinite(value)]
+    return math.fsum(finite) / len(finite) if finite else None
 
 
 def _numbers(rewards: Iterable[Mapping[str, Reward]]) -> list[float]:

@@ -12,8 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from titjudge.apps.rewards import PORT
-from titjudge.apps.rewards.formats import BadRequest, Batch
-from titjudge.apps.rewards.missing import Missing
+from titjudge.apps.rewards.formats import BadRequest, Batch, Missing
 from titjudge.apps.rewards.server import MAX_BODY, build_app
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import CacheWriteError, ConfigError, TitjudgeError, UserError

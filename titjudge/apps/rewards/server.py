@@ -15,15 +15,28 @@ import re
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from titjudge.apps.rewards.formats import FLOW_FACTORY, OWN, PICKLED, UNIRL, BadRequest, Batch, Reward, WireFormat
-from titjudge.apps.rewards.missing import Missing, group_mean
-from titjudge.apps.rewards.openapi import description
+import orjson
+
+from titjudge.apps.rewards.formats import (
+    FLOW_FACTORY,
+    OWN,
+    PICKLED,
+    UNIRL,
+    BadRequest,
+    Batch,
+    Missing,
+    Reward,
+    WireFormat,
+    group_mean,
+)
 from titjudge.core.errors import TitjudgeError
+from titjudge.core.files import read_yaml
 from titjudge.core.types import Score, Status
 from titjudge.runs.api.image_scorer import entry_sources
-from titjudge.web.http_guard import App, Guard, Receive, Scope, Send
+from titjudge.web.http_guard import App, Guard, Receive, Scope, Send, json_response
 
 MAX_BODY = 256 * 2**20
 _LONG = 2**18  # bytes; a longer body is parsed in a thread
@@ -57,34 +70,27 @@ class Judging(Protocol):
     @property
     def names(self) -> Sequence[str]:
         """The names of the metrics; the first one is used if a request names none."""
-        ...
 
     @property
     def see_sources(self) -> Collection[str]:
         """The metrics that look at the images that an edit was made from."""
-        ...
 
     async def start(self) -> None: ...
-
     async def close(self) -> None: ...
 
     async def scores(self, batch: Batch) -> list[dict[str, Score]]:
         """Score every pair of a batch by the metrics that the batch names for it; returns each pair's by metric."""
-        ...
 
     def counters(self) -> dict[str, float]:
         """Return the counters of requests and cost, by their Prometheus names."""
-        ...
 
     @property
     def trouble(self) -> str:
         """Why the server can no longer judge; empty while it can."""
-        ...
 
     @property
     def capped(self) -> str:
         """Which cap is reached, so that only known answers are given; empty while none is."""
-        ...
 
 
 def build_app(
@@ -189,31 +195,24 @@ class _Server:
     # -- state of the server -----------------------------------------------------------------------------------------
 
     async def health(self, request: Any) -> Any:
-        from starlette.responses import JSONResponse
-
         names, trouble, capped = self._judging.names, self._judging.trouble, self._judging.capped
         metric = request.path_params.get("metric", names[0])
         if metric not in names:
-            return JSONResponse({"status": "unknown", "reason": _no_metric(metric, names)}, 404)
+            return json_response({"status": "unknown", "reason": _no_metric(metric, names)}, 404)
         status = "failed" if trouble else "capped" if capped else "ok"
         reason = {} if status == "ok" else {"reason": trouble or capped}
         ready = {name: ["ready" if status == "ok" else status] for name in names}
-        return JSONResponse({"status": status, **reason, "rewards": ready}, 200 if status == "ok" else 503)
+        return json_response({"status": status, **reason, "rewards": ready}, 200 if status == "ok" else 503)
 
     async def alive(self, request: Any) -> Any:
-        from starlette.responses import JSONResponse
-
-        return JSONResponse({"status": "alive"})
+        return json_response({"status": "alive"})
 
     async def rewards(self, request: Any) -> Any:
-        from starlette.responses import JSONResponse
-
-        return JSONResponse({"rewards": list(self._judging.names)})
+        return json_response({"rewards": list(self._judging.names)})
 
     async def openapi(self, request: Any) -> Any:
-        from starlette.responses import JSONResponse
-
-        return JSONResponse(description(self._judging.names))
+        described = orjson.dumps(read_yaml(Path(__file__).with_name("openapi.yaml"), "a description"))
+        return json_response(orjson.loads(described.replace(b'["METRIC"]', orjson.dumps(list(self._judging.names)))))
 
     async def metrics(self, request: Any) -> Any:
         from starlette.responses import PlainTextResponse
