@@ -275,7 +275,14 @@ def reason_of(error: Exception) -> str:
     return f"the key {error} is missing" if isinstance(error, KeyError) else str(error)
 
 
-def first_rows(title: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]], most: int = 20) -> list[Table]:
+def benchmark_table(
+    title: str, columns: Iterable[str], rows: Iterable[tuple[Any, ...]], *notes: str, id: str = ""
+) -> Table:
+    """Make a table of a benchmark, as its own scripts compute it; `id` is its stable name."""
+    return Table(title, tuple(columns), tuple(rows), notes, declared=replace(BENCHMARK, id=id or BENCHMARK.id))
+
+
+def first_rows(title: str, columns: Iterable[str], rows: Sequence[tuple[Any, ...]], most: int = 20) -> list[Table]:
     """Make a table of the first rows, with a note of how many more there are; no table without rows."""
-    notes = (f"and {len(rows) - most} more",) if len(rows) > most else ()
-    return [Table(title, columns, tuple(rows[:most]), notes, declared=BENCHMARK)] if rows else []
+    notes = [f"and {len(rows) - most} more"] if len(rows) > most else []
+    return [benchmark_table(title, columns, rows[:most], *notes)] if rows else []

@@ -6,16 +6,15 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from titjudge.core.declarations import BENCHMARK
 from titjudge.core.errors import DataError
 from titjudge.core.grouping import group_means
 from titjudge.core.types import Json, Table, Values
 from titjudge.suites.aggregation import Aggregated, Aggregation, Flag
+from titjudge.suites.base import benchmark_table
 
 TASKS = ("single_object", "two_object", "counting", "colors", "position", "color_attr")
 PROMPTS = 553
-_COUNTS = ("images", "prompts")
-_CORRECT = ("images_correct", "prompts_any", "prompts_all")
+_SHOWN = ("images", "prompts", "overall", "images_correct", "prompts_any", "prompts_all")
 
 
 def aggregate_results(files: Sequence[Path]) -> tuple[Json, list[Table]]:
@@ -32,16 +31,16 @@ def aggregate_results(files: Sequence[Path]) -> tuple[Json, list[Table]]:
     for file in files:
         name = file.stem if file.stem not in summaries else str(file)
         summaries[name] = _summary(file)
-    tasks = [task for summary in summaries.values() for task in summary["tasks"]]
-    order = [task for task in TASKS if task in tasks] + sorted({*tasks} - {*TASKS})
-    columns = ("generator", *_COUNTS, "overall", *order, "images correct", "prompts, any", "prompts, all")
+    tasks = {task for summary in summaries.values() for task in summary["tasks"]}
+    order = [*filter(tasks.__contains__, TASKS), *sorted(tasks - {*TASKS})]
+    columns = ("generator", *_SHOWN[:3], *order, "images correct", "prompts, any", "prompts, all")
     rows = []
     for name, summary in summaries.items():
-        shares = (summary["overall"], *map(summary["tasks"].get, order))
-        rows.append((name, *(summary[key] for key in _COUNTS), *shares, *(summary[key] for key in _CORRECT)))
+        shown = [summary[key] for key in _SHOWN]
+        rows.append((name, *shown[:3], *map(summary["tasks"].get, order), *shown[3:]))
     note = "overall is the mean of the tasks; a prompt counts as correct upstream where any of its images is (prompts, any)"
     notes = [line for name, summary in summaries.items() for line in _deviations(name, summary)]
-    return summaries, [Table("GenEval", columns, tuple(rows), (note, *notes), declared=BENCHMARK)]
+    return summaries, [benchmark_table("GenEval", columns, rows, note, *notes)]
 
 
 def _deviations(name: str, summary: Values) -> list[str]:

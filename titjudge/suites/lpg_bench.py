@@ -30,19 +30,17 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import read_jsonl, scan_jsonl
 from titjudge.core.names import plain
 from titjudge.core.types import InvalidItem, Item, Items, Pair, Score, Table
-from titjudge.data.data_paths import files_below, is_stray
-from titjudge.data.images import SUFFIXES
+from titjudge.data.data_paths import files_below
 from titjudge.data.opinions import RATERS, Opinions, column_of, number_reader, spread
 from titjudge.data.tables import READERS, read_table
 from titjudge.suites.base import Columns, Suite, SuiteInputs, image_files
 from titjudge.suites.folder import read_items
 from titjudge.suites.image_tree import ImageTree
-from titjudge.suites.manifests import NAMES, find_tables, item_of
+from titjudge.suites.manifests import NAMES, find_tables
 from titjudge.suites.pair_files import read_pairs
 from titjudge.suites.patterns import PromptPlace, loose_place
 from titjudge.suites.prompt_list import read_prompts
 from titjudge.suites.readings import groups_of, prompt_id_of
-from titjudge.suites.samples import split_sample
 
 FIRST_PLACES = Declaration(
     "lpg_first_places",
@@ -361,33 +359,20 @@ def _is_own_layout(folder: Path) -> bool:
 
 def _tree(folder: Path, roots: Sequence[Path]) -> Items:
     """Yield images/GENERATOR/PROMPT_ID[_SAMPLE].<suffix>; a prompt without an image of a generator is an InvalidItem."""
-    records = {
-        str(record["prompt_id"]): record for _, record in read_jsonl(folder / "prompts.jsonl", ("prompt_id", "prompt"))
-    }
-    prompts = {key: str(record["prompt"]) for key, record in records.items()}
-    top = folder / "images"
-    generators = (
-        sorted(place for place in top.iterdir() if place.is_dir() and not is_stray(place.name)) if top.is_dir() else []
-    )
-    if not generators:
-        raise DataError("no images: expected images.jsonl, or images/GENERATOR/PROMPT_ID.png", folder)
-    for place in generators:
-        missing = dict.fromkeys(prompts)
-        for path in sorted(place.iterdir()):
-            if path.suffix.lower() not in SUFFIXES or is_stray(path.name):
-                continue
-            name = path.relative_to(folder).as_posix()
-            key, sample = path.stem, 0
-            if key not in prompts and (numbered := split_sample(key)) is not None and numbered[0] in prompts:
-                key, sample = numbered
-            if not prompts.get(key, "").strip():
-                yield InvalidItem(name, f"prompts.jsonl has no prompt '{key}'", place.name, key)
-                continue
-            missing.pop(key, None)
-            meta = {field: value for field, value in records[key].items() if field not in ("prompt_id", "prompt")}
-            yield item_of(name, prompts[key], place.name, key, meta, folder, roots, sample)
-        for prompt in missing:
-            yield InvalidItem(f"images/{place.name}/{prompt}", "there is no image for this prompt", place.name, prompt)
+    records = {str(row["prompt_id"]): row for _, row in read_jsonl(folder / "prompts.jsonl", ("prompt_id", "prompt"))}
+    prompts = {name: str(row["prompt"]) for name, row in records.items()}
+    texts = ("prompt_id", "prompt")
+    meta = {name: {key: cell for key, cell in row.items() if key not in texts} for name, row in records.items()}
+    pattern, *others = (f"images/{{generator}}/{{prompt_id}}{end}.{{suffix}}" for end in ("", "_{sample}"))
+    missing: dict[str, dict[str, None]] = {}
+    for item in ImageTree(pattern, "prompts.jsonl", prompts, others, meta=meta).items(folder, roots, {}):
+        missing.setdefault(item.generator, dict.fromkeys(prompts)).pop(item.prompt_id, None)
+        if isinstance(item, Item):
+            item = replace(item, meta=item_meta.without(item, item_meta.SUFFIX))
+        yield item
+    for generator, names in missing.items():
+        for name in names:
+            yield InvalidItem(f"images/{generator}/{name}", "there is no image for this prompt", generator, name)
 
 
 def read_ranks(file: Path, column: str = "rank", notes: dict[str, None] | None = None) -> dict[str, dict[str, float]]:

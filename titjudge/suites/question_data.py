@@ -6,8 +6,9 @@ import contextlib
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -244,22 +245,25 @@ class QuestionSpec(PromptSet):
         for name in (self.metric, *self.also):
             if name not in (known_metrics := registry.names("metrics")):
                 raise ValueError(f"metric: there is no metric '{name}'.{nearest(name, known_metrics)}")
+        made: dict[str, tuple[type[BaseModel], Callable[[], object]]] = {
+            "official.ask.": (Asking, lambda: self.asking("official")),
+            "sets.": (PromptSet, lambda: self.prompt_sets),
+            **{f"variants.{name}.": (QuestionSpec, partial(self.variant, name)) for name in self.variants},
+        }
+        for above, (model, make) in made.items():
+            try:
+                make()
+            except ValidationError as error:
+                raise ValueError(key_problem(error, model, above)) from error
         if (self.metric in _ASKING) is all(prompts.questions == [] for prompts in self.prompt_sets):
             raise ValueError(
                 f"questions: {self.metric} asks {'them' if self.metric in _ASKING else 'questions of its own'}"
             )
-        try:
-            self.asking("official")
-        except ValidationError as error:
-            raise ValueError(key_problem(error, Asking, "official.ask.")) from error
-        for name in self.variants:
-            try:
-                self.variant(name)
-            except ValidationError as error:
-                raise ValueError(key_problem(error, QuestionSpec, f"variants.{name}.")) from error
         prompt_fields = (*self.prompts.fields, *self.prompts.bands, *self.prompts.groups, *self.prompts.absent)
         fields = {"", *prompt_fields, *fields_of(" ".join(self.images))}
         for number, table in enumerate(self.tables):
+            if table.metric not in ("", "further", self.metric, *self.also):
+                raise ValueError(f"tables.{number}.metric: '{table.metric}' is no metric of the suite")
             if table.by not in fields and (table.mean, table.by) != ("answers", "category"):
                 raise ValueError(f"tables.{number}.by: '{table.by}' is no field of the prompts")
             if unknown := {*table.where, *table.columns} - fields:

@@ -19,7 +19,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from titjudge.core import item_meta
-from titjudge.core.declarations import BENCHMARK, Declaration
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.grouping import grouped
 from titjudge.core.score_parts import could_be
@@ -27,7 +26,7 @@ from titjudge.core.score_parts import questions as questions_of
 from titjudge.core.types import InvalidItem, Item, Items, Json, Score, Status, Table, Values
 from titjudge.metrics import rise
 from titjudge.metrics.text_reading import matched_share
-from titjudge.suites.base import Scored, Suite, SuiteInputs, by_generator, check_generator
+from titjudge.suites.base import Scored, Suite, SuiteInputs, benchmark_table, by_generator, check_generator
 from titjudge.suites.image_tree import ImageTree, find_tree, listed_images
 from titjudge.suites.patterns import PromptPlace, compiled, fields_of, filled, source_field
 from titjudge.suites.question_data import (
@@ -193,14 +192,9 @@ def make_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], 
         for name in counts
     )
     lacking = sum(total - done for total, done in counts.values())
-    notes = (f"{lacking:,} of {len(items):,} images have no score, and enter no mean",) if lacking else ()
-    return Table(
-        spec.title, ("generator", "images", "scored", *overall_column, *order), rows, notes, declared=_declared(spec)
-    )
-
-
-def _declared(spec: TableSpec) -> Declaration:
-    return replace(BENCHMARK, id=spec.id or BENCHMARK.id)
+    notes = [f"{lacking:,} of {len(items):,} images have no score, and enter no mean"] if lacking else []
+    columns = ("generator", "images", "scored", *overall_column, *order)
+    return benchmark_table(spec.title, columns, rows, *notes, id=spec.id)
 
 
 def _words_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score]) -> Table:
@@ -223,7 +217,7 @@ def _words_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score]
     ]
     edits = ("ED", "CR", "WAC") if spec.edits else ()
     titles = ("generator", "images", "scored", *edits, "text score", *(f"{key} {value}" for key, value in columns))
-    return Table(spec.title, titles, tuple(rows), declared=_declared(spec))
+    return benchmark_table(spec.title, titles, rows, id=spec.id)
 
 
 def _text_scores(scores: Sequence[Score], farthest: int) -> tuple[float | None, ...]:
@@ -257,7 +251,7 @@ def _unscored(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], b
         for key, by_reason in lacking.items()
     ]
     columns = ("generator", "category", *reasons, "mean", "if all were worst", "if all were best")
-    return Table(f"{spec.title}: images without a score", columns, tuple(rows), declared=BENCHMARK)
+    return benchmark_table(f"{spec.title}: images without a score", columns, rows)
 
 
 def _parts_by_column(spec: TableSpec, items: Iterable[Item], by_id: Mapping[str, Score]) -> dict[str, list[str]]:

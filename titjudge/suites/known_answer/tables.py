@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from titjudge.core import item_meta
-from titjudge.core.declarations import BENCHMARK
 from titjudge.core.numbers import mean
 from titjudge.core.registry import base_metric
 from titjudge.core.score_parts import alignment, predictions
@@ -17,6 +16,7 @@ from titjudge.core.types import Item, Score, Table, Values
 from titjudge.stats.bootstrap import Interval, codes, group_sums
 from titjudge.stats.intervals import mean_intervals, share_intervals
 from titjudge.stats.ranking.correlation import correlation
+from titjudge.suites.base import benchmark_table
 
 RESAMPLES = 2000
 READS_TEXT = "text-rendering"
@@ -78,7 +78,7 @@ def _correlations(items_by_id: Mapping[str, Item], by_metric: Mapping[str, Seque
         if result.reason:
             notes.append(f"{metric}: {result.reason}")
     columns = ("metric", "SRCC", "PLCC", "KRCC", "images", "without a score")
-    return Table("Known answers: scores against true alignment", columns, tuple(rows), tuple(notes), declared=BENCHMARK)
+    return benchmark_table("Known answers: scores against true alignment", columns, rows, *notes)
 
 
 def _mean(rows: Iterable[tuple[str, float]], *, shares: bool = False) -> tuple[float | None, Interval | None]:
@@ -131,8 +131,8 @@ def _answers(items_by_id: Mapping[str, Item], by_metric: Mapping[str, Sequence[S
         if verdicts:
             rows += _verdict_rows(metric, verdicts)
     columns = ("metric", "images", "questions", "right", "accuracy", "yes where it is no", "no where it is yes")
-    notes = ("against what is true of the image, not what the prompt requires; unanswered images are not counted",)
-    return Table("Known answers: yes / no", columns, tuple(rows), notes, declared=BENCHMARK)
+    note = "against what is true of the image, not what the prompt requires; unanswered images are not counted"
+    return benchmark_table("Known answers: yes / no", columns, rows, note)
 
 
 def _elements(items_by_id: Mapping[str, Item], by_metric: Mapping[str, Sequence[Score]]) -> Table:
@@ -146,7 +146,7 @@ def _elements(items_by_id: Mapping[str, Item], by_metric: Mapping[str, Sequence[
         if verdicts:
             rows += _verdict_rows(metric, verdicts)
     columns = ("metric", "elements", "judged", "right", "accuracy", "shown where it is not", "missed where it is")
-    return Table("Known answers: graph elements", columns, tuple(rows), declared=BENCHMARK)
+    return benchmark_table("Known answers: graph elements", columns, rows)
 
 
 def _element_verdicts(item: Item, alignment: Values) -> list[Verdict]:
@@ -172,5 +172,5 @@ def _words(by_metric: Mapping[str, Sequence[Score]]) -> Table:
         recall = plain(*_mean((score.prompt_id, float(score.parts["recall"])) for score in scored))
         rows.append((metric, gned, recall, sum(score.value == 0 for score in scored), len(scored)))
     columns = ("metric", "GNED", "recall", "read without error", "images with words")
-    notes = ("against the words really drawn: 0 is perfect reading, whatever the prompt asked for",)
-    return Table("Known answers: words", columns, tuple(rows), notes, declared=BENCHMARK)
+    note = "against the words really drawn: 0 is perfect reading, whatever the prompt asked for"
+    return benchmark_table("Known answers: words", columns, rows, note)

@@ -10,20 +10,19 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
 
-from titjudge.core.declarations import BENCHMARK
 from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.numbers import mean
 from titjudge.core.types import Json, Table, Values
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment
 from titjudge.stats.equality import with_ties
-from titjudge.suites.base import first_rows
+from titjudge.suites.base import benchmark_table, first_rows
 
 _WORDS: Mapping[str, str] = {
     "connection": "attached bound chained connected connecting connects fastened fixed joined joining linked linking links tied",
@@ -74,17 +73,17 @@ def percent(share: float | None) -> float | None:
 
 def relation_table(rates: Values) -> Table:
     """Make the table of `relation_rates`, in percent."""
-    rows = tuple(
-        (kind, rate["relations"], percent(rate["judge"]), percent(rate["people"])) for kind, rate in rates.items()
-    )
-    notes = ("The words of a relation say its category (the paper names six, and no rule).",)
+    rows = ((kind, rate["relations"], percent(rate["judge"]), percent(rate["people"])) for kind, rate in rates.items())
     columns = ("category", "relations", "aligned", "aligned (people)")
-    return Table("LongT2IBench: aligned relations by category", columns, rows, notes, declared=BENCHMARK)
+    note = "The words of a relation say its category (the paper names six, and no rule)."
+    return benchmark_table("LongT2IBench: aligned relations by category", columns, rows, note)
 
 
 INTERVALS = {30: "30-50", 50: "50-70", 70: "70-90", 90: "90-110", 110: "110+"}
 """Intervals of prompt length in words by their lower end, which is included."""
 STATUSES = ("align", "misalign")
+_CORRELATED = {"srcc": "SRCC", "plcc": "PLCC", "average": "mean", "n": "n"}
+"""Statistics by their keys in JSON, with the titles of their columns."""
 _ARTICLE = re.compile(r"^(?:a|an|the)\s+")
 _GROUP = "-group"
 
@@ -279,7 +278,7 @@ def tables(result: Values) -> list[Table]:
     all_tables += [_rates_table(cut, rates) for cut, rates in result.get("alignment", {}).items() if rates]
     if result.get("relations"):
         all_tables.append(relation_table(result["relations"]))
-    all_tables.append(Table("LongT2IBench: coverage", tuple(coverage), (tuple(coverage.values()),), declared=BENCHMARK))
+    all_tables.append(benchmark_table("LongT2IBench: coverage", coverage, [tuple(coverage.values())]))
     problems = [(problem["name"], problem["reason"]) for problem in result["problems"]]
     all_tables += first_rows("LongT2IBench: not used, or used in part", ("what", "why"), problems)
     return all_tables
@@ -287,7 +286,7 @@ def tables(result: Values) -> list[Table]:
 
 def _recall_table(result: Values) -> Table:
     """Make the table of the annotated elements that the judge found, as the paper's Table 2 has it."""
-    rows = tuple(
+    rows = (
         (
             name,
             *(percent(recalls[status]) for status in (*STATUSES, "overall")),
@@ -295,21 +294,13 @@ def _recall_table(result: Values) -> Table:
         )
         for name, recalls in result["interpretation"].items()
     )
-    notes = (
-        f"Percent of the elements that people marked, found in the predicted list of the same name; matching: {result['matching']}.",
-    )
+    note = f"Percent of the elements that people marked, found in the predicted list of the same name; matching: {result['matching']}."
     columns = ("elements", "align", "misalign", "overall", "n align", "n misalign")
-    return Table(
-        "LongT2IBench: interpretation accuracy",
-        columns,
-        rows,
-        notes,
-        declared=replace(BENCHMARK, id="longt2ibench_recall"),
-    )
+    return benchmark_table("LongT2IBench: interpretation accuracy", columns, rows, note, id="longt2ibench_recall")
 
 
 def _rates_table(cut: str, rates: Values) -> Table:
-    rows = tuple(
+    rows = (
         (
             name,
             group["images"],
@@ -318,22 +309,17 @@ def _rates_table(cut: str, rates: Values) -> Table:
         for name, group in rates.items()
     )
     columns = (cut, "images", *CATEGORIES, *(f"{category} (people)" for category in CATEGORIES))
-    notes = ("Percent of the elements that are aligned: as the judge says, and as people do of the same images.",)
-    return Table(f"LongT2IBench: aligned elements by {cut}", columns, rows, notes, declared=BENCHMARK)
+    note = "Percent of the elements that are aligned: as the judge says, and as people do of the same images."
+    return benchmark_table(f"LongT2IBench: aligned elements by {cut}", columns, rows, note)
 
 
 def _correlation_table(correlation: Values, short: int) -> Table:
-    rows = tuple((name, *map(values.get, ("srcc", "plcc", "average", "n"))) for name, values in correlation.items())
-    notes: tuple[str, ...] = ("Intervals are of words between white space, the lower end included.",)
+    rows = ((name, *map(values.get, _CORRELATED)) for name, values in correlation.items())
+    notes = ["Intervals are of words between white space, the lower end included."]
     if short:
-        notes += (f"{short} prompts have fewer than 30 words: only in overall.",)
-    return Table(
-        "LongT2IBench: alignment score against people",
-        ("words", "SRCC", "PLCC", "mean", "n"),
-        rows,
-        notes,
-        declared=replace(BENCHMARK, id="longt2ibench_correlation"),
-    )
+        notes.append(f"{short} prompts have fewer than 30 words: only in overall.")
+    columns, id = ("words", *_CORRELATED.values()), "longt2ibench_correlation"
+    return benchmark_table("LongT2IBench: alignment score against people", columns, rows, *notes, id=id)
 
 
 def metrics_table(rows: Mapping[str, Sequence[tuple[str, float, float]]]) -> list[Table]:
@@ -343,13 +329,12 @@ def metrics_table(rows: Mapping[str, Sequence[tuple[str, float, float]]]) -> lis
         rows: By metric, prompt, score (more is better) and human score of each image that has both.
     """
     cells = [
-        (name, interval, *map(values.get, ("srcc", "plcc", "average", "n")))
+        (name, interval, *map(values.get, _CORRELATED))
         for name, listed in rows.items()
         for interval, values in by_interval(listed).items()
     ]
-    columns = ("metric", "words", "SRCC", "PLCC", "mean", "n")
-    return (
-        [Table("LongT2IBench: metrics against people's alignment scores", columns, tuple(cells), declared=BENCHMARK)]
-        if cells
-        else []
+    columns, title = (
+        ("metric", "words", *_CORRELATED.values()),
+        "LongT2IBench: metrics against people's alignment scores",
     )
+    return [benchmark_table(title, columns, cells)] if cells else []

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from titjudge.core import item_meta
-from titjudge.core.declarations import BENCHMARK
 from titjudge.core.files import write_atomic, write_json
 from titjudge.core.numbers import mean
 from titjudge.core.types import Item, Json, Score, Table, Values
 from titjudge.metrics.checklist import COLUMNS, PillarMarks, judge_answer, rubric, sub_capabilities
-from titjudge.suites.base import first_rows
+from titjudge.suites.base import benchmark_table, first_rows
 from titjudge.suites.qwen_image_bench.dataset import Facets, Problem
 from titjudge.suites.spreadsheet import write_sheets
 
@@ -85,15 +83,11 @@ def tables(models: Values, counts: Values, problems: Sequence[Problem]) -> list[
     """Make the tables of pillars and overall, sub-capabilities, facets, coverage, and the first problems."""
     order = sorted(models, key=lambda name: (models[name]["overall"] is None, -(models[name]["overall"] or 0), name))
     pillars = list(rubric())
-    rows = tuple((name, *map(models[name]["level1"].get, pillars), models[name]["overall"]) for name in order)
+    rows = [(name, *map(models[name]["level1"].get, pillars), models[name]["overall"]) for name in order]
     unused = [(problem.name, problem.model, problem.reason) for problem in problems]
     return [
-        Table(
-            "Qwen-Image-Bench",
-            ("generator", *pillars, "Overall"),
-            rows,
-            _notes(counts),
-            declared=replace(BENCHMARK, id="qwen_image_bench"),
+        benchmark_table(
+            "Qwen-Image-Bench", ("generator", *pillars, "Overall"), rows, *_notes(counts), id="qwen_image_bench"
         ),
         _detail("Qwen-Image-Bench: sub-capabilities", models, order, 2),
         _detail("Qwen-Image-Bench: facets", models, order, 3),
@@ -102,7 +96,7 @@ def tables(models: Values, counts: Values, problems: Sequence[Problem]) -> list[
     ]
 
 
-def _notes(counts: Values) -> tuple[str, ...]:
+def _notes(counts: Values) -> list[str]:
     notes = ["Overall is the mean of the images' totals, not of the pillars' means. Scale 0 to 100."]
     failed = {name: c["parse_failure"] + c["invalid"] + c["missing"] for name, c in counts.items()}
     if any(failed.values()):
@@ -112,7 +106,7 @@ def _notes(counts: Values) -> tuple[str, ...]:
         notes.append(
             "Generators were judged on different numbers of prompts or answers: their order may be due to that."
         )
-    return tuple(notes)
+    return notes
 
 
 def _detail(title: str, models: Values, order: Sequence[str], level: int) -> Table:
@@ -127,9 +121,9 @@ def _detail(title: str, models: Values, order: Sequence[str], level: int) -> Tab
             for facet in facets
         ]
         names |= dict.fromkeys(name[:level] for name in (*published, *further))
-    rows = tuple((*name, *(_at(models[model][f"level{level}"], name) for model in order)) for name in names)
+    rows = ((*name, *(_at(models[model][f"level{level}"], name) for model in order)) for name in names)
     heads = ("pillar", "sub-capability", "facet")[:level]
-    return Table(title, (*heads, *order), rows, declared=BENCHMARK)
+    return benchmark_table(title, (*heads, *order), rows)
 
 
 def _at(tree: Any, path: Sequence[str]) -> Any:
@@ -141,12 +135,12 @@ def _at(tree: Any, path: Sequence[str]) -> Any:
 
 def _coverage_table(order: Sequence[str], counts: Values) -> Table:
     columns = ("prompts", "images", "of_prompts", "answers", "ok", "parse_failure", "invalid", "missing")
-    rows = tuple((name, *(counts[name][column] for column in columns)) for name in order if name in counts)
-    notes = (
+    rows = ((name, *map(counts[name].get, columns)) for name in order if name in counts)
+    note = (
         "answers counts pillars; parse_failure: no JSON object; invalid: JSON on which the official code crashes; "
-        "missing: a pillar that the prompt activates, without any answer",
+        "missing: a pillar that the prompt activates, without any answer"
     )
-    return Table("Qwen-Image-Bench: coverage", ("generator", *columns), rows, notes, declared=BENCHMARK)
+    return benchmark_table("Qwen-Image-Bench: coverage", ("generator", *columns), rows, note)
 
 
 def write_bench_scores(result: Values, path: Path) -> None:

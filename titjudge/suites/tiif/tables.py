@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
-from titjudge.core.declarations import BENCHMARK
 from titjudge.core.types import Json, Table, Values
+from titjudge.suites.base import benchmark_table
 from titjudge.suites.tiif.answers import AnswerCounts, AnswerProblem
 from titjudge.suites.tiif.layout import DIMENSIONS, LENGTHS, SIZES, TYPES, TypeCounts, roll_up, which_set
 
 _SHOWN = 20
+_MEANS = ("overall", "basic", "advanced")
 
 
 def summarise(cells: Mapping[str, TypeCounts], problems: Sequence[AnswerProblem], expected: Mapping[str, int]) -> Json:
@@ -106,48 +106,44 @@ def tables(record: Values) -> list[Table]:
     named = tuple(f"{problem['path']}: {problem['reason']}" for problem in record["problems"][:_SHOWN])
     more = len(record["problems"]) - _SHOWN
     notes = (*record["warnings"], *named, *((f"... and {more} more",) if more > 0 else ()))
-    summary = Table(
+    summary = benchmark_table(
         "TIIF-Bench: accuracy in percent, official rule, and by means over the images of each type",
         (
-            *("generator", "length", "overall", "basic", "advanced"),
+            *("generator", "length", *_MEANS),
             *("overall (images)", "basic (images)", "advanced (images)"),
             *("images", "expected", "unusable", "questions", "correct"),
         ),
-        tuple(
+        (
             (
-                *(name, length, result["overall"], result["basic"], result["advanced"]),
-                *(result["per_image"][key] for key in ("overall", "basic", "advanced")),
-                *(result["coverage"][key] for key in ("scored", "expected", "unusable")),
+                *(name, length, *map(result.get, _MEANS), *map(result["per_image"].get, _MEANS)),
+                *map(result["coverage"].get, ("scored", "expected", "unusable")),
                 *(result["questions"], result["correct"]),
             )
             for name, length, result in rows
         ),
-        notes,
-        declared=replace(BENCHMARK, id="tiif"),
+        *notes,
+        id="tiif",
     )
-    dimensions = Table(
+    dimensions = benchmark_table(
         "TIIF-Bench: the nine dimensions, percent, official rule",
         ("generator", "length", *DIMENSIONS),
-        tuple((name, length, *(result["dimensions"][key] for key in DIMENSIONS)) for name, length, result in rows),
-        tuple(record["warnings"]),
-        declared=BENCHMARK,
+        ((name, length, *map(result["dimensions"].get, DIMENSIONS)) for name, length, result in rows),
+        *record["warnings"],
     )
-    types = Table(
+    types = benchmark_table(
         "TIIF-Bench: the 39 types, percent, official rule",
         ("type", *(f"{name} {length}" for name, length, _ in rows)),
-        tuple((kind, *(result["types"][kind] for _, _, result in rows)) for kind in TYPES),
-        tuple(record["warnings"]),
-        declared=BENCHMARK,
+        ((kind, *(result["types"][kind] for _, _, result in rows)) for kind in TYPES),
+        *record["warnings"],
     )
     return [summary, dimensions, types]
 
 
 def published_table(record: Values) -> Table:
     """Make the table of what an official summary file says, a row for each generator and length; percent."""
-    means = ("overall", "basic", "advanced")
-    rows = tuple(
-        (name, length, *map(result.get, means), *map(result["dimensions"].get, DIMENSIONS))
+    rows = (
+        (name, length, *map(result.get, _MEANS), *map(result["dimensions"].get, DIMENSIONS))
         for name, length, result in _rows(record)
     )
-    columns = ("generator", "length", *means, *DIMENSIONS)
-    return Table("TIIF-Bench: as the official summary says, percent", columns, rows, declared=BENCHMARK)
+    columns = ("generator", "length", *_MEANS, *DIMENSIONS)
+    return benchmark_table("TIIF-Bench: as the official summary says, percent", columns, rows)

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core import item_meta
-from titjudge.core.declarations import BENCHMARK
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_json, read_jsonl, write_json
 from titjudge.core.numbers import mean
 from titjudge.core.types import Item, Json, Score, Table, Values
 from titjudge.core.words import is_texts
 from titjudge.metrics.ocr import text_errors, words_from_questions
-from titjudge.suites.base import check_generator, judged
+from titjudge.suites.base import benchmark_table, check_generator, judged
 from titjudge.suites.tiif.layout import LENGTHS
 
 METRICS = ("text-rendering", "text-rendering-vlm")
@@ -61,12 +60,11 @@ def aggregate_text(path: Path, questions: Path | None = None) -> tuple[Json, lis
     result["images"] = len(entries)
     result |= {f"images_{length}": len(values[f"gned_{length}"]) for length in LENGTHS}
     result |= {f"without_text_{length}": empty[length] for length in LENGTHS}
-    rows = tuple(
-        (length, *(result[f"{name}_{length}"] for name in _MEASURES), result[f"images_{length}"], empty[length])
-        for length in LENGTHS
+    rows = (
+        (length, *(result[f"{name}_{length}"] for name in (*_MEASURES, "images", "without_text"))) for length in LENGTHS
     )
     columns = ("length", "GNED (0 is perfect)", "recall", "PNED", "images", "nothing read")
-    return result, [Table(f"TIIF-Bench text rendering: {path.stem}", columns, rows, declared=BENCHMARK)]
+    return result, [benchmark_table(f"TIIF-Bench text rendering: {path.stem}", columns, rows)]
 
 
 def _entries(path: Path) -> list[Json]:
@@ -204,4 +202,4 @@ def text_table(items: Sequence[Item], scores: Sequence[Score]) -> Table | None:
         reader = "OCR" if metric == METRICS[0] else "captioner"
         rows.append((generator, LENGTHS[length], reader, gned, *parts, len(scored), len(group)))
     columns = ("generator", "length", "read by", "GNED (0 is perfect)", "recall", "PNED", "scored", "images")
-    return Table("TIIF-Bench: text rendering, means over images", columns, tuple(rows), declared=BENCHMARK)
+    return benchmark_table("TIIF-Bench: text rendering, means over images", columns, rows)
