@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 
-from titjudge.apps.label.reliability import LEAST
+from titjudge.apps.label.questions import LEAST
 from titjudge.stats.generators.sequential import share_at_most
 from titjudge.stats.people.votes import krippendorff_alpha
 

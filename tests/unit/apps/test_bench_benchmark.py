@@ -10,8 +10,7 @@ from builders import png
 from hypothesis import given
 from hypothesis import strategies as st
 
-from titjudge.apps.bench.benchmark import DOUBLING, FIRST, SETTLING, Benchmark, rounds
-from titjudge.apps.bench.generators import Generator, read_generators
+from titjudge.apps.bench.benchmark import DOUBLING, FIRST, SETTLING, Benchmark, Generator, read_generators, rounds
 from titjudge.core.errors import ConfigError, DataError
 
 

@@ -22,9 +22,8 @@ from PIL import Image
 
 from titjudge.apps.label.dataset import Element
 from titjudge.apps.label.element_form import Elements
-from titjudge.apps.label.elements import check_values, elements_of
-from titjudge.apps.label.export import export_labels
-from titjudge.apps.label.marks import decide, read_marks
+from titjudge.apps.label.elements import check_values, decide, elements_of, read_marks
+from titjudge.apps.label.forms import export_labels
 from titjudge.apps.label.service import Service, Stale
 from titjudge.apps.label.store import Store
 from titjudge.cli.commands import run_command

@@ -22,9 +22,8 @@ from labelling_data import make_data
 from titjudge.apps.label import server
 from titjudge.apps.label.dataset import load_dataset
 from titjudge.apps.label.element_form import Elements
-from titjudge.apps.label.export import export_labels
-from titjudge.apps.label.forms import collect
-from titjudge.apps.label.marks import SPLIT
+from titjudge.apps.label.elements import SPLIT
+from titjudge.apps.label.forms import collect, export_labels
 from titjudge.apps.label.pair_form import Pairs
 from titjudge.apps.label.questions import Question
 from titjudge.apps.label.service import Service

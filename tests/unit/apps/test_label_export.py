@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from labelling_data import begin_store
 
 from titjudge.apps.label.command import label
-from titjudge.apps.label.export import export_labels
+from titjudge.apps.label.forms import export_labels
 from titjudge.apps.label.question_order import merge_sort
 from titjudge.apps.label.questions import Question
-from titjudge.apps.label.rankings import leaderboard, ranks
 from titjudge.apps.label.store import Store
+from titjudge.apps.label.votes import leaderboard, ranks
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Pair
 from titjudge.stats.people.votes import VoteOutcome

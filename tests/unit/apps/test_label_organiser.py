@@ -10,8 +10,8 @@ import pytest
 from labelling_data import make_data
 
 from titjudge.apps.label.dataset import load_dataset
-from titjudge.apps.label.organiser import Organiser
 from titjudge.apps.label.pair_form import Pairs
+from titjudge.apps.label.server import Organiser
 from titjudge.apps.label.service import Service
 from titjudge.apps.label.store import Store
 

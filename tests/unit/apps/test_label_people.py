@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from titjudge.apps.label.people import annotators_of, folded, name_of, names_of
+from titjudge.apps.label.store import annotators_of, folded, name_of, names_of
 from titjudge.core.errors import DataError, UserError
 
 

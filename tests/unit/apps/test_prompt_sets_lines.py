@@ -12,7 +12,7 @@ from commands import cli
 from PIL import Image
 
 from tests.kit import Scripted, Seen, Server
-from titjudge.apps.prompt_sets.lines import prompt_lines
+from titjudge.apps.prompt_sets.make import prompt_lines
 from titjudge.core.serialization import item_record, score_record
 from titjudge.core.types import Item, Score
 

@@ -14,8 +14,7 @@ from builders import read_lines
 from commands import cli
 from reviewing import GRAPH, HOSTILE, SHORT, UNIQUE, make_set, reviewing
 
-from titjudge.apps.prompt_sets.recipes.rechecks import check_again
-from titjudge.apps.prompt_sets.review.decisions import Review
+from titjudge.apps.prompt_sets.review.server import Review, check_again
 from titjudge.core.errors import DataError
 
 pytest.importorskip("starlette")

@@ -15,8 +15,7 @@ from scene_stubs import only_annotated_pixels_differ, unseen
 from titjudge.apps.scenes import annotation
 from titjudge.apps.scenes.cabinet import Cabinet
 from titjudge.apps.scenes.generate import ScenePlan, plan
-from titjudge.apps.scenes.ladder import MIXED, TEMPLATES
-from titjudge.apps.scenes.readme import readme
+from titjudge.apps.scenes.ladder import MIXED, TEMPLATES, readme
 from titjudge.apps.scenes.scene import LEVELS, Options, Scene, ThingGroup
 from titjudge.apps.scenes.template import ERRORS_AT, SIZES, Template, bits_of
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from titjudge.apps.scenes import visibility
-from titjudge.apps.scenes.denoise import denoise
 from titjudge.apps.scenes.meshes import mesh
+from titjudge.apps.scenes.render import denoise
 from titjudge.apps.scenes.scene import AskedElements, Scene, Thing, View
 from titjudge.apps.scenes.shapes import Finish, Primitive
 

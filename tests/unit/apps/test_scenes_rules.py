@@ -13,9 +13,9 @@ from scene_stubs import planned
 
 from titjudge.apps.scenes import annotation, layout, visibility
 from titjudge.apps.scenes.errors import misspell
-from titjudge.apps.scenes.objects import KINDS
-from titjudge.apps.scenes.palette import (
+from titjudge.apps.scenes.objects import (
     COLOURS,
+    KINDS,
     SIGN_FIRST,
     SIGN_SECOND,
     SURFACES,

@@ -13,7 +13,7 @@ from commands import cli
 from labelling_data import begin_store
 from PIL import Image
 
-from titjudge.apps.label.export import export_labels
+from titjudge.apps.label.forms import export_labels
 from titjudge.apps.label.questions import Question
 from titjudge.core.errors import DataError
 from titjudge.core.types import Item, Pair

@@ -109,8 +109,7 @@ def bench(**flags: Any) -> int:
           --generator new=openai/gpt-image-2 --option new.quality=low \\
           --provider openai --metric tit-llm --settle old,new --max-cost 5
     """
-    from titjudge.apps.bench.benchmark import Benchmark
-    from titjudge.apps.bench.generators import read_generators
+    from titjudge.apps.bench.benchmark import Benchmark, read_generators
     from titjudge.suites.prompt_list import read_prompts
 
     prompt_file, texts = flags.pop("prompt_file"), flags.pop("generators")

@@ -10,8 +10,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from titjudge.apps.generate.image_models import ImageModel, ImageRequest, MadeImage, image_model
-from titjudge.apps.generate.image_prices import ImagePrice, image_price, parse_image_price
-from titjudge.apps.generate.image_settings import exact_size
+from titjudge.apps.generate.image_prices import ImagePrice, exact_size, image_price, parse_image_price
 from titjudge.core.config import Limits, RoleConfig
 from titjudge.core.errors import (
     BudgetExhausted,

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import orjson
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from titjudge.apps.generate.image_settings import check_counts
+from titjudge.apps.generate.image_prices import check_counts
 from titjudge.core.errors import ConfigError, UserError
 from titjudge.core.redaction import redact, url_parts
 from titjudge.core.types import FailureKind, ImageFile, Json, Message, ProviderSettings, Usage, Values

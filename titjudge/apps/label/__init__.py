@@ -2,21 +2,16 @@
 
 | module | what it does |
 |---|---|
-| `questions` | what is asked and answered, what a form of questions does, and the content of a store |
+| `questions` | what is asked and answered, whether an annotator answers checks right, what a form of questions does, and the content of a store |
 | `pair_form`, `element_form` | the two forms: what is shown, allowed, settled, left to experts and exported |
-| `forms` | a form by its name, or that of a store |
-| `votes`, `marks`, `rankings` | what answers decide: pairs by the rules of A.11, elements by majority; ranks of images |
-| `elements` | what is marked in one image: questions, facets, a graph, pillars; allowed values, dependencies, known values |
+| `forms` | a form by its name, the content of a store, and `export_labels`: what the answers decide, as files |
+| `votes` | what answers on pairs decide, by the rules of A.11, and the ranks of images |
+| `elements` | what is marked in one image (questions, facets, a graph, pillars), allowed and known values, and what a majority decides |
 | `dataset` | prompts and images of a data folder, gold pairs, and the only access to image files |
 | `queues`, `question_order` | the questions of one annotator, and which pair to ask next: functions of the answers so far |
-| `store` | answers on disk (SQLite), append-only |
-| `people` | the names of annotators: numbered, given, or typed by themselves |
-
+| `store` | answers on disk (SQLite), append-only, and the names of annotators |
 | `service` | all annotators: links, people who join by one link, blinded images; writes an answer to disk, then returns the next question |
-| `organiser` | who has done how much, and how far people agree so far |
-| `server` | `serve_label` and `serve_experts`: the pages |
-| `reliability` | whether an annotator answers checks right, and when to stop one who does not |
-| `export` | `export_labels`: what the answers decide, as files |
+| `server` | `serve_label` and `serve_experts`: the pages of annotators, experts and the organiser |
 """
 
 PORT = 8765  # tried first

@@ -101,8 +101,8 @@ def serve(
       python cli.py label my_images --open
       python cli.py label my_images --mode yes-no --votes 3
     """
-    from titjudge.apps.label.people import annotators_of
     from titjudge.apps.label.server import serve_label
+    from titjudge.apps.label.store import annotators_of
 
     _log_warnings()
     usual = None if open_link else 15 if mode == "pairs" else 3
@@ -176,7 +176,7 @@ def export(store: Path, out: Path, json_file: Path | None, **rules: Any) -> int:
     Example:
       python cli.py label export labels.sqlite labelled
     """
-    from titjudge.apps.label.export import export_labels
+    from titjudge.apps.label.forms import export_labels
 
     exported = export_labels(store, out, **rules)
     show_results(exported.tables, exported.result, json_file)

@@ -9,17 +9,20 @@ from dataclasses import asdict, astuple, fields, replace
 from pathlib import Path
 
 from titjudge.apps.label.dataset import Element, LabelingData, load_dataset
-from titjudge.apps.label.elements import check_values, find_elements, read_known, right_values
-from titjudge.apps.label.marks import (
+from titjudge.apps.label.elements import (
     OPEN,
     ElementOutcome,
     Mark,
     agreement_by_kind,
+    check_values,
     decide,
     decide_elements,
+    find_elements,
     marks_of,
     mean_ratings,
+    read_known,
     read_marks,
+    right_values,
     share_as_most_others,
     tally,
 )

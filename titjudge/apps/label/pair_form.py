@@ -25,13 +25,15 @@ from titjudge.apps.label.questions import (
     median_seconds,
 )
 from titjudge.apps.label.queues import PairQueue
-from titjudge.apps.label.rankings import Ranked, leaderboard, ranks
 from titjudge.apps.label.votes import (
     ANSWERS,
     Images,
+    Ranked,
     decide_pairs,
+    leaderboard,
     on_pairs,
     outcome_of,
+    ranks,
     settled_pairs,
 )
 from titjudge.core.errors import DataError, UserError

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from titjudge.apps.label.dataset import LabelingData
-from titjudge.apps.label.marks import read_marks
+from titjudge.apps.label.elements import read_marks
 from titjudge.apps.label.question_order import Outcomes, Pairing, Plan, SortState, draw, due, shuffled
 from titjudge.apps.label.questions import GOLD, IMAGE, PAIR, Question, Settled
 from titjudge.apps.label.votes import outcome_of

@@ -12,10 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from titjudge.apps.label.dataset import LabelingData
-from titjudge.apps.label.people import MAX_ANNOTATORS, name_of, names_of
-from titjudge.apps.label.questions import ANNOTATOR, Form, Question, Queue, is_expert, median_seconds
-from titjudge.apps.label.reliability import LEAST, Reliability
-from titjudge.apps.label.store import Store
+from titjudge.apps.label.questions import (
+    ANNOTATOR,
+    LEAST,
+    Form,
+    Question,
+    Queue,
+    Reliability,
+    is_expert,
+    median_seconds,
+)
+from titjudge.apps.label.store import MAX_ANNOTATORS, Store, name_of, names_of
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Json
 from titjudge.web.http_guard import same

@@ -52,7 +52,7 @@ def facets(keys: RunKeys, data: Path, columns: str, output: Path | None, dry_run
       python cli.py facets --data prompts.csv --columns id,text \\
         --judge openai/gpt-4o -o facets.jsonl
     """
-    from titjudge.apps.prompt_sets.lines import prompt_lines, write_prompt_lines
+    from titjudge.apps.prompt_sets.make import prompt_lines, write_prompt_lines
 
     if output is None:
         if not data.exists():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,12 @@ import numpy as np
 
 from titjudge.apps.prompt_sets.audit import embed_texts
 from titjudge.apps.prompt_sets.audit_statistics import SAME, NearDuplicate, evenness, unique
-from titjudge.apps.prompt_sets.lines import prompt_lines
 from titjudge.apps.prompt_sets.recipes.seeds import RECIPES, Seed, seeds
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import write_jsonl
 from titjudge.core.grouping import grouped
-from titjudge.runs.folder.run_folder import rest_of_caps
+from titjudge.runs.folder.run_folder import RunFolder, rest_of_caps
 from titjudge.suites.prompt_list import read_prompts
 
 _DRAWN = {  # what a recipe draws in turn: its key in a line, and its name
@@ -109,3 +108,37 @@ def _unique(config: RunConfig, prompts: dict[str, str]) -> tuple[list[str], list
     names = list(prompts)
     places, alike = unique(names, np.stack([vectors[text] for text in prompts.values()]))
     return [names[place] for place in places], alike
+
+
+def prompt_lines(run: Path, metric: str) -> Iterator[dict[str, Any]]:
+    """Yield the lines of each prompt that has a score by `metric`.
+
+    A line has `prompt_id`, `prompt`, the parts of the score (or of each of its `lines`) and `provenance`.
+    """
+    folder = RunFolder(run)
+    manifest, scores = folder.manifest(), folder.scores()
+    provenance = {
+        "models": {name: role.model for name, role in manifest.roles.items() if role.asked or role.cached},
+        "templates": dict(manifest.prompts),
+        "metric": f"{metric} {manifest.metrics[metric].version}" if metric in manifest.metrics else metric,
+    }
+    for item in folder.judged():
+        score = scores.get((item.id, metric))
+        if score is not None and score.value is not None:
+            prompt = {"prompt_id": item.prompt_id, "prompt": item.prompt}
+            for line in score.parts.get("lines", [score.parts]):
+                yield prompt | line | {"provenance": provenance}
+
+
+def write_prompt_lines(lines: Sequence[Mapping[str, Any]], out: Path, *, complete: bool) -> str:
+    """Write lines to `out` or, while they are not `complete`, to NAME.part.jsonl beside it.
+
+    Returns:
+        Where they are, in words for the user.
+    """
+    part = out.with_suffix(f".part{out.suffix}")
+    write_jsonl(out if complete else part, lines)
+    if not complete:
+        return f"{part}, which is not all: the same command goes on and writes {out}"
+    part.unlink(missing_ok=True)
+    return str(out)

@@ -60,8 +60,7 @@ def make_prompts(
       python cli.py make-prompts --recipe six-block --themes themes.txt \\
         -o long.jsonl --judge gemini/gemini-2.5-pro --max-cost 2
     """
-    from titjudge.apps.prompt_sets.lines import write_prompt_lines
-    from titjudge.apps.prompt_sets.make import balance, finished_lines, write_seeds
+    from titjudge.apps.prompt_sets.make import balance, finished_lines, write_prompt_lines, write_seeds
 
     check_writable(output, themes)
     with tempfile.TemporaryDirectory() as temporary:

@@ -33,8 +33,7 @@ def review_prompts(
       python cli.py review-prompts long.jsonl --reviewer ada
       python cli.py review-prompts long.jsonl --export final.jsonl
     """
-    from titjudge.apps.prompt_sets.review.decisions import ACCEPTED, REJECTED, Review
-    from titjudge.apps.prompt_sets.review.server import serve_review
+    from titjudge.apps.prompt_sets.review.server import ACCEPTED, REJECTED, Review, serve_review
 
     if accepted_only and out is None:
         raise ConfigError("--accepted-only goes with --export OUT")

@@ -9,8 +9,7 @@ from random import Random
 
 from titjudge.apps.scenes.composition import options
 from titjudge.apps.scenes.layout import holds
-from titjudge.apps.scenes.objects import KINDS
-from titjudge.apps.scenes.palette import SURFACES, near
+from titjudge.apps.scenes.objects import KINDS, SURFACES, near
 from titjudge.apps.scenes.scene import PICTURE, SIGN, TABLE, WALL, AskedElements, Relation, Scene, ShownScene
 from titjudge.core.types import CONSTRUCTION, Json
 

@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from random import Random
 
-from titjudge.apps.scenes.objects import KINDS, Kind, finish_name
-from titjudge.apps.scenes.palette import SIGN_FIRST, SIGN_SECOND, SURFACES, WALLS, lost_before, lost_on
+from titjudge.apps.scenes.objects import (
+    KINDS,
+    SIGN_FIRST,
+    SIGN_SECOND,
+    SURFACES,
+    WALLS,
+    Kind,
+    finish_name,
+    lost_before,
+    lost_on,
+)
 from titjudge.apps.scenes.prompt_text import LIGHTS
 from titjudge.apps.scenes.scene import SIGN, TABLE, WALL, AskedElements, Relation, Scene, Thing, View
 

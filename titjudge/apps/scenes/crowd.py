@@ -22,8 +22,7 @@ from titjudge.apps.scenes.errors import (
     Plant,
     misspell,
 )
-from titjudge.apps.scenes.objects import article
-from titjudge.apps.scenes.palette import NUMBERS, lost_on, near
+from titjudge.apps.scenes.objects import NUMBERS, article, lost_on, near
 from titjudge.apps.scenes.prompt_text import LIGHTS
 from titjudge.apps.scenes.scene import TABLE, WALL, AskedElements, Error, Relation, Scene, Thing, View
 from titjudge.apps.scenes.shapes import SMALL

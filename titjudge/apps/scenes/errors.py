@@ -9,8 +9,7 @@ from random import Random
 from titjudge.apps.scenes.annotation import Marks, marks
 from titjudge.apps.scenes.composition import BACK, FRONT, alike_behind, options, stands_out, traits_for
 from titjudge.apps.scenes.layout import may_number
-from titjudge.apps.scenes.objects import KINDS
-from titjudge.apps.scenes.palette import NUMBERS, SURFACES, WALLS, near
+from titjudge.apps.scenes.objects import KINDS, NUMBERS, SURFACES, WALLS, near
 from titjudge.apps.scenes.scene import SIGN, TABLE, WALL, AskedElements, Error, Scene, ShownScene, Thing
 
 MISSING, ATTRIBUTE, COUNT = "missing entity", "wrong attribute", "wrong count"

@@ -331,7 +331,7 @@ def _assemble(out: Path, options: Options, scenes: int) -> None:
     images.sort(key=itemgetter("image"))  # by their hash: the order tells nothing of the levels
     for name, lines in (("prompts", prompts), ("images", images), ("pairs", pairs)):
         write_atomic(out / f"{name}.jsonl", b"".join(json_line(line) for line in lines))
-    from titjudge.apps.scenes.readme import readme
+    from titjudge.apps.scenes.ladder import readme
 
     write_atomic(out / "README.md", readme(options, len(prompts), len(images), len(pairs)).encode())
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from titjudge.apps.scenes.palette import NUMBERS
+from titjudge.apps.scenes.objects import NUMBERS
 
 TABLE, WALL, SIGN, PICTURE = "table", "wall", "sign", "picture"
 CABINET = "cabinet"  # the template of a ladder of which nothing else is said

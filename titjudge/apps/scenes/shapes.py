@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from titjudge.apps.scenes.palette import COLOURS, METALS, NUMBERS, Colour
+from titjudge.apps.scenes.objects import COLOURS, METALS, NUMBERS, Colour
 from titjudge.apps.scenes.scene import Thing
 from titjudge.core.files import read_yaml
 from titjudge.core.types import Json

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-from titjudge.apps.scenes.palette import COLOURS
+from titjudge.apps.scenes.objects import COLOURS
 from titjudge.apps.scenes.textures import Pixels
 from titjudge.core.types import Values
 

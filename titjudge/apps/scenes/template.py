@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from titjudge.apps.scenes.annotation import AnnotatedQuestion
-from titjudge.apps.scenes.objects import article
-from titjudge.apps.scenes.palette import near
+from titjudge.apps.scenes.objects import article, near
 from titjudge.apps.scenes.scene import (
     PICTURE,
     TABLE,

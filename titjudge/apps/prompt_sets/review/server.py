@@ -1,18 +1,230 @@
-"""`review-prompts`: serve the page where people accept, edit or reject prompts."""
+"""`review-prompts`: the page where people accept, edit or reject prompts, and their decisions in FILE.review.jsonl beside the set.
+
+The file is append-only: the last decision on a prompt counts. A decision is synced to disk before the page shows the next prompt.
+It belongs to the exact line that was reviewed: if the line has changed, its prompt is undecided again.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import secrets
+from collections import Counter
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 import titjudge.apps.label as label
+from titjudge.apps.prompt_sets.recipes._drafts import IN_ENGLISH, Checked, not_english
+from titjudge.apps.prompt_sets.recipes.facets import Bilingual
+from titjudge.apps.prompt_sets.recipes.long_graph import ENTITIES_SAID, IN_INTERVAL, length_problems, unsaid_entities
+from titjudge.apps.prompt_sets.recipes.six_block import SixBlocks
+from titjudge.apps.prompt_sets.recipes.tiif import CONCEPTS_KEPT, unsaid_concepts
 from titjudge.apps.prompt_sets.review import PORT
-from titjudge.apps.prompt_sets.review.decisions import Review
-from titjudge.core.errors import DataError
+from titjudge.core.errors import DataError, UserError
+from titjudge.core.files import Appender, scan_jsonl, write_jsonl
 from titjudge.web.http_guard import App, json_response, read_json
 from titjudge.web.page_app import json_of, keyed_route, page_app, serve_page, single_key
+
+Line = dict[str, Any]
+
+
+def _facet_texts(line: Line) -> Checked:
+    draft = Bilingual(prompt_en=line["prompt"], prompt_zh=line["prompt_zh"])
+    return draft.checked_texts(line["length"] == "long")
+
+
+def _interval(line: Line) -> Checked:
+    fewest, most = map(int, line["interval"].split("-"))
+    return {IN_INTERVAL: length_problems(line["prompt"], fewest, most)}
+
+
+_CHECKS: tuple[Callable[[Line], Checked], ...] = (
+    _facet_texts,
+    _interval,
+    lambda line: {IN_ENGLISH: not_english(line["prompt"])},
+    lambda line: SixBlocks(**line["blocks"], prompt=line["prompt"]).checked(),
+    lambda line: {CONCEPTS_KEPT: unsaid_concepts(line["prompt"], line["concepts"])},
+    lambda line: {ENTITIES_SAID: unsaid_entities(line["graph"]["entities"], line["prompt"])},
+)
+
+
+def check_again(line: Line) -> dict[str, list[str] | None]:
+    """Run the checks that a line of `make-prompts` names on its present prompt.
+
+    Returns:
+        The problems by check; None for a check that code cannot do: a model made it, or it is about the whole set.
+    """
+    problems: Checked = {}
+    for check in _CHECKS:  # a check of another recipe fails for want of its keys
+        with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
+            problems |= check(line)
+    return {str(name): problems.get(str(name)) for name in line.get("checks") or ()}
+
+
+ACCEPTED, REJECTED = "accepted", "rejected"
+BY_PERSON = "accepted by a person"
+
+
+class Review:
+    """A set under review. Methods may be called from any thread.
+
+    Attributes:
+        lines: The prompts that can be reviewed.
+        problems: What is wrong with the other lines.
+
+    Raises:
+        DataError: The set cannot be read or has no prompt, or the file of decisions is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.file = path, Path(f"{path}.review.jsonl")
+        self.lines: list[Line] = []
+        self.problems: list[str] = []
+        prompt_ids: set[str] = set()
+        for number, line in scan_jsonl(path, ("prompt_id", "prompt")):
+            if isinstance(line, DataError):
+                self.problems.append(str(line))
+            elif problem := _problem(line, prompt_ids):
+                self.problems.append(f"{path}:{number}: {problem}")
+            else:
+                prompt_ids.add(line["prompt_id"])
+                self.lines.append(line)
+        if not self.lines:
+            raise DataError("; ".join(["no JSON line with prompt_id and prompt here", *self.problems[:1]]), path)
+        self._fingerprints = {line["prompt_id"]: fingerprint(line) for line in self.lines}
+        self.decisions()
+
+    def decisions(self) -> dict[str, Line]:
+        """Read the last decision on each prompt, by prompt_id; without those on lines that have changed since."""
+        last: dict[str, Line] = {}
+        if self.file.exists():
+            for _, decision in scan_jsonl(self.file, ("prompt_id", "decision", "reviewer", "time", "line"), whole=True):
+                if isinstance(decision, DataError):
+                    raise decision
+                last[decision["prompt_id"]] = decision
+        return {name: decision for name, decision in last.items() if self._fingerprints.get(name) == decision["line"]}
+
+    def decide(
+        self, place: int, fingerprint: str, decision: str, reviewer: str, *, reason: str = "", text: str = ""
+    ) -> None:
+        """Write a decision to disk.
+
+        Args:
+            place: Index of the prompt.
+            fingerprint: Fingerprint of the line that the person saw.
+            decision: Accepted or rejected.
+            reviewer: Name of the person.
+            reason: Why the prompt is rejected.
+            text: The edited prompt; empty if it is accepted unchanged.
+
+        Raises:
+            DataError: The decision is malformed, or the line has changed.
+            OSError: It cannot be written.
+        """
+        line, text, reason = self.lines[place], text.strip(), reason.strip()
+        if fingerprint != self._fingerprints[line["prompt_id"]]:
+            raise DataError("this prompt is another one now: load the page again")
+        if decision not in (ACCEPTED, REJECTED) or (decision == REJECTED) is not bool(reason) or (text and reason):
+            raise DataError("a prompt is accepted, as it is or with an edited text, or rejected with a reason")
+        record = {"prompt_id": line["prompt_id"], "decision": decision}
+        record |= {"reason": reason} if reason else {}
+        record |= {"text": text} if text and text != line["prompt"].strip() else {}
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        out = Appender(self.file, sync=True)
+        try:
+            out.add({**record, "reviewer": reviewer, "time": now, "line": fingerprint})
+        finally:
+            out.close()
+
+    def show(self, place: int | None) -> dict[str, Any]:
+        """Describe the prompt at an index for the page; without one, the first undecided prompt."""
+        decided = self.decisions()
+        if place is None or not 0 <= place < len(self.lines):
+            place = self._undecided_after(-1, decided) or 0
+        line = self.lines[place]
+        decision = decided.get(line["prompt_id"], {})
+        edited = {**line, "prompt": decision.get("text", line["prompt"])}
+        counts = Counter(decision["decision"] for decision in decided.values())
+        return {
+            "file": self.path.name,
+            "at": place,
+            "total": len(self.lines),
+            ACCEPTED: counts[ACCEPTED],
+            REJECTED: counts[REJECTED],
+            "edited": sum("text" in decision for decision in decided.values()),
+            "next": self._undecided_after(place, decided),
+            "seen": self._fingerprints[line["prompt_id"]],
+            "line": line,
+            "decision": decision,
+            "rechecked": check_again(edited) if "text" in decision else None,
+        }
+
+    def _undecided_after(self, place: int, decided: dict[str, Line]) -> int | None:
+        count = len(self.lines)
+        following = ((place + step) % count for step in range(1, count + 1))
+        return next((other for other in following if self.lines[other]["prompt_id"] not in decided), None)
+
+    def export(self, out: Path, *, accepted_only: bool = False) -> Counter[str]:
+        """Write the accepted prompts as JSON lines; edited ones are marked and keep the checks that their new text passes.
+
+        Returns:
+            How many are accepted, edited, rejected and undecided.
+
+        Raises:
+            UserError: Some are undecided (unless `accepted_only`), none is accepted, or `out` is the set itself.
+        """
+        if out.resolve() in (self.path.resolve(), self.file.resolve()):
+            raise UserError(f"{out}: the set and its decisions stay as they are: export into another file")
+        decided = self.decisions()
+        undecided = [line["prompt_id"] for line in self.lines if line["prompt_id"] not in decided]
+        if undecided and not accepted_only:
+            names = ", ".join(undecided[:3]) + (", ..." if len(undecided) > 3 else "")
+            raise UserError(
+                f"{len(undecided)} of {len(self.lines)} prompts are undecided ({names}): review them, or --accepted-only"
+            )
+        counts = Counter({"undecided": len(undecided)})
+        rows = []
+        for line in self.lines:
+            decision = decided.get(line["prompt_id"], {})
+            counts[decision.get("decision", "")] += 1
+            if decision.get("decision") == ACCEPTED:
+                counts["edited"] += "text" in decision
+                rows.append(_final(line, decision))
+        if not rows:
+            raise UserError(f"{self.path}: no prompt is accepted yet: `review-prompts {self.path}` serves the page")
+        write_jsonl(out, rows)
+        return counts
+
+
+def fingerprint(line: Line) -> str:
+    """Hash a line, to recognise it again."""
+    return hashlib.sha256(orjson.dumps(line, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
+
+
+def _problem(line: Line, prompt_ids: set[str]) -> str:
+    """Describe what is wrong with a line; empty if nothing is. `prompt_ids` are those of earlier lines."""
+    for key in ("prompt_id", "prompt"):
+        if not isinstance(line[key], str) or not line[key].strip():
+            return f"'{key}' is no text"
+    return f"another prompt has the prompt_id '{line['prompt_id']}'" if line["prompt_id"] in prompt_ids else ""
+
+
+def _final(line: Line, decision: Line) -> Line:
+    """Make the exported line of an accepted prompt."""
+    checks = [str(check) for check in line.get("checks") or ()]
+    final = {**line, "review": {"reviewer": decision["reviewer"], "time": decision["time"]}}
+    if "text" in decision:
+        final["prompt"] = decision["text"]
+        rechecked = check_again(final)
+        checks = [name for name in checks if rechecked[name] == []]
+        final["edited"] = {"was": line["prompt"], "checks_dropped": [name for name in rechecked if name not in checks]}
+    final["checks"] = [*checks, BY_PERSON]
+    return final
+
 
 _STATIC = Path(__file__).parent / "static"
 _LABEL_CSS = Path(label.__file__).parent / "static" / "label.css"
