@@ -31,8 +31,7 @@ from titjudge.apps.scenes.generate import ScenePlan, plan
 from titjudge.apps.scenes.scene import LEVELS
 from titjudge.core.types import Item
 from titjudge.metrics.agent.metric import tit_agent
-from titjudge.metrics.lmm_score import lmm_score
-from titjudge.metrics.tit import tit_llm
+from titjudge.metrics.tit import lmm_score, tit_llm
 
 METRICS = {
     "lmm-score": lmm_score, "tit-llm": tit_llm, "tit-agent": tit_agent, "unverified": tit_agent, "asks where": tit_agent,

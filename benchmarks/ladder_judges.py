@@ -48,8 +48,7 @@ from titjudge.engine.prices import price_of
 from titjudge.metrics.agent.looks import Box, origin
 from titjudge.metrics.agent.metric import tit_agent
 from titjudge.metrics.graph_alignment import graph_alignment
-from titjudge.metrics.lmm_score import lmm_score
-from titjudge.metrics.tit import tit_llm
+from titjudge.metrics.tit import lmm_score, tit_llm
 from titjudge.metrics.yes_no import yes_no
 from titjudge.providers.token_counts import image_tokens, text_tokens_estimate
 

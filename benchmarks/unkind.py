@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.coverage_rows import Rows, covered
 from titjudge.core.errors import DataError
-from titjudge.metrics.lmm_score import lmm_score
+from titjudge.metrics.tit import lmm_score
 from titjudge.probes.canary import Canary, _report
 from titjudge.probes.trust_card import CAUGHT, PASS, line, with_verdicts
 from titjudge.stats.bootstrap import Floats, Interval

@@ -10,11 +10,10 @@ import pytest
 
 from titjudge.metrics.ocr import text_errors, words_from_questions
 from titjudge.metrics.yes_no import parse
-from titjudge.suites.tiif.answers import answers_as_scores, read_answers
+from titjudge.suites.tiif.answers import answers_as_scores, read_answers, results
 from titjudge.suites.tiif.dataset import read_set, with_full_numbers
 from titjudge.suites.tiif.layout import DIMENSIONS, LENGTHS, SIZES
 from titjudge.suites.tiif.summary_files import dimension_text, read_dimension_text, read_xlsx, write_xlsx
-from titjudge.suites.tiif.tables import results
 
 EVALUATORS = ("gpt-4o", "qwen2.5-vl-72b")
 GENERATORS = ("DALLE3", "Show-o", "sd35")

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pickle import PicklingError
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal, TypedDict, Unpack, get_type_hints
 
 from titjudge.core import registry
 from titjudge.core.errors import ConfigError, nearest
@@ -67,11 +67,11 @@ class Metric:
     function: Callable[..., Awaitable[Any]]
     roles: tuple[str, ...]
     range: tuple[float, float]
-    version: str
-    source: str
-    needs: tuple[str, ...]
-    higher_is_better: bool
-    summary: str
+    version: str = "1"
+    source: str = ""
+    needs: tuple[str, ...] = ()
+    higher_is_better: bool = True
+    summary: str = ""
     extra: str = ""
     package: str = ""
     options: Values = field(default_factory=dict)
@@ -177,22 +177,24 @@ def _restored(module: str, name: str, changed: Values) -> Metric:
     return replace(declared, **changed) if changed else declared
 
 
+class MetricAttributes(TypedDict, total=False):
+    """The attributes of a `Metric` that have defaults, which describes them."""
+
+    version: str
+    source: str
+    needs: tuple[str, ...]
+    higher_is_better: bool
+    extra: str
+    package: str
+    applies: Callable[[Item], bool]
+    scope: Scope
+    sources: Sources
+    optional_roles: tuple[str, ...]
+    note: Callable[[str, Values], str]
+
+
 def metric(
-    name: str,
-    *,
-    roles: tuple[str, ...],
-    range: tuple[float, float],
-    version: str = "1",
-    source: str = "",
-    needs: tuple[str, ...] = (),
-    higher_is_better: bool = True,
-    extra: str = "",
-    package: str = "",
-    applies: Callable[[Item], bool] = everywhere,
-    scope: Scope = "item",
-    sources: Sources = "ignored",
-    optional_roles: tuple[str, ...] = (),
-    note: Callable[[str, Values], str] = nothing_to_note,
+    name: str, *, roles: tuple[str, ...], range: tuple[float, float], **attributes: Unpack[MetricAttributes]
 ) -> Callable[[MetricFunction], Metric]:
     """Declare a metric: `@metric(name, roles=..., range=...)` above an async function `(item, ask) -> Score`.
 
@@ -200,28 +202,7 @@ def metric(
     defaults) become the options. Raise `version` whenever the same answers would give another number. The other
     arguments are described at `Metric`.
     """
-
-    def declare(function: MetricFunction) -> Metric:
-        return Metric(
-            name,
-            function,
-            roles,
-            range,
-            version,
-            source,
-            needs,
-            higher_is_better,
-            _summary(function),
-            extra,
-            package,
-            applies=applies,
-            scope=scope,
-            sources=sources,
-            optional_roles=optional_roles,
-            note=note,
-        )
-
-    return declare
+    return lambda function: Metric(name, function, roles, range, summary=_summary(function), **attributes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,11 +225,7 @@ def task(
 
     Everything else is as for `metric`; a suite with `TASKS` set runs it.
     """
-
-    def declare(function: TaskFunction) -> Task:
-        return Task(name, function, roles, (0, 1), version, source, needs, True, _summary(function))
-
-    return declare
+    return lambda function: Task(name, function, roles, (0, 1), version, source, needs, summary=_summary(function))
 
 
 def _summary(function: Callable[..., Any]) -> str:

@@ -2,7 +2,7 @@
 
 A judge's answer becomes numbers in four steps, all of them here: extract the JSON, put facets under the
 sub-capabilities of the rubric, turn marks into points, average. The rubric (5 pillars, 23 sub-capabilities, 56 facets,
-each with its criterion) is `prompts/qwen_image_bench/rubric.json`.
+each with its criterion) is `prompts/qwen_image_bench/rubric.json`; `fork_drops.json` are the facets that the fork has dropped.
 """
 
 from __future__ import annotations
@@ -48,26 +48,6 @@ DECODING = {  # of Q-Judger (judge.py and the paper, 4.1)
     "chat_template_kwargs": {"enable_thinking": True},
 }
 FACETS = (56, 38)  # in the paper's rubric; in the shorter one of Stability AI's fork of the code (@1e8e78c)
-_FORK_LACKS = {
-    "Aesthetics": {"Emotional Expression"},
-    "Alignment": {"Containment", "Real-world Scene", "Virtual Scene"},
-    "Creative Generation": {
-        "Cross-lingual Generation",
-        "Graphic Design",
-        "Product Design",
-        "Spatial Design",
-        "Fashion Styling",
-        "Game Design",
-        "Art Design",
-        "Cinematic Style",
-        "Camera / Lens Style",
-        "Storyboard Creation",
-        "Shot Sizes",
-        "Composition",
-        "Angles",
-        "Comic Creation",
-    },
-}
 _OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 
 
@@ -78,17 +58,24 @@ def rubric(facets: int = FACETS[0]) -> Rubric:
     Args:
         facets: Number of facets: 56, or the 38 of the fork.
     """
-    from titjudge.core.paths import bundled_root
-
-    loaded: Rubric = json.loads((bundled_root() / "qwen_image_bench" / "rubric.json").read_text(encoding="utf-8"))
+    loaded: Rubric = _published("rubric")
     if facets == FACETS[0]:
         return loaded
-    shorter: dict[str, dict[str, dict[str, str]]] = {pillar: {} for pillar in loaded}
+    dropped: Mapping[str, list[str]] = _published("fork_drops")
+    shorter = {}
     for pillar, subs in loaded.items():
-        for sub, criteria in subs.items():
-            if kept := {facet: text for facet, text in criteria.items() if facet not in _FORK_LACKS.get(pillar, ())}:
-                shorter[pillar][sub] = kept
+        kept = {
+            sub: {name: criteria[name] for name in criteria if name not in dropped.get(pillar, ())}
+            for sub, criteria in subs.items()
+        }
+        shorter[pillar] = {sub: criteria for sub, criteria in kept.items() if criteria}
     return shorter
+
+
+def _published(name: str) -> Any:
+    from titjudge.core.paths import bundled_root
+
+    return json.loads((bundled_root() / "qwen_image_bench" / f"{name}.json").read_text(encoding="utf-8"))
 
 
 @functools.cache

@@ -3,6 +3,8 @@
 1. A vision-language model, the captioner, describes the image. It does not see the prompt.
 2. TIT-Score is the cosine similarity of two embeddings: that of the prompt and that of the description. For
    TIT-Score-LLM a language model, the judge, compares the two texts.
+
+Beside them are LMM scores, for which the captioner sees image and prompt and rates the match (Table 4).
 """
 
 from __future__ import annotations
@@ -10,16 +12,16 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from pydantic import ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from titjudge.core import item_meta
 from titjudge.core.errors import Unanswered
 from titjudge.core.refusals import refusal
-from titjudge.core.score_parts import Compared, TokensRead
-from titjudge.core.structured_output import after_thinking, without_chat_tokens
+from titjudge.core.score_parts import Compared, Faults, TokensRead
+from titjudge.core.structured_output import Number, after_thinking, without_chat_tokens
 from titjudge.core.types import Ask, Embedding, Item, Reply, Score, Status
 from titjudge.metrics import metric
-from titjudge.metrics._shared import FaultsAndScore, unreadable
+from titjudge.metrics._shared import FaultsAndScore, image_of, unreadable
 
 MAX_DESCRIPTION_TOKENS = 512  # "max_new_tokens=512" of the official snippet
 
@@ -120,3 +122,34 @@ async def _compare(item: Item, ask: Ask, role: str) -> Score:
     verdict: TitComparison = reply.data
     parts = Compared(missing=verdict.missing, contradicted=verdict.contradicted, description=description.text)
     return Score.of(verdict.score, reason=verdict.reason, status=description.status, **parts)
+
+
+class Rating(BaseModel):
+    """What the model answers."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    reason: str
+    score: Number = Field(ge=0, le=100, allow_inf_nan=False)
+
+
+class Critique(FaultsAndScore):
+    """What the model answers: the faults before the score, as a model without thinking rates what it has written."""
+
+
+@metric("lmm-score", roles=("captioner",), range=(0, 100), source="TIT-Score paper, Table 4; template ours")
+async def lmm_score(item: Item, ask: Ask) -> Score:
+    """Ablation: the captioner model sees image and prompt and rates the match."""
+    reply = await ask("lmm_score/rate", role="captioner", images=[image_of(item)], schema=Rating, prompt=item.prompt)
+    return Score.of(reply.data.score, reason=reply.data.reason)
+
+
+@metric("lmm-critique", roles=("captioner",), range=(0, 100), source="TIT-Score paper, Table 4; template ours")
+async def lmm_critique(item: Item, ask: Ask) -> Score:
+    """LMM score that lists what is missing and what is contradicted before it rates."""
+    reply = await ask(
+        "lmm_score/critique", role="captioner", images=[image_of(item)], schema=Critique, prompt=item.prompt
+    )
+    critique: Critique = reply.data
+    faults = Faults(missing=critique.missing, contradicted=critique.contradicted)
+    return Score.of(critique.score, reason=critique.reason, **faults)

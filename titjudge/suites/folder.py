@@ -20,6 +20,8 @@
 
 Image paths are relative to the data folder, or absolute, and stay inside it and the folders of --image-root, also through
 links. Further keys of a line become `item.meta`. What cannot be used is an InvalidItem with its reason; the rest is judged.
+
+Two more suites read the same folders: prompts without images, for tasks, and the starter set (examples/starter/README.md).
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from titjudge.core import item_meta
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_text, scan_jsonl
 from titjudge.core.names import plain
+from titjudge.core.paths import starter_file
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import InvalidItem, Item, Items, Json, Pair
 from titjudge.core.words import truncated
@@ -55,6 +58,7 @@ from titjudge.suites.manifests import (
     named_generator,
 )
 from titjudge.suites.patterns import PromptPlace, distinct
+from titjudge.suites.prompt_list import PromptList, read_prompts
 from titjudge.suites.samples import sample_of, split_sample
 from titjudge.suites.sources import named_sources, without_named_sources
 
@@ -367,3 +371,86 @@ def _with_embedded_prompt(name: str, generator: str, folder: Path, roots: Sequen
 def _text_of(image: Path, stem: str, folder: Path) -> Path | None:
     places = (image.with_name(f"{stem}.txt"), folder / f"{stem}.txt")
     return next((file for file in map(real_name, places) if file.is_file()), None)
+
+
+class Prompts(Suite):
+    """Prompts alone, for what is asked about prompts: a list of prompts, or those of the images in a data folder.
+
+    Args:
+        columns: The two columns ID,PROMPT of a table, or the number of the first line of a .txt.
+    """
+
+    name = "prompts"
+    AGGREGATES = False
+    TASKS = True
+    metrics = ()
+
+    def __init__(self, inputs: SuiteInputs = SuiteInputs(), *, columns: str = "") -> None:
+        super().__init__(inputs)
+        self._columns = columns
+
+    def load(self, folder: Path) -> Items:
+        """Yield an item without an image for each prompt, by its id.
+
+        Raises:
+            DataError: There are no prompts at that place.
+        """
+        file = folder / "prompts.jsonl" if folder.is_dir() else folder
+        if folder.is_dir() and not file.is_file():
+            prompts, meta, problems, *_ = _of_images(folder)
+        else:
+            prompts, meta, problems, *_ = read_prompts(f"{file}:{self._columns}" if self._columns else str(file))
+        yield from problems
+        if not prompts:
+            raise DataError("no prompts here", folder)
+        for prompt_id, prompt in prompts.items():
+            yield Item(prompt_id, prompt, None, "", prompt_id, meta.get(prompt_id, {}))
+
+
+def _of_images(folder: Path) -> PromptList:
+    listing = PromptList({}, {}, [])
+    for item in read_items(folder):
+        if isinstance(item, InvalidItem):
+            listing.problems.append(item)
+        elif listing.prompts.setdefault(item.prompt_id, item.prompt) == item.prompt:
+            listing.meta.setdefault(item.prompt_id, dict(item.meta))
+    return listing
+
+
+class Starter(Folder):
+    """Twenty bundled prompts (five of them short and long) with questions, facets and graphs: bring only images."""
+
+    name = "starter"
+    metrics = ("yes-no", "checklist", "graph-alignment")
+    PROMPTS: Path = starter_file()
+
+    def load(self, folder: Path) -> Items:
+        """Yield the images of the prompts: those that tables or --images name, else GENERATOR/PROMPT_ID.png.
+
+        Raises:
+            DataError: There are no images of them.
+        """
+        if folder == self.PROMPTS.parent:
+            raise DataError("give the images of these prompts: --images 'out/{generator}/{prompt_id}.png'", folder)
+        listed = folder.is_file() or (folder / "images.jsonl").is_file() or find_tables(folder, self.image_roots)
+        if self._tree is None and not listed:
+            self._tree = _usual_tree()
+        lines = {item.prompt_id: item for item in Prompts().load(self.PROMPTS) if isinstance(item, Item)}
+        for item in super().load(folder):
+            line = lines.get(item.prompt_id)
+            if isinstance(item, InvalidItem):
+                yield item
+            elif line is None or line.prompt != item.prompt:
+                reason = f"the starter set has no prompt '{item.prompt_id}' with this text"
+                yield InvalidItem(item.id, reason, item.generator, item.prompt_id)
+            else:
+                image_meta = item_meta.without(item, item_meta.SUFFIX)
+                yield replace(item, meta={**line.meta, **image_meta})
+
+    def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:
+        """Yield the bundled prompts."""
+        return (self._tree or _usual_tree()).places()
+
+
+def _usual_tree() -> ImageTree:
+    return ImageTree("{generator}/{prompt_id}.{suffix}", str(starter_file()))

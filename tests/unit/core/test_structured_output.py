@@ -17,8 +17,7 @@ from titjudge.core.structured_output import (
 )
 from titjudge.metrics.agent.state import ClaimVerdict
 from titjudge.metrics.dsg import SceneQuestion
-from titjudge.metrics.lmm_score import Rating
-from titjudge.metrics.tit import TitComparison
+from titjudge.metrics.tit import Rating, TitComparison
 from titjudge.metrics.viescore import Semantics
 
 

@@ -185,7 +185,7 @@ def test_the_table_says_what_is_needed() -> None:
 
 
 def test_every_row_is_a_metric_of_its_name_and_range() -> None:
-    from titjudge.metrics import answer_probability, dsg, lmm_score, tifa, unifiedreward, viescore
+    from titjudge.metrics import answer_probability, dsg, tifa, tit, unifiedreward, viescore
 
     asked = (
         dsg.dsg,
@@ -193,7 +193,7 @@ def test_every_row_is_a_metric_of_its_name_and_range() -> None:
         viescore.viescore,
         unifiedreward.unifiedreward,
         unifiedreward.unifiedreward_2,
-        lmm_score.lmm_score,
+        tit.lmm_score,
         answer_probability.vqascore,
         answer_probability.lmm_score_expected,
         answer_probability.q_eval,

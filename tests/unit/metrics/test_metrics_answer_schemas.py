@@ -22,7 +22,6 @@ from titjudge.metrics import (
     edit_diff,
     graph_alignment,
     learned,
-    lmm_score,
     pairwise,
     tifa,
     tit,
@@ -42,8 +41,8 @@ RUBRICS = {
 SHA = {
     tit.TitComparison: "f0629d9a8f03a575",
     pairwise.Preference: "db3254fe401fdb56",
-    lmm_score.Rating: "6a9c8df335afbcc6",
-    lmm_score.Critique: "d3e6803cc144f28c",
+    tit.Rating: "6a9c8df335afbcc6",
+    tit.Critique: "d3e6803cc144f28c",
     viescore.Semantics: "5b804de930e6e814",
     viescore.Quality: "fa9a40b857d1b56e",
     viescore.EditSemantics: "bbe02fd97f93e1da",

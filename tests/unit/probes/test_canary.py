@@ -20,7 +20,7 @@ from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.metrics import Metric
-from titjudge.metrics.lmm_score import lmm_score
+from titjudge.metrics.tit import lmm_score
 from titjudge.probes.canary import (
     Canary,
     CanaryReport,

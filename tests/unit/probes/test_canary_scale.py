@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from titjudge.core.types import Item
-from titjudge.metrics.lmm_score import lmm_score
+from titjudge.metrics.tit import lmm_score
 from titjudge.probes import battery, item_scorer, prompt_edits
 from titjudge.probes.canary import Canary, _report
 from titjudge.suites.known_answer.suite import KnownAnswer

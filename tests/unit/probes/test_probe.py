@@ -26,9 +26,8 @@ from titjudge.data.images import ImageFiles
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.metrics import Metric
-from titjudge.metrics.lmm_score import lmm_score
 from titjudge.metrics.pairwise import pairwise_text
-from titjudge.metrics.tit import tit_llm
+from titjudge.metrics.tit import lmm_score, tit_llm
 from titjudge.metrics.yes_no import yes_no
 from titjudge.probes import battery, prompt_edits
 from titjudge.probes.probe import probe

@@ -18,7 +18,7 @@ from titjudge.core.types import Request
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.metrics import Metric
-from titjudge.metrics.lmm_score import lmm_score
+from titjudge.metrics.tit import lmm_score
 from titjudge.metrics.viescore import viescore_edit
 from titjudge.probes.probe import probe
 from titjudge.probes.trust_card import CAUGHT, OPEN, PASS

@@ -20,7 +20,7 @@ from titjudge.data import image_decoding, image_process, images
 from titjudge.data.images import ImageFiles
 from titjudge.engine.forecast import forecast
 from titjudge.engine.roles import Roles
-from titjudge.metrics.lmm_score import lmm_score
+from titjudge.metrics.tit import lmm_score
 from titjudge.providers import ProviderSettings
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.openai import OpenAI

@@ -13,7 +13,7 @@ from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError
 from titjudge.core.grouping import alike, brief, listed
 from titjudge.core.types import InvalidItem, Item
-from titjudge.metrics.lmm_score import lmm_score
+from titjudge.metrics.tit import lmm_score
 from titjudge.runs.run_input import Alike, Drawn, RunInput
 from titjudge.suites.base import Suite
 

@@ -12,9 +12,10 @@ from loading import sorted_out
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item, Score
 from titjudge.suites.base import SuiteInputs
-from titjudge.suites.qwen_image_bench.dataset import id_text, parse_facets, read_metadata
-from titjudge.suites.qwen_image_bench.suite import QwenImageBench, aggregate_responses
-from titjudge.suites.qwen_image_bench.tables import (
+from titjudge.suites.qwen_image_bench.dataset import (
+    id_text,
+    parse_facets,
+    read_metadata,
     summarise,
     write_bench_scores,
     write_bench_xlsx,
@@ -22,6 +23,7 @@ from titjudge.suites.qwen_image_bench.tables import (
     write_scores_detail,
     write_scores_result,
 )
+from titjudge.suites.qwen_image_bench.suite import QwenImageBench, aggregate_responses
 
 META = [
     {"ID": 1, "dims_en": "Quality / Detail / Noise; Aesthetics / Composition / Composition"},

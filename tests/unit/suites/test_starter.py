@@ -24,8 +24,7 @@ from titjudge.core.paths import starter_file
 from titjudge.core.types import InvalidItem, Item
 from titjudge.metrics.graph_alignment import PromptGraph
 from titjudge.suites.base import SuiteInputs
-from titjudge.suites.folder import Folder
-from titjudge.suites.starter import Starter
+from titjudge.suites.folder import Folder, Starter
 
 LINES: list[dict[str, Any]] = read_lines(starter_file())
 

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from titjudge.core.errors import DataError
 from titjudge.core.types import Item, Score, Status
-from titjudge.suites.tiif.answers import answers_as_scores, read_answers, write_answers
+from titjudge.suites.tiif.answers import answers_as_scores, read_answers, results, tables, write_answers
 from titjudge.suites.tiif.layout import TYPES
 from titjudge.suites.tiif.suite import Tiif
-from titjudge.suites.tiif.tables import results, tables
 
 SLOW: dict[str, list[str]] = {  # written out once more, on purpose
     "attribute": ["shape+color", "color+texture", "texture+color", "shape+texture"],

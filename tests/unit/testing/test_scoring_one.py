@@ -12,7 +12,7 @@ from builders import png
 from tests.kit import Server
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Item, ProviderSettings, Request, Status
-from titjudge.metrics.lmm_score import lmm_score
+from titjudge.metrics.tit import lmm_score
 from titjudge.providers.hosted.openai import OpenAI
 from titjudge.testing import score_one
 

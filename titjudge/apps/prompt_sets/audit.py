@@ -17,9 +17,9 @@ from titjudge.core.types import InvalidItem, Item, Values
 from titjudge.core.words import script
 from titjudge.engine.cache import open_cache
 from titjudge.runs.open_run import open_engine
+from titjudge.suites.folder import Prompts
 from titjudge.suites.loading import open_suite
 from titjudge.suites.patterns import PromptPlace
-from titjudge.suites.prompts import Prompts
 
 
 def audit_prompts(

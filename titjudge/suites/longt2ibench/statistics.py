@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -36,6 +36,7 @@ _WORDS: Mapping[str, str] = {
     "represents resembles resembling seems showing shows symbolizing was were",
 }
 _KINDS = {kind: frozenset(words.split()) for kind, words in _WORDS.items()}
+_RATERS = ("judge", "people")
 KINDS = ("action", "connection", "description", "possession", "from/to", "spatial")
 
 
@@ -54,15 +55,15 @@ def relation_rates(rows: Iterable[tuple[Alignment | None, Alignment]]) -> Json:
     Returns:
         `{CATEGORY: {"relations", "judge": share, "people": share}}`, of the categories that occur.
     """
-    verdicts: dict[str, dict[str, list[float]]] = {kind: {"judge": [], "people": []} for kind in KINDS}
+    marks: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     for truth, predicted in rows:
         for who, alignment in (("judge", predicted), ("people", truth or {})):
             for (_, relation, _), aligned in alignment.get("relation", ()):
-                verdicts[kind_of(relation)][who].append(float(aligned))
+                marks[kind_of(relation), who].append(float(aligned))
     return {
-        kind: {"relations": len(by_rater["judge"]), **{who: mean(marks) for who, marks in by_rater.items()}}
-        for kind, by_rater in verdicts.items()
-        if any(by_rater.values())
+        kind: {"relations": len(marks[kind, "judge"]), **{who: mean(marks[kind, who]) for who in _RATERS}}
+        for kind in KINDS
+        if any(marks[kind, who] for who in _RATERS)
     }
 
 
@@ -219,27 +220,26 @@ def alignment_rates(rows: Iterable[tuple[str, str, Alignment | None, Alignment]]
         `{"generator" | "words": {NAME: {"images", "judge": {CATEGORY: share}, "people": {CATEGORY: share}}}}`; of images
         without a named generator, or of fewer than 30 words, nothing.
     """
-    groups: dict[str, dict[str, Json]] = {"generator": {}, "words": {}}
+    marks: defaultdict[tuple[str, str, str, str], list[float]] = defaultdict(list)
+    images: Counter[tuple[str, str]] = Counter()
     for generator, prompt, truth, predicted in rows:
         for cut, name in (("generator", generator), ("words", interval(words(prompt)))):
-            if not name:
-                continue
-            group = groups[cut].setdefault(name, {"images": 0, "judge": {}, "people": {}})
-            group["images"] += 1
+            images[cut, name] += 1
             for who, alignment in (("judge", predicted), ("people", truth or {})):
-                for category, marks in alignment.items():
-                    group[who].setdefault(category, []).extend(float(aligned) for _, aligned in marks)
-    order = {"generator": sorted(groups["generator"]), "words": list(INTERVALS.values())}
+                for category, elements in alignment.items():
+                    marks[cut, name, who, category] += [float(aligned) for _, aligned in elements]
+    order = {"generator": sorted(name for cut, name in images if cut == "generator"), "words": INTERVALS.values()}
     return {
-        cut: {name: _shares(groups[cut][name]) for name in names if name in groups[cut]} for cut, names in order.items()
+        cut: {
+            name: {
+                "images": images[cut, name],
+                **{who: {each: mean(marks[cut, name, who, each]) for each in CATEGORIES} for who in _RATERS},
+            }
+            for name in names
+            if name and images[cut, name]
+        }
+        for cut, names in order.items()
     }
-
-
-def _shares(counted: Values) -> Json:
-    means = {
-        who: {category: mean(counted[who].get(category, ())) for category in CATEGORIES} for who in ("judge", "people")
-    }
-    return {"images": counted["images"], **means}
 
 
 def summarise(

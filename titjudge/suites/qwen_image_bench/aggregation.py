@@ -19,8 +19,8 @@ def _compute(
     xlsx: Path | None,
 ) -> Aggregated:
     """Compute the results from saved answers or from a run, and write the official files that were asked for."""
+    from titjudge.suites.qwen_image_bench.dataset import write_scores_detail, write_scores_result
     from titjudge.suites.qwen_image_bench.suite import QwenImageBench, aggregate_responses, aggregate_run
-    from titjudge.suites.qwen_image_bench.tables import write_scores_detail, write_scores_result
 
     written = []
     if run is not None:

@@ -17,21 +17,19 @@ from titjudge.suites.base import Columns, Suite, SuiteInputs, check_generator, j
 from titjudge.suites.manifests import item_of
 from titjudge.suites.patterns import PromptPlace, loose_place
 from titjudge.suites.qwen_image_bench.dataset import (
+    LEVELS,
+    Levels,
     Metadata,
     Problem,
+    coverage,
     find_metadata,
     id_text,
     judge_responses,
+    levels,
     manifests,
     parse_facets,
     read_metadata,
     read_rows,
-)
-from titjudge.suites.qwen_image_bench.tables import (
-    LEVELS,
-    Levels,
-    coverage,
-    levels,
     summarise,
     tables,
     write_bench_scores,

@@ -21,7 +21,7 @@ def _answers(
     from titjudge.core.files import csv_text
     from titjudge.suites.tiif import answers as tree
     from titjudge.suites.tiif import summary_files
-    from titjudge.suites.tiif.tables import published_table, results, tables
+    from titjudge.suites.tiif.answers import published_table, results, tables
 
     if published is not None:
         if answers is not None or run is not None:

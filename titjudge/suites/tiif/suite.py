@@ -16,9 +16,8 @@ from titjudge.suites.base import Suite, SuiteInputs, judged
 from titjudge.suites.patterns import GENERATOR, PromptPlace
 from titjudge.suites.samples import split_sample
 from titjudge.suites.tiif import dataset
-from titjudge.suites.tiif.answers import METRIC, AnswerCounts, AnswerProblem, write_answers
+from titjudge.suites.tiif.answers import METRIC, AnswerCounts, AnswerProblem, results, tables, write_answers
 from titjudge.suites.tiif.layout import LENGTHS, SIZES, TYPES, TypeCounts
-from titjudge.suites.tiif.tables import results, tables
 from titjudge.suites.tiif.text_rendering import METRICS as TEXT_METRICS
 from titjudge.suites.tiif.text_rendering import text_table, write_ocr
 

@@ -9,7 +9,7 @@ import pytest
 from builders import png
 
 from titjudge.core.types import Item, Status
-from titjudge.metrics.lmm_score import lmm_critique, lmm_score
+from titjudge.metrics.tit import lmm_critique, lmm_score
 from titjudge.testing import score_one
 
 FAULTS = {"missing": ["a hat"], "contradicted": ["two cats -> one cat"], "reason": "A cat is missing.", "score": 61.5}
