@@ -11,7 +11,6 @@ import asyncio
 import itertools
 import logging
 import os
-import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
@@ -20,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from titjudge.core.errors import CacheWriteError, FatalProviderError, TitjudgeError, Unanswered
+from titjudge.core.patterns import lazy_pattern
 from titjudge.core.types import NO_ANSWER, Failure, FailureKind, Json, Reply, Status, Usage
 from titjudge.engine import retry
 from titjudge.engine.budget import Bill, Budget, Hold, Reservation
@@ -35,7 +35,7 @@ _MAX_BARRED = 8  # different items in a row that an address bars, or puts off, b
 _MAX_ALIKE = 8  # different items that failed alike, and no answer yet, before the same is expected of all
 _MAX_ALIKE_LATER = 32  # in a row, if there were answers before
 _SURE, _MAX_PASSING = 3, 128  # times that each of them must meet a fault that might pass, or all together
-_VARIES = re.compile(
+_VARIES = lazy_pattern(
     r"""https?://\S+|(["'`]).*?\1|\S*\d\S*"""
 )  # of the text of an error: addresses, quotations, numbers
 
@@ -189,9 +189,12 @@ class Sender:
         bound = role.bound(question)
         try:
             self._check_answers(role)
-            async for attempt in retry.retrying(self._policy):
-                with attempt:
-                    answer = await self._attempt(role, question, bound, reservation)
+            failures = retry.Failures(self._policy)
+            while True:
+                try:
+                    return await self._attempt(role, question, bound, reservation)
+                except retry.AttemptFailed as error:
+                    await failures.pause(error)
         except FatalProviderError as error:
             self._end(role, error)
             raise
@@ -205,7 +208,6 @@ class Sender:
             names = {"role": role.name, "item": role.item_of(question), "reason": error.reason}
             logger.info("%(role)s of %(item)s: no answer (%(reason)s)", names)
             raise
-        return answer
 
     def _end(self, role: Role[Any, Any, Any], error: FatalProviderError) -> None:
         """Send nothing more."""
