@@ -35,14 +35,12 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _show_overview(program: str) -> bool:
     """Print the list of commands; False if `run_command` must, as other packages have some or it cannot be written."""
-    import shutil
-
-    from titjudge.cli.overview import page, unlisted
+    from titjudge.cli.overview import help_width, page, unlisted
 
     if unlisted():
         return False
     try:
-        print(page(program, max(50, min(80, shutil.get_terminal_size().columns) - 2), {}), end="", flush=True)
+        print(page(program, help_width(), {}), end="", flush=True)
     except OSError:
         return False
     return True

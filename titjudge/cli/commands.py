@@ -21,7 +21,6 @@ from titjudge.cli.option_groups import help_all_option, is_long, shows_all, writ
 from titjudge.cli.overview import BUILT_IN, COMPARE, JUDGE, LOOK_UP, OTHERS, PROMPTS, TRUST, names, target_of
 from titjudge.cli.terminal import say
 from titjudge.core.errors import BudgetExhausted, ConfigError, TitjudgeError, UnclearData, UserError, nearest
-from titjudge.core.redaction import redact
 from titjudge.core.signals import INTERRUPTED, ended_by_ctrl_c, terminated_like_ctrl_c
 
 __all__ = [
@@ -67,8 +66,8 @@ class Command(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if is_long(self.params):
-            listed = (parameter for parameter in self.get_params(ctx) if parameter is not self.get_help_option(ctx))
-            write_groups(ctx, listed, formatter)
+            own = self.get_help_option(ctx)
+            write_groups(ctx, (parameter for parameter in self.get_params(ctx) if parameter is not own), formatter)
         else:
             super().format_options(ctx, formatter)
 
@@ -200,7 +199,9 @@ def run_command(program: str, arguments: list[str]) -> int:
     _open_closed_streams()
     try:
         with terminated_like_ctrl_c():
-            result = commands.main(arguments, prog_name=program, complete_var=COMPLETE, standalone_mode=False)
+            result = commands.main(
+                arguments, program, complete_var=COMPLETE, standalone_mode=False, terminal_width=overview.help_width()
+            )
         return result if isinstance(result, int) else 0
     except click.ClickException as error:
         error.show()
@@ -211,6 +212,8 @@ def run_command(program: str, arguments: list[str]) -> int:
         say(f"titjudge: {error}", err=True)
         return BUDGET_REACHED
     except UnclearData as error:
+        from titjudge.core.redaction import redact
+
         takes_patterns = arguments and _has_option(arguments[0], "images")
         message = redact(str(error.with_command(f"{program} {shlex.join(arguments)}") if takes_patterns else error))
         say(f"titjudge: {message}", err=True)

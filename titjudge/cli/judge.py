@@ -45,7 +45,6 @@ from titjudge.cli.output import (
 from titjudge.cli.terminal import printable, say
 from titjudge.core.errors import ConfigError
 from titjudge.core.numbers import sum_words, uncertain_words
-from titjudge.core.redaction import redact
 
 if TYPE_CHECKING:
     from titjudge.core.config import Limits, RunConfig
@@ -370,6 +369,7 @@ def _show_costs(outcome: Outcome) -> None:
 
 def _show_verdict(outcome: Outcome, noun: str) -> None:
     """Print what is to be known first: which generator is better, and which metric can be trusted."""
+    from titjudge.core.redaction import redact
     from titjudge.stats.verdict.sentences import sentences
 
     if outcome.results.verdict is None or noun != "images":

@@ -151,13 +151,11 @@ def write_groups(context: click.Context, parameters: Iterable[click.Parameter], 
 def _sections(context: click.Context, parameters: Iterable[click.Parameter]) -> dict[str, list[tuple[str, str]]]:
     """Collect flag and text of the options that the help lists, by group."""
     sections: dict[str, list[tuple[str, str]]] = {title: [] for title in (_OWN, *GROUPS)}
+    everything = shows_all(context)
     for parameter in parameters:
-        record = parameter.get_help_record(context)
-        if record is None or isinstance(parameter, click.Argument):
-            continue
         group, brief = (parameter.group, parameter.brief) if isinstance(parameter, Option) else ("", "")
-        if shows_all(context) or not group:
-            sections[group or _OWN].append(record)
-        elif brief:
-            sections[group].append((record[0], brief))
+        if not (everything or brief or not group) or isinstance(parameter, click.Argument):
+            continue
+        if record := parameter.get_help_record(context):
+            sections[group or _OWN].append(record if everything or not group else (record[0], brief))
     return sections
