@@ -18,7 +18,7 @@ from tests.kit.wires import embeddings
 from titjudge.core.config import load_config
 from titjudge.core.types import Usage
 from titjudge.providers.batch import provider as batch
-from titjudge.providers.hosted.usage import MOST_TOKENS, believed, billed_cost, gemini_usage, openai_usage
+from titjudge.providers.usage import MOST_TOKENS, believed, billed_cost, gemini_usage, openai_usage
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.outcome import Outcome
 from titjudge.runs.session import Session

@@ -143,7 +143,7 @@ def check(kind: str, name: str) -> str:
 def provider_class(name: str) -> Any:
     """Import the class of a provider, which tells of it what holds for all its models; None where there is none that loads."""
     try:
-        return load("providers", name)
+        return load("providers", name) if name in _known("providers") else None
     except ConfigError:
         return None
 

@@ -81,14 +81,9 @@ def interrupts_noticed() -> Iterator[list[int]]:
     For calls into libraries that react to SIGINT themselves. In another thread than the main one nothing is noted.
     """
     noted: list[int] = []
-    before: Any = None
-    with contextlib.suppress(ValueError):  # only the main thread can set signal handlers
-        before = signal.signal(signal.SIGINT, lambda number, frame: noted.append(number))
-    try:
+    before = signal.getsignal(signal.SIGINT)
+    with _handled(signal.SIGINT, lambda number, frame: noted.append(number)):
         yield noted
-    finally:
-        if before is not None:
-            signal.signal(signal.SIGINT, before)
     if noted and before is not signal.SIG_IGN:
         signal.raise_signal(signal.SIGINT)
 

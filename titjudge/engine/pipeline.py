@@ -515,7 +515,7 @@ class Engine:
         return vector
 
     def _note_vector(self, key: str, text: str, vector: Embedding) -> None:
-        if _short(key) not in self._used:
+        if self.sender.journals and _short(key) not in self._used:
             self._used.add(_short(key))
             self.sender.write("vector", {"key": key, "text": text, **embedding_record(vector)})
 

@@ -26,8 +26,8 @@ from titjudge.providers import (
     token_counts,
 )
 from titjudge.providers.base import adapted_embedder, adapted_provider
-from titjudge.providers.hosted.usage import MOST_COST, MOST_TOKENS, ODD_USAGE, believed, unread
 from titjudge.providers.token_counts import fitted
+from titjudge.providers.usage import MOST_COST, MOST_TOKENS, ODD_USAGE, believed, unread
 
 if TYPE_CHECKING:
     from titjudge.providers.batch.provider import Batches

@@ -18,7 +18,7 @@ from titjudge.core.answer_probabilities import (
 )
 from titjudge.core.serialization import reply_from, reply_record, request_key, request_record
 from titjudge.core.types import Message, Reply, Request
-from titjudge.providers.hosted.usage import gemini_first_token, openai_first_token
+from titjudge.providers.usage import gemini_first_token, openai_first_token
 
 
 def told(*chances: float, texts: str = "abcdefghij") -> list[tuple[str, float]]:

@@ -29,7 +29,7 @@ from titjudge.engine.rate_limiter import RateLimiter
 from titjudge.engine.roles import Role
 from titjudge.engine.sender import Interrupted
 from titjudge.providers.hosted.failures import ProviderFailure
-from titjudge.providers.hosted.usage import unread
+from titjudge.providers.usage import unread
 from titjudge.runs.open_run import open_sender
 
 Keep = Callable[[ImageRequest, MadeImage, Bill], None]

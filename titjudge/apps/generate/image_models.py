@@ -35,7 +35,7 @@ from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.gemini import Gemini, content_of
 from titjudge.providers.hosted.litellm import LiteLLM
 from titjudge.providers.hosted.openai import OpenAI
-from titjudge.providers.hosted.usage import gemini_usage, openai_usage
+from titjudge.providers.usage import gemini_usage, openai_usage
 
 _OPENAI_SOURCE = (
     7_168  # most tokens of a source: tiles, and 6,240 in high fidelity (platform.openai.com, image generation)

@@ -7,9 +7,9 @@ from titjudge.providers.hosted.base import Hosted, image_base64, parsed, unreada
 from titjudge.providers.hosted.failures import ProviderFailure, kind_of_status, may_be_billed, retry_after
 from titjudge.providers.hosted.http import Answer, Endpoint
 from titjudge.providers.hosted.request_options import merged
-from titjudge.providers.hosted.usage import NO_USAGE, token_count
 from titjudge.providers.json_schema import add_instruction
 from titjudge.providers.token_counts import fitted
+from titjudge.providers.usage import NO_USAGE, token_count
 
 __all__ = [
     "NO_USAGE",

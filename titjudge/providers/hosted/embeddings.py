@@ -20,8 +20,8 @@ from titjudge.providers.hosted import http
 from titjudge.providers.hosted.base import parsed, unreadable
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.openai import OpenAI
-from titjudge.providers.hosted.usage import billed_cost, token_count
 from titjudge.providers.token_counts import text_tokens_estimate
+from titjudge.providers.usage import billed_cost, token_count
 
 OPTIONS = frozenset({"dimensions", "max_length", "task_type"})
 # tokens; ai.google.dev, Embeddings

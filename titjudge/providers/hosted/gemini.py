@@ -22,10 +22,10 @@ from titjudge.providers.hosted import error_bodies, http, request_options, tool_
 from titjudge.providers.hosted.base import Hosted, image_base64, parsed
 from titjudge.providers.hosted.error_bodies import ErrorReader, ServerError
 from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, kind_of_status
-from titjudge.providers.hosted.usage import NO_USAGE, gemini_first_token, gemini_usage, unread
 from titjudge.providers.json_schema import gemini as gemini_schema
 from titjudge.providers.json_schema import instruction
 from titjudge.providers.token_counts import fitted
+from titjudge.providers.usage import NO_USAGE, gemini_first_token, gemini_usage, unread
 
 _GARBLED = frozenset({"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"})
 _CONFIG = {

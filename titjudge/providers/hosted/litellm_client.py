@@ -25,7 +25,7 @@ from titjudge.providers.hosted import http
 from titjudge.providers.hosted.base import parsed
 from titjudge.providers.hosted.failures import ProviderFailure, causes, connection_error
 from titjudge.providers.hosted.sdk import unpacked, unreadable_head
-from titjudge.providers.hosted.usage import openai_usage
+from titjudge.providers.usage import openai_usage
 
 _LOGS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")  # its loggers have handlers of their own, on standard error
 _WARNINGS = ("Item '.*' on TypedDict class", "Pydantic serializer warnings")

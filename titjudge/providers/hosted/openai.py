@@ -21,9 +21,9 @@ from titjudge.providers.hosted import error_bodies, http, request_options, tool_
 from titjudge.providers.hosted.base import Remote, image_base64, parsed
 from titjudge.providers.hosted.error_bodies import ErrorReader
 from titjudge.providers.hosted.failures import ProviderFailure
-from titjudge.providers.hosted.usage import NO_USAGE, openai_first_token, openai_usage, unread
 from titjudge.providers.json_schema import add_instruction, name_of, strict
 from titjudge.providers.token_counts import fitted
+from titjudge.providers.usage import NO_USAGE, openai_first_token, openai_usage, unread
 
 
 class OpenAI(ErrorReader):

@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import DataError
 from titjudge.core.types import Json, Values
-from titjudge.providers.hosted.http import Endpoint
 from titjudge.providers.retirements import default_model, listed_default
 
 PROMPTS, SUITE = "prompts", "suite.yaml"  # of a published run, in its folder
@@ -91,6 +90,8 @@ def _beside(identity: Values, path: Path) -> Values:
 
 def without_credentials(addresses: str) -> str:
     """Strip from comma-separated addresses the parts that may be secret: user, password, query."""
+    from titjudge.providers.hosted.http import Endpoint
+
     return ",".join(Endpoint(url.strip()).identity for url in addresses.split(","))
 
 
