@@ -193,15 +193,18 @@ class Transport:
 def _new_session() -> aiohttp.ClientSession:
     import aiohttp
 
-    watch = aiohttp.TraceConfig()
-    watch.on_connection_create_end.append(_note_connected)
+    class Connector(aiohttp.TCPConnector):
+        async def connect(self, *arguments: Any, **named: Any) -> Any:
+            connection = await super().connect(*arguments, **named)
+            _note_connected()
+            return connection
+
     known = inspect.signature(aiohttp.ClientSession).parameters
     many: dict[str, Any] = {"max_headers": LONGEST_HEADER} if "max_headers" in known else {}  # new
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, force_close=True),
+        connector=Connector(limit=0, ttl_dns_cache=300, force_close=True),
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,  # `whole` does it, and never makes more of an answer than it may be long
-        trace_configs=[watch],
         headers={
             "User-Agent": "titjudge",
             "Content-Type": "application/json",
@@ -239,7 +242,7 @@ def watched() -> Iterator[SendingProgress]:
         _progress.reset(token)
 
 
-async def _note_connected(*_: object) -> None:
+def _note_connected() -> None:
     progress = _progress.get()
     if progress is not None:
         progress.connected = True
