@@ -57,6 +57,10 @@ _DECLINES = lazy_pattern(
     r"|\bagainst (?:our|the|my|usage|content)\b[^.!?]{0,20}?(?:polic|guideline))|\bi(?:'m| am) not comfortable \w+|\bi(?:'d| would) rather not\b|\bi(?:'m| am) programmed (?:to avoid|not to)\b"
     r"|^(?:(?:the|this|your) )?(?:content|request|response|output|answer) (?:(?:was|has been) )?(?:blocked|filtered|rejected|refused|denied)"
 )
+_HINT = lazy_pattern(  # each match of `_ABSENT` and `_DECLINES` holds one of these, which are found in a tenth of the time
+    r"n't|not|no\b|unable|incapable|lack|issue|problem|error|trouble|forgot|fail|broken|corrupted|only|must|have to|refuse|decline|"
+    r"violat|polic|guideline|programmed|block|filter|reject|flag|denied"
+)
 _SORRY = lazy_pattern(
     r"(?:i am |i'm |we're )?(?:(?:so|very|really|truly) )?(?:sorry|afraid|unfortunately|apologies|my apologies|i apologi[sz]e|i regret)\b"
 )
@@ -214,8 +218,8 @@ def declines(text: str, *, answers: bool = False) -> bool:
     opening = " ".join(sentences[:2])
     if _ASKS_OTHERS.search(text):
         return len(text) <= _LONGEST_OTHERS
-    absent = _ABSENT.search(opening) or (_TALK.search(sentences[0]) and _ASKS.search(text))
-    found = absent if absent and (not answers or _CHAT.search(opening)) else _DECLINES.search(opening)
+    absent = _hinted(_ABSENT, opening) or (_TALK.search(sentences[0]) and _ASKS.search(text))
+    found = absent if absent and (not answers or _CHAT.search(opening)) else _hinted(_DECLINES, opening)
     if found or (_SORRY.match(text) and _UNWILLING.search(opening)):
         return not _described(sentences, opening[: found.start()] if found else "")
     for apology, unable, about in _OTHER:
@@ -232,6 +236,11 @@ def declines(text: str, *, answers: bool = False) -> bool:
             ]
             return not rest and len(text) <= _LONGEST_OTHERS and not _DESCRIBES.search(text)
     return False
+
+
+def _hinted(pattern: re.Pattern[str], opening: str) -> re.Match[str] | None:
+    """Search for `_ABSENT` or `_DECLINES` in an opening."""
+    return pattern.search(opening) if _HINT.search(opening) else None
 
 
 def addresses_someone(text: str) -> bool:

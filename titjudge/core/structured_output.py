@@ -47,6 +47,7 @@ _SPOKEN = lazy_pattern(  # harmony without its control tokens, Granite, and Olla
     re.DOTALL,
 )
 _BRACKETS = str.maketrans("＜〈⟨《＞〉⟩》［］｜", "<<<<>>>>[]|")  # of full width, as one character each
+_TAGGED = lazy_pattern("[<&[◁＜〈⟨《［]")
 _TAG = lazy_pattern(r"[<\[](?P<end>/?)(?P<name>[A-Za-z][\w:.-]{0,40})(?:\s[^<>\[\]]{0,80})?[>\]]")
 _ANSWER_TAGS = frozenset("answer final_answer final output result response json conclusion solution".split())
 _CHAT_TOKEN = lazy_pattern(
@@ -66,9 +67,12 @@ def ends_in_thinking(text: str) -> bool:
 
 
 def _after_thoughts(text: str) -> tuple[str, bool]:
-    plain, start, thinks = text.translate(_BRACKETS), 0, False
-    if spoken := _SPOKEN.match(plain):
+    start, thinks = 0, False
+    if spoken := _SPOKEN.match(text):
         start, thinks = spoken.end(), not any(spoken.groups())
+    if not _TAGGED.search(text):  # most answers
+        return text[start:], thinks
+    plain = text.translate(_BRACKETS)
     for end in _THOUGHT_ENDS.finditer(plain):
         start, thinks = max(start, end.end()), False
     return text[start:], thinks or _THOUGHT_LINE.search(plain[start:]) is not None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from titjudge.core import refusals
 from titjudge.core.refusals import declines, refusal
 
 REFUSALS = [
@@ -392,6 +395,19 @@ def test_the_question_again_is_no_description() -> None:
 @given(st.text(max_size=200))
 def test_no_text_crashes(text: str) -> None:
     assert refusal(text) == "" or "\n" not in refusal(text)
+
+
+@pytest.mark.parametrize("pattern", [refusals._ABSENT, refusals._DECLINES], ids=["absent", "declines"])
+def test_every_match_of_a_slow_pattern_holds_a_hint(pattern: re.Pattern[str]) -> None:
+    source: str = pattern._source[0]  # type: ignore[attr-defined]
+
+    @settings(max_examples=200, deadline=None)
+    @given(st.from_regex(re.compile(source)))
+    def check(text: str) -> None:
+        if match := pattern.search(text):
+            assert refusals._HINT.search(match[0]), match[0]
+
+    check()
 
 
 @given(st.sampled_from(REFUSALS), st.sampled_from(["i can't ", "no image ", "please ", "you ", "我", "не "]))
