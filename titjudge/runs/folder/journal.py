@@ -10,10 +10,12 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+import orjson
+
 from titjudge.core.errors import DataError
-from titjudge.core.files import Appender, locate_jsonl, missing_key, packed, raw_lines
+from titjudge.core.files import locate_jsonl, missing_key, packed, raw_lines
 from titjudge.core.numbers import is_number
-from titjudge.core.serialization import is_key
+from titjudge.core.serialization import is_key, json_bytes
 from titjudge.core.types import Json, Status, Values
 
 _STRINGS = {
@@ -111,14 +113,15 @@ def _no_string(record: Values, keys: Iterable[str]) -> str:
 def write_records(file: Path, records: Iterable[Values]) -> int:
     """Write a JSONL file anew and return the number of its lines."""
     file.unlink(missing_ok=True)
-    appender = Appender(file)
     count = 0
     try:
-        for record in records:
-            appender.add(record)
-            count += 1
-    finally:
-        appender.close()
+        with file.open("wb") as lines:
+            for record in records:
+                lines.write(json_bytes(record, orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY))
+                count += 1
+    except OSError as error:
+        error.filename = error.filename or str(file)
+        raise
     return count
 
 
