@@ -48,12 +48,14 @@ def _run(given: list[str]) -> int:
 
 def _show_overview(program: str) -> bool:
     """Print the list of commands; False if `run_command` must, as other packages have some or it cannot be written."""
-    from titjudge.cli.overview import help_width, page, unlisted
+    import shutil
+
+    from titjudge.cli.overview import page, unlisted
 
     if unlisted():
         return False
     try:
-        print(page(program, help_width(), {}), end="", flush=True)
+        print(page(program, max(50, min(80, shutil.get_terminal_size().columns) - 2), {}), end="", flush=True)
     except OSError:
         return False
     return True

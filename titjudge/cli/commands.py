@@ -199,9 +199,7 @@ def run_command(program: str, arguments: list[str]) -> int:
     _open_closed_streams()
     try:
         with terminated_like_ctrl_c():
-            result = commands.main(
-                arguments, program, complete_var=COMPLETE, standalone_mode=False, terminal_width=overview.help_width()
-            )
+            result = commands.main(arguments, program, complete_var=COMPLETE, standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.ClickException as error:
         error.show()

@@ -218,7 +218,6 @@ def judge(
     or --images 'out/{generator}/{prompt_id}_{sample}.png'
        with --prompt-file prompts.csv:index,prompt_en
     """
-    from titjudge.cli.progress import watcher
     from titjudge.core import registry
 
     keys["data"] = _data(folder, keys["data"])
@@ -233,7 +232,7 @@ def judge(
         return _show_dry_run(judging, json_file, note)
     say(_opening(run.config))
     _show_retirements(run.config)
-    outcome = judging.run(watcher(config.limits.max_cost) if runner is None else None)
+    outcome = _run(judging) if runner is None else judging.run(None)
     code = _show_outcome(outcome, json_file, run.config.limits)
     if official_files is not None:
         _write_official(run.suite, outcome, official_files)
@@ -280,12 +279,16 @@ def run_images(session: Session, json_file: Path | None, *, dry_run: bool = Fals
         json_file: Where the results are written as JSON, too.
         dry_run: Only price it.
     """
-    from titjudge.cli.progress import watcher
-
     if dry_run:
         return _show_dry_run(session, json_file)
-    limits = session.config.limits
-    return _show_outcome(session.run(watcher(limits.max_cost)), json_file, limits)
+    return _show_outcome(_run(session), json_file, session.config.limits)
+
+
+def _run(session: Session) -> Outcome:
+    """Run a session, and show its progress."""
+    from titjudge.cli.progress import watcher
+
+    return session.run(watcher(session.config.limits.max_cost))
 
 
 def run_prompts(keys: RunKeys, json_file: Path | None, *, dry_run: bool, **task: Any) -> tuple[int, Path | None, bool]:
@@ -300,7 +303,6 @@ def run_prompts(keys: RunKeys, json_file: Path | None, *, dry_run: bool, **task:
     Returns:
         The exit code, the run folder (None after a dry run), and whether every prompt has been processed.
     """
-    from titjudge.cli.progress import watcher
     from titjudge.runs.session import Session
 
     session = Session(keys.config(report=False, **task))
@@ -310,7 +312,7 @@ def run_prompts(keys: RunKeys, json_file: Path | None, *, dry_run: bool, **task:
     limits = session.config.limits.model_copy(
         update={"min_coverage": None}
     )  # drafts that fail their checks are no failure
-    outcome = session.run(watcher(limits.max_cost))
+    outcome = _run(session)
     outcome.tables.clear()  # they rank generators, and there are none
     code = _show_outcome(outcome, json_file, limits, "prompts")
     return code, outcome.folder, outcome.status == "complete"

@@ -8,7 +8,6 @@ A package, and `titjudge.apps` like any other, announces a command by an entry p
 
 from __future__ import annotations
 
-import os
 import textwrap
 from collections.abc import Mapping, Sequence
 
@@ -109,15 +108,6 @@ def unlisted() -> list[str]:
     """List the commands of other packages: their code has what `page` must be told."""
     listed = {target for texts in SUMMARIES.values() for target in texts}
     return [name for name in names() if target_of(name) not in listed]
-
-
-def help_width() -> int:
-    """Return the columns that help has, as click counts them; without `shutil`, which loads three compressors."""
-    try:
-        columns = int(os.environ.get("COLUMNS") or os.get_terminal_size(1).columns)
-    except (ValueError, OSError):
-        columns = 0
-    return max(50, min(80, columns or 80) - 2)
 
 
 def page(program: str, width: int, others: Mapping[str, tuple[str, str]]) -> str:

@@ -15,10 +15,9 @@ TitjudgeError
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-
-from titjudge.core.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +30,7 @@ class TitjudgeError(Exception):
 
 
 _LONGEST = 400  # characters of a cell or a name
-_LONG_PIECE = lazy_pattern(rf"""\S{{{_LONGEST + 1},}}|(['"]).{{{_LONGEST + 1},}}\1""")
+_LONG_PIECE = re.compile(rf"""\S{{{_LONGEST + 1},}}|(['"]).{{{_LONGEST + 1},}}\1""")
 _LONGEST_LINE = 4 * _LONGEST
 
 

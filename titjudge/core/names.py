@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
-from titjudge.core.patterns import lazy_pattern
-
 _INVISIBLE = (
     "\u00ad\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
 )
-_WHOLE = lazy_pattern(r"(0|[1-9][0-9]*)\.0")
+_WHOLE = re.compile(r"(0|[1-9][0-9]*)\.0")
 _INSIDE = dict.fromkeys(map(ord, "\u00ad\u180e\u200b\u2060\ufeff"), "") | dict.fromkeys(
     map(ord, "\u00a0\u2007\u202f"), " "
 )

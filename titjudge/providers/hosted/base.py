@@ -399,7 +399,7 @@ class Hosted(Remote):
             schema = request.schema is not None and not in_prompt
             raise self.read_error(answer, schema=schema, tools=tools, sent=frozenset(family.sent(request)))
         reply = self.read_reply(answer, IN_PROMPT if in_prompt else "", tools=tools, endpoint=endpoint.identity)
-        return replace(reply, flags=(*reply.flags, *refusal_flags))
+        return replace(reply, flags=(*reply.flags, *refusal_flags)) if refusal_flags else reply
 
     @property
     def path(self) -> str:

@@ -100,28 +100,10 @@ class Transport:
         self._users: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakSet[Any]] = WeakKeyDictionary()
 
     async def post_json(self, url: str, *, headers: Mapping[str, str], body: bytes, timeout: float) -> Answer:
-        """POST `body` (JSON text) once.
+        """POST `body` (JSON text) once, or GET where it is empty, and translate the exceptions of aiohttp.
 
         Raises:
             TransportError: No complete HTTP answer within `timeout` seconds.
-        """
-        return await self._request("POST", url, headers=headers, body=body, timeout=timeout)
-
-    async def get(self, url: str, *, timeout: float) -> Answer:
-        """GET a file once, without a key.
-
-        Raises:
-            TransportError: No complete HTTP answer within `timeout` seconds.
-        """
-        return await self._request("GET", url, headers={"Accept": "*/*"}, body=b"", timeout=timeout)
-
-    async def _request(
-        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes, timeout: float
-    ) -> Answer:
-        """Send a request once, and translate the exceptions of aiohttp.
-
-        Raises:
-            TransportError: There is no complete answer.
             ConfigError: The URL is not a web address.
         """
         import aiohttp
@@ -130,7 +112,7 @@ class Transport:
         with watched() as progress:
             try:
                 async with self.session().request(
-                    method,
+                    "POST" if body else "GET",
                     url,
                     data=data or None,
                     headers=headers,
@@ -156,6 +138,10 @@ class Transport:
                     raise TimedOut(f"no answer from {_place(url)} within {timeout:g} s") from None
                 answered = isinstance(error, aiohttp.ClientResponseError)  # what came cannot be read as HTTP
                 raise Dropped(f"the connection to {_place(url)} broke: {_reason(error)}", answered=answered) from None
+
+    async def get(self, url: str, *, timeout: float) -> Answer:
+        """GET a file once, without a key; as `post_json`."""
+        return await self.post_json(url, headers={"Accept": "*/*"}, body=b"", timeout=timeout)
 
     def join(self, user: object) -> None:
         """Keep the running loop's session open until `user` leaves or is gone."""

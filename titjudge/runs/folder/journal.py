@@ -120,7 +120,7 @@ def write_records(file: Path, records: Iterable[Values]) -> int:
                 lines.write(json_bytes(record, orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY))
                 count += 1
     except OSError as error:
-        error.filename = error.filename or str(file)
+        error.filename = str(file)
         raise
     return count
 
