@@ -11,7 +11,6 @@ import pytest
 from builders import read_lines
 from commands import cli
 from PIL import Image
-from titjudge.apps.prompt_sets.recipes.rechecks import check_again
 
 from titjudge.apps.prompt_sets.make import _unique
 from titjudge.apps.prompt_sets.recipes._drafts import words
@@ -19,6 +18,7 @@ from titjudge.apps.prompt_sets.recipes.facet_map import FACETS, FEWEST, by_pilla
 from titjudge.apps.prompt_sets.recipes.facets import MOST_MORE
 from titjudge.apps.prompt_sets.recipes.long_graph import CATEGORIES, ENTITIES_SAID, IN_INTERVAL
 from titjudge.apps.prompt_sets.recipes.tiif import CONCEPTS_KEPT
+from titjudge.apps.prompt_sets.review.server import check_again
 from titjudge.core.config import RunConfig
 from titjudge.core.paths import starter_file
 from titjudge.core.types import InvalidItem, Item
