@@ -97,8 +97,9 @@ def test_a_gate_cannot_tell_where_the_candidate_lacks_the_scores(
     for text in (said, (tmp_path / "j.xml").read_text(), (tmp_path / "c.md").read_text()):
         assert "cannot tell whether A is worse than B by more than 5" in text
         assert told in text
-    assert f"images without a score are left out: A {lost}" in said
+    assert f"A {lost} (no score)" in said
     found = json.loads(out.read_text())
+    assert found["declared"][1]["excluded"] == {"no score": {"A": lost}}
     assert found["gate"]["outcome"] == "cannot tell"
     assert found["gate"]["reasons"]["A"] in told
     assert any("left out" in note for note in found["notes"])

@@ -105,7 +105,9 @@ def test_pairs_of_other_images_are_left_out_and_ids_of_prompts_need_not_match(
     other.write_text("\n".join([",".join(lines[0]), *(",".join(line.values()) for line in lines)]) + "\n")
     before, after = tmp_path / "before.json", tmp_path / "after.json"
     cli(capsys, "people", run.path, "--pairs", pairs, "--json", before)
-    assert "2 human pairs are left out" in cli(capsys, "people", run.path, "--pairs", other, "--json", after)
+    assert "excluded: 2 (not two images of one prompt" in cli(
+        capsys, "people", run.path, "--pairs", other, "--json", after
+    )
     assert json.loads(before.read_text())["generators"] == json.loads(after.read_text())["generators"]
 
 

@@ -102,7 +102,7 @@ def runs(
         tables += correlation_tables(correlations, by, raters)
         record |= {"human_scores": correlation_record(correlations), "raters": raters}
     if differences := compared.differences(pairs):
-        tables.append(differences_table(differences))
+        tables.append(differences_table(differences, families=bool(compared.families)))
         record["differences"] = differences
     record |= compared.costs()
     if compared.mixed:

@@ -33,6 +33,7 @@ from titjudge.cli.options import (
     sink_options,
 )
 from titjudge.cli.output import (
+    declared,
     paragraph,
     show_forecast,
     show_notes,
@@ -48,7 +49,6 @@ from titjudge.core.numbers import sum_words, uncertain_words
 
 if TYPE_CHECKING:
     from titjudge.core.config import Limits, RunConfig
-    from titjudge.core.run_records import Results
     from titjudge.runs.outcome import Outcome
     from titjudge.runs.resolve import ResolvedRun
     from titjudge.runs.session import Session
@@ -336,7 +336,7 @@ def _write_official(suite: Suite, outcome: Outcome, folder: Path) -> None:
 
 def _show_outcome(outcome: Outcome, json_file: Path | None, limits: Limits, noun: str = "images") -> int:
     """Print the results of a run and write them as JSON; returns the exit code."""
-    write_json(json_file, results_json(outcome.results))
+    write_json(json_file, results_json(outcome))
     unscored = outcome.failures and not any(metric.scored for metric in outcome.results.metrics.values())
     if not unscored:
         _show_verdict(outcome, noun)
@@ -392,12 +392,12 @@ def exit_code(status: str) -> int:
     return 0 if status in ("complete", "settled") else codes.get(stopped_by(status), 1)
 
 
-def results_json(results: Results) -> dict[str, Any]:
+def results_json(outcome: Outcome) -> Any:
     """Select what `--json` writes of the results of a run; with `--settle`, `pairs` are the same as of `compare settle`."""
-    record = {key: value for key, value in results.to_json().items() if key != "tables"}
+    record = {key: value for key, value in outcome.results.to_json().items() if key != "tables"}
     if "settle" in record:
         record |= {"pairs": record["settle"]["pairs"], "human_pairs": record["pairs"]}
-    return record
+    return declared(record, outcome.tables)
 
 
 def _show_coverage(outcome: Outcome, min_coverage: float | None, noun: str) -> bool:

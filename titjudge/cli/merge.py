@@ -45,7 +45,7 @@ def merge(runs: tuple[Path, ...], out: Path, pairs: Path | None, report: bool, j
     if outcome.status != "complete":
         say(f"\n{outcome.status}")
     show_places(outcome)
-    write_json(json_file, results_json(outcome.results))
+    write_json(json_file, results_json(outcome))
     return 0 if outcome.status == "complete" else 1
 
 

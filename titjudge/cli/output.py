@@ -151,9 +151,9 @@ def show_tables(tables: Iterable[Table]) -> None:
     for table in tables:
         notes = [note for note in (table.all_notes if explains else table.notes) if note not in printed]
         printed.update(notes)
-        notes = [table.caption, *notes] if table.caption else notes
         unexplained |= bool(table.explanation) and not explains
         fitted, left_out = _fitted(table)
+        notes = [fitted.caption, *notes] if fitted.caption else notes
         no_room |= dict.fromkeys(left_out)
         (_draw if sys.stdout.isatty() else _plain)(fitted, notes)
     hints = [f"a wider terminal also shows: {', '.join(reversed(no_room))}"] if no_room else []
@@ -197,7 +197,8 @@ def _fitted(table: Table) -> tuple[Table, list[str]]:
     rows = [
         row for row, before in zip(_rows(kept), _rows(full), strict=True) if _has_value(row) or not _has_value(before)
     ]
-    return replace(table, columns=tuple(name for name, _ in kept), rows=tuple(rows)), left_out
+    fitted = replace(table, columns=tuple(name for name, _ in kept), rows=tuple(rows), declared=table.sized)
+    return fitted, left_out
 
 
 def _rows(columns: Sequence[tuple[str, Sequence[Value]]]) -> list[tuple[Value, ...]]:

@@ -10,7 +10,7 @@ import click
 from titjudge.cli.commands import Command
 from titjudge.cli.judge import exit_code, how_to_resume
 from titjudge.cli.options import DRY_RUN, EXPLAIN, JSON, PATH, RunKeys, configured, key_option, option
-from titjudge.cli.output import show_results, show_tables, write_json
+from titjudge.cli.output import declared, show_results, show_tables, write_json
 from titjudge.cli.terminal import say
 from titjudge.core.numbers import sum_words
 
@@ -61,7 +61,7 @@ def sweep(
     say(f"runs   {outcome.folder}")
     if outcome.outcomes:
         say(f"page   {outcome.folder / PAGE}")
-    write_json(json_file, outcome.to_json())
+    write_json(json_file, declared(outcome.to_json(), [outcome.table()]))
     return exit_code(outcome.status)
 
 

@@ -5,8 +5,9 @@ A `Declaration` is a constant of the module that makes the table. Caption, `--js
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 
 
@@ -36,7 +37,6 @@ class Population(StrEnum):
         "common prompts of the two judges",
         "prompts that both judges have; missing scores are estimated from the others",
     )
-    OWN_PROMPTS = "the row's own prompts", "prompts on which the row has a score"
     RANKED_PROMPTS = (
         "prompts ranked by people",
         "prompts with ranks by people, or human pairs",
@@ -45,7 +45,10 @@ class Population(StrEnum):
         "images that people and the metric have",
         "images with a human score, rank or pair, and a score of the metric",
     )
-    SCORED_BY_TWO = "what both have scored", "images, or human pairs with a preference, that both rows have scored"
+    SCORED_BY_TWO = (
+        "prompts, images or pairs that both have scored",
+        "prompts, images or human pairs with a preference, that both rows have scored",
+    )
     ALL_IMAGES = "all images of the row", "images of the data, with and without a score"
     SCORED_IMAGES = "scored images of the row", "images with a score"
     OWN_PAIRS = "human pairs that the row scored", "human pairs with a preference, if the row has scored both images"
@@ -69,6 +72,7 @@ class Unit(StrEnum):
 
     IMAGE = "image"
     PROMPT = "prompt"
+    FAMILY = "family"
     PAIR = "human pair"
     VOTE = "vote"
     ELEMENT = "element"
@@ -84,6 +88,14 @@ NEEDS_BOTH = "counts only if both have a score"
 NEEDS_ALL = "counts only if all have a score"
 
 
+Sizes = Mapping[str, Sequence[int]] | Mapping[Population, Sequence[int]]
+"""Population -> number of its units, or several such numbers."""
+
+
+Excluded = Mapping[str, Mapping[str, Sequence[str]]]
+"""Reason -> name of a generator, metric or run -> ids, such as its prompts without a score."""
+
+
 @dataclass(frozen=True, slots=True)
 class Declaration:
     """What the numbers of a table are over.
@@ -96,7 +108,10 @@ class Declaration:
         missing: What happens to missing scores.
         order: What the rows are sorted by.
         correction: Names of the corrections of its p-values.
-        by_column: Population of each column that has another one.
+        by_column: Population of each column that has another one, by the first words of its title.
+        counts: Column with the number of units of each row, if rows have their own.
+        sizes: Number of units of a population in these data, or the lowest and the highest.
+        excluded: Ids of what these data have and the table does not count, by reason and by the name that it is of.
     """
 
     id: str
@@ -107,22 +122,81 @@ class Declaration:
     order: str = ""
     correction: str = ""
     by_column: Mapping[str, str] = field(default_factory=dict)
+    counts: str = ""
+    sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    excluded: Excluded = field(default_factory=dict)
 
-    def caption(self, size: int | None = None) -> str:
-        """Write population, its size and unit in one line; empty for a list of facts."""
+    def over(
+        self,
+        sizes: Sizes | None = None,
+        excluded: Excluded | None = None,
+        *,
+        families: bool = False,
+    ) -> Declaration:
+        """Fill in what the data at hand give; with `families` these are the unit in place of prompts."""
+        names = {self.population, *self.by_column.values()}
+        known = {
+            str(name): sorted({min(found), max(found)})
+            for name, found in (sizes or {}).items()
+            if found and name in names
+        }
+        unit = Unit.FAMILY if families and self.unit == Unit.PROMPT else self.unit
+        return replace(self, unit=unit, sizes=known, excluded={why: of for why, of in (excluded or {}).items() if of})
+
+    def caption(self, titles: Sequence[str] = ()) -> str:
+        """Write populations and sizes, unit, correction and what is excluded in one line; empty for a list of facts.
+
+        Args:
+            titles: Of columns and rows; a population that is of none of them is not named.
+        """
         if not self.population:
             return ""
-        count = "" if size is None else f" ({size:,})"
+        shown = {self._named(title) for title in titles} if self.by_column else set()
         columns: dict[str, list[str]] = {}
-        for column, population in self.by_column.items():
-            columns.setdefault(population, []).append(column)
-        own = "".join(f"; {', '.join(names)}: {population}" for population, names in columns.items())
-        adjusted = f"; adjusted: {self.correction}" if self.correction else ""
-        return f"over {self.population}{count}{own}; unit: {self.unit}{adjusted}"
+        for name, population in self.by_column.items():
+            if name in shown:
+                columns.setdefault(population, []).append(name)
+        parts = [f"over {self._sized(self.population)}"]
+        parts += [f"{', '.join(names)}: {self._sized(population)}" for population, names in columns.items()]
+        parts.append(f"unit: {self.unit}")
+        if self.correction:
+            parts.append(f"adjusted: {self.correction}")
+        if self.excluded:
+            parts.append(f"excluded: {self.left_out}")
+        return "; ".join(parts)
+
+    def _named(self, title: str) -> str:
+        """Return the name in `by_column` of a title, which may begin with that of a metric."""
+        return next((name for name in self.by_column if re.match(rf"(.*: )?{re.escape(name)}\b", title)), "")
+
+    def _sized(self, population: str) -> str:
+        size = " to ".join(f"{number:,}" for number in self.sizes.get(population, ()))
+        return f"{size} {population}".lstrip()
+
+    @property
+    def left_out(self) -> str:
+        """What is excluded: for each reason the first names, with their numbers of ids."""
+        reasons = []
+        for why, of in self._counts.items():
+            names = [f"{name} {count:,}".strip() if count else name for name, count in of.items()]
+            more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+            reasons.append(f"{', '.join(names[:_NAMED])}{more} ({why})")
+        return ", ".join(reasons)
+
+    @property
+    def _counts(self) -> dict[str, dict[str, int]]:
+        return {why: {name: len(ids) for name, ids in of.items()} for why, of in self.excluded.items()}
 
     def to_json(self) -> dict[str, object]:
-        """Return what is declared by name, without what is empty."""
-        return {name: value for name, value in asdict(self).items() if value} if self.population else {"id": self.id}
+        """Return what is declared by name, without what is empty; `size` is that of the population, if it is one number."""
+        if not self.population:
+            return {"id": self.id}
+        size = self.sizes.get(self.population, ())
+        record = asdict(self) | {"counts": "", "size": size[0] if len(size) == 1 else size, "excluded": self._counts}
+        return {name: value for name, value in record.items() if value not in ("", (), [], {})}
+
+
+_NAMED = 6  # of each reason
 
 
 UNDECLARED = Declaration("")
@@ -135,4 +209,5 @@ BENCHMARK = Declaration(
     Unit.IMAGE,
     "as the benchmark counts them",
     "order of the benchmark",
+    counts="images",
 )

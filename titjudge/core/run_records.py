@@ -297,6 +297,9 @@ class MetricResult(Record):
     accuracy: float | None = None
     """Share of the human pairs with a preference that the metric orders the same way; a predicted tie is wrong."""
     accuracy_interval: Interval | None = None
+    common_accuracy: float | None = None
+    """The same over the pairs that all compared metrics have scored, if they have scored other pairs."""
+    common_pairs: int | None = None
     tie_rate: float | None = None
     half_credit_accuracy: float | None = None
     half_credit_interval: Interval | None = None
@@ -414,6 +417,17 @@ class PairRecord(Record):
         marks = {name: value for name in ("both_bad", "ranks", "family", "annotator") if (value := getattr(pair, name))}
         record = cls(prompt_id=pair.prompt_id, a=pair.a, b=pair.b, preference=pair.preference)
         return record.model_copy(update=marks) if marks else record
+
+
+class PopulationRecord(Record):
+    """What a table of a run is over, if scores are missing or prompts are in families."""
+
+    sizes: dict[str, list[int]] = {}
+    """Number of units of each population, or the lowest and the highest."""
+    excluded: dict[str, dict[str, list[str]]] = {}
+    """Ids of what is not counted, by reason and by the name that it is of."""
+    families: bool = False
+    """Whether families of prompts are the unit."""
 
 
 class TableRecord(Record):
@@ -705,6 +719,8 @@ class Results(_File):
     """Questions behind the scores of each metric that is made of such; facets of `checklist`."""
     not_applicable: dict[str, int] = {}
     """Number of images to which each metric does not apply."""
+    populations: dict[str, PopulationRecord] = {}
+    """By id of a table."""
     intervals: str = ""
     """The id of the method of the intervals."""
     per_prompt: str = "mean"

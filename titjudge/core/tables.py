@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any
 
@@ -115,8 +115,6 @@ class Table:
         folded: Whether the report shows only the title until it is opened.
         axis: Ends that the axis of all bars reaches at least.
         declared: What its numbers are over.
-        size: Number of units of the population, if all rows have the same.
-        excluded: What is not compared, and why.
         keys: Stable names of the columns, by which programs find them; empty if these are their titles.
     """
 
@@ -131,20 +129,31 @@ class Table:
     secondary: tuple[str, ...] = ()
     estimates: bool = False
     declared: Declaration = UNDECLARED
-    size: int | None = None
-    excluded: Mapping[str, str] = field(default_factory=dict)
     keys: tuple[str, ...] = ()
+
+    @property
+    def sized(self) -> Declaration:
+        """What its numbers are over, with the size that its rows name."""
+        declared = self.declared
+        if declared.counts not in self.columns or declared.population in declared.sizes:
+            return declared
+        column = self.columns.index(declared.counts)
+        found = [int(number[0]) for row in self.rows if (number := re.match(r"\d+", str(row[column])))]
+        return (
+            replace(declared, sizes={declared.population: sorted({min(found), max(found)}), **declared.sizes})
+            if found
+            else declared
+        )
 
     @property
     def caption(self) -> str:
         """What its numbers are over, in one line; empty for a list of facts."""
-        return self.declared.caption(self.size)
+        return self.sized.caption([*self.columns, *(str(row[0]) for row in self.rows if row)])
 
     @property
     def declaration(self) -> dict[str, Any]:
         """What `--json` says of its numbers, beside them."""
-        found = {"title": self.title, "size": self.size, "excluded": dict(self.excluded)}
-        return self.declared.to_json() | {name: value for name, value in found.items() if value}
+        return self.sized.to_json() | {"title": self.title}
 
     @property
     def all_notes(self) -> tuple[str, ...]:

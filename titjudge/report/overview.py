@@ -15,7 +15,8 @@ from titjudge.report.model import JudgedMetric, Loaded, Report
 from titjudge.report.sections import Fact, Headline, Section, fragment, linked, single
 from titjudge.report.side_by_side import comparisons
 from titjudge.report.verdict import opening
-from titjudge.stats.people.agreement_tables import AGREEMENT, LEADERBOARD, METRICS, STRENGTHS, agreement_tables
+from titjudge.stats.people.agreement_tables import AGREEMENT, METRICS, STRENGTHS, agreement_tables
+from titjudge.stats.ranking.leaderboard import LEADERBOARD
 from titjudge.stats.scores.per_prompt import PerPrompt
 
 SETTLING = Declaration(
@@ -41,10 +42,10 @@ def overview_tables(report: Report) -> list[Table]:
     """Make the tables of the section."""
     recorded = [table for number in range(len(report.runs)) for table in _result_tables(report, number)]
     return [
-        *(table for table in recorded if table.declared is AGREEMENT),
+        *(table for table in recorded if table.declared.id == AGREEMENT.id),
         *comparisons(report),
         *(table for run in report.runs for table in _settled(run)),
-        *(table for table in recorded if table.declared is not AGREEMENT),
+        *(table for table in recorded if table.declared.id != AGREEMENT.id),
         *_cards(report),
     ]
 
@@ -151,7 +152,7 @@ def _result_tables(report: Report, place: int) -> list[Table]:
 def _linked(table: Table, run: Loaded, judges: Mapping[str, tuple[int, JudgedMetric]]) -> Table:
     """Lead from the numbers of a table to their pairs and images, and leave out columns without any value."""
     rows = table.records
-    if table.declared is AGREEMENT:
+    if table.declared.id == AGREEMENT.id:
         rows, table = [_linked_metric(row, run, judges) for row in rows], replace(table, axis=(0.5, 1.0), folded=True)
     elif table.declared.id == LEADERBOARD.id:
         table = replace(table, notes=(*table.notes, *_leaderboard_notes(run)))
@@ -204,7 +205,7 @@ def _leaderboard_notes(run: Loaded) -> Iterator[str]:
     """Yield how images of a prompt became one score, and the rank correlations."""
     results = run.results
     if results.per_prompt:
-        yield f"First {PerPrompt.parse(results.per_prompt).about}."
+        yield f"Mean: {PerPrompt.parse(results.per_prompt).about}."
     found = [f"{name} {plain(srcc)}" for name, srcc in results.leaderboard_srcc.items() if srcc is not None]
     if found and any(standing.human for standing in results.leaderboard):
         yield f"Rank correlation (SRCC) of the generators with the order of {results.reference}: {', '.join(found)}."

@@ -40,7 +40,7 @@ def _differences(report: Report) -> list[Table]:
     ]
     if shared and not together:
         return []
-    table = differences_table(together, "Runs compared")
+    table = differences_table(together, "Runs compared", families=bool(report.families))
     notes = tuple(filter(None, (*table.notes, _images_differ(report)))) if together else ()
     return [replace(table, notes=notes, empty="The runs share no metric.")]
 

@@ -36,7 +36,8 @@ from titjudge.report.site_board import Board, ShownScore, generator_page, prompt
 from titjudge.report.site_folder import SiteFolder
 from titjudge.report.site_images import EDGE, BoardImage, shown_in, write_images
 from titjudge.report.verdict import opening
-from titjudge.stats.people.agreement_tables import AGREEMENT, LEADERBOARD
+from titjudge.stats.people.agreement_tables import AGREEMENT
+from titjudge.stats.ranking.leaderboard import LEADERBOARD
 
 _STYLES = ("base.css", "opening.css", "site.css")
 _MATRIX_ROWS = 25
@@ -225,7 +226,7 @@ class _Pages:
         blocks = [block for block in provenance(report).blocks if not isinstance(block, FoldedText)]
         details = [_plain(block) if isinstance(block, Table) else block for block in blocks]
         tables = overview_tables(report)
-        agreement = [_plain(table) for table in tables if table.declared is AGREEMENT]
+        agreement = [_plain(table) for table in tables if table.declared.id == AGREEMENT.id]
         others = [_plain(table) for table in tables if table.declared not in (AGREEMENT, LEADERBOARD)]
         cost = [_plain(table) for table in failures(report).tables if table.declared is COST]
         runs = [(run.name, counts_of(run)) for run in report.runs]

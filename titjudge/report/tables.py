@@ -51,11 +51,15 @@ def csv(tables: Sequence[Table]) -> str:
 
 
 def _csv(table: Table) -> tuple[tuple[str, ...], list[list[str | float | None]]]:
-    """Return columns and rows with the population and the unit of the numbers in two last columns."""
-    if not table.declared.population:
+    """Return columns and rows; the last columns are population, size if it is one number, unit, and what is excluded."""
+    declared = table.sized
+    if not declared.population:
         return table.columns, table.plain_rows
-    over = table.declared.population, table.declared.unit
-    return (*table.columns, "population", "unit"), [[*row, *over] for row in table.plain_rows]
+    size = declared.sizes.get(declared.population, ())
+    over: dict[str, str | float | None] = {"population": declared.population}
+    over |= {"size": size[0] if len(size) == 1 else None, "unit": declared.unit}
+    over |= {"excluded": declared.left_out} if declared.excluded else {}
+    return (*table.columns, *over), [[*row, *over.values()] for row in table.plain_rows]
 
 
 def markdown(tables: Sequence[Table]) -> str:

@@ -49,6 +49,7 @@ FIRST_PLACES = Declaration(
     Unit.PROMPT,
     ESTIMATED,
     "first places",
+    by_column={"first places": Population.COMMON_OF_ALL},
 )
 
 PATTERNS = tuple(
@@ -315,9 +316,11 @@ class LpgBench(Suite):
 
 def _first_places(items: Sequence[Item], scores: Sequence[Score]) -> Iterator[Table]:
     """Count for each metric the prompts on which a generator is first, beside its mean score on each theme."""
+    import numpy as np
+
     from titjudge.stats.generators.slices import averages, first_places
     from titjudge.stats.scores.frame import Frame
-    from titjudge.stats.scores.population import adjusted_scores
+    from titjudge.stats.scores.population import compared, scores_of_all
 
     frame = Frame({"": {item.id: item for item in items}}, {"": scores})
     by = ["theme"] if any(item_meta.THEME.get(item) for item in items) else []
@@ -328,16 +331,15 @@ def _first_places(items: Sequence[Item], scores: Sequence[Score]) -> Iterator[Ta
             continue
         sign, themes = 1.0 if higher else -1.0, table.slices.get("theme", {})
         means = {"mean": table.means, **dict(list(themes.items())[:_THEMES])}
-        columns = [(sign * averages(adjusted_scores(by_prompt))).tolist() for by_prompt in means.values()]
+        columns = [(sign * averages(scores_of_all(by_prompt, table.unit))).tolist() for by_prompt in means.values()]
+        among = compared(table.means, table.unit)
+        firsts = first_places(np.where(among, table.means, np.nan)).tolist()
         rows = [
-            (name, first, *(None if math.isnan(value) else value for value in values))
-            for name, first, *values in zip(table.generators, first_places(table.means).tolist(), *columns, strict=True)
+            (name, first if inside else None, *(None if math.isnan(value) else value for value in values))
+            for name, inside, first, *values in zip(table.generators, among.tolist(), firsts, *columns, strict=True)
         ]
-        rows.sort(key=lambda row: (-row[1], row[0]))
-        notes: tuple[str, ...] = (
-            "First places: prompts on which no generator scores better, of the prompts that all generators have. "
-            "If scores are missing, means are estimated for the same prompts.",
-        )
+        rows.sort(key=lambda row: (row[1] is None, -(row[1] or 0), row[0]))
+        notes: tuple[str, ...] = ("First places: prompts on which no generator scores better.",)
         further = len(themes) - _THEMES
         if further > 0:
             notes += (f"{further} more themes: `compare generators RUN --by theme` has all.",)
@@ -346,7 +348,7 @@ def _first_places(items: Sequence[Item], scores: Sequence[Score]) -> Iterator[Ta
             ("generator", "first places", *means),
             tuple(rows),
             notes,
-            declared=FIRST_PLACES,
+            declared=table.over(FIRST_PLACES),
         )
 
 

@@ -175,10 +175,13 @@ def make_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], 
     counts: dict[str, tuple[int, int]] = {}
     means: dict[str, dict[str, float]] = {}
     overall: dict[str, float | None] = {}
+    unscored: dict[str, list[str]] = {}
     for generator, images, scored in by_generator(items, scores):
         counts[generator] = len(images), len(scored)
+        done = {item.id for item, _ in scored}
+        if len(done) < len(images):
+            unscored[generator] = [item.id for item in images if item.id not in done]
         if grids:
-            done = {item.id for item, _ in scored}
             incomplete = {item.prompt_id for item in images if item.id not in done}
             scored = [(item, score) for item, score in scored if item.prompt_id not in incomplete]
         values = _answers(spec, _last(scored) if grids else scored) if spec.mean == "answers" else _images(spec, scored)
@@ -191,10 +194,9 @@ def make_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], 
         (name, *counts[name], *([overall[name]] if overall_column else ()), *map(means[name].get, order))
         for name in counts
     )
-    lacking = sum(total - done for total, done in counts.values())
-    notes = [f"{lacking:,} of {len(items):,} images have no score, and enter no mean"] if lacking else []
     columns = ("generator", "images", "scored", *overall_column, *order)
-    return benchmark_table(spec.title, columns, rows, *notes, id=spec.id)
+    table = benchmark_table(spec.title, columns, rows, id=spec.id)
+    return replace(table, declared=table.declared.over(excluded={"no score": unscored}))
 
 
 def _words_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score]) -> Table:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import csv
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,16 +12,22 @@ import pytest
 from titjudge.cli.output import declared, show_tables
 from titjudge.core.declarations import FACTS, Declaration, Population, Unit
 from titjudge.core.run_records import TableRecord
-from titjudge.core.tables import Table
+from titjudge.core.tables import Cell, Table
 from titjudge.report import tables as renderers
 
 ROOT = Path(__file__).resolve().parents[3] / "titjudge"
 PAIRS = Declaration(
-    "pairs", "two", Population.COMMON_OF_TWO, Unit.PROMPT, correction="p", by_column={"n": Population.VOTES}
+    "pairs",
+    "two",
+    Population.COMMON_OF_TWO,
+    Unit.PROMPT,
+    correction="p",
+    by_column={"n": Population.VOTES, "tier": Population.COMMON_OF_ALL},
+    counts="n",
 )
-TABLE = Table(
-    "Title", ("a", "n"), (("x", 1),), ("a note",), declared=PAIRS, size=24, excluded={"C": "5 common prompts"}
-)
+EXCLUDED = {"no score": {"A": [f"p{k}" for k in range(12)], "B": ["p3"]}, "left out": {"C": []}}
+SIZES = {Population.COMMON_OF_TWO: [24], Population.VOTES: [90], Population.SAME_PROMPTS: [40]}
+TABLE = Table("Title", ("a", "n"), (("x", 1),), ("a note",), declared=PAIRS.over(SIZES, EXCLUDED))
 
 
 def undeclared(path: Path) -> list[str]:
@@ -36,15 +44,38 @@ def test_every_table_of_the_program_is_declared() -> None:
 
 def test_population_unit_and_exclusions_are_in_every_form(capsys: pytest.CaptureFixture[str]) -> None:
     show_tables([TABLE, TABLE])
-    assert capsys.readouterr().out.count("over common prompts of the two (24)") == 2
+    assert capsys.readouterr().out.count("over 24 common prompts of the two; n: 90 votes of people; unit: prompt") == 2
     for render in (renderers.markdown, renderers.latex):
-        assert "common prompts of the two" in render([TABLE])
-    header, row = renderers.csv([TABLE]).splitlines()
-    assert dict(zip(header.split(","), row.split(","), strict=True))["population"] == "common prompts of the two"
+        assert "24 common prompts of the two" in render([TABLE])
+        assert "A 12, B 1" in render([TABLE])
+    (row,) = csv.DictReader(renderers.csv([TABLE]).splitlines())
+    assert (row["population"], row["size"], row["unit"]) == ("common prompts of the two", "24", "prompt")
+    assert row["excluded"] == "A 12, B 1 (no score), C (left out)"
     (found,) = declared({"pairs": []}, [TABLE])["declared"]
-    assert (found["size"], found["unit"], found["excluded"]) == (24, "prompt", {"C": "5 common prompts"})
-    assert found["by_column"] == {"n": "votes of people"}
+    assert (found["size"], found["unit"]) == (24, "prompt")
+    assert found["excluded"] == {"no score": {"A": 12, "B": 1}, "left out": {"C": 0}}
+    assert found["by_column"]["n"] == "votes of people"
     assert declared([1], [TABLE]) == [1]
+
+
+def test_the_caption_names_only_what_the_table_shows() -> None:
+    assert "tier" not in TABLE.caption
+    assert "tier: common prompts of all" in replace(TABLE, columns=("a", "tit: tier")).caption
+    assert "tier: common prompts of all" in replace(TABLE, rows=(("tier", 3),)).caption
+
+
+def test_rows_with_numbers_of_their_own_give_the_size() -> None:
+    rows = (("x", 12), ("y", Cell("9 of 12")), ("z", None))
+    table = replace(TABLE, rows=rows, declared=PAIRS)
+    assert table.caption.startswith("over 9 to 12 common prompts of the two")
+    assert table.declaration["size"] == [9, 12]
+    assert replace(table, rows=rows[:1]).declaration["size"] == 12
+    assert "size" not in replace(table, columns=("a", "b")).declaration
+
+
+def test_families_are_the_unit_in_place_of_prompts() -> None:
+    assert PAIRS.over(families=True).caption().endswith("unit: family; adjusted: p")
+    assert replace(PAIRS, unit=Unit.VOTE).over(families=True).unit == Unit.VOTE
 
 
 def test_a_list_of_facts_has_no_population() -> None:

@@ -150,7 +150,7 @@ def test_generators_against_each_other_are_among_the_tables(tmp_path: Path) -> N
     head, _, *rows = table[0].splitlines()
     assert "| minus top | minus mid |" in head
     assert [row.split(" | ")[0] for row in rows] == ["| top", "| mid", "| &lt;low&gt;"]
-    assert table[1].startswith("Minus top or mid: the mean score minus")  # what the columns mean
+    assert table[1].startswith("Minus top or mid: the difference")  # what the columns mean
     assert r"\caption{Prompt by prompt: tit}" in export([run], "latex", tmp_path / "r.tex").read_text(encoding="utf-8")
     with pytest.raises(DataError, match="no generator 'nobody'"):
         export([run], "latex", tmp_path / "none.tex", baseline="nobody")

@@ -200,7 +200,7 @@ def test_the_notes_of_the_leaderboard_say_how_images_of_a_prompt_were_joined_and
     results = small_results() | {"per_prompt": "best", "leaderboard_srcc": {"tit": 1.0}}
     report = load([write_run(tmp_path, [Item("a1.png", PROMPT, None)], [], results=results)])
     table = _table(overview(report), "Leaderboard")
-    assert any(note.startswith("First ") and "best" in note for note in table.notes)
+    assert any("the best image of each prompt" in note for note in table.notes)
     assert "Rank correlation (SRCC) of the generators with the order of people: tit 1.000." in table.notes
     assert "SRCC with people" not in [str(row[0]) for row in table.rows]
 

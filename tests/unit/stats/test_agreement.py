@@ -44,7 +44,7 @@ def known_answer(example: Path) -> tuple[list[Item], list[Pair]]:
 def check(found: Results) -> dict[str, object]:
     """What must hold of any result: JSON without NaN, and tables whose rows fit their columns."""
     as_json = json.loads(json.dumps(found.to_json(), allow_nan=False))
-    assert set(as_json) - {"bradley_terry"} == {
+    assert set(as_json) - {"bradley_terry", "populations"} == {
         "metrics",
         "leaderboard",
         "leaderboard_srcc",
@@ -114,8 +114,9 @@ def test_failures_lower_coverage_and_never_count(example: Path) -> None:
     assert touched == 3
     assert (each.pairs_scored, each.accuracy) == (36 - touched, 1.0)
     assert each.coverage == pytest.approx(23 / 25)
-    assert any(f"({lost.generator} 5)" in warning for warning in found.warnings)
-    assert any("3 of 36 pairs lack a score" in note for note in found.notes)
+    table, board = agreement_tables(found)
+    assert (table.records[0]["pairs"].text, len(table.declared.excluded["no score"]["m"])) == ("33 of 36", touched)
+    assert board.declared.excluded.keys() == {"too few common prompts, own mean"}
     (row,) = [row for row in found.leaderboard if row.generator == lost.generator]
     assert row.metrics["m"].coverage == pytest.approx(5 / 7)
     check(found)

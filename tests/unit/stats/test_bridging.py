@@ -161,4 +161,4 @@ def test_a_generator_with_easy_prompts_only_is_not_carried_to_the_top() -> None:
     (carried,) = [each for each in found.standings if each.carried]
     assert carried.score == pytest.approx(0.8 * rows["X"].mean(), abs=2)
     assert [each.generator for each in found.standings].index("X") == 3
-    assert (carried.prompts, found.lacking) == (32, {"X": 28})
+    assert (carried.prompts, found.to_json()["lacking"]) == (32, {"X": 28})

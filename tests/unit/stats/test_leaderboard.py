@@ -67,12 +67,16 @@ def test_a_generator_without_scores_has_no_place_and_warns() -> None:
     assert (name, last.mean, last.interval, last.mean_rank, last.rank) == ("z", None, None, None, None)
     assert last.coverage == 0.0
     assert [(place.prompts, place.mean_rank) for _, place in others] == [(1, 1.0), (2, 2.0)]  # ranks: of p1 alone
-    assert "(z 0, y 1)" in found.warnings[0]
+    assert found.declared.excluded == {"no score": {"z": ["p0", "p1"]}, "no score, estimated": {"y": ["p0"]}}
 
 
 def test_full_coverage_of_different_prompts_warns_too() -> None:
     images = [("x0", "x", "p0"), ("y0", "y", "p0"), ("y1", "y", "p1")]
-    assert "(x 1)" in leaderboard(images, {"x0": 1, "y0": 2, "y1": 3}).warnings[0]
+    over = leaderboard(images, {"x0": 1, "y0": 2, "y1": 3}).declared
+    assert (over.sizes, over.excluded) == (
+        {"same prompts for all in this table": [2], "common prompts of all in this table": [1]},
+        {"no score, estimated": {"x": ["p1"]}},
+    )
 
 
 def test_the_ranks_of_a_prompt_leave_missing_scores_out() -> None:
@@ -255,4 +259,7 @@ def test_a_generator_without_competition_takes_no_rank() -> None:
     )
     assert list(places) == ["y", "lonely", "x"]
     assert places["x"].rank is None  # it shares no prompt with the one that has most
-    assert "(x 1, y 2, lonely 3)" in found.warnings[0]
+    assert found.declared.excluded == {
+        "too few common prompts, own mean": {"x": ["q"]},
+        "no score, estimated": {"lonely": ["q"], "y": ["p0", "p1"]},
+    }

@@ -204,7 +204,7 @@ def test_a_wider_level_is_wider_and_is_named() -> None:
         assert one.win_rate.interval is not None
         assert other.win_rate.interval is not None
         assert np.ptp(other.win_rate.interval) > 1.4 * np.ptp(one.win_rate.interval)
-    assert "99.9% intervals" in sure.tables()[0].notes[1]
+    assert "99.9% intervals" in sure.tables()[0].notes[0]
 
 
 @pytest.mark.slow

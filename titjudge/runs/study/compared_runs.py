@@ -117,6 +117,7 @@ class ComparedRuns:
 
     Attributes:
         items: Every image by its id.
+        families: The families of their prompts.
         scores: The scores of all runs.
         drift: Notes about models that have changed.
         notes: How the votes and ratings of people were read.
@@ -136,6 +137,7 @@ class ComparedRuns:
             replace(score, metric=self._name(score.metric, run)) for run in self._runs for score in run.scores.values()
         ]
         names = sorted({score.metric for score in self.scores})
+        self.families = families(self.items.values())
         self._metrics = {name: registry.load("metrics", name.partition(" ")[0]) for name in names}
 
     def _name(self, metric: str, run: JudgedRun) -> str:
@@ -145,11 +147,11 @@ class ComparedRuns:
     def pairs(self, file: Path | None) -> Sequence[Pair]:
         """Return the human pairs of a file, or those of the first run."""
         if file is None:
-            return in_families(self._runs[0].results.human_pairs, families(self.items.values()))
+            return in_families(self._runs[0].results.human_pairs, self.families)
         notes: dict[str, None] = {}
         pairs = read_pairs(file, items=self._runs[0].items.values, notes=notes)
         self.notes += notes
-        return in_families(pairs, families(self.items.values()))
+        return in_families(pairs, self.families)
 
     def agreement(self, pairs: Sequence[Pair], *, strengths: bool = False) -> Results:
         """Compute the agreement of all metrics with human pairs; see `stats.people.agreement`."""

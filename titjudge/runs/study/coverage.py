@@ -15,7 +15,7 @@ from titjudge.suites.base import Suite
 from titjudge.suites.patterns import PromptPlace
 from titjudge.suites.samples import cells
 
-COVERAGE = Declaration("coverage", "images of each generator", Population.ALL_IMAGES, Unit.IMAGE)
+COVERAGE = Declaration("coverage", "images of each generator", Population.ALL_IMAGES, Unit.IMAGE, counts="images")
 
 NO_IMAGE = "no image"
 

@@ -67,7 +67,11 @@ def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[st
                     marks.setdefault(
                         key,
                         ElementLabels(
-                            declared.get(item.prompt_id, item.prompt_id), kind, value, _same_scale(people[key], value)
+                            item.prompt_id,
+                            kind,
+                            value,
+                            _same_scale(people[key], value),
+                            declared.get(item.prompt_id, ""),
                         ),
                     )
     if not marks:

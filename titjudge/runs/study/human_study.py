@@ -61,9 +61,9 @@ def people_study(
     warnings += [*family_notes(list(dict.fromkeys(prompt_of.values())), declared), *board.warnings]
     if unscored:
         warnings.append(f"{unscored} of {len(judge)} pairs lack a score of the judge: counted as its ties")
-    if unknown := len(human) - len(pairs):
-        warnings.append(f"{unknown} human pairs are left out: their images are not two of one prompt in this run")
-    return name, replace(board, warnings=tuple(warnings))
+    unknown = [f"{p.a} / {p.b}" for p in human if prompt_of.get(p.a) is None or prompt_of[p.a] != prompt_of.get(p.b)]
+    excluded = {"not two images of one prompt in this run": {"": unknown}} if unknown else {}
+    return name, replace(board, warnings=tuple(warnings), excluded=excluded, families=bool(declared))
 
 
 def choose_metric(names: Iterable[str], metric: str | None, run: RunFolder, notes: list[str] | None = None) -> str:

@@ -16,7 +16,12 @@ from titjudge.data.opinions import column_of, number_reader
 from titjudge.stats.ranking.correlation import correlation
 
 RANKS = Declaration(
-    "ranks", "each ranking and the reference", Population.ROWS_OF_BOTH, Unit.GENERATOR, order="order of the columns"
+    "ranks",
+    "each ranking and the reference",
+    Population.ROWS_OF_BOTH,
+    Unit.GENERATOR,
+    order="order of the columns",
+    counts="n",
 )
 
 _GENERATORS = ("generator", "model", "system", "method", "name")

@@ -42,10 +42,12 @@ from titjudge.stats.pairwise_accuracy import Values
 from titjudge.stats.people.agreement_tables import chance_level
 from titjudge.stats.ranking.rank_agreement import GAIN, PAPER_FIT_GAIN
 
+_COMMON = "accuracy on common pairs"
 SWEEP = Declaration(
     "sweep", "agreement of each judge with people", Population.OWN_PAIRS, Unit.PROMPT, order="accuracy on common pairs, best first",
     correction="p of below best, over all compared rows",
-    by_column={"common pairs, below best": Population.COMMON_PAIRS, "SRCC, KRCC, nDCG, paper fit": Population.IMAGES_OF_BOTH},
+    by_column=dict.fromkeys((_COMMON, "below best"), Population.COMMON_PAIRS)
+    | dict.fromkeys(("SRCC", "KRCC", "nDCG", "paper fit"), Population.IMAGES_OF_BOTH),
 )  # fmt: skip
 
 _EXPLANATION = (
@@ -79,7 +81,6 @@ class Combination:
 
 
 PAGE = "sweep.html"
-_COMMON = "common pairs"
 _SECONDARY = (
     "paper fit chance",
     "paper fit",
@@ -162,6 +163,7 @@ class Swept:
         spent: USD spent by all combinations.
         status: How the sweep ended.
         unpriced: Requests whose price nobody knows; their cost is not in `spent`.
+        families: Whether families of prompts are the unit.
     """
 
     folder: Path
@@ -171,20 +173,17 @@ class Swept:
     spent: float
     status: str
     unpriced: int = 0
+    families: bool = False
 
     def table(self) -> Table:
         notes = []
-        rows = [_cells(row) for row in self.rows]
-        if (common := next((row.common for row in self.rows if row.common), None)) is None:
-            for cells in rows:
-                cells.pop(_COMMON)
-        else:
-            notes.append(
-                f"rows are sorted by accuracy on the {common[1]:,} pairs that all compared rows scored (common pairs); below best is "
-                "on these, accuracy on each row's own pairs"
-            )
-            if aside := sum(row.common is None for row in self.rows):
-                notes.append(f"not compared, with scores on fewer than half of the pairs: the last {aside}")
+        common = [row.common[1] for row in self.rows if row.common]
+        rows = [_cells(row, own=bool(common)) for row in self.rows]
+        aside = [row.run for row in self.rows if common and row.common is None]
+        pairs = [row.numbers.pairs_scored for row in self.rows if row.numbers.pairs_scored is not None]
+        sizes = {Population.COMMON_PAIRS: common or pairs, Population.OWN_PAIRS: pairs}
+        excluded = {"scores on fewer than half of the pairs": dict.fromkeys(aside, ())}
+        declared = SWEEP.over(sizes, excluded, families=self.families)
         for role in ("captioner", "embedder", "judge", "prompts"):
             rows, shared = _without_shared_model(rows, role)
             notes += [f"every {role}: {shared}"] if shared else []
@@ -198,7 +197,7 @@ class Swept:
             explanation=_EXPLANATION,
             secondary=_SECONDARY,
             estimates=True,
-            declared=SWEEP,
+            declared=declared,
         )
 
     def write_page(self) -> Path:
@@ -212,7 +211,7 @@ class Swept:
         )
         lines = [f"{self.status}; spent {spent}. Each run has a report of its own in its folder."]
         swept = self.table()
-        named = swept.columns[: swept.columns.index("accuracy")]
+        named = swept.columns[: swept.columns.index("chance threshold") - 1]
         first = [name for name in swept.columns if name not in _SECONDARY]
         more = [name for name in swept.columns if name in _SECONDARY]
         tables = [_part(swept, first)]
@@ -323,7 +322,7 @@ class Sweep:
         ranked = _ranked(list(rows.values()), pairs)
         sums = [RunFolder(self.folder / combination.folder).money() for combination in self.combinations]
         spent, unpriced = sum(money.spent for money in sums), sum(money.unpriced for money in sums)
-        swept = Swept(self.folder, ranked, outcomes, failed, spent, status, unpriced)
+        swept = Swept(self.folder, ranked, outcomes, failed, spent, status, unpriced, any(p.family for p in pairs))
         if outcomes:
             text = orjson.dumps(swept.to_json(), option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY)
             write_atomic(self.folder / "sweep.json", text, sync=True)
@@ -447,14 +446,17 @@ def _without_shared(labels: Sequence[str | None]) -> tuple[list[str | None], str
     return [label and label.partition(" (")[0] for label in labels], endings.pop().removesuffix(")")
 
 
-def _cells(row: Row) -> dict[str, Any]:
-    """Return the cells of a row of the table by column."""
+def _cells(row: Row, *, own: bool) -> dict[str, Any]:
+    """Return the cells of a row of the table by column; with `own` the accuracy on its own pairs is beside that on common ones."""
     numbers = row.numbers
+    count = f"{numbers.pairs_scored} pairs" if own else ""
     return {
         "metric": row.metric,
         **{role: model or None for role, model in row.models.items()},
-        _COMMON: percent(row.common[0]) if row.common else None,
-        "accuracy": percent(numbers.accuracy, numbers.accuracy_interval, bar=True),
+        **({_COMMON: percent(row.common[0]) if row.common else None} if own else {}),
+        "own accuracy" if own else "accuracy": percent(
+            numbers.accuracy, numbers.accuracy_interval, bar=True, note=count
+        ),
         "chance threshold": chance_level(numbers),
         "below best": _below(row),
         "USD per 1,000": dollars(row.price),

@@ -31,7 +31,7 @@ from titjudge.stats.generators.slices import (
 )
 from titjudge.stats.intervals import mean_interval, mean_intervals
 from titjudge.stats.scores.part_scores import ELEMENT
-from titjudge.stats.scores.population import FEWEST, adjusted_scores, comparable, is_complete
+from titjudge.stats.scores.population import FEWEST, adjusted_scores, comparable
 from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.significance import ALPHA
 
@@ -43,7 +43,10 @@ STANDINGS = Declaration(
     ESTIMATED,
     "tier, then mean",
     "p best, over all compared generators",
-    {"minus, won, p, detectable": Population.COMMON_OF_TWO, "best on": Population.COMMON_OF_ALL},
+    {
+        **dict.fromkeys(("minus", "won", "p", "detectable"), Population.COMMON_OF_TWO),
+        "best on": Population.COMMON_OF_ALL,
+    },
 )
 CATEGORIES = Declaration(
     "categories",
@@ -64,9 +67,10 @@ SHORT_AND_LONG = Declaration(
     "short_and_long",
     "scores of long and short wordings",
     Population.COMMON_OF_TWO,
-    Unit.PROMPT,
+    Unit.FAMILY,
     NEEDS_BOTH,
     "place in the standings",
+    counts="prompts",
 )
 
 TIERS = 6  # of a table, the first ones
@@ -129,13 +133,15 @@ class Comparison:
         differences: Of the others, to each of these.
         tiers: Columns of the generators in each tier, best first.
         aside: Names of the generators that are not compared.
+        declared: What the table of standings is over.
     """
 
     scores: ScoreTable
     against: tuple[str, ...]
     differences: tuple[Sequence[GeneratorDifference], ...]
     tiers: Sequence[Sequence[int]]
-    aside: Sequence[str] = ()
+    aside: Sequence[str]
+    declared: Declaration
 
     @property
     def order(self) -> list[int]:
@@ -157,7 +163,8 @@ def compared_with_best(scores: ScoreTable, baseline: str = "") -> Comparison | N
     against = (best, *([baseline] if baseline in set(compared.generators) - {best} else []))
     differences = tuple(generator_differences(compared, baseline=name, chosen=name == best) for name in against)
     aside = tuple(name for name in scores.generators if name not in compared.generators)
-    return Comparison(compared, against, differences, tiers(compared.means, unit=compared.unit), aside)
+    groups = tiers(compared.means, unit=compared.unit)
+    return Comparison(compared, against, differences, groups, aside, scores.over(STANDINGS))
 
 
 def standings_table(comparison: Comparison, scale: Scale) -> Table:
@@ -176,17 +183,14 @@ def standings_table(comparison: Comparison, scale: Scale) -> Table:
     columns = ("generator", "mean", TIER, "best on", *(f"minus {name}" for name in against), "won / same / lost", "p", "p best",
                "detectable", "prompts")  # fmt: skip
     notes = (
-        f"Minus {' or '.join(against)}: the mean score minus that one's, paired by prompt, with its 95% interval"
-        + negated(scale)
-        + f". Won, same, lost and p are against {against[0]}, p by exchange within prompts, as in `compare`. Detectable: the "
-        "smallest difference that this many prompts show with 80% power.",
+        f"Minus {' or '.join(against)}: the difference{negated(scale)}. Won, same, lost and p are against {against[0]}, p by exchange "
+        "within prompts, as in `compare`. Detectable: the smallest difference that this many prompts show with 80% power.",
         f"{against[0]} has the highest mean on these very prompts, so gaps to it are a little flattered: p best allows for the choice, "
         f"and the intervals of the differences to it are so wide that all hold together.",
         *scores.missing_notes((scores.generators.index(against[0]), k) for k in range(len(scores.generators))),
         "A tier ends before the first generator that is clearly worse than the tier's best. Best on: prompts on which none scores higher; where several are equal, each counts.",
-        *population_notes(scores, comparison.aside),
     )
-    return Table("Prompt by prompt", columns, tuple(rows), notes, declared=STANDINGS)
+    return Table("Prompt by prompt", columns, tuple(rows), notes, declared=comparison.declared)
 
 
 def _gap(difference: GeneratorDifference | None, digits: int) -> list[Cell | str | None]:
@@ -238,14 +242,22 @@ def slice_tables(
                 mean_of, prompts = mean_cell(part, adjusted[:, k], digits, sign), int(np.isfinite(means[:, k]).sum())
                 rows.append((value, scores.generators[k], mean_of, *gaps, int(firsts[k]), prompts))
         note = (
-            f"Mean over the prompts with its 95% interval; minus {' or '.join(against)}: the difference, paired by prompt"
-            + negated(scale)
-            + "; best on: prompts on which none scores higher. Every interval is for itself: `compare generators --by` adjusts."
+            f"Minus {' or '.join(against)}: the difference{negated(scale)}; best on: prompts on which none scores higher. Every "
+            "interval is for itself: `compare generators --by` adjusts."
         )
         columns = (title, "generator", "mean", *(f"minus {name}" for name in against), "best on", "prompts")
         if rows:
-            tables.append(Table(f"By {title}", columns, tuple(rows), (note,), folded=True, declared=CATEGORIES))
-    return [*tables, *_variances(cuts, sign), *_tiers(cuts, parts, sign)]
+            tables.append(
+                Table(
+                    f"By {title}",
+                    columns,
+                    tuple(rows),
+                    (note,),
+                    folded=True,
+                    declared=scores.over(CATEGORIES, sized=False),
+                )
+            )
+    return [*tables, *_variances(cuts, sign, scores), *_tiers(cuts, parts, sign, scores)]
 
 
 def negated(scale: Scale) -> str:
@@ -270,24 +282,8 @@ def compared_table(scores: ScoreTable, scale: Scale, *, settled: bool) -> Table:
         mean = mean_cell(scores, adjusted[:, k], scale.digits, scale.sign)
         mean = replace(mean, interval=None) if mean is not None and settled else mean
         rows.append((scores.generators[k], mean, int(np.isfinite(scores.means[:, k]).sum())))
-    aside = [name for k, name in enumerate(scores.generators) if k not in order]
-    notes = (f"No tiers and differences: {why}.", *population_notes(scores, aside))
-    return Table("", ("generator", "mean", "prompts"), tuple(rows), notes, declared=GENERATORS)
-
-
-def population_notes(scores: ScoreTable, aside: Sequence[str]) -> list[str]:
-    """Note how means are made comparable if some scores are missing, and which generators are not compared."""
-    notes = []
-    if not is_complete(scores.means):
-        notes.append(
-            "Not every generator has every prompt: means are estimated for the same prompts, "
-            "by least squares with an effect of each prompt."
-        )
-    if aside:
-        notes.append(
-            f"Not compared, because they share fewer than {FEWEST} prompts with the others: {', '.join(aside)}."
-        )
-    return notes
+    notes = (f"No tiers and differences: {why}.",)
+    return Table("", ("generator", "mean", "prompts"), tuple(rows), notes, declared=scores.over(GENERATORS))
 
 
 def slice_means(scores: ScoreTable, column: str, scale: Scale) -> Floats:
@@ -341,7 +337,7 @@ def short_and_long(items: Mapping[str, Item], scores: ScoreTable, scale: Scale) 
         means = (plain(sign * float(scored[paired, k].mean()), digits=digits) for scored in (short, long))
         interval = mean_interval(gap, scores.spans(declared=True))
         rows.append((scores.generators[k], *means, plain(float(gap.mean()), interval, digits), len(gap)))
-    notes = (f"long minus short, paired by prompt, with its 95% interval{negated(scale)}",)
+    notes = () if scale.higher else (f"long minus short{negated(scale)}",)
     columns = ("generator", "short", "long", "long minus short", "prompts")
     return [Table("Short and long prompts", columns, tuple(rows), notes, declared=SHORT_AND_LONG)] if rows else []
 
@@ -356,7 +352,7 @@ def _difference(scores: ScoreTable, means: Floats, k: int, other: str, digits: i
     return plain(float(gap[np.isfinite(gap)].mean()), interval, digits + 1)
 
 
-def _variances(cuts: Sequence[_Slice], sign: float) -> list[Table]:
+def _variances(cuts: Sequence[_Slice], sign: float, scores: ScoreTable) -> list[Table]:
     """Tabulate the variance between generators for each value, the largest of a category first, and the maturity."""
     variances = between_variance({cut: list(cut.means.values()) for cut in cuts})
     least: dict[str, float] = {}
@@ -389,11 +385,12 @@ def _variances(cuts: Sequence[_Slice], sign: float) -> list[Table]:
     columns = (
         "category", "value", "variance", "times the least", "best minus worst", "mean of all", "best", "all together",
     )  # fmt: skip
-    table = Table("Where generators differ", columns, tuple(rows), notes, folded=len(rows) > FOLDED, declared=VARIANCES)
+    declared = scores.over(VARIANCES, sized=False)
+    table = Table("Where generators differ", columns, tuple(rows), notes, folded=len(rows) > FOLDED, declared=declared)
     return [table] if rows else []
 
 
-def _tiers(cuts: Sequence[_Slice], parts: Sequence[Sequence[str]], sign: float) -> list[Table]:
+def _tiers(cuts: Sequence[_Slice], parts: Sequence[Sequence[str]], sign: float, scores: ScoreTable) -> list[Table]:
     """Tabulate the mean of each tier in each category, and the gaps between tiers (Qwen-Image-Bench paper, Table 3)."""
     parts = parts[:TIERS]
     if len(parts) < 2 or not cuts:
@@ -406,4 +403,5 @@ def _tiers(cuts: Sequence[_Slice], parts: Sequence[Sequence[str]], sign: float) 
     names = [f"tier {k}" for k in range(1, len(parts) + 1)]
     notes = tuple(f"{name.capitalize()}: {', '.join(members)}." for name, members in zip(names, parts, strict=True))
     columns = ("category", "value", *names, *(f"{k} to {k + 1}" for k in range(1, len(parts))))
-    return [Table("What separates the tiers", columns, tuple(rows), notes, folded=True, declared=TIER_MEANS)]
+    return [Table("What separates the tiers", columns, tuple(rows), notes, folded=True,
+                  declared=scores.over(TIER_MEANS, sized=False))]  # fmt: skip

@@ -40,6 +40,7 @@ DIFFERENCES = Declaration(
     NEEDS_BOTH,
     "place in the table of generators",
     "p, by Holm over all rows",
+    counts="prompts",
 )
 AGAINST_BEST = replace(
     DIFFERENCES, id="differences_to_best", correction="p best and intervals, over all compared generators"
@@ -266,13 +267,10 @@ def generators_table(table: ScoreTable) -> Table:
         f"Generators by {table.metric}",
         columns,
         tuple(rows),
-        explanation=(
-            f"{table.per_prompt.about}, then the mean over prompts with 95% interval; the standard deviation of the "
-            "images of a prompt is the spread between seeds",
-        ),
+        explanation=(f"{table.per_prompt.about}; spread between seeds: standard deviation of the images of a prompt",),
         secondary=("spread between seeds", "images"),
         estimates=True,
-        declared=GENERATORS,
+        declared=table.over(GENERATORS),
     )
 
 
@@ -301,15 +299,10 @@ def verdict_tables(
         differences: As `generator_differences` gives them.
         chosen: As for `generator_differences`.
     """
-    adjustment = (
-        "p best, and intervals that hold together, allow for the second having the highest mean of all here, for which it may "
-        "have been chosen"
-        if chosen
-        else "p Holm adjusted by Holm over all rows"
-    )
+    best = "; p best and the intervals allow for the second having the highest mean here, for which it may have been chosen"
     note = (
-        f"a - b paired by prompt with 95% interval, positive: a is better; p by exchange within prompts, {adjustment}; "
-        "detectable: the smallest difference that this many prompts show with 80% power"
+        f"a - b positive: a is better; p by exchange within prompts{best if chosen else ''}; detectable: the smallest difference that "
+        "this many prompts show with 80% power"
     )
     tables = [
         generators_table(table),
@@ -320,7 +313,7 @@ def verdict_tables(
             explanation=(note,),
             secondary=_SECONDARY,
             estimates=True,
-            declared=AGAINST_BEST if chosen else DIFFERENCES,
+            declared=table.over(AGAINST_BEST if chosen else DIFFERENCES, sized=False),
         ),
     ]
     for column in table.slices:
@@ -329,7 +322,6 @@ def verdict_tables(
             for difference in differences
             for value, in_slice in difference.by[column].items()
         )
-        note = "p BH: adjusted by Benjamini and Hochberg over all slices of one pair"
-        tables.append(Table(f"Differences by {column}", (column, *_columns("BH")), rows, explanation=(note,),
-                            secondary=_SECONDARY, estimates=True, declared=BY_CATEGORY))  # fmt: skip
+        tables.append(Table(f"Differences by {column}", (column, *_columns("BH")), rows,
+                            secondary=_SECONDARY, estimates=True, declared=table.over(BY_CATEGORY, sized=False)))  # fmt: skip
     return tables

@@ -32,7 +32,8 @@ PAIRED = Declaration(
     Unit.PROMPT,
     NEEDS_BOTH,
     "place of the runs or metrics",
-    "p, by Benjamini and Hochberg over all rows",
+    "p, by Benjamini and Hochberg over all rows of a kind",
+    counts="n",
 )
 
 
@@ -233,7 +234,9 @@ def prompt_differences(
     return [replace(difference, what="mean score over prompts") for difference in differences]
 
 
-def differences_table(differences: Sequence[Difference], title: str = "Paired differences") -> Table:
+def differences_table(
+    differences: Sequence[Difference], title: str = "Paired differences", *, families: bool = False
+) -> Table:
     """Tabulate the comparisons."""
     return Table(
         title,
@@ -243,8 +246,8 @@ def differences_table(differences: Sequence[Difference], title: str = "Paired di
              p_value(d.p_value), p_value(d.p_adjusted), p_value(d.mcnemar_p))
             for d in differences
         ),
-        explanation=("first minus second over what both scored; interval and p by prompts, p BH adjusted by Benjamini and Hochberg over all rows",),
-        secondary=("McNemar p", "p", "n"), estimates=True, declared=PAIRED,
+        explanation=("difference: first minus second",),
+        secondary=("McNemar p", "p", "n"), estimates=True, declared=PAIRED.over(families=families),
     )  # fmt: skip
 
 

@@ -270,7 +270,9 @@ def plan_table(plans: Sequence[Plan], pilots: Sequence[Pilot], power: float, dig
         )
     for pilot in pilots:
         notes += _pilot_notes(pilot, plans, power)
-    return Table("Plan", columns, rows, tuple(notes), declared=PLAN)
+    families = any(pilot.units != pilot.prompts for pilot in pilots)
+    declared = PLAN.over({PLAN.population: [pilot.prompts for pilot in pilots]}, families=families)
+    return Table("Plan", columns, rows, tuple(notes), declared=declared)
 
 
 def _pilot_notes(pilot: Pilot, plans: Sequence[Plan], power: float) -> Iterator[str]:

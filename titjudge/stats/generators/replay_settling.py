@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,13 @@ from titjudge.stats.generators.sequential import FEWEST, OPEN, Race, Settled, se
 from titjudge.stats.scores.scores_table import ScoreTable
 
 SETTLED = Declaration(
-    "settle", "prompts until a pair is settled", Population.COMMON_OF_TWO, Unit.PROMPT, NEEDS_BOTH, "order of the pairs"
+    "settle",
+    "prompts until a pair is settled",
+    Population.COMMON_OF_TWO,
+    Unit.PROMPT,
+    NEEDS_BOTH,
+    "order of the pairs",
+    counts="of",
 )
 RACES = Declaration(
     "races", "judgements until a race is over", Population.COMMON_OF_RACE, Unit.PROMPT, NEEDS_ALL, "order of the races"
@@ -124,7 +130,8 @@ def replay_tables(pairs: Sequence[Settled], races: Sequence[RaceResult], scores:
     if pairs:
         cost = None if scores.cost is None else 2 * scores.cost  # a prompt is judged for both
         rows = tuple((*average.generators, *average.cells(cost)) for average in replay_averages(pairs))
-        columns: tuple[str, ...] = ("a", "b", "verdict", "prompts used", "of", "share", *spared)
+        unit = "prompts" if scores.unit is None else "families"
+        columns: tuple[str, ...] = ("a", "b", "verdict", f"{unit} used", "of", "share", *spared)
         share = float(np.mean([pair.used / pair.of for pair in pairs]))
         settled = sum(pair.verdict != OPEN for pair in pairs)
         note = f"on average {100 * share:.1f}% of the judgements; {settled:,} of {len(pairs):,} settled"
@@ -136,13 +143,15 @@ def replay_tables(pairs: Sequence[Settled], races: Sequence[RaceResult], scores:
                 (note,),
                 axis=(0, 1),
                 explanation=(_explanation(scores),),
-                declared=SETTLED,
+                declared=scores.over(SETTLED, sized=False),
             )
         )
     if races:
         rows = tuple((", ".join(average.generators), *average.cells(scores.cost)) for average in replay_averages(races))
         columns = ("generators", "verdict", "judgements used", "of", "share", *spared)
-        tables.append(Table("Racing for the best", columns, rows, axis=(0, 1), declared=RACES))
+        sizes = {Population.COMMON_OF_RACE: [race.of // len(race.generators) for race in races]}
+        declared = replace(scores.over(RACES, sized=False), sizes=RACES.over(sizes).sizes)
+        tables.append(Table("Racing for the best", columns, rows, axis=(0, 1), declared=declared))
     return tables
 
 

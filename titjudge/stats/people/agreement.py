@@ -9,12 +9,21 @@ from dataclasses import replace
 
 import numpy as np
 
+from titjudge.core.declarations import Population, Unit
 from titjudge.core.registry import base_metric, first_metric
-from titjudge.core.run_records import BradleyTerryRecord, MetricResult, PlaceRecord, Results, StandingRecord
+from titjudge.core.run_records import (
+    BradleyTerryRecord,
+    MetricResult,
+    PlaceRecord,
+    PopulationRecord,
+    Results,
+    StandingRecord,
+)
 from titjudge.core.types import CONSTRUCTION, PEOPLE, InvalidItem, Item, Pair, Score
 from titjudge.core.words import truncated
 from titjudge.stats.bootstrap import codes
 from titjudge.stats.equality import with_ties
+from titjudge.stats.generators.paired_differences import common_accuracy
 from titjudge.stats.intervals import IN_WORDS
 from titjudge.stats.pairwise_accuracy import (
     PairIndex,
@@ -24,9 +33,11 @@ from titjudge.stats.pairwise_accuracy import (
     tie_optimised_accuracy,
     values_by_metric,
 )
+from titjudge.stats.people.agreement_tables import AGREEMENT
 from titjudge.stats.ranking.bradley_terry import bradley_terry, opponents
 from titjudge.stats.ranking.leaderboard import (
     FEWEST_FOR_SRCC,
+    LEADERBOARD,
     UNPLACED,
     Leaderboard,
     leaderboard,
@@ -54,7 +65,7 @@ MARKS_JUDGE = "the score marks the judge and not the image"
 EXPLANATION = (  # of the columns, as it stands in the notes of every result with human pairs
     "Accuracy: share of the human pairs with a preference that the metric orders the same way; a predicted tie is "
     "wrong, a pair without both scores is left out and counted.",
-    f"Intervals: 95%, the prompt being the unit ({IN_WORDS}). Chance threshold: the accuracy that scores without skill (the metric's "
+    f"Intervals: 95% ({IN_WORDS}). Chance threshold: the accuracy that scores without skill (the metric's "
     "own, exchanged within prompts) reach one time in twenty, below 50% where many of them are equal; p: how often they reach "
     "the metric's accuracy, one-sided.",
     "SRCC, KRCC (tau-b) and nDCG: within each prompt, then averaged over the prompts that define them.",
@@ -135,6 +146,8 @@ def agreement(
             statistics = _unranked(values[name])
         means = _means(unsigned[name], applicable[name])
         metrics[name] = statistics.joined(means, MetricResult(higher_is_better=name not in negate))
+    for name, common in _common_accuracy(index, {name: values[name] for name in standings}).items():
+        metrics[name] = metrics[name].joined(common)
     boards = [*standings.values(), *([people] if people else [])]
     warnings += [*repeated, *_pair_warnings(index, kept, images)]
     warnings += [warning for board in boards for warning in board.warnings]
@@ -144,6 +157,7 @@ def agreement(
     ]
     warnings += _same_files(images, scores)
     named = any(generator for _, generator, _ in images)
+    populations = _populations(images, index, values, standings, given_ranks(kept) or _human_scores(human))
     explanation = EXPLANATION[: (len(EXPLANATION) if metrics else 3) if len(index) else 0]
     agreed = Results(
         metrics=metrics,
@@ -154,10 +168,65 @@ def agreement(
         warnings=list(dict.fromkeys(warnings)),
         reference=_reference(pairs),
     )
+    if populations:
+        agreed = agreed.joined(Results(populations=populations))
     if not strengths:
         return agreed
     fits = _strengths(kept, {name: values[name] for name in standings}, images, resamples, seed)
     return agreed.joined(Results(bradley_terry=fits))
+
+
+def _populations(
+    images: Sequence[Image],
+    index: PairIndex,
+    values: Mapping[str, Values],
+    boards: Mapping[str, Leaderboard],
+    ranked: Mapping[str, float],
+) -> dict[str, PopulationRecord]:
+    """Say what the tables are over, if scores or human preferences are missing or prompts are in families."""
+    sizes: dict[str, list[int]] = {}
+    excluded: dict[str, dict[str, list[str]]] = {}
+    for name, board in boards.items():
+        for population, size in board.declared.sizes.items():
+            sizes.setdefault(population, []).extend(size)
+        for reason, of in board.declared.excluded.items():
+            by = f" ({name})" if len(boards) > 1 else ""
+            excluded.setdefault(reason, {}).update({generator + by: sorted(ids) for generator, ids in of.items()})
+    if ranked:
+        sizes[Population.RANKED_PROMPTS] = [len({prompt for id, _, prompt in images if id in ranked})]
+        judged = [by_image for name, by_image in values.items() if name in boards]
+        sizes[Population.IMAGES_OF_BOTH] = [
+            sum(id in ranked and by_image.get(id) is not None for id, _, _ in images) for by_image in judged
+        ]
+    families = any(board.declared.unit == Unit.FAMILY for board in boards.values())
+    found = {}
+    if excluded or families or {*sizes.get(Population.IMAGES_OF_BOTH, ())} - {len(images)}:
+        found[LEADERBOARD.id] = PopulationRecord(sizes=sizes, excluded=excluded, families=families)
+    unscored = {name: ids for name in boards if (ids := _unscored(index, values[name]))}
+    families = len(set(index.units.tolist())) < len(index.groups)
+    if unscored or families:
+        no_score = {"no score": unscored} if unscored else {}
+        found[AGREEMENT.id] = PopulationRecord(excluded=no_score, families=families)
+    return found
+
+
+def _common_accuracy(index: PairIndex, values: Mapping[str, Values]) -> dict[str, MetricResult]:
+    """Compute the accuracy on the pairs that all compared metrics have scored; empty if all have scored the same pairs."""
+    ranked = common_accuracy(index, list(values.values())) if values else None
+    if ranked is None or ranked.complete or not ranked.pairs:
+        return {}
+    names = list(values)
+    return {
+        names[k]: MetricResult(common_accuracy=right / ranked.pairs, common_pairs=ranked.pairs)
+        for k, right in zip(ranked.order, ranked.right, strict=True)
+    }
+
+
+def _unscored(index: PairIndex, values: Values) -> list[str]:
+    """List the pairs with a preference of which an image has no score."""
+    missing = (index.preference != 0) & np.isnan(index.predictions(values))
+    couples = (sorted((index.ids[index.a[k]], index.ids[index.b[k]])) for k in np.flatnonzero(missing).tolist())
+    return sorted(map(" / ".join, couples))
 
 
 def _other_scale(name: str, values: Values, ends: tuple[float, float] | None) -> list[str]:
@@ -423,17 +492,12 @@ def _notes(metrics: Mapping[str, MetricResult], pairs: int, named: bool, per_pro
 
 
 def _metric_notes(name: str, result: MetricResult) -> list[str]:
-    """List what the reader of a metric's numbers should know: what was left out, and whether they are above chance."""
+    """List what the reader of a metric's numbers should know: whether they rank images, and are above chance."""
     notes = []
     if not result.ranks_images:
         notes.append(f"{name}: {MARKS_JUDGE}, so no pair is compared.")
-    prompts, pairs = result.prompts or 0, result.pairs or 0
-    if left_out := prompts - (result.srcc_prompts or 0):
-        notes.append(f"{name}: SRCC and KRCC are undefined on {left_out} of {prompts} prompts, left out.")
     if result.p_value is not None and result.p_value >= GUESSING:
         notes.append(f"{name}: no better than guessing (p {result.p_value:.2g}).")
-    if lost := pairs - (result.pairs_scored or 0):
-        notes.append(f"{name}: {lost} of {pairs} pairs lack a score, left out.")
     return notes
 
 

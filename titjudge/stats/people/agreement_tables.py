@@ -2,42 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from titjudge.core.declarations import ESTIMATED, Declaration, Population, Unit
-from titjudge.core.run_records import BradleyTerryRecord, MetricResult, PlaceRecord, Results, StandingRecord
+from titjudge.core.declarations import Declaration, Population, Unit
+from titjudge.core.run_records import (
+    BradleyTerryRecord,
+    MetricResult,
+    PlaceRecord,
+    PopulationRecord,
+    Results,
+    StandingRecord,
+)
 from titjudge.core.tables import Cell, Table, Value, p_value, percent, plain
+from titjudge.core.types import PEOPLE
 from titjudge.core.words import WIDE
+from titjudge.stats.ranking.leaderboard import LEADERBOARD
 
-LEGEND = "mean rank over the prompts where generators compete, 1 is best; mean with 95% interval; images scored/all"
+LEGEND = "mean rank: 1 is best; images: scored/all"
 SPREAD = "spread: standard deviation of the images of one prompt by one generator"
 FIRSTS = "{}: mean of their ranks as given, and the prompts on which no generator has a better one"
 UNNAMED = "(unnamed)"  # a generator without a name
+COMMON_ACCURACY = "accuracy on common pairs"
 AGREEMENT = Declaration(
     "agreement",
     "agreement of each metric with people",
     Population.OWN_PAIRS,
     Unit.PROMPT,
     order="order of the metrics",
-    by_column=dict.fromkeys(("SRCC", "KRCC", "nDCG", "paper fit"), Population.IMAGES_OF_BOTH),
+    by_column={COMMON_ACCURACY: Population.COMMON_PAIRS}
+    | dict.fromkeys(("SRCC", "KRCC", "nDCG", "paper fit"), Population.IMAGES_OF_BOTH),
+    counts="pairs",
 )
 METRICS = Declaration(
-    "metrics", "mean score of each metric", Population.SCORED_IMAGES, Unit.PROMPT, order="order of the metrics"
-)
-LEADERBOARD = Declaration(
-    "leaderboard",
-    "mean score and mean rank of each generator",
-    Population.SAME_PROMPTS,
+    "metrics",
+    "mean score of each metric",
+    Population.SCORED_IMAGES,
     Unit.PROMPT,
-    ESTIMATED,
-    "mean of the first metric, best first",
-    by_column={"mean rank": Population.COMMON_OF_ALL},
+    order="order of the metrics",
+    counts="scored",
 )
 WITH_PEOPLE = replace(
     LEADERBOARD,
-    by_column={**LEADERBOARD.by_column, "mean rank and SRCC of people": Population.RANKED_PROMPTS},
+    by_column={
+        **dict.fromkeys((f"{PEOPLE}: mean rank", f"{PEOPLE}: first"), Population.RANKED_PROMPTS),
+        f"SRCC with {PEOPLE}": Population.IMAGES_OF_BOTH,
+        **LEADERBOARD.by_column,
+    },
 )
 STRENGTHS = Declaration(
     "strengths", "Bradley-Terry strength of each generator", Population.HUMAN_PAIRS, Unit.PROMPT, order="strength"
@@ -45,9 +57,9 @@ STRENGTHS = Declaration(
 _COLUMNS = {  # by key
     "metric": "metric", "accuracy": "accuracy", "ties": "ties", "pairs": "pairs", "threshold": "chance threshold",
     "srcc": "SRCC", "krcc": "KRCC", "ndcg": "nDCG", "ndcg_chance": "nDCG chance", "fit": "paper fit",
-    "fit_chance": "paper fit chance", "coverage": "coverage",
+    "fit_chance": "paper fit chance", "prompts": "prompts", "coverage": "coverage",
 }  # fmt: skip
-_SECONDARY = tuple("fit_chance fit ndcg_chance ndcg krcc ties srcc coverage".split())
+_SECONDARY = tuple("fit_chance fit ndcg_chance ndcg krcc ties prompts srcc coverage".split())
 
 
 def agreement_tables(agreed: Results, *, correlations: bool = True) -> list[Table]:
@@ -58,28 +70,43 @@ def agreement_tables(agreed: Results, *, correlations: bool = True) -> list[Tabl
         correlations: Whether the leaderboard ends with a row of the rank correlations with people.
     """
     explanation, notes = tuple(agreed.notes[: agreed.explained]), agreed.notes[agreed.explained :]
-    tables = [_metrics(agreed.metrics, (*notes, *agreed.warnings), explanation, agreed.reference)]
+    tables = [_metrics(agreed, (*notes, *agreed.warnings), explanation)]
     if agreed.leaderboard:
-        tables.append(_leaderboard(agreed.leaderboard, agreed.leaderboard_srcc, agreed.reference, correlations))
-    return [*tables, *(strengths_table(name, fit) for name, fit in agreed.bradley_terry.items())]
+        tables.append(_leaderboard(agreed, correlations))
+    families = _over(agreed, AGREEMENT).unit == Unit.FAMILY
+    return [*tables, *(strengths_table(name, fit, families=families) for name, fit in agreed.bradley_terry.items())]
 
 
-def _metrics(
-    metrics: Mapping[str, MetricResult], notes: tuple[str, ...], explanation: tuple[str, ...], reference: str
-) -> Table:
+def _over(agreed: Results, declaration: Declaration, **sizes: list[int]) -> Declaration:
+    """Fill in what the results say of the population of a table; without missing scores the `sizes`."""
+    record = agreed.populations.get(declaration.id, PopulationRecord(sizes=sizes))
+    return declaration.over(record.sizes, record.excluded, families=record.families)
+
+
+def _metrics(agreed: Results, notes: tuple[str, ...], explanation: tuple[str, ...]) -> Table:
     """Tabulate the agreement of the metrics; without pairs their means and coverage."""
+    metrics = agreed.metrics
     if any(result.pairs for result in metrics.values()):
+        common = [result.common_pairs for result in metrics.values() if result.common_pairs]
+        columns = {**_COLUMNS, "accuracy": "own accuracy"} if common else _COLUMNS
         rows = tuple(_metric_row(name, result) for name, result in metrics.items())
+        keys = tuple(columns)
+        if common:
+            keys, columns = (keys[0], "common_accuracy", *keys[1:]), {**columns, "common_accuracy": COMMON_ACCURACY}
+            rows = tuple(
+                (row[0], percent(result.common_accuracy), *row[1:])
+                for row, result in zip(rows, metrics.values(), strict=True)
+            )
         return Table(
-            f"Agreement with {reference}",
-            tuple(_COLUMNS.values()),
+            f"Agreement with {agreed.reference}",
+            tuple(columns[key] for key in keys),
             rows,
             notes,
             explanation=explanation,
             secondary=tuple(_COLUMNS[key] for key in _SECONDARY),
             estimates=True,
-            declared=AGREEMENT,
-            keys=tuple(_COLUMNS),
+            declared=_over(agreed, AGREEMENT),
+            keys=keys,
         )
     rows = tuple(
         (name, plain(result.mean, digits=4), result.scored, percent(result.coverage))
@@ -106,8 +133,15 @@ def _metric_row(name: str, result: MetricResult) -> tuple[Any, ...]:
         Cell(f"{scored} of {result.pairs}") if result.pairs else None,
         chance_level(result),
         *map(plain, coefficients),
+        _correlated(result),
         percent(result.coverage),
     )
+
+
+def _correlated(result: MetricResult) -> str | None:
+    """Say on how many of the prompts SRCC and nDCG are defined."""
+    ndcg = "" if result.ndcg_prompts == result.srcc_prompts else f" (nDCG {result.ndcg_prompts})"
+    return f"{result.srcc_prompts or 0}{ndcg}/{result.prompts}" if result.prompts else None
 
 
 def chance_level(result: MetricResult) -> Value:
@@ -132,10 +166,9 @@ class _Column(NamedTuple):
     srcc: Any = None
 
 
-def _leaderboard(
-    standings: Sequence[StandingRecord], srcc: Mapping[str, float | None], reference: str, correlations: bool
-) -> Table:
+def _leaderboard(agreed: Results, correlations: bool) -> Table:
     """Tabulate the generators, and in the last row their rank correlation with people if `correlations`."""
+    standings, srcc, reference = agreed.leaderboard, agreed.leaderboard_srcc, agreed.reference
     names = list(standings[0].metrics)
     people = any(standing.human for standing in standings)
     firsts = any(standing.human and standing.human.first_places is not None for standing in standings)
@@ -159,8 +192,12 @@ def _leaderboard(
     secondary = [f"{name}: {column}" for column in ("spread", "images") for name in names]
     secondary += [first, "prompts"] + ([] if wide else [f"{name}: mean rank" for name in reversed(names)])
     keys, titles, *_ = zip(*columns, strict=True)
+    prompts = {place.prompts or 0 for standing in standings for place in standing.metrics.values()}
+    populations = Population.SAME_PROMPTS, Population.COMMON_OF_ALL, Population.RANKED_PROMPTS
+    sizes = {str(population): [*prompts] for population in populations}
+    declared = _over(agreed, WITH_PEOPLE if people else LEADERBOARD, **(sizes if len(prompts) == 1 else {}))
     return Table("Leaderboard", titles, tuple(rows), explanation=legend, secondary=tuple(secondary), estimates=True,
-                 declared=WITH_PEOPLE if people else LEADERBOARD, keys=keys)  # fmt: skip
+                 declared=declared, keys=keys)  # fmt: skip
 
 
 def _place(standing: StandingRecord, metric: str) -> PlaceRecord:
@@ -188,14 +225,15 @@ def _prompts(places: Sequence[PlaceRecord]) -> str | None:
     return "-".join(map(str, dict.fromkeys([*counts[:1], *counts[-1:]]))) or None
 
 
-def strengths_table(name: str, fit: BradleyTerryRecord) -> Table:
+def strengths_table(name: str, fit: BradleyTerryRecord, *, families: bool = False) -> Table:
     """Tabulate the strengths of generators under a metric, or people."""
     rows = tuple((row.generator, plain(row.strength, row.interval, digits=2)) for row in fit.generators)
-    notes = [f"{fit.pairs} pairs; natural logarithm, mean 0; 95% interval by resampling prompts"]
+    notes = ["natural logarithm, mean 0; 95% interval by resampling"]
     if fit.degenerate:
         notes.append(
             f"{fit.degenerate} resamples have no finite fit: who never loses there counts as infinitely strong"
         )
     if fit.reason:
         notes.append(fit.reason)
-    return Table(f"Bradley-Terry strength: {name}", ("generator", "strength"), rows, tuple(notes), declared=STRENGTHS)
+    return Table(f"Bradley-Terry strength: {name}", ("generator", "strength"), rows, tuple(notes),
+                 declared=STRENGTHS.over({STRENGTHS.population: [fit.pairs]}, families=families))  # fmt: skip

@@ -15,7 +15,12 @@ from titjudge.stats.bootstrap import Interval, by_content, codes, multiplicities
 from titjudge.stats.intervals import share_interval
 
 ELEMENTS = Declaration(
-    "elements", "judgements of people and the metric", Population.ELEMENTS, Unit.PROMPT, order="order of the kinds"
+    "elements",
+    "judgements of people and the metric",
+    Population.ELEMENTS,
+    Unit.PROMPT,
+    order="order of the kinds",
+    counts="elements",
 )
 
 _RESAMPLES = 2000
@@ -24,12 +29,16 @@ ALL = "all"
 
 @dataclass(frozen=True, slots=True)
 class ElementLabels:
-    """The labels of judge and people for one element of an image: `yes` or `no`, or 0, 1, 2 and `n/a` for a facet."""
+    """The labels of judge and people for one element of an image: `yes` or `no`, or 0, 1, 2 and `n/a` for a facet.
+
+    `family` is that of the prompt, if it has one.
+    """
 
     prompt_id: str
     kind: str
     judge: str
     people: str
+    family: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +47,9 @@ class ElementAgreement:
 
     Attributes:
         counts: Confusion matrix: (judge's label, people's label) -> count.
-        accuracy: Share of the elements with the same label, with its 95% interval over prompts.
+        accuracy: Share of the elements with the same label, with its 95% interval.
         kappa: Cohen's kappa, with a cluster bootstrap interval; None where all labels are the same.
+        families: Whether families of prompts are the unit of intervals.
     """
 
     kind: str
@@ -49,6 +59,7 @@ class ElementAgreement:
     interval: Interval | None
     kappa: float | None
     kappa_interval: Interval | None
+    families: bool = False
 
     @property
     def elements(self) -> int:
@@ -100,24 +111,26 @@ def element_agreement(marks: Iterable[ElementLabels]) -> dict[str, ElementAgreem
 
 def _agreement(kind: str, marks: Sequence[ElementLabels]) -> ElementAgreement:
     """Compute accuracy, kappa and their intervals for the elements of one kind."""
-    prompt, prompts = codes(mark.prompt_id for mark in marks)
-    prompt = by_content(prompt, ((str(mark.judge), str(mark.people)) for mark in marks))
+    prompts = {mark.prompt_id for mark in marks}
+    unit, units = codes(mark.family or mark.prompt_id for mark in marks)
+    unit = by_content(unit, ((str(mark.judge), str(mark.people)) for mark in marks))
     label, labels = codes(value for mark in marks for value in (mark.judge, mark.people))
     judge, people = label[::2], label[1::2]
     right = (judge == people).astype(np.float64)
-    table = np.zeros((len(prompts), len(labels), len(labels)))
-    np.add.at(table, (prompt, judge, people), 1.0)
+    table = np.zeros((len(units), len(labels), len(labels)))
+    np.add.at(table, (unit, judge, people), 1.0)
     draws = np.concatenate(
-        [_kappas(np.tensordot(rows, table, axes=1)) for rows in multiplicities(len(prompts), _RESAMPLES, 0)]
+        [_kappas(np.tensordot(rows, table, axes=1)) for rows in multiplicities(len(units), _RESAMPLES, 0)]
     )
     return ElementAgreement(
         kind,
         len(prompts),
         Counter((mark.judge, mark.people) for mark in marks),
         float(right.mean()),
-        share_interval(prompt, right),
+        share_interval(unit, right),
         number(_kappas(table.sum(axis=0)[None])[0]),
-        percentile_interval(draws, len(prompts)),
+        percentile_interval(draws, len(units)),
+        families=len(units) < len(prompts),
     )
 
 
@@ -147,9 +160,10 @@ def agreement_table(title: str, agreements: Mapping[str, ElementAgreement], note
         ("TP", "FP", "FN", "TN"),
         ("recall", "accuracy", "95% interval", "kappa", "95% interval of kappa"),
     )
-    legend = "TP: judge and people both say yes (a facet: 1 or 2); recall: TP / (TP + FN); intervals are over prompts"
+    legend = "TP: judge and people both say yes (a facet: 1 or 2); recall: TP / (TP + FN)"
+    declared = ELEMENTS.over(families=any(row.families for row in agreements.values()))
     return Table(
-        title, ("kind", "elements", "prompts", *counts, *statistics), rows, (legend, *notes), declared=ELEMENTS
+        title, ("kind", "elements", "prompts", *counts, *statistics), rows, (legend, *notes), declared=declared
     )
 
 

@@ -18,12 +18,15 @@ from titjudge.stats.ranking.correlation import (
 from titjudge.stats.scores.families import families
 from titjudge.stats.scores.part_scores import part_scores
 
-CORRELATIONS = Declaration("human_scores", "scores of people and the metric", Population.IMAGES_OF_BOTH, Unit.PROMPT)
+CORRELATIONS = Declaration(
+    "human_scores", "scores of people and the metric", Population.IMAGES_OF_BOTH, Unit.PROMPT, counts="images"
+)
 OF_GENERATORS = Declaration(
     "human_scores_of_generators",
     "mean scores of generators by people and by the metric",
     Population.IMAGES_OF_BOTH,
     Unit.PROMPT,
+    counts="images",
 )
 
 SCORE = "score"  # the part that is the score of the metric itself
@@ -141,7 +144,7 @@ def correlation_tables(
     )
     columns = ("metric", "of", "SRCC", "PLCC", "KRCC", "images", "without both", "raters")
     over_images = Table(
-        "Correlation with human scores", columns, rows, ("over all images; intervals in --json",), declared=CORRELATIONS
+        "Correlation with human scores", columns, rows, ("intervals are in --json",), declared=CORRELATIONS
     )
     return [over_images, *_generator_table(correlations, by)]
 
@@ -166,6 +169,6 @@ def _generator_table(correlations: Sequence[ScoreCorrelation], by: str | None) -
     columns = ["metric", "of", *([by] if by else []), "SRCC", "KRCC", "generators", "images", ""]
     if not any(row[-1] for row in rows):
         columns, rows = columns[:-1], [row[:-1] for row in rows]
-    note = "generators by their means over the images that have both numbers; 95% intervals by resampling prompts; KRCC is tau-b"
+    note = "generators by their means; KRCC is tau-b"
     title = "Rank correlation of generators with people"
     return [Table(title, tuple(columns), tuple(rows), (note,), declared=OF_GENERATORS)] if rows else []

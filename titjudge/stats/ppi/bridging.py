@@ -97,8 +97,8 @@ class Bridge:
         unbridged: Largest difference between the two judges' scores of an anchor.
         prompts: Prompts that both judges have.
         left_out: Generators with a score for fewer than half of the common prompts.
-        lacking: How many of the common prompts a generator lacks a score for, by one of the judges that have it; those that lack none
-            are left out.
+        lacking: The common prompts for which one of the judges that have a generator has no score of it, by its name.
+        families: Whether families of prompts are the unit.
     """
 
     anchors: tuple[str, ...]
@@ -109,7 +109,8 @@ class Bridge:
     unbridged: float
     prompts: int
     left_out: tuple[str, ...]
-    lacking: dict[str, int]
+    lacking: dict[str, list[str]]
+    families: bool = False
 
     def to_json(self) -> Json:
         """Return the leaderboard, the line and its leave-one-out error."""
@@ -120,7 +121,7 @@ class Bridge:
             "leave_one_out": {"held": self.held, "of": len(self.anchors), "half_width": self.half_width,
                               "error_without_bridge": self.unbridged},
             "generators": list(self.standings), "left_out": list(self.left_out),
-            "lacking": self.lacking,
+            "lacking": {name: len(prompts) for name, prompts in self.lacking.items()},
         }  # fmt: skip
 
 
@@ -160,6 +161,7 @@ def bridge(old: ScoreTable, new: ScoreTable) -> Bridge:
         prompts=len(prompts),
         left_out=tuple(sorted({*old.generators, *new.generators} - {standing.generator for standing in standings})),
         lacking=_lacking((old, new), prompts, (old_board, new_board)),
+        families=new.unit is not None,
     )
 
 
@@ -194,15 +196,18 @@ def _other_text(prompt: str, old: ScoreTable, new: ScoreTable) -> bool:
     return prompt in old.texts and prompt in new.texts and old.texts[prompt] != new.texts[prompt]
 
 
-def _lacking(tables: Sequence[ScoreTable], prompts: Sequence[str], boards: Sequence[Values]) -> dict[str, int]:
-    """Count the prompts without a score of each generator on one of the boards, by name."""
+def _lacking(tables: Sequence[ScoreTable], prompts: Sequence[str], boards: Sequence[Values]) -> dict[str, list[str]]:
+    """List the prompts without a score of each generator on one of the boards, by name."""
     scored: Json = {}
     for table, board in zip(tables, boards, strict=True):
         rows = np.isfinite(_rows(table, prompts))
         for name in board:
             scored[name] = rows[:, table.column(name)] & scored.get(name, True)
-    counts = {name: len(prompts) - int(has_score.sum()) for name, has_score in sorted(scored.items())}
-    return {name: count for name, count in counts.items() if count}
+    return {
+        name: [prompt for prompt, has_score in zip(prompts, column, strict=True) if not has_score]
+        for name, column in sorted(scored.items())
+        if not column.all()
+    }
 
 
 def _rising_line(pairs: Floats, held_out: Sequence[Floats], old: str, new: str) -> BridgeLine:
@@ -291,24 +296,20 @@ def bridge_table(bridged: Bridge) -> Table:
         for standing in bridged.standings
     )
     notes = [
-        "on the new judge's scale; measured: mean with 95% interval over prompts; carried over: 95% prediction interval",
-        f"map through {len(bridged.anchors)} anchors over {bridged.prompts:,} prompts: slope {bridged.line.slope:.3f}, spread "
+        "measured: mean with 95% interval; carried over: 95% prediction interval",
+        f"map through {len(bridged.anchors)} anchors: slope {bridged.line.slope:.3f}, spread "
         f"{bridged.line.spread:.4g}; of anchors left out one by one {bridged.held} of {len(bridged.anchors)} lie within their "
         f"interval, half-width {bridged.half_width:.4g} (without a bridge scores differ by up to {bridged.unbridged:.4g})",
     ]
-    if bridged.lacking:
-        named = ", ".join(f"{name} ({count:,})" for name, count in bridged.lacking.items())
-        notes.append(
-            f"prompts without a score (refused ones too): {named}; their means are estimated for all {bridged.prompts:,} prompts"
-        )
     if outside := [standing.generator for standing in bridged.standings if standing.outside]:
         notes.append(f"beyond the anchors, where the line is a guess: {', '.join(outside)}")
-    if bridged.left_out:
-        notes.append(f"left out, with fewer than half of the common prompts: {', '.join(bridged.left_out)}")
+    few: dict[str, list[str]] = {name: [] for name in bridged.left_out}
+    excluded = {"no score, estimated": bridged.lacking, "fewer than half of the common prompts": few}
+    declared = BRIDGE.over({BRIDGE.population: [bridged.prompts]}, excluded, families=bridged.families)
     return Table(
         "The old board on the new judge's scale",
         ("generator", "", "score", "low", "high", "prompts"),
         rows,
         tuple(notes),
-        declared=BRIDGE,
+        declared=declared,
     )

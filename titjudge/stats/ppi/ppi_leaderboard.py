@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
 
-from titjudge.core.declarations import Declaration, Population, Unit
+from titjudge.core.declarations import Declaration, Excluded, Population, Unit
 from titjudge.core.serialization import fields_of
 from titjudge.core.tables import Cell, Table, percent, plain
 from titjudge.core.types import Json, Pair
@@ -45,6 +45,7 @@ COUPLES = Declaration(
     Unit.PROMPT,
     order="place in the leaderboard",
     by_column={"judge alone": Population.JUDGED_PAIRS},
+    counts="labels",
 )
 GAPS = Declaration(
     "gaps", "win rates of neighbours", Population.HUMAN_PAIRS, Unit.PROMPT, order="place in the leaderboard"
@@ -95,7 +96,10 @@ class Couple:
 
 @dataclass(frozen=True, slots=True)
 class PeopleBoard:
-    """Best first. `power` is lambda, the judge's weight; `level` that of all intervals."""
+    """Best first. `power` is lambda, the judge's weight; `level` that of all intervals.
+
+    `excluded` has the human pairs that do not count, by reason; `families` tells whether families are the unit.
+    """
 
     standings: tuple[GeneratorRank, ...]
     gaps: tuple[Gap, ...]
@@ -105,6 +109,12 @@ class PeopleBoard:
     unlabelled: int
     warnings: tuple[str, ...]
     level: float = LEVEL
+    excluded: Excluded = field(default_factory=dict)
+    families: bool = False
+
+    def _over(self, declaration: Declaration) -> Declaration:
+        sizes = {Population.HUMAN_PAIRS: [self.labelled], Population.JUDGED_PAIRS: [self.labelled + self.unlabelled]}
+        return declaration.over(sizes, self.excluded, families=self.families)
 
     def to_json(self) -> Json:
         """Return the leaderboard with all estimates."""
@@ -130,9 +140,8 @@ class PeopleBoard:
     def _board(self) -> Table:
         """Tabulate the leaderboard."""
         notes = (
-            f"{self.labelled} pairs labelled by people, {self.unlabelled} more judged; weight of the judge {self.power:.2f}",
-            f"win rate against the others, ties count half; {100 * self.level:g}% intervals over prompts; a rank is a range "
-            "of places; worth labels: how many labels alone would say as much",
+            f"weight of the judge {self.power:.2f}; win rate against the others, ties count half; {100 * self.level:g}% intervals; a "
+            "rank is a range of places; worth labels: how many labels alone would say as much",
             "believe the first column of win rates; that of the judge alone is only as good as the judge",
             *self.warnings,
         )
@@ -149,12 +158,13 @@ class PeopleBoard:
             )
             for s, rank in zip(self.standings, ranks, strict=True)
         )
-        return Table("Leaderboard for people", columns, rows, notes, declared=PEOPLE)
+        return Table("Leaderboard for people", columns, rows, notes, declared=self._over(PEOPLE))
 
     def _couples(self) -> Table:
         rows = tuple((f"{c.first} / {c.second}", *_ways(c.win_rate), *_labels(c.win_rate)) for c in self.couples)
         notes = ("how often people prefer the first; each couple has a weight of the judge of its own",)
-        return Table("Generators in pairs", ("couple", *_WAYS, "labels", "worth labels"), rows, notes, declared=COUPLES)
+        return Table("Generators in pairs", ("couple", *_WAYS, "labels", "worth labels"), rows, notes,
+                     declared=replace(self._over(COUPLES), sizes={}))  # fmt: skip
 
     def _gaps(self) -> Table:
         """Tabulate the differences of neighbours."""
@@ -170,7 +180,7 @@ class PeopleBoard:
             for g in self.gaps
         )
         notes = (f"more labels: drawn like those there are, they separate the two with {100 * POWER:g}% power",)
-        return Table("What more labels would buy", columns, rows, notes, declared=GAPS)
+        return Table("What more labels would buy", columns, rows, notes, declared=self._over(GAPS))
 
 
 _WAYS = ("people, with the judge", "people alone", "judge alone")

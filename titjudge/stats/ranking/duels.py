@@ -43,7 +43,7 @@ def duel_tables(items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         fit = bradley_terry(pairs, generator_of)
         rows = _rows(pairs, generator_of, fit)
         notes = (
-            f"{fit.pairs:,} comparisons were drawn. A lead of d means e^d wins for each loss; 95% intervals over prompts. "
+            f"{fit.pairs:,} comparisons were drawn. A lead of d means e^d wins for each loss. "
             "Rank by this and not by mean scores, which depend on whom an image happened to meet.",
             *((fit.reason,) if fit.reason else ()),
         )

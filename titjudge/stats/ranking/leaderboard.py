@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from titjudge.core.declarations import ESTIMATED, Declaration, Population, Unit
 from titjudge.core.run_records import PlaceRecord
 from titjudge.stats.bootstrap import Floats, Interval, Ints, number, table_sums
 from titjudge.stats.equality import with_ties
@@ -21,7 +22,15 @@ from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 from titjudge.stats.scores.population import adjusted_scores, compared, scores_of_all
 from titjudge.stats.scores.scores_table import Entry, score_table
 
-_NAMED = 6  # generators of a warning
+LEADERBOARD = Declaration(
+    "leaderboard",
+    "mean score and mean rank of each generator",
+    Population.SAME_PROMPTS,
+    Unit.PROMPT,
+    ESTIMATED,
+    "mean of the first metric, best first",
+    by_column={"mean rank": Population.COMMON_OF_ALL},
+)
 FEWEST_FOR_SRCC = 3
 
 
@@ -31,13 +40,15 @@ class Leaderboard:
 
     Attributes:
         places: The place of each generator, best first; what is undefined without a score is None.
-        warnings: About coverage, in words.
+        warnings: About the order, in words.
         aside: Generators with a score that are not compared, because they share too few prompts with the others.
+        declared: What it is over.
     """
 
     places: Mapping[str, PlaceRecord]
     warnings: tuple[str, ...] = ()
     aside: tuple[str, ...] = ()
+    declared: Declaration = LEADERBOARD
 
     def mean_ranks(self) -> dict[str, float | None]:
         """Return the mean rank of each generator."""
@@ -120,8 +131,7 @@ def leaderboard(
         variance = table.seed_variance[k]
         places[generator] = place if variance is None else place.with_(spread=math.sqrt(variance))
     aside = [name for name, is_apart in zip(table.generators, apart, strict=True) if is_apart and places[name].scored]
-    warnings = _coverage_warnings(places, table.means, aside, name)
-    return Leaderboard(_best_first(places), (*warnings, *table.notes), tuple(aside))
+    return Leaderboard(_best_first(places), table.notes, tuple(aside), table.over(LEADERBOARD))
 
 
 def _competing_ranks(scores: Floats, *, all_of: bool) -> Floats:
@@ -177,36 +187,6 @@ def leaderboard_by_ranks(images: Sequence[tuple[str, str, str]], ranks: Mapping[
 def prompt_ranks(scores: Floats) -> Floats:
     """Rank within each row, 1 for the highest, ties share the average rank; NaN stays NaN; shape unchanged."""
     return rankdata(-with_ties(scores))
-
-
-def _coverage_warnings(places: Mapping[str, PlaceRecord], scores: Floats, aside: Sequence[str], name: str) -> list[str]:
-    """Warn that generators have scores on unlike prompts or images; `aside` names those that are not compared."""
-    prompts = int(np.isfinite(scores).any(axis=1).sum())
-    if len(places) < 2 or not prompts:
-        return []
-    warnings = []
-    if fewer := {name: place.prompts or 0 for name, place in places.items() if place.prompts != prompts}:
-        warnings.append(
-            f"{name}: not every generator has a score on all {prompts} prompts ({_counted(fewer)}). Means are estimated for the "
-            "same prompts (least squares with an effect of each prompt); ranks use the prompts that all compared generators have."
-        )
-    elif len({place.coverage for place in places.values()}) > 1:
-        lost = {name: (place.images or 0) - (place.scored or 0) for name, place in places.items()}
-        warnings.append(
-            f"{name}: some images have no score ({_counted({name: count for name, count in lost.items() if count})}); the others of their prompt count."
-        )
-    if aside:
-        warnings.append(
-            f"{name}: {', '.join(aside)} cannot be compared: too few prompts in common with the others. The means are their own."
-        )
-    return warnings
-
-
-def _counted(counts: Mapping[str, int]) -> str:
-    """List generators with a number each, the smallest first."""
-    listed = [f"{name} {count}" for name, count in sorted(counts.items(), key=lambda item: (item[1], item[0]))]
-    more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
-    return f"{', '.join(listed[:_NAMED])}{more}"
 
 
 def rank_correlation(first: Mapping[str, float | None], second: Mapping[str, float | None]) -> float | None:

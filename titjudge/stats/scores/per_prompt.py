@@ -75,7 +75,7 @@ class PerPrompt:
     def about(self) -> str:
         """The rule in words."""
         if self.kind == "mean":
-            return "several images of a prompt are averaged first"
+            return "several images of a prompt count as their mean"
         if self.kind == "best":
             return "the best image of each prompt counts"
         right = "" if self.right is None else f" (score {self.right:g} or better)"

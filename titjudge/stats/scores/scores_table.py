@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from titjudge.core.declarations import ESTIMATED, Declaration, Population
 from titjudge.core.errors import DataError, nearest
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, unit_sums
 from titjudge.stats.equality import score_differences
@@ -16,6 +17,7 @@ from titjudge.stats.scores.families import ALONE, Families, family_notes, units
 from titjudge.stats.scores.missing_scores import unequally_missing
 from titjudge.stats.scores.part_scores import ELEMENT
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt, pooled
+from titjudge.stats.scores.population import compared, shared_prompts
 
 # Columns that tell the images of one prompt apart.
 IMAGE_COLUMNS = tuple("image image_id image_index image_path item seed file filename".split())
@@ -144,20 +146,44 @@ class ScoreTable:
         return unequally_missing(self.generators[a], self.generators[b], self.missing_shares(a, b, absent=absent))
 
     def missing_notes(self, pairs: Iterable[tuple[int, int]]) -> list[str]:
-        """Note which images have no score, and the pairs of generators of which one lacks clearly more than the other."""
+        """Note the pairs of generators of which one lacks clearly more scores than the other."""
         if not self.missing:
             return []
-        counts = ", ".join(
-            f"{name} {count:,}"
-            for name, count in zip(self.generators, self.lost.sum(axis=0).tolist(), strict=True)
-            if count
-        )
-        answers = "" if self.missing == self.lost.sum() else f" ({self.missing:,} answers have none)"
         unequal = (self.unequally_missing(a, b) for a, b in pairs)
-        return [
-            f"images without a score are left out: {counts or 'none'}{answers}",
-            *(f"{line}: what is left out may decide" for line in unequal if line),
-        ]
+        return [f"{line}: what is left out may decide" for line in unequal if line]
+
+    def over(self, declaration: Declaration, *, sized: bool = True) -> Declaration:
+        """Fill in the sizes of the populations, and what is excluded: generators that share too few prompts, missing scores.
+
+        Args:
+            declaration: Of a table of these scores.
+            sized: Whether the numbers are over all prompts, and not over those of a category.
+        """
+        among = compared(self.means, self.unit)
+        inside = np.isfinite(self.means[:, among])
+        here, every = (np.asarray(of(inside, axis=1)) for of in (np.any, np.all))
+        shared = shared_prompts(self.means[:, among])
+        of_two = shared[np.triu_indices(len(shared), 1)].tolist()
+        sizes = {
+            Population.SAME_PROMPTS: [int(here.sum())],
+            Population.COMMON_OF_ALL: [int(every.sum())],
+            Population.COMMON_OF_TWO: of_two if len(set(of_two)) == 1 else [],
+        }
+        estimated, own = (", estimated", ", own mean") if declaration.missing == ESTIMATED else ("", "")
+        units = "prompts" if self.unit is None else "families"
+        excluded: dict[str, dict[str, list[str]]] = {}
+        for k, name in enumerate(self.generators):
+            scored = np.isfinite(self.means[:, k])
+            reasons = {
+                f"no score{estimated}": here & ~scored,
+                "no score of some images": scored & (self.lost[:, k] > 0),
+            }
+            if not among[k]:
+                reasons = {f"too few common {units}{own}": scored} if scored.any() else {"no score": here}
+            for reason, rows in reasons.items():
+                if rows.any():
+                    excluded.setdefault(reason, {})[name] = [self.prompts[row] for row in np.flatnonzero(rows).tolist()]
+        return declaration.over(sizes if sized else None, excluded, families=self.unit is not None)
 
     def common_scores(self, generators: Sequence[str], needed: str) -> Floats:
         """Return the scores of some generators on the prompts that all of them have: shape (prompts, generators).
