@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import locale
 import os
+import re
 import shutil
 import signal
 import sys
@@ -58,6 +60,7 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 ROOT = Path(__file__).resolve().parent.parent
+NUMBERS = itertools.count()
 SHARED = ROOT.parent / "shared"
 
 
@@ -125,32 +128,59 @@ def judged(main_job: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty folder; pytest's own fixture lists the folders of all tests before it makes one."""
+    path = tmp_path_factory.getbasetemp() / f"{next(NUMBERS)}-{re.sub('[^0-9a-zA-Z]', '_', request.node.name)[:30]}"
+    path.mkdir()
+    return path
+
+
 @pytest.fixture(autouse=True)
-def _no_keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _no_keys(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     for name in [name for name in os.environ if name.endswith("_API_KEY")]:  # what an earlier test has left
         monkeypatch.delenv(name)
-    monkeypatch.setenv("TITJUDGE_CACHE", str(tmp_path / "cache"))
+    writes = "tmp_path" in request.fixturenames  # most tests write nothing: a folder for each takes as long as the test
+    place = request.getfixturevalue("tmp_path") if writes else tmp_path_factory.getbasetemp() / str(next(NUMBERS))
+    monkeypatch.setenv("TITJUDGE_CACHE", str(place / "cache"))
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _vectors() -> Iterator[None]:
-    """Compute the packaged model's vector of a text once in a process: the model reads 15 long texts a second."""
+def _once_in_a_process() -> Iterator[None]:
+    """Compute what takes long and is the same each time: vectors of the packaged model, and thumbnails of the example.
+
+    The model reads 15 long texts a second, and the 24 images of the example take a second in each report.
+    """
     import numpy as np
 
     from titjudge.providers.local.sentence_transformers import PACKAGED, SentenceTransformers
+    from titjudge.report import thumbnails
 
     vectors: dict[str, Any] = {}
-    encode = SentenceTransformers._encode
+    known = {path.read_bytes() for path in (ROOT / "examples" / "known_answer" / "images").iterdir()}
+    made: dict[tuple[bytes, int, int], Any] = {}
+    encode, thumbnail = SentenceTransformers._encode, thumbnails.thumbnail
 
-    def once(embedder: SentenceTransformers, model: Any, texts: list[str]) -> Any:
+    def encode_once(embedder: SentenceTransformers, model: Any, texts: list[str]) -> Any:
         if embedder.name != f"default/{PACKAGED}" or embedder._options != {"device": "cpu"}:
             return encode(embedder, model, texts)
         if new := [text for text in texts if text not in vectors]:
             vectors.update(zip(new, encode(embedder, model, new), strict=True))
         return np.stack([vectors[text] for text in texts])
 
+    def thumbnail_once(picture: Any, edge: int, quality: int) -> Any:
+        raw = picture.path.read_bytes() if picture.path.is_file() else b""
+        if raw not in known or picture.refusal(raw):
+            return thumbnail(picture, edge, quality)
+        if (key := (raw, edge, quality)) not in made:
+            made[key] = thumbnail(picture, edge, quality)
+        return made[key]
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SentenceTransformers, "_encode", once)
+        patch.setattr(SentenceTransformers, "_encode", encode_once)
+        patch.setattr(thumbnails, "thumbnail", thumbnail_once)
         yield
 
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[1]
+from commands import serving
 
 SERVE = """
 import sys
@@ -26,14 +22,5 @@ serve_view(Path(sys.argv[1]), open_run=RunFolder, ready=lambda links: print(*lin
 def viewing(runs: Path) -> Iterator[str]:
     pytest.importorskip("starlette")
     pytest.importorskip("uvicorn")
-    with subprocess.Popen(
-        [sys.executable, "-c", SERVE, str(runs)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    ) as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().strip()
-        finally:
-            process.terminate()
+    with serving(SERVE, runs) as (_, (link,)):
+        yield link

@@ -82,15 +82,11 @@ def configured(folder: Path, server: Server, **more: Any) -> Path:
     return file
 
 
-def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "OPENAI_API_KEY": KEY}
-    return subprocess.Popen(
-        [sys.executable, "-m", "titjudge", *arguments], cwd=folder, env=env, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+def start(folder: Path, *arguments: str) -> commands.Started:
+    return commands.start(folder, *arguments, OPENAI_API_KEY=KEY)
 
 
-def killed(process: subprocess.Popen[str], bank: Bank, requests: int, how: str) -> str:
+def killed(process: commands.Started, bank: Bank, requests: int, how: str) -> str:
     """Let so many further requests come in, then end the process; return what it printed."""
     until = bank.requests + requests
     while process.poll() is None and bank.requests < until:
@@ -99,7 +95,7 @@ def killed(process: subprocess.Popen[str], bank: Bank, requests: int, how: str) 
         if process.poll() is None:
             process.send_signal(signal.Signals[how])
             time.sleep(0.1)
-    return process.communicate(timeout=60)[0]
+    return "".join(process.communicate(timeout=60))
 
 
 RUNS: dict[str, tuple[list[str], dict[str, Any]]] = {
@@ -158,7 +154,7 @@ def test_a_job_restarted_in_a_loop_keeps_to_its_cap_and_is_finished_by_a_larger_
                 break
         assert 1 < rounds < 12
         process = start(tmp_path, "judge", "--config", "run.yaml", "--max-cost", "1")
-        said, _ = process.communicate(timeout=120)
+        said = "".join(process.communicate(timeout=120))
         assert process.returncode == 0, said
     scores = RunFolder(tmp_path / "out").scores()
     assert [score.status for score in scores.values()] == [Status.OK] * ITEMS
@@ -176,7 +172,7 @@ def test_an_interrupted_run_keeps_what_was_paid(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
         process = start(tmp_path, "judge", "--config", "run.yaml")
-        said, _ = process.communicate(timeout=120)
+        said = "".join(process.communicate(timeout=120))
         assert process.returncode == 0, said
     assert bank.requests == 2 * ITEMS
     money = RunFolder(tmp_path / "out").money()
@@ -200,7 +196,7 @@ def test_sigterm_ends_a_command_as_ctrl_c_does(tmp_path: Path, name: str) -> Non
         while process.poll() is None and bank.requests < 12:
             time.sleep(0.002)
         process.send_signal(signal.SIGTERM)
-        said, _ = process.communicate(timeout=60)
+        said = "".join(process.communicate(timeout=60))
     assert process.returncode == 130, said
     assert "goes on where it stopped" in said
     assert used(tmp_path / "out") == pytest.approx(bank.billed)  # every answer on its way was awaited

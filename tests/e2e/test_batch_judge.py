@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -177,18 +174,11 @@ def judged(folder: Path, *arguments: str, server: BatchServer, code: int = 0, id
     return commands.cli(folder, *COMMAND, *arguments, code=code, **hosted(folder, server, idle))
 
 
-def start(folder: Path, *arguments: str, server: BatchServer) -> subprocess.Popen[str]:
-    return commands.start(
-        folder,
-        *COMMAND,
-        *arguments,
-        script=FULL_JOBS,
-        PYTHONPATH=os.pathsep.join(sys.path),
-        **hosted(folder, server, 600),
-    )
+def start(folder: Path, *arguments: str, server: BatchServer) -> commands.Started:
+    return commands.start(folder, *COMMAND, *arguments, script=FULL_JOBS, **hosted(folder, server, 600))
 
 
-def finished(process: subprocess.Popen[str], code: int = 0) -> str:
+def finished(process: commands.Started, code: int = 0) -> str:
     with process:
         out, err = process.communicate(timeout=120)
     assert process.returncode == code, f"exit {process.returncode}\n{out}\n{err}"

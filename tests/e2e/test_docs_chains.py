@@ -18,7 +18,7 @@ from typing import Any, cast
 from unittest import mock
 
 import pytest
-from commands import ROOT, cli, start
+from commands import ROOT, Started, cli, start
 from docs_data import HOSTED, PAINTERS, working_folder
 from docs_people import answer_all, links_in
 from filelock import FileLock
@@ -83,7 +83,7 @@ class Reader:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._server: subprocess.Popen[str] | None = None
+        self._server: Started | None = None
         self._address = ""
 
     def run(self, command: str) -> str:
@@ -130,12 +130,11 @@ class Reader:
         self.leave()
         script = AS_HOSTED.format(tests=str(ROOT / "tests"))
         self._server = process = start(self.folder, *arguments, "--port", "0", script=script)
-        assert process.stdout is not None
         lines = []
         while not lines or (lines[-1] and "Ctrl-C" not in lines[-1]):
             lines.append(process.stdout.readline())
         said = "".join(lines)
-        assert lines[-1], f"{said}\n{process.stderr.read() if process.stderr else ''}"
+        assert lines[-1], f"{said}\n{process.stderr.read()}"
         if arguments[0] in ASKING:
             answer_all(links_in(said))
         self._address = next(iter(re.findall(r"127\.0\.0\.1:\d+", said)), self._address)

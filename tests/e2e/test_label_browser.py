@@ -5,19 +5,18 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import os
 import signal
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import commands
 import pytest
 from builders import write_lines
 from PIL import Image
+from viewing import viewing
 
 from titjudge.apps.label.dataset import load_dataset
 from titjudge.apps.label.questions import Question
@@ -46,12 +45,6 @@ from titjudge.apps.label.server import serve_experts
 serve_experts(Path(sys.argv[1]), store=Path(sys.argv[2]), experts=2, annotators=3,
               ready=lambda links, number: print(*links, flush=True))
 """
-SERVE_VIEW = """
-from pathlib import Path
-from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.web.view.server import serve_view
-serve_view(Path({runs!r}), open_run=RunFolder, ready=lambda links: print(*links, flush=True))
-"""
 
 for _package in ("starlette", "uvicorn"):
     pytest.importorskip(_package)
@@ -74,18 +67,9 @@ def data(tmp_path: Path) -> Path:
 @contextlib.contextmanager
 def serving(
     data: Path, store: Path, port: int = 0, mode: str = "pairs", script: str = SERVE
-) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    with subprocess.Popen(
-        [sys.executable, "-c", script, str(data), str(store), str(port), mode],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    ) as process:
-        assert process.stdout is not None
-        try:
-            yield process, process.stdout.readline().split()
-        finally:
-            process.terminate()
+) -> Iterator[tuple[commands.Started, list[str]]]:
+    with commands.serving(script, data, store, port, mode) as served:
+        yield served
 
 
 @contextlib.contextmanager
@@ -430,32 +414,23 @@ def test_the_live_view_shows_runs_as_text_and_follows_them(browser: Any, tmp_pat
     (run / "manifest.json").write_text(json.dumps(manifest))
     scored = '{{"item": "{}", "metric": "tit", "value": 1}}\n'
     (run / "scores.jsonl").write_text(scored.format(0))
-    script = SERVE_VIEW.format(runs=str(tmp_path))
-    with subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
-    ) as process:
-        assert process.stdout is not None
-        try:
-            with contextlib.closing(browser.new_context()) as context:
-                page = context.new_page()
-                link = process.stdout.readline().strip()
-                page.goto(link.partition("#")[0])  # without its key
-                page.wait_for_function("() => document.querySelector('#notice').textContent.includes('locked')")
-                assert page.inner_text("#summary") == ""  # not "Loading"
-                page.goto(link)
-                page.wait_for_selector("#rows .name")
-                assert page.inner_text("#rows .name") == run.name
-                assert page.evaluate("document.querySelector('#rows progress').value") == 1
-                (run / "scores.jsonl").write_text("".join(scored.format(number) for number in range(3)))
-                page.wait_for_function("() => document.querySelector('#rows progress').value === 3")
-                assert page.evaluate("window.hacked === undefined")
-                axe = ROOT / "tests" / "vendor" / "axe.min.js"
-                if axe.is_file():
-                    page.evaluate(axe.read_text())
-                    violations = page.evaluate("axe.run()")["violations"]
-                    assert [v["id"] for v in violations if v["impact"] in ("serious", "critical")] == []
-        finally:
-            process.terminate()
+    with viewing(tmp_path) as link, contextlib.closing(browser.new_context()) as context:
+        page = context.new_page()
+        page.goto(link.partition("#")[0])  # without its key
+        page.wait_for_function("() => document.querySelector('#notice').textContent.includes('locked')")
+        assert page.inner_text("#summary") == ""  # not "Loading"
+        page.goto(link)
+        page.wait_for_selector("#rows .name")
+        assert page.inner_text("#rows .name") == run.name
+        assert page.evaluate("document.querySelector('#rows progress').value") == 1
+        (run / "scores.jsonl").write_text("".join(scored.format(number) for number in range(3)))
+        page.wait_for_function("() => document.querySelector('#rows progress').value === 3")
+        assert page.evaluate("window.hacked === undefined")
+        axe = ROOT / "tests" / "vendor" / "axe.min.js"
+        if axe.is_file():
+            page.evaluate(axe.read_text())
+            violations = page.evaluate("axe.run()")["violations"]
+            assert [v["id"] for v in violations if v["impact"] in ("serious", "critical")] == []
 
 
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])

@@ -6,11 +6,8 @@ import contextlib
 import csv
 import http.client
 import json
-import os
 import random
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from commands import Started, serving
 from PIL import Image
 
 from titjudge.apps.label.dataset import Element
@@ -291,16 +289,9 @@ def test_over_http_marks_outlive_kill_9(data: Path, tmp_path: Path) -> None:
     links: list[str] = []
 
     @contextlib.contextmanager
-    def serving(port: int = 0) -> Iterator[subprocess.Popen[str]]:
-        script = [sys.executable, "-c", SERVE, str(data), str(tmp_path / "m.db"), "graph", str(port)]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        with subprocess.Popen(script, stdout=subprocess.PIPE, text=True, env=environment) as process:
-            assert process.stdout is not None
-            links[:] = process.stdout.readline().split()
-            try:
-                yield process
-            finally:
-                process.kill()
+    def served(port: int = 0) -> Iterator[Started]:
+        with serving(SERVE, data, tmp_path / "m.db", "graph", port) as (process, links[:]):
+            yield process
 
     def ask(method: str, path: str, body: Any = None, token: str | None = None) -> tuple[int, Any]:
         link = urlsplit(links[0])
@@ -312,7 +303,7 @@ def test_over_http_marks_outlive_kill_9(data: Path, tmp_path: Path) -> None:
             content = reply.read()
         return reply.status, json.loads(content) if content[:1] == b"{" else content
 
-    with serving() as process:
+    with served() as process:
         state = ask("GET", "/api/state")[1]
         assert ask("GET", "/api/state", token="x")[0] == 401
         assert ask("GET", f"/api/image/{state['sheet']['images'][0]}")[0] == 200
@@ -330,7 +321,7 @@ def test_over_http_marks_outlive_kill_9(data: Path, tmp_path: Path) -> None:
         port = urlsplit(links[0]).port or 0
         process.send_signal(signal.SIGKILL)
         process.wait()
-    with serving(port):
+    with served(port):
         assert ask("GET", "/api/state")[1] == after
     with contextlib.closing(Store(tmp_path / "m.db")) as store:
         (row,) = store.answers()

@@ -6,10 +6,7 @@ import contextlib
 import csv
 import http.client
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from builders import read_lines
+from commands import Started, serving
 from labelling_data import make_data
 
 from titjudge.apps.label import server
@@ -277,15 +275,9 @@ def test_verdicts_outlive_kill_9(data: Path, tmp_path: Path) -> None:
     store = split_pairs(data, tmp_path / "v.db")
 
     @contextlib.contextmanager
-    def serving(port: int = 0) -> Iterator[tuple[subprocess.Popen[str], Any]]:
-        script = [sys.executable, "-c", SERVE, str(data), str(store), str(port)]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        with subprocess.Popen(script, stdout=subprocess.PIPE, text=True, env=environment) as process:
-            assert process.stdout is not None
-            try:
-                yield process, urlsplit(process.stdout.readline().split()[1])
-            finally:
-                process.kill()
+    def served(port: int = 0) -> Iterator[tuple[Started, Any]]:
+        with serving(SERVE, data, store, port) as (process, links):
+            yield process, urlsplit(links[1])
 
     def ask(link: Any, path: str, body: Any = None) -> tuple[int, Any]:
         headers = {"Authorization": f"Bearer {link.fragment}", "Content-Type": "application/json"}
@@ -294,13 +286,13 @@ def test_verdicts_outlive_kill_9(data: Path, tmp_path: Path) -> None:
             reply = connection.getresponse()
             return reply.status, json.loads(reply.read())
 
-    with serving() as (process, link):
+    with served() as (process, link):
         question = ask(link, "/api/state")[1]["question"]
         status, after = ask(link, "/api/vote", {"question": question, "answer": "both_bad", "note": "= " + "w" * 9000})
         assert (status, after["done"]) == (200, 1)
         process.send_signal(signal.SIGKILL)
         process.wait()
-    with serving(link.port) as (_, link):
+    with served(link.port) as (_, link):
         assert ask(link, "/api/state")[1] == after
     with contextlib.closing(Store(store)) as opened:
         (vote,) = opened.answers("expert-01")

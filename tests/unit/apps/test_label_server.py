@@ -5,12 +5,9 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import os
 import re
 import signal
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from builders import write_lines
+from commands import start
 from PIL import Image
 
 from titjudge.apps.label import server
@@ -76,14 +74,7 @@ class Server:
         self, data: Path, store: Path, annotators: int | str = 2, plan: str = "merge", seed: int = 7, port: int = 0
     ):
         arguments = [str(data), str(store), str(annotators), plan, str(seed), str(port)]
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", SERVE, *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )
-        assert self.process.stdout is not None
+        self.process = start(store.parent, *arguments, script=SERVE)
         self.links = []
         while (line := self.process.stdout.readline().strip()) != "ready":
             assert line, self.process.communicate()[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import click
 import pytest
-from commands import HEAVY, cli, shell
+from commands import HEAVY, cli
 
 from titjudge.cli.commands import OTHERS, Command, Group, command_of, run_command
 from titjudge.cli.overview import SECTIONS, SUMMARIES, names, target_of
@@ -108,7 +109,9 @@ assert not [name for name in own if name.startswith(("titjudge.report", "titjudg
 
 def test_a_shell_that_completes_a_command_gets_no_help(tmp_path: Path) -> None:
     line = {"_TITJUDGE_COMPLETE": "bash_complete", "COMP_WORDS": "titjudge verif", "COMP_CWORD": "1"}
-    assert shell(tmp_path, **line).split() == ["plain,verify"]
+    words = [sys.executable, "cli.py"]
+    done = subprocess.run(words, cwd=ROOT, env={**os.environ, **line}, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["plain,verify"]
 
 
 def test_help_of_every_command_imports_nothing_heavy() -> None:
