@@ -20,7 +20,7 @@ from titjudge.cli.logs import add_log_options
 from titjudge.cli.option_groups import help_all_option, is_long, shows_all, write_groups
 from titjudge.cli.overview import BUILT_IN, COMPARE, JUDGE, LOOK_UP, OTHERS, PROMPTS, TRUST, names, target_of
 from titjudge.cli.terminal import say
-from titjudge.core.errors import BudgetExhausted, ConfigError, TitjudgeError, UnclearData, UserError, nearest
+from titjudge.core.errors import BudgetExhausted, ConfigError, TitjudgeError, Unclear, UserError, nearest
 from titjudge.core.signals import INTERRUPTED, ended_by_ctrl_c, terminated_like_ctrl_c
 
 __all__ = [
@@ -209,11 +209,12 @@ def run_command(program: str, arguments: list[str]) -> int:
     except BudgetExhausted as error:
         say(f"titjudge: {error}", err=True)
         return BUDGET_REACHED
-    except UnclearData as error:
+    except Unclear as error:
         from titjudge.core.redaction import redact
 
-        takes_patterns = arguments and _has_option(arguments[0], "images")
-        message = redact(str(error.with_command(f"{program} {shlex.join(arguments)}") if takes_patterns else error))
+        flag = next((options for options, _ in error.options), "").split()[:1]
+        takes_flag = arguments and flag and _has_option(arguments[0], flag[0].removeprefix("--"))
+        message = redact(str(error.with_command(f"{program} {shlex.join(arguments)}") if takes_flag else error))
         say(f"titjudge: {message}", err=True)
         return 2
     except TitjudgeError as error:

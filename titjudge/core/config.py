@@ -405,6 +405,10 @@ def load_config(path: Path | None, overrides: Json | None = None) -> RunConfig:
     flags = dict(overrides or {})
     address, trusted = flags.pop("base_url", None), flags.pop("trust_remote_code", None)
     squash, provider = flags.pop("squash", None), flags.pop("provider", None)
+    if address is not None and not any(
+        source.get(role) for source in (flags, values) for role in ("captioner", "judge")
+    ):
+        provider = provider or "openai"  # which most servers speak
     if provider is not None:
         flags |= {role: {"model": provider} for role in ("captioner", "judge") if flags.get(role) is None}
     try:
@@ -412,9 +416,7 @@ def load_config(path: Path | None, overrides: Json | None = None) -> RunConfig:
         if address is not None:
             config = _set_base_url(config, address)
         if squash is not None:
-            config = _update_roles(
-                config, {name: {"squash": squash} for name in config.roles if name not in TOOL_ROLES}
-            )
+            config = with_roles(config, {name: {"squash": squash} for name in config.roles if name not in TOOL_ROLES})
         if trusted:
             config = _set_trust_remote_code(config)
     except ValidationError as error:
@@ -472,7 +474,7 @@ def _set_base_url(config: RunConfig, address: str) -> RunConfig:
             f"base_url is the address of captioner and judge, and {embedder.model} would be asked elsewhere: give the embedder "
             f"its own in a configuration file, as embedder: {{model: {embedder.model}, base_url: ...}}"
         )
-    return _update_roles(config, {name: {"base_url": address} for name in hosted})
+    return with_roles(config, {name: {"base_url": address} for name in hosted})
 
 
 def _is_hosted(role: RoleConfig) -> bool:
@@ -486,12 +488,12 @@ def _set_trust_remote_code(config: RunConfig) -> RunConfig:
         raise ConfigError(
             "trust_remote_code needs a model that runs here: local/, vllm/ or sentence-transformers/MODEL"
         )
-    return _update_roles(
+    return with_roles(
         config, {name: {"options": {**role.options, "trust_remote_code": True}} for name, role in local.items()}
     )
 
 
-def _update_roles(config: RunConfig, updates: Mapping[str, Values]) -> RunConfig:
+def with_roles(config: RunConfig, updates: Mapping[str, Values]) -> RunConfig:
     """Replace fields of roles, by role name."""
     roles = {
         name: RoleConfig.model_validate({**role.model_dump(), **updates.get(name, {})})

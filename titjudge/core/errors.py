@@ -4,7 +4,7 @@ TitjudgeError
 ├── UserError            an argument, a configuration or a data file is wrong: one line, exit code 2
 │   ├── ConfigError      a key, value or combination in a configuration
 │   ├── DataError        a data file: carries the file and the line
-│   │   └── UnclearData  data that can be read in several ways: carries the options that say which
+│   │   └── Unclear      data or a server that can be meant in several ways: carries the options that choose
 │   └── MissingExtra     an optional package is not installed: carries the install command
 ├── Unanswered           a question got no usable answer: becomes a Score with value None and a status
 ├── FatalProviderError   every request will fail (wrong key, no quota, no such model): the run stops
@@ -71,11 +71,11 @@ class DataError(UserError):
         super().__init__(where + message)
 
 
-class UnclearData(DataError):
-    """It is in doubt which prompt an image was made from; `str()` lists the options that say how it is meant.
+class Unclear(DataError):
+    """It is in doubt which prompt an image was made from, or which model of a server is meant; `str()` lists the options.
 
     Attributes:
-        options: Options of the command for each way to read the data, with what the first image is then.
+        options: Options of the command for each meaning, with a remark: what the first image is then.
     """
 
     def __init__(self, message: str, path: Path | str | None, options: Sequence[tuple[str, str]]) -> None:
@@ -86,8 +86,8 @@ class UnclearData(DataError):
         return self.with_command("")
 
     def with_command(self, command: str) -> str:
-        """Return the message with the whole command for each way to read the data."""
-        lines = (f"  {f'{command} {options}'.strip()}   # {first}" for options, first in self.options)
+        """Return the message with the whole command for each meaning."""
+        lines = (f"  {f'{command} {options}'.strip()}{first and f'   # {first}'}" for options, first in self.options)
         return "\n".join([super().__str__(), *lines])
 
 

@@ -380,7 +380,7 @@ class Roles:
             role: Role[Any, Any, Any] = self.embedder_role() if name == "embedder" else self[name]
             if not _is_known(role.price):
                 where = f" at {role.provider.base_url}" if role.price is not None else ""
-                free = "; 0,0 where the server costs nothing" if where else ""
+                free = "; 0,0 if the server costs nothing" if role.config.base_url else ""
                 raise ConfigError(
                     f"the price of {role.label}{where} is unknown, so a cap cannot hold: add {_its_price(role.model)}{free}"
                 )

@@ -52,7 +52,7 @@ def with_hint(message: str, model: str = "", status: int = 0, place: str = "") -
     if not hint and _RETIRED.search(message):
         names = {entry.model: entry.successor for entry in retirements.table() if entry.successor}
         successor = names.get(model.rpartition("/")[2].lower(), "")
-        hint = f"choose another model{f', such as its successor {successor}' if successor else ''}"
+        hint = f"name another model{f', such as its successor {successor},' if successor else ''} with --captioner or --judge"
     elif not hint and status in (404, 405) and not re.search(r"/v\d", place):
         hint = "is base_url complete? Most servers need /v1 at its end"
     return f"{message} ({hint})" if hint else message

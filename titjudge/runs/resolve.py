@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from titjudge.core import registry
-from titjudge.core.config import RoleConfig, RunConfig
+from titjudge.core.config import RoleConfig, RunConfig, with_roles
 from titjudge.core.errors import ConfigError
 from titjudge.metrics import Metric
 from titjudge.runs.folder.identity import default_folder
@@ -81,7 +82,7 @@ def resolve(config: RunConfig) -> ResolvedRun:
     """
     config = with_data(config)
     suite = open_suite(config)
-    config = _with_recordings(config)
+    config = _with_served_models(_with_recordings(config))
     candidates = _candidates(config.metrics or suite.metrics, config)
     left_out: list[str] = []
     if not config.metrics:
@@ -114,6 +115,7 @@ def resolve_metrics(config: RunConfig) -> ResolvedMetrics:
     Raises:
         ConfigError: A metric is missing, or an option is unknown.
     """
+    config = _with_served_models(config)
     return ResolvedMetrics(config, load_metrics(config))
 
 
@@ -148,6 +150,26 @@ def _with_recordings(config: RunConfig) -> RunConfig:
     if config.prompts is None:
         config = config.model_copy(update={"prompts": _recorded_templates(config, data)})
     return config
+
+
+def _with_served_models(config: RunConfig) -> RunConfig:
+    """Name the model of each role that names only the address of its server: the one that the server has.
+
+    Raises:
+        ConfigError: The server does not answer, or has several models.
+    """
+    unnamed = {
+        name: role
+        for name, role in config.roles.items()
+        if role.model == "openai" and (role.base_url or os.environ.get("OPENAI_BASE_URL"))
+    }
+    if not unnamed:
+        return config
+    from titjudge.providers.hosted.served_models import served_model
+
+    flags = ["--provider"] if len(unnamed) > 1 else [f"--{name}" for name in unnamed]
+    models = {name: served_model(config.settings_of(role), flags) for name, role in unnamed.items()}
+    return with_roles(config, {name: {"model": f"openai/{model}"} for name, model in models.items() if model})
 
 
 def _replaying(role: RoleConfig | None, file: Path) -> RoleConfig | None:

@@ -232,7 +232,7 @@ def _check_counting(file: str, root: Path, pattern: str, names: Sequence[str]) -
     """Refuse images of which it is in doubt from what number they count the lines of a file.
 
     Raises:
-        UnclearData: They may count from 0 or 1, a line may be a title, or there are more images than lines.
+        Unclear: They may count from 0 or 1, a line may be a title, or there are more images than lines.
     """
     possible = readings(names, [pattern], [file])
     if not possible:

@@ -66,7 +66,7 @@ def recognised(folder: Path, prompt_file: str = "", roots: Sequence[Path] = ()) 
         The images by a pattern; None where there is no list, or another layout says which prompt is whose.
 
     Raises:
-        UnclearData: The names of the images can be read in several ways, or in none.
+        Unclear: The names of the images can be read in several ways, or in none.
         DataError: The list cannot be read.
     """
     images = image_files(folder) if folder.is_dir() else []

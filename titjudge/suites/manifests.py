@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from titjudge.core import item_meta
 from titjudge.core.cells import ImageCell, missing_columns, version, without_images
-from titjudge.core.errors import DataError, UnclearData
+from titjudge.core.errors import DataError, Unclear
 from titjudge.core.names import by_usual_name, id_of, is_nothing, plain
 from titjudge.core.numbers import as_sample, finite, several
 from titjudge.core.types import InvalidItem, Item, Items, Json, Pair, Values
@@ -126,11 +126,11 @@ class TableUse:
         """Check that one column only may be the prompt; `option` writes the option that names a column.
 
         Raises:
-            UnclearData: Several may be, and differ.
+            Unclear: Several may be, and differ.
         """
         if self.prompts:
             readings = [(option(name), f'"{truncated(text, 60)}"') for name, text in self.prompts.items()]
-            raise UnclearData(f"{len(readings)} columns may be the prompt; choose one:", file, readings)
+            raise Unclear(f"{len(readings)} columns may be the prompt; choose one:", file, readings)
 
     def factors(self) -> list[str]:
         """List the unused columns that tell the images of each prompt apart, as generators or samples do.
@@ -156,7 +156,7 @@ class TableUse:
             option: Writes the option that names columns by their roles; None if there is none for the table.
 
         Raises:
-            UnclearData: One does, and would be averaged over.
+            Unclear: One does, and would be averaged over.
         """
         factors = self.factors()
         if not factors or not roles:
@@ -175,7 +175,7 @@ class TableUse:
         )
         what = f"images of one prompt differ in columns that are not used: {', '.join(map(self.described, factors))}"
         todo = ". Choose a meaning:" if option else ": rename that key to generator or sample, or delete it"
-        raise UnclearData(what + todo, file, readings)
+        raise Unclear(what + todo, file, readings)
 
     def line(self) -> str:
         """Write which columns are not used, each with the number of its values; empty without any."""

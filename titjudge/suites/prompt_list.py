@@ -239,7 +239,7 @@ def _check_one_prompt(path: Path) -> None:
     """Check that one column only of a table may be the prompt.
 
     Raises:
-        UnclearData: Several may be, and differ.
+        Unclear: Several may be, and differ.
     """
     use, key = TableUse(), ""
     for _, row in scan_table(path):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
-from titjudge.core.errors import UnclearData
+from titjudge.core.errors import Unclear
 from titjudge.core.names import plain
 from titjudge.suites.patterns import compiled
 from titjudge.suites.prompt_list import Numbering, numberings
@@ -170,7 +170,7 @@ def choose(readings: Sequence[Reading], place: Path) -> Reading:
     prompts without an image.
 
     Raises:
-        UnclearData: There are several.
+        Unclear: There are several.
     """
     if sure := [reading for reading in readings if reading.sure]:
         readings = sure
@@ -194,7 +194,7 @@ def check_generators(reading: Reading, place: Path) -> None:
     """Refuse to take for generators what may be prompts, categories or samples.
 
     Raises:
-        UnclearData: It is in doubt.
+        Unclear: It is in doubt.
     """
     if reading.others:
         names = sorted(groups_of(reading.prompts, reading.pattern))
@@ -260,7 +260,7 @@ def unclear(
         further: Options for other ways, with what they say.
 
     Raises:
-        UnclearData: Always.
+        Unclear: Always.
     """
     listed = [reading for reading in readings if reading.prompt_file][:_MOST]
     if any(not reading.prompt_file for reading in readings):
@@ -272,7 +272,7 @@ def unclear(
         name = next(iter(reading.prompts)) if image is None else image
         options.append((reading.options, pairing(name, reading.prompts[name])))
     options += further
-    raise UnclearData(f"{message}{'; say which is meant:' if options else ''}", place, options)
+    raise Unclear(f"{message}{'; say which is meant:' if options else ''}", place, options)
 
 
 def _of_pattern(pattern: str, groups: Groups, numbered: Sequence[Numbering]) -> Iterator[Reading]:

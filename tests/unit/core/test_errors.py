@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from titjudge.core.errors import ConfigError, DataError, UnclearData
+from titjudge.core.errors import ConfigError, DataError, Unclear
 
 LONG = (
     "x" * 5000, "a word " * 1000, "\u6587" * 5000, "it's " * 1000, '{"a": "b"} ' * 500, "\u0661" * 5000, "a" * 399 + " " + "b" * 5000,
@@ -22,7 +22,7 @@ def test_a_long_cell_is_cut(cell: str, form: str) -> None:
 
 def test_the_commands_of_unclear_data_are_whole() -> None:
     path = "folder/" * 100
-    error = UnclearData("which?", path, [(f"--images '{path}'", "first")])
+    error = Unclear("which?", path, [(f"--images '{path}'", "first")])
     assert path in str(error).splitlines()[1]
 
 

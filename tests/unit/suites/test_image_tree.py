@@ -10,7 +10,7 @@ from commands import cli
 from loading import sorted_out
 
 from titjudge.core.config import RunConfig
-from titjudge.core.errors import ConfigError, DataError, UnclearData, UserError
+from titjudge.core.errors import ConfigError, DataError, Unclear, UserError
 from titjudge.core.types import InvalidItem, Item
 from titjudge.runs.folder.identity import identity
 from titjudge.suites.image_tree import ImageTree, find_tree
@@ -165,7 +165,7 @@ def test_numbers_of_which_it_is_in_doubt_what_they_count_are_refused_with_the_op
     tmp_path: Path, numbers: range, lines: int, ways: list[str]
 ) -> None:
     folder, file = numbered(tmp_path, numbers, lines)
-    with pytest.raises(UnclearData) as refused:
+    with pytest.raises(Unclear) as refused:
         loaded(folder, "{generator}/{prompt_id}.png", file)
     said = [f"--images '{{generator}}/{{prompt_id}}.png' --prompt-file {file}{way}" for way in ways]
     assert [options for options, _ in refused.value.options] == said

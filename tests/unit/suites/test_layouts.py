@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from titjudge.core.errors import DataError, UnclearData
+from titjudge.core.errors import DataError, Unclear
 from titjudge.core.types import InvalidItem, Item
 from titjudge.suites.base import SuiteInputs
 from titjudge.suites.folder import Folder
@@ -37,7 +37,7 @@ def loaded(folder: Path, prompt_file: str = "") -> dict[str, tuple[str, str, int
 
 
 def options_of(folder: Path) -> list[str]:
-    with pytest.raises(UnclearData) as refused:
+    with pytest.raises(Unclear) as refused:
         loaded(folder)
     return [options.replace(f"{folder}/", "") for options, _ in refused.value.options]
 
@@ -161,7 +161,7 @@ def test_folders_that_may_be_prompts_or_generators_are_refused(tmp_path: Path) -
 def test_empty_lines_that_may_count_are_refused(tmp_path: Path) -> None:
     text = "\n".join([*LINES[:4], "", *LINES[4:]])
     folder = laid(tmp_path, [f"a/{number}.png" for number in range(12)], {"prompts.txt": text})
-    with pytest.raises(UnclearData, match="whether the empty lines of the list count: take them out"):
+    with pytest.raises(Unclear, match="whether the empty lines of the list count: take them out"):
         loaded(folder)
 
 
@@ -185,7 +185,7 @@ def test_lists_that_differ_between_checkpoints_are_refused(tmp_path: Path) -> No
 def test_a_list_beside_the_folder_with_prompts_that_have_no_image_is_asked_about(tmp_path: Path) -> None:
     names = [f"a/{number}.png" for number in range(9)]
     folder = laid(tmp_path / "samples", names, {"../prompts.txt": "\n".join(LINES)})
-    with pytest.raises(UnclearData, match="is it the right one"):
+    with pytest.raises(Unclear, match="is it the right one"):
         loaded(folder)
 
 

@@ -14,7 +14,7 @@ from builders import png
 from commands import cli
 from loading import loaded_with_notes
 
-from titjudge.core.errors import DataError, UnclearData
+from titjudge.core.errors import DataError, Unclear
 from titjudge.suites.manifests import may_be_prompt
 
 Row = dict[str, Any]
@@ -62,7 +62,7 @@ def table(folder: Path, kind: str, rows: list[Row]) -> Path:
 def test_columns_that_may_be_the_prompt_are_asked_about(tmp_path: Path, kind: str, names: tuple[str, ...]) -> None:
     rows = [{"image": f"{n}.png", **{name: f"{name} {n}" for name in names}} for n in range(2)]
     place = table(tmp_path, kind, rows)
-    with pytest.raises(UnclearData) as caught:
+    with pytest.raises(Unclear) as caught:
         loaded_with_notes(place)
     assert sorted(options for options, _ in caught.value.options) == sorted(
         f"--columns {shlex.quote(f'prompt={name}')}" for name in names
@@ -127,7 +127,7 @@ def test_a_column_crossed_with_the_prompts_is_asked_about(
 ) -> None:
     rows = with_images(crossed(*sizes))
     place = table(tmp_path, "csv", rows[missing:])
-    with pytest.raises(UnclearData) as caught:
+    with pytest.raises(Unclear) as caught:
         loaded_with_notes(place)
     assert {said.removeprefix("--columns ") for said, _ in caught.value.options} == options
 
@@ -135,7 +135,7 @@ def test_a_column_crossed_with_the_prompts_is_asked_about(
 def test_what_the_user_has_said_ends_the_questions(tmp_path: Path) -> None:
     place = table(tmp_path, "csv", with_images(crossed(3, 2, 2)))
     for columns in ({"generator": ["Modell"]}, {"sample": ["Saat"]}):
-        with pytest.raises(UnclearData):
+        with pytest.raises(Unclear):
             loaded_with_notes(place, **columns)
     items, bad, notes = loaded_with_notes(place, generator=["Modell"], sample=["Saat"])
     assert ({item.generator for item in items}, len(items), bad) == ({"M0", "M1", "M2"}, 36, {})

@@ -134,7 +134,7 @@ class OpenAIImages(OpenAI, ImageModel):
 
     async def make(self, request: ImageRequest) -> MadeImage:
         body: Json = {"model": self.model, "prompt": request.prompt, "n": 1, **self.image_options}
-        if not self._at_openai:
+        if not self.at_openai:
             body |= {"response_format": "b64_json", "seed": request.seed}
         body = {name: value for name, value in body.items() if name not in self.refused}
         if request.sources:

@@ -67,10 +67,10 @@ class OpenAI(ErrorReader):
 
     def _calls_tools(self) -> bool:
         """Whether the model calls tools: by the table at OpenAI and Azure, no at other servers, of which nothing is known."""
-        return self.family.tools and self._at_openai
+        return self.family.tools and self.at_openai
 
     @property
-    def _at_openai(self) -> bool:
+    def at_openai(self) -> bool:
         """Whether all addresses are OpenAI's or Azure's own, which serve OpenAI's models alone."""
         return all(endpoint.host.endswith(("api.openai.com", ".azure.com")) for endpoint in self.endpoints.all)
 

@@ -303,9 +303,9 @@ class RunFolder:
         if (self.path / "manifest.json").is_file() or copy.is_file():
             before, theirs = self._earlier()
             changed = differing(theirs, mine)
-            if changed and self.begun and not extends(theirs, mine):
+            if changed and self._answered and not extends(theirs, mine):
                 raise UserError(f"{self.path} {other_run(theirs, mine)}")
-            if before is not None and (self.begun or not changed):  # else an earlier start asked nothing
+            if before is not None and (not changed or self._answered):  # else an earlier start got no answer
                 manifest = before.with_(identity=mine) if changed else before
         elif any(file.is_file() and not file.name.startswith(".") for file in self.path.iterdir()):
             raise UserError(f"{self.path} is not empty and not a run: choose another --out")
@@ -362,8 +362,17 @@ class RunFolder:
     @property
     def begun(self) -> bool:
         """Whether anything was asked, answered or scored."""
-        files = [self.path / f"{name}.jsonl" for name in FILES]
+        return self._any_lines(*FILES)
+
+    def _any_lines(self, *names: str) -> bool:
+        """Whether batch jobs or a line in one of these files exist."""
+        files = [self.path / f"{name}.jsonl" for name in names]
         return (self.path / "batches").exists() or any(has_lines(file) and any(raw_lines(file)) for file in files)
+
+    @property
+    def _answered(self) -> bool:
+        """Whether the run has an answer or a score, or may owe money for one."""
+        return self._any_lines("replies", "vectors", "scores") or self.used()["max_cost"] > 0
 
     def discard(self) -> None:
         """Close, and remove the folder where `open` made it and nothing was asked since."""
