@@ -17,8 +17,10 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from typing import Any
 
+from titjudge.core.errors import ConfigError
 from titjudge.core.types import Failure, FailureKind, Json, Usage, Values
 from titjudge.providers.base import note_sending
 from titjudge.providers.hosted import http
@@ -28,7 +30,8 @@ from titjudge.providers.hosted.sdk import unpacked, unreadable_head
 from titjudge.providers.usage import openai_usage
 
 _LOGS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")  # its loggers have handlers of their own, on standard error
-_WARNINGS = ("Item '.*' on TypedDict class", "Pydantic serializer warnings")
+_WARNINGS = ("Items? '.*' on TypedDict class", "Pydantic serializer warnings")
+_SENDS_AGAIN = ("single_connection_request", "single_connection_post_request")  # the second before version 1.108
 _FINISH = tuple("finish_reason finishReason stop_reason stopReason done_reason".split())  # the first of several counts
 _NO_COUNT = re.compile(rb'token[a-z_]*"\s*:\s*(?:true|false)', re.IGNORECASE)
 
@@ -126,7 +129,13 @@ def load() -> Any:
     for name in _LOGS:
         logging.getLogger(name).addFilter(_not_ours)
     if LiteLLMAiohttpTransport.handle_async_request.__module__ != __name__:
-        AsyncHTTPHandler.single_connection_post_request = _once(AsyncHTTPHandler.single_connection_post_request)
+        again = [name for name in _SENDS_AGAIN if hasattr(AsyncHTTPHandler, name)]
+        if not again:
+            raise ConfigError(
+                f"titjudge does not know litellm {version('litellm')}: install 1.100 to 1.110, or name the model without litellm/"
+            )
+        for name in again:
+            setattr(AsyncHTTPHandler, name, _once(getattr(AsyncHTTPHandler, name)))
         AsyncHTTPHandler.should_use_aiohttp_transport = staticmethod(lambda: True)
         LiteLLMAiohttpTransport.handle_async_request = _guarded(LiteLLMAiohttpTransport.handle_async_request)
         session = _our_session(LiteLLMAiohttpTransport._get_valid_client_session)
@@ -144,12 +153,12 @@ def _not_ours(record: logging.LogRecord) -> bool:
 def _once(send_anew: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
     """Replace what sends a request again after a broken connection: in our calls the engine decides that."""
 
-    async def single_connection_post_request(*arguments: Any, **named: Any) -> Any:
+    async def once(*arguments: Any, **named: Any) -> Any:
         if _current.get() is None:
             return await send_anew(*arguments, **named)
         raise sys.exception() or ConnectionError("the connection broke")
 
-    return single_connection_post_request
+    return once
 
 
 def _unsent(error: Exception, url: Any) -> Exception:
