@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import click
@@ -78,7 +81,7 @@ def test_what_cannot_be_told_is_skipped_or_fails_when_strict(run: Path, tmp_path
     suites = [ElementTree.parse(tmp_path / name).getroot()[0] for name in ("a.xml", "b.xml")]
     assert [(each.get("failures"), each.get("skipped")) for each in suites] == [("0", "2"), ("2", "0")]
     told = [(tmp_path / name).read_text(encoding="utf-8") for name in ("a.md", "b.md")]
-    assert told[0].startswith("### titjudge: the gate has passed\n\n- ❔ cannot tell with 12 prompts")
+    assert told[0].startswith("### titjudge: the gate cannot tell\n\n- ❔ cannot tell with 12 prompts")
     assert told[1].startswith("### titjudge: the gate has failed\n\n- ❌ cannot tell with 12 prompts")
 
 
@@ -135,16 +138,18 @@ def test_flags_that_do_not_go_together_are_said(run: Path, tmp_path: Path) -> No
     assert "--image-url goes with --comment" in gate(tmp_path, "--image-url", "x", code=2)
 
 
-def test_the_action_is_short_and_its_commands_exist() -> None:
+def _action() -> dict[str, Any]:
     text = (ROOT / "examples" / "ci" / "action.yml").read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 40
-    action = yaml.safe_load(text)
+    assert len(text.splitlines()) <= 50
+    action: dict[str, Any] = yaml.safe_load(text)
     assert action["runs"]["using"] == "composite"
-    scripts = [step["run"] for step in action["runs"]["steps"] if "run" in step]
-    assert all(step.get("shell") == "bash" for step in action["runs"]["steps"] if "run" in step)
-    for script in scripts:
-        subprocess.run(["bash", "-n"], input=script, text=True, check=True)
-        assert "${{" not in script  # text of a pull request is no code: it comes as a variable
+    return action
+
+
+def test_the_commands_of_the_action_exist() -> None:
+    scripts = [step["run"] for step in _action()["runs"]["steps"] if "run" in step]
+    assert all(step.get("shell") == "bash" for step in _action()["runs"]["steps"] if "run" in step)
+    assert not any("${{" in script for script in scripts)  # text of a pull request is no code: it comes as a variable
     joined = "\n".join(scripts).replace("\\\n", " ")
     used = re.findall(r"titjudge (judge|compare generators)([^\n]*)", joined)
     assert [name for name, _ in used] == ["judge", "compare generators"]
@@ -153,3 +158,44 @@ def test_the_action_is_short_and_its_commands_exist() -> None:
         command = command.commands["generators"] if isinstance(command, click.Group) else command
         options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
         assert {word for word in rest.split() if word.startswith("--")} <= options
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("strict", "code"), [("false", 0), ("true", 1)])
+def test_the_action_in_a_repository(run: Path, tmp_path: Path, strict: str, code: int) -> None:
+    """The steps run in the shell of a runner. `pip` and `gh` only record how they were called; the run is there already."""
+    (tmp_path / "gate").mkdir()
+    run.rename(tmp_path / "gate" / "run")
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    programs = {
+        "pip": 'echo pip "$@" >> calls',
+        "gh": 'echo gh "$@" >> calls',
+        "titjudge": f'[ "$1" = judge ] && {{ echo judge >> calls; exit 4; }}; exec {sys.executable} {ROOT}/cli.py "$@" --metric tit',
+    }
+    for name, script in programs.items():
+        (tools / name).write_text(f"#!/bin/bash\n{script}\n")
+        (tools / name).chmod(0o755)
+    values = {
+        "DATA": "data",
+        "OPTIONS": "--provider openai",
+        "BASE": "base",
+        "MARGIN": "0.7",
+        "STRICT": strict,
+        "PR": "7",
+    }
+    more = {"GITHUB_ACTION_PATH": str(ROOT / "examples" / "ci"), "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")}
+    environment = {**os.environ, **values, **more, "PATH": f"{tools}:{os.environ['PATH']}"}
+    ended = []
+    for step in _action()["runs"]["steps"]:
+        if "run" in step:
+            shell = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+            ended.append(subprocess.run(shell, cwd=tmp_path, env=environment, capture_output=True, text=True))
+    assert [step.returncode for step in ended] == [0, code, 0], ended
+    assert "::warning" in ended[1].stdout
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert calls[0].endswith(f"{ROOT}/examples/ci/../..")
+    assert [call.split()[:3] for call in calls[1:]] == [["judge"], ["gh", "pr", "comment"]]
+    summary = (tmp_path / "summary.md").read_text(encoding="utf-8")
+    assert ("cannot tell" if code == 0 else "failed") in summary.splitlines()[0]
+    assert "![" not in summary

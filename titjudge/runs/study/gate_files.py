@@ -98,8 +98,9 @@ def write_comment(
     worst = {pair.a: _worst(table, pair) for pair in differences}
     images = _RunImages(runs, table.metric)
     place = file.parent / f"{file.stem}_images"
-    outcome = "failed" if any(fails(gate, pair, strict) for pair in differences) else "passed"
-    lines = [f"### titjudge: the gate has {outcome}", ""]
+    failed = any(fails(gate, pair, strict) for pair in differences)
+    outcome = "has failed" if failed else "cannot tell" if gate.open else "has passed"
+    lines = [f"### titjudge: the gate {outcome}", ""]
     lines += [f"- {_sign(gate, pair, strict)} {_md(verdict_line(gate, pair))}" for pair in differences]
     for pair in differences:
         if not worst[pair.a]:
