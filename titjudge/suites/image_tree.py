@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,7 +43,8 @@ class ImageTree:
         meta: What else is known of the images of a prompt, with `prompts_by_id`.
         others: Further patterns, for images that have a prompt by one of them and none by `pattern`.
         sources: Patterns of the sources of edits (`titjudge.suites.sources.SourcePattern`), in the order of the instruction.
-        unique: The id of a prompt, made of fields of the path, where {prompt_id} is unique only within a folder.
+        unique: The id of a prompt, made of fields of the path, where {prompt_id} is unique only within a folder. Images in folders of
+            which no prompt is known are left out.
     """
 
     pattern: str
@@ -92,10 +94,16 @@ class ImageTree:
         matches: dict[str, re.Match[str]] = {}
         left_out = 0
         matches_by_name, known = self._matches(root, prompts)
+        part = self.unique.removesuffix("{prompt_id}")  # of a set that is not judged if no prompt is in it
+
+        @functools.cache
+        def is_judged(written: str) -> bool:
+            return part == self.unique or any(name.startswith(written) for name in prompts)
+
         for name, match in matches_by_name.items():
             if printable(name) != name:
                 yield InvalidItem(printable(name), "the file name is not UTF-8: rename it")
-            elif match is None:
+            elif match is None or not is_judged(filled(part, match.groupdict())):
                 left_out += 1
             else:
                 matches[name] = match

@@ -154,6 +154,8 @@ def make_tables(spec: TableSpec, items: Sequence[Item], scores: Sequence[Score],
     if spec.by and spec.mean != "answers" and items and not any(_column(spec, item) for item in items):
         return []  # the data lack this field
     selected = [item for item in items if counts(item.meta, spec.where)]
+    if items and not selected:
+        return []
     if spec.mean == "words":
         return [_words_table(spec, selected, scores)]
     tables = [make_table(spec, selected, scores, grids=grids)]

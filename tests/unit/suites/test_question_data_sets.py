@@ -81,6 +81,19 @@ def test_a_table_for_each_further_metric_that_scored_its_images(data: Path) -> N
     assert (likeness.title, likeness.rows) == ("Likeness, by clipscore", (("g", 1, 1, 50.0),))
 
 
+def test_images_of_a_set_without_prompts_are_left_out_and_a_table_without_images_is_none(data: Path) -> None:
+    (data / "images/c/g").mkdir(parents=True)
+    (data / "images/c/g/1.png").write_bytes(b"")
+    (data / "images/b/g/1.png").unlink()
+    suite = made(data)
+    found = list(suite.load(data))
+    assert not [item for item in found if item.id.startswith("c/")]
+    assert any(note.startswith("1 images do not fit") for note in suite.notes)
+    items = [item for item in found if isinstance(item, Item)]
+    tables = suite.aggregate(items, [Score(items[0].id, "clipscore", 0.5)])
+    assert [table.title for table in tables] == ["Answers"]
+
+
 def test_a_column_of_questions_beside_an_object_is_an_object(data: Path) -> None:
     (data / "asked.json").write_text(json.dumps({"1": {"question": {"x": "A cat?"}, "parents": "x"}}))
     (wrong,) = [item for item in made(data).load(data) if isinstance(item, InvalidItem) and "asked" in item.id]
