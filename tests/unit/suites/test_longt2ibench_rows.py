@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from titjudge.metrics.longt2ibench_text import parse_target
-from titjudge.suites.longt2ibench.dataset import Annotated, read_split
+from titjudge.suites.longt2ibench.suite import Annotated, read_split
 
 
 @pytest.fixture

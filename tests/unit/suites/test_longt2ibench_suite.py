@@ -13,15 +13,17 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.numbers import finite
 from titjudge.core.types import InvalidItem, Item, Score, Status
 from titjudge.metrics.longt2ibench_text import CATEGORIES, target_text
-from titjudge.suites.longt2ibench.dataset import Annotated, read_annotation, read_split
 from titjudge.suites.longt2ibench.statistics import MATCHINGS, Recall, by_interval, correlate, interval, kind_of, words
 from titjudge.suites.longt2ibench.suite import (
+    Annotated,
     LongT2IBench,
     aggregate_generations,
     aggregate_predictions,
     aggregate_run,
     generation_results,
     prediction_results,
+    read_annotation,
+    read_split,
 )
 
 RAW = {

@@ -157,19 +157,16 @@ class Tiif(Suite):
         Coverage is against the published size of the set, or of a sample against its prompts. Several images of a prompt
         count as one, with their mean.
         """
-        answers = AnswerCounts()
         hits: dict[tuple[str, str, str, str], list[tuple[float, int]]] = {}
         expected: dict[tuple[str, str], Mapping[str, int]] = {}
+        kinds: dict[tuple[str, str], dict[str, str]] = {}
         for item in items:
             key = item.generator, item_meta.LENGTH.required(item)
-            answers.cells.setdefault(key, {})
+            kinds.setdefault(key, {})[item.prompt_id] = item_meta.TYPE.required(item)
             expected[key] = SIZES.get(item_meta.SET.get(item, ""), {})
-        prompts = {
-            (item.generator, item_meta.LENGTH.required(item), item.prompt_id): item_meta.TYPE.required(item)
-            for item in items
-        }
-        for key, sizes in expected.items():  # of a sample, its own prompts
-            expected[key] = sizes or Counter(kind for prompt, kind in prompts.items() if prompt[:2] == key)
+        for key, by_prompt in kinds.items():  # of a sample, its own prompts
+            expected[key] = expected[key] or Counter(by_prompt.values())
+        answers = AnswerCounts({key: {} for key in kinds})
         for item, score in judged(items, scores, METRIC):
             kind, length = item_meta.TYPE.required(item), item_meta.LENGTH.required(item)
             if score.value is None:
