@@ -9,7 +9,7 @@ from random import Random
 
 from titjudge.apps.scenes.composition import options
 from titjudge.apps.scenes.layout import holds
-from titjudge.apps.scenes.objects import KINDS, SURFACES, near
+from titjudge.apps.scenes.objects import KINDS, OF_QUESTIONS, SURFACES, near
 from titjudge.apps.scenes.scene import PICTURE, SIGN, TABLE, WALL, AskedElements, Relation, Scene, ShownScene
 from titjudge.core.types import CONSTRUCTION, Json
 
@@ -110,7 +110,7 @@ def questions(scene: Scene, graph: AskedElements, rng: Random) -> list[Annotated
     counts = [question for key, question in asked if key == "count"]
     values = [question for key, question in asked if key not in ("count", "text")]
     relations = [_asks_relation(relation) for relation in graph.relations if relation[1] != "on"]
-    names = [thing.name for thing in scene.things if thing.kind not in _SHAPES]
+    names = [thing.name for thing in scene.things if thing.kind not in OF_QUESTIONS["shapes"]]
     drawn = [question for question in (_asks(graph, SIGN, "text"),) if question]
     drawn += rng.sample(counts, min(2, len(counts)))
     drawn += rng.sample(relations, min(2, len(relations)))
@@ -120,25 +120,7 @@ def questions(scene: Scene, graph: AskedElements, rng: Random) -> list[Annotated
     drawn.append(_wrong_value(scene, graph, rng))
     drawn.append(_stranger(scene, rng))
     drawn += rng.sample(values, min(len(values), QUESTIONS - 1 - len(drawn)))
-    return [*drawn, AnnotatedQuestion(rng.choice(_NEVER), ())]
-
-
-_SHAPES = {
-    "cone",
-    "small cone",
-    "cylinder",
-    "sphere",
-    "balls",
-    "cube",
-    "blocks",
-    "ring",
-}  # parts of others look like them
-_NEVER = (
-    "Is there a person in the image?",
-    "Is there an animal in the image?",
-    "Is there a clock in the image?",
-    "Is a window visible in the image?",
-)
+    return [*drawn, AnnotatedQuestion(rng.choice(OF_QUESTIONS["never"]), ())]
 
 
 def _asks(graph: AskedElements, name: str, attribute: str, value: str = "") -> AnnotatedQuestion | None:
@@ -155,7 +137,7 @@ def _asks(graph: AskedElements, name: str, attribute: str, value: str = "") -> A
     if attribute == "contents":
         return AnnotatedQuestion(f"Is the mug filled with {value}?", about)
     if name == TABLE:
-        return AnnotatedQuestion(f"Is the surface of the table {_SURFACES_ASKED[value]}?", about)
+        return AnnotatedQuestion(f"Is the surface of the table {OF_QUESTIONS['surfaces_asked'][value]}?", about)
     if name == WALL:
         look = "built of red bricks" if value == "red brick" else f"a plain {value}"
         return AnnotatedQuestion(f"Is the wall in the background {look}?", about)
@@ -164,14 +146,6 @@ def _asks(graph: AskedElements, name: str, attribute: str, value: str = "") -> A
     if attribute == "colour":
         return AnnotatedQuestion(f"{verb} the {name} {value}?", about)
     return AnnotatedQuestion(f"{verb} the {attribute.removesuffix(' colour')} of the {name} {value}?", about)
-
-
-_SURFACES_ASKED = {
-    "brown wooden planks": "made of brown wooden planks",
-    "white marble": "made of white marble",
-    "black and white checkerboard": "a black and white checkerboard",
-    "plain green cloth": "a plain green cloth",
-}
 
 
 def _asks_relation(relation: Relation) -> AnnotatedQuestion:
@@ -202,7 +176,7 @@ def _stranger(scene: Scene, rng: Random) -> AnnotatedQuestion:
     """Ask for a kind of thing that the prompt does not name."""
     families = {KINDS[thing.kind].family for thing in scene.things}
     kinds = [kind for kind in KINDS.values() if kind.family not in families and kind.name != SIGN]
-    kind = rng.choice([kind for kind in kinds if kind.rows and kind.name not in _SHAPES])
+    kind = rng.choice([kind for kind in kinds if kind.rows and kind.name not in OF_QUESTIONS["shapes"]])
     return AnnotatedQuestion(kind.question(), (kind.name,))
 
 

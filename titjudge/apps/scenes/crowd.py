@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from random import Random
 
 from titjudge.apps.scenes.annotation import AnnotatedQuestion
@@ -26,44 +27,36 @@ from titjudge.apps.scenes.objects import NUMBERS, article, lost_on, near
 from titjudge.apps.scenes.prompt_text import LIGHTS
 from titjudge.apps.scenes.scene import TABLE, WALL, AskedElements, Error, Relation, Scene, Thing, View
 from titjudge.apps.scenes.shapes import SMALL
+from titjudge.core.files import read_yaml
 
 ROWS = ("near", "middle", "far")
 COLUMNS = (-3, -1, 1, 3)
 FEWEST, MOST = 40, 80  # objects of a scene
 CARDS = 4
-_COLOURS = ("red", "yellow", "green", "blue")  # no two of them could pass for each other
-_TRAYS = tuple("red orange yellow green blue purple pink white black".split())
-_SURFACES = {
-    "brown wooden planks": "made of brown wooden planks",
-    "white marble": "covered with white marble",
-    "plain green cloth": "covered with a plain green cloth",
-}
-_WALLS = ("pale blue", "pale green", "cream", "pale pink")
-_WORDS = tuple("PEAR MAPLE CLOUD RIVER STONE OLIVE TIGER PAPER LEMON CANDY FROST METAL".split())
+_READ = read_yaml(Path(__file__).with_name("crowd.yaml"), "what crowds are made of")
 _TALL = ("bottles", "cylinders")
-_LOOKS_LIKE = {"balls": "cubes", "cubes": "balls", "cones": "cylinders", "cylinders": "bottles", "bottles": "cylinders", "mugs": "cylinders", "rings": "balls"}  # fmt: skip
 
 
 def compose(rng: Random, kind: str) -> Scene:
     """Compose a scene of twelve groups, whatever `kind` of error level 1 will show."""
-    surface, wall = rng.choice(list(_SURFACES)), rng.choice(_WALLS)
+    surface, wall = rng.choice(list(_READ["surfaces"])), rng.choice(_READ["walls"])
     places = [(column, row) for row in ROWS for column in COLUMNS]
     shifts = {place: (rng.uniform(-0.04, 0.04), rng.uniform(-0.05, 0.05), 0.0) for place in places}
     view = View(rng.choice(tuple(LIGHTS)), rng.uniform(6.4, 7.0), shifts, rng.randrange(1 << 30))
     scene = Scene(surface, wall, (), view)
-    looks = rng.sample([(shape, colour) for shape in SMALL for colour in _COLOURS], len(places))
+    looks = rng.sample([(shape, colour) for shape in SMALL for colour in _READ["colours"]], len(places))
     shape, colour = looks[0]
-    twin = (shape, rng.choice([another for another in _COLOURS if another != colour]))
+    twin = (shape, rng.choice([another for another in _READ["colours"] if another != colour]))
     looks = [looks[0], twin, *[look for look in looks[1:] if look != twin][: len(places) - 2]]
     counts = _counts(rng, len(places))
     largest = counts.index(max(counts))
     flat = next(number for number, (shape, _) in enumerate(looks) if number > 1 and shape not in _TALL)
     counts[flat], counts[largest] = counts[largest], counts[flat]
     carded = set(rng.sample(range(len(places)), CARDS))
-    texts = iter(rng.sample(_WORDS, CARDS))
+    texts = iter(rng.sample(_READ["words"], CARDS))
     things: list[Thing] = []
     for number, (shape, colour) in enumerate(looks):
-        tray = rng.choice([tray for tray in _TRAYS if not near(tray, colour) and not lost_on(tray, surface)])
+        tray = rng.choice([tray for tray in _READ["trays"] if not near(tray, colour) and not lost_on(tray, surface)])
         if number == 1 and not near(things[0].traits["tray colour"], colour):
             counts[1], tray = counts[0], things[0].traits["tray colour"]  # they differ in their colour only
         if shape in _TALL:
@@ -103,35 +96,13 @@ def graph_of(scene: Scene, rng: Random) -> AskedElements:
 
 # ---------------------------------------------------------------------- the prompt
 
-_OPENINGS = (
-    "A crowded market stall seen from the front and from above: twelve trays of small things stand on a wide table, in three rows of four.",
-    "We look down on a wide table with a collection of small things, sorted onto twelve flat trays in three rows of four trays each.",
-    "This is an orderly but crowded display: on a wide table stand twelve flat rectangular trays, four in each of three rows.",
-)
-_ROWS = {
-    "near": "The front row, closest to the viewer,",
-    "middle": "The middle row",
-    "far": "The back row, nearest to the wall,",
-}
-_CARD_TEXTS = (
-    'A small white card at the front edge of this tray reads "{text}" in black letters.',
-    'In front of them a little white card says "{text}".',
-)
-_CLOSING = (
-    "All things of one tray are alike in kind, colour and size, and each tray holds exactly the number named.",
-    "Things on a tray stand close together, so that those in front may hide a part of those behind, but every single one can be seen.",
-    "Some trays differ from others in one point only, so that it matters which one stands where; left and right are those of the viewer.",
-    "The trays without a card bear no writing. Nothing else is on the table. There are no people and no animals in the picture.",
-    "Style: clean, realistic product photography in sharp focus from front to back.",
-)
-
 
 def write(scene: Scene, graph: AskedElements, rng: Random) -> str:
     """Write the prompt: row by row from the front, from left to right, with every element of the graph."""
     thing_at = {(thing.column, thing.row): thing for thing in scene.things}
     behind = {a: b for a, word, b in graph.relations if word == "behind"}
     wall = f"The wall in the background is plain and {scene.wall}."
-    sentences = [rng.choice(_OPENINGS), f"The table is {_SURFACES[scene.surface]}.", wall]
+    sentences = [rng.choice(_READ["openings"]), f"The table is {_READ['surfaces'][scene.surface]}.", wall]
     for row in ROWS:
         before: Thing | None = None
         for column in COLUMNS:
@@ -139,17 +110,17 @@ def write(scene: Scene, graph: AskedElements, rng: Random) -> str:
             drink = " filled with coffee" if thing.traits["of"] == "mugs" else ""
             what = f"{thing.traits['count']} small {thing.name}{drink} on {_a(thing.traits['tray colour'])} tray"
             if before is None:
-                sentence = f"{_ROWS[row]} begins on the left with {what}"
+                sentence = f"{_READ['rows'][row]} begins on the left with {what}"
             else:
                 sentence = f"To the right of the {before.name} {rng.choice(('are', 'there are', 'we see'))} {what}"
             if thing.name in behind:
                 sentence += f", directly behind the {behind[thing.name]}"
             sentences.append(f"{sentence}.")
             if "text" in thing.traits:
-                sentences.append(rng.choice(_CARD_TEXTS).format(text=thing.traits["text"]))
+                sentences.append(rng.choice(_READ["card_texts"]).format(text=thing.traits["text"]))
             before = thing
     sentences.append(rng.choice(LIGHTS[scene.view.light]))
-    return " ".join([*sentences, *rng.sample(_CLOSING, len(_CLOSING))])
+    return " ".join([*sentences, *rng.sample(_READ["closing"], len(_READ["closing"]))])
 
 
 def _a(colour: str) -> str:
@@ -167,7 +138,8 @@ def questions(scene: Scene, graph: AskedElements, rng: Random) -> list[Annotated
     drawn += [_which_tray(thing, thing.traits["tray colour"]) for thing in trays[:2]]
     drawn.append(
         _which_tray(
-            trays[2], rng.choice([colour for colour in _TRAYS if not near(colour, trays[2].traits["tray colour"])])
+            trays[2],
+            rng.choice([colour for colour in _READ["trays"] if not near(colour, trays[2].traits["tray colour"])]),
         )
     )
     card = rng.choice([thing for thing in scene.things if "text" in thing.traits])
@@ -178,7 +150,7 @@ def questions(scene: Scene, graph: AskedElements, rng: Random) -> list[Annotated
     drawn.append(AnnotatedQuestion(f"Are the {a} to the right of the {b}?", (a, "right of", b), relation=True))
     drawn.append(AnnotatedQuestion(f"Are the {c} to the left of the {d}?", (c, "left of", d), relation=True))
     strangers = [
-        f"{colour} {shape}" for shape in SMALL for colour in _COLOURS if scene.get(f"{colour} {shape}") is None
+        f"{colour} {shape}" for shape in SMALL for colour in _READ["colours"] if scene.get(f"{colour} {shape}") is None
     ]
     name = rng.choice(strangers)
     return [*drawn, AnnotatedQuestion(f"Are there any {name} in the image?", (name,))]
@@ -204,8 +176,8 @@ def _missing(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
     """Put a near-duplicate in the place of a group: the same in another colour, or another shape of the same colour."""
     thing = rng.choice(scene.things)
     shape, colour = thing.traits["of"], thing.traits["colour"]
-    alike = [] if _LOOKS_LIKE[shape] in _TALL and thing.count > 8 else [(_LOOKS_LIKE[shape], colour)]
-    other = rng.choice([(shape, another) for another in _COLOURS if another != colour] + alike)
+    alike = [] if _READ["looks_like"][shape] in _TALL and thing.count > 8 else [(_READ["looks_like"][shape], colour)]
+    other = rng.choice([(shape, another) for another in _READ["colours"] if another != colour] + alike)
     name = f"{other[1]} {other[0]}"
     if _touched(asked, thing) or asked.get(name) or scene.get(name) or near(other[1], thing.traits["tray colour"]):
         return None
@@ -218,7 +190,7 @@ def _attribute(asked: Scene, scene: Scene, rng: Random) -> Edit | None:
     was = thing.traits["tray colour"]
     values = [
         tray
-        for tray in _TRAYS
+        for tray in _READ["trays"]
         if not near(tray, was) and not near(tray, thing.traits["colour"]) and not lost_on(tray, scene.surface)
     ]
     if _touched(asked, thing) or not values:

@@ -71,7 +71,8 @@ def article(phrase: str) -> str:
     return "an" if phrase[0] in "aeiou" else "a"
 
 
-KINDS = {kind["name"]: Kind(**kind) for kind in read_yaml(Path(__file__).with_name("kinds.yaml"), "kinds")["kinds"]}
+OF_QUESTIONS = read_yaml(Path(__file__).with_name("kinds.yaml"), "kinds")
+KINDS = {kind["name"]: Kind(**kind) for kind in OF_QUESTIONS.pop("kinds")}
 
 _METALLIC = {"gold", "copper", "silver"}
 
