@@ -7,7 +7,7 @@ What is in a bay stays within it: a bay hides nothing of another.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import cos, hypot, radians, sin
@@ -237,6 +237,24 @@ class BayTemplate(Template):
             (_NUMBERS, bottom, (0, 22)),
         ):
             yield from zip(signs, map(tuple, side + np.array(away)), strict=False)
+
+
+def quads(corners: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
+    """Yield the corners of each bay, row by row, from its upper left one clockwise: (4, 2)."""
+    for row, column in np.ndindex(corners.shape[0] - 1, corners.shape[1] - 1):
+        top, bottom = corners[row, column : column + 2], corners[row + 1, column : column + 2]
+        yield np.concatenate([top, bottom[::-1]])
+
+
+def polygon(draw: ImageDraw.ImageDraw, points: Iterable[NDArray[np.float64]], fill: RGB) -> None:
+    """Paint the inside of an outline."""
+    draw.polygon([tuple(point) for point in points], fill=fill)
+
+
+def shaded(colour: RGB, share: int, of: int) -> RGB:
+    """Return a colour that is darker: so many parts of it."""
+    red, green, blue = (channel * share // of for channel in colour)
+    return red, green, blue
 
 
 @lru_cache(16)

@@ -100,22 +100,18 @@ def top(kind: str, traits: Mapping[str, str]) -> float:
     """Return the height at which a thing on or in another rests, in units."""
     if kind == "books":
         return _BOOK * _number(traits)
-    return {"cube": 2 * _CUBE, "bowl": 0.14, "vase": 0.62}[kind]
+    return {"cube": 0.76, "bowl": 0.14, "vase": 0.62}[kind]
 
 
-_CUBE, _BOOK = 0.38, 0.21
+_BOOK = 0.21
 
 
 def _number(traits: Mapping[str, str]) -> int:
     return NUMBERS.index(traits["count"])
 
 
-def _turned(look: Finish, *profile: tuple[float, float]) -> Primitive:
-    return Primitive("lathe", look, (0.0, 0.0, 0.0), profile=profile)
-
-
-def _can(look: Finish, radius: float, height: float, position: Point = (0.0, 0.0, 0.0)) -> Primitive:
-    return replace(_turned(look, (0, 0), (radius, 0), (radius, height), (0, height)), at=position)
+def _can(look: Finish, radius: float, height: float, position: Point) -> Primitive:
+    return Primitive("lathe", look, position, profile=((0, 0), (radius, 0), (radius, height), (0, height)))
 
 
 def _ball(look: Finish, radius: float, position: Point) -> Primitive:
@@ -125,33 +121,33 @@ def _ball(look: Finish, radius: float, position: Point) -> Primitive:
 _READ = read_yaml(Path(__file__).with_name("shapes.yaml"), "a list of shapes")
 
 
-def _one(part: Primitive) -> Builder:
-    """Return the builder of a thing that is this part in the finish asked for."""
-    return lambda traits: [(replace(part, finish=finish(traits.get("material") or traits["colour"])),)]
+def _assembled(kind: str) -> Builder:
+    """Return the builder of a thing of parts: one, or as many as its count, spread over the table."""
 
-
-def _assembled(parts: Sequence[Json]) -> Builder:
-    """Return the builder of a thing of these parts."""
+    def part(said: Json, traits: Mapping[str, str]) -> Primitive:
+        lists = {name: tuple(value) for name, value in said.items() if name in ("at", "size")}
+        profile = tuple(map(tuple, said.get("profile", ())))
+        return Primitive(**{**said, **lists, "profile": profile, "finish": _finish_of(said["finish"], traits)})
 
     def build(traits: Mapping[str, str]) -> list[Body]:
-        body = []
-        for part in parts:
-            lists = {name: tuple(value) for name, value in part.items() if name in ("at", "size")}
-            profile = tuple(map(tuple, part.get("profile", ())))
-            body.append(
-                Primitive(**{**part, **lists, "profile": profile, "finish": _finish_of(part["finish"], traits)})
-            )
-        return [tuple(body)]
+        body, radius = tuple(part(said, traits) for said in _READ["bodies"][kind]), _READ["radius"].get(kind)
+        places = _READ["spread"][str(_number(traits))] if radius else ()
+        return [moved(body, (x * radius, y * radius, 0), 37.0 * k) for k, (x, y) in enumerate(places)] or [body]
 
     return build
 
 
 def _finish_of(said: Any, traits: Mapping[str, str]) -> Finish:
-    """Return the finish of a part: that of an attribute, its colour without gloss, its words, or one that is always the same."""
+    """Return the finish of a part: that of an attribute, its colour without gloss, its words, one for each value, or a fixed one."""
+    if said == "look":
+        return finish(traits.get("material") or traits["colour"])
     if isinstance(said, str):
         return finish(traits[said])
     if isinstance(said, dict):
-        return plain(COLOURS[traits[said["matte"]]]) if "matte" in said else Finish("words", traits[said["words"]])
+        ((name, value),) = said.items()
+        if name == "matte":
+            return plain(COLOURS[traits[value]])
+        return Finish("words", traits[value]) if name == "words" else _finish_of(value[traits[name]], traits)
     kind, value, (red, green, blue) = said
     return Finish(kind, value, (red, green, blue))
 
@@ -188,14 +184,6 @@ def _blocks(traits: Mapping[str, str]) -> list[Body]:
     return [(Primitive("box", look, place, size, turn=turn),) for place, turn in zip(places, turns, strict=False)]
 
 
-def _mug(traits: Mapping[str, str]) -> list[Body]:
-    look = finish(traits["colour"])
-    drink: Colour = (0.035, 0.012, 0.005) if traits["contents"] == "coffee" else (0.88, 0.86, 0.80)
-    cup = _turned(look, (0, 0), (0.29, 0), (0.33, 0.05), (0.33, 0.66), (0.285, 0.66), (0.275, 0.5), (0, 0.5))
-    handle = Primitive("ring", look, (0.36, 0, 0.34), (0.2, 0.055, 0), tilt=90.0)
-    return [(cup, handle, _can(plain(drink), 0.285, 0.03, (0, 0, 0.575)))]
-
-
 def _books(traits: Mapping[str, str]) -> list[Body]:
     cover, pages = finish(traits["colour"]), plain(CREAM)
     books: list[Body] = []
@@ -208,31 +196,6 @@ def _books(traits: Mapping[str, str]) -> list[Body]:
         block = Primitive("box", pages, (0.0, 0, z + _BOOK / 2), (0.565, 0.41, _BOOK / 2 - 0.035))
         books.append(moved((*lids, spine, block), (0, 0, 0), turn))
     return books
-
-
-def _group(count: int, radius: float, one: Callable[[], Body]) -> list[Body]:
-    return [moved(one(), (x * radius, y * radius, 0), 37.0 * k) for k, (x, y) in enumerate(_READ["spread"][str(count)])]
-
-
-def _balls(traits: Mapping[str, str]) -> list[Body]:
-    look = finish(traits["colour"])
-    return _group(_number(traits), 0.19, lambda: (_ball(look, 0.19, (0, 0, 0.19)),))
-
-
-def _apple(colour: str) -> Body:
-    profile = ((0, 0.06), (0.08, 0.02), (0.16, 0.06), (0.23, 0.18), (0.245, 0.28), (0.21, 0.38), (0.13, 0.42), (0.06, 0.41), (0, 0.36))  # fmt: skip
-    skin = Finish("glossy", colour, (0.25, 0.45, 0.03) if colour == "green" else (0.52, 0.012, 0.015))
-    return (_turned(skin, *profile), _can(plain(BROWN), 0.02, 0.17, (0, 0, 0.36)))
-
-
-def _orange() -> Body:
-    return (_ball(Finish("glossy", "orange", (0.93, 0.25, 0.01)), 0.23, (0, 0, 0.23)),)
-
-
-def _lemon() -> Body:
-    skin = Finish("glossy", "yellow", (0.92, 0.68, 0.03))
-    tips = tuple(Primitive("sphere", skin, (x, 0, 0.2), (0.09, 0.06, 0.06)) for x in (-0.25, 0.25))
-    return (Primitive("sphere", skin, (0, 0, 0.2), (0.27, 0.2, 0.2)), *tips)
 
 
 TRAY = (0.70, 0.56)  # half width and half depth
@@ -270,18 +233,9 @@ def _scaled(part: Primitive, by: float) -> Primitive:
 
 
 _BUILDERS: dict[str, Builder] = {
-    **{kind: _assembled(parts) for kind, parts in _READ["bodies"].items()},
-    **{kind: _one(_turned(Finish(""), *map(tuple, profile))) for kind, profile in _READ["profiles"].items()},
-    "cube": _one(Primitive("box", Finish(""), (0, 0, _CUBE), (_CUBE, _CUBE, _CUBE), turn=24.0)),
-    "ring": _one(Primitive("ring", Finish(""), (0, 0, 0.2), (0.5, 0.2, 0))),
-    "sphere": _one(_ball(Finish(""), 0.45, (0, 0, 0.45))),
+    **{kind: _assembled(kind) for kind in _READ["bodies"]},
     "flowers": _flowers,
     "blocks": _blocks,
-    "mug": _mug,
     "books": _books,
-    "balls": _balls,
-    "apples": lambda traits: _group(_number(traits), 0.25, lambda: _apple(traits["colour"])),
-    "oranges": lambda traits: _group(_number(traits), 0.235, _orange),
-    "lemons": lambda traits: _group(_number(traits), 0.29, _lemon),
     "set": _set,
 }

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import ImageDraw
 
-from titjudge.apps.scenes.bays import BayTemplate
+from titjudge.apps.scenes.bays import BayTemplate, polygon, quads, shaded
 from titjudge.apps.scenes.scene import Look
 from titjudge.apps.scenes.sprites import RGB, Pen, Point, rgb
 from titjudge.apps.scenes.template import HUES, RowOfThings, any_of, unlike
@@ -96,16 +96,12 @@ class Shelves(BayTemplate):
         draw.rectangle((0, 0, 9999, 9999), fill=(112, 104, 98))
         outline = np.concatenate([corners[0], corners[1:, -1], corners[-1, -2::-1], corners[-2:0:-1, 0]])
         middle = outline.mean(axis=0)
-        draw.polygon([tuple(middle + (point - middle) * 1.008) for point in outline], fill=(126, 82, 46))
-        for row in range(corners.shape[0] - 1):
-            for column in range(corners.shape[1] - 1):
-                top, bottom = corners[row, column : column + 2], corners[row + 1, column : column + 2]
-                quad = np.array([top[0], top[1], bottom[1], bottom[0]]) + np.array([(3, 3), (-3, 3), (-3, -3), (3, -3)])
-                draw.polygon([tuple(point) for point in quad], fill=wall)
-                deep = np.array(
-                    [quad[3], quad[2], quad[2] + (quad[1] - quad[2]) * 0.78, quad[3] + (quad[0] - quad[3]) * 0.78]
-                )
-                draw.polygon([tuple(point) for point in deep], fill=tuple(c * 15 // 16 for c in wall))
+        polygon(draw, middle + (outline - middle) * 1.008, (126, 82, 46))
+        for quad in quads(corners):
+            quad = quad + np.array([(3, 3), (-3, 3), (-3, -3), (3, -3)])
+            polygon(draw, quad, wall)
+            deep = quad[:1:-1] + (quad[:2] - quad[:1:-1]) * 0.78
+            polygon(draw, [quad[3], quad[2], deep[1], deep[0]], shaded(wall, 15, 16))
 
     def paint(self, pen: Pen, look: Look, variant: int) -> None:
         tone, states = _TONES[variant], _things()[look["thing"]]

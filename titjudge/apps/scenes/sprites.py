@@ -100,32 +100,6 @@ class Pen:
     ) -> None:
         self._draw.polygon(self._at(points), fill=fill, outline=edge, width=self._pixels(width) if edge else 0)
 
-    def box(
-        self,
-        left: float,
-        bottom: float,
-        right: float,
-        top: float,
-        fill: tuple[int, ...] | None,
-        edge: RGB | None = None,
-    ) -> None:
-        self.shape([(left, bottom), (right, bottom), (right, top), (left, top)], fill, edge)
-
-    def oval(
-        self,
-        x: float,
-        y: float,
-        rx: float,
-        ry: float,
-        fill: tuple[int, ...] | None,
-        edge: RGB | None = None,
-        width: float = 0.03,
-    ) -> None:
-        (left, top), (right, bottom) = self._at([(x - rx, y + ry), (x + rx, y - ry)])
-        self._draw.ellipse(
-            (left, top, right, bottom), fill=fill, outline=edge, width=self._pixels(width) if edge else 0
-        )
-
     def line(self, points: Sequence[Point], fill: RGB, width: float) -> None:
         self._draw.line(self._at(points), fill=fill, width=self._pixels(width), joint="curve")
 
@@ -139,7 +113,9 @@ class Pen:
                 self.shape(places, fill, edge, width)
             else:
                 x, y, rx, ry = places
-                self.oval(x, y, rx, ry, fill, edge, width)
+                (left, top), (right, bottom) = self._at([(x - rx, y + ry), (x + rx, y - ry)])
+                line = self._pixels(width) if edge else 0
+                self._draw.ellipse((left, top, right, bottom), fill=fill, outline=edge, width=line)
 
     def texture(self, colours: NDArray[np.uint8], mask: Pen) -> None:
         """Lay a texture (rows, columns, 3), stretched over the canvas, where another pen of the same size has painted."""
