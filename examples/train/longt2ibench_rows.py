@@ -15,7 +15,7 @@ from titjudge.core.types import ImageFile, InvalidItem
 from titjudge.data.data_paths import inside
 from titjudge.data.images import check_header
 from titjudge.metrics.longt2ibench_text import target_text
-from titjudge.suites.longt2ibench.dataset import Annotated, read_split
+from titjudge.suites.longt2ibench.suite import Annotated, read_split
 
 LEVEL = "<level>"
 
