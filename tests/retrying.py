@@ -14,15 +14,16 @@ T = TypeVar("T")
 
 async def call(send: Callable[[], Awaitable[T]], *, on_failure: Callable[[Failure, int], None], **options: Any) -> T:
     """Send until there is an answer or no point; exceptions of `send` carry their `failure`."""
-    failures = retry.Failures(**options)
-    while True:
-        try:
-            return await send()
-        except TitjudgeError:
-            raise
-        except Exception as error:
-            failure: Failure = error.failure  # type: ignore[attr-defined]
-            on_failure(failure, failures.attempts + 1)
-            if not failure.kind.may_pass:
+    async for attempt in retry.retrying(**options):
+        with attempt:
+            try:
+                answer = await send()
+            except TitjudgeError:
+                raise
+            except Exception as error:
+                failure: Failure = error.failure  # type: ignore[attr-defined]
+                on_failure(failure, attempt.retry_state.attempt_number)
+                if failure.kind.may_pass:
+                    raise retry.AttemptFailed(failure) from error
                 raise retry.terminal_error(failure) from error
-            await failures.pause(retry.AttemptFailed(failure))
+    return answer

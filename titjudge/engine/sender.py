@@ -11,6 +11,7 @@ import asyncio
 import itertools
 import logging
 import os
+import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
@@ -19,7 +20,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from titjudge.core.errors import CacheWriteError, FatalProviderError, TitjudgeError, Unanswered
-from titjudge.core.patterns import lazy_pattern
 from titjudge.core.types import NO_ANSWER, Failure, FailureKind, Json, Reply, Status, Usage
 from titjudge.engine import retry
 from titjudge.engine.budget import Bill, Budget, Hold, Reservation
@@ -35,7 +35,7 @@ _MAX_BARRED = 8  # different items in a row that an address bars, or puts off, b
 _MAX_ALIKE = 8  # different items that failed alike, and no answer yet, before the same is expected of all
 _MAX_ALIKE_LATER = 32  # in a row, if there were answers before
 _SURE, _MAX_PASSING = 3, 128  # times that each of them must meet a fault that might pass, or all together
-_VARIES = lazy_pattern(
+_VARIES = re.compile(
     r"""https?://\S+|(["'`]).*?\1|\S*\d\S*"""
 )  # of the text of an error: addresses, quotations, numbers
 
@@ -189,12 +189,7 @@ class Sender:
         bound = role.bound(question)
         try:
             self._check_answers(role)
-            failures = retry.Failures(self._policy)
-            while True:
-                try:
-                    return await self._attempt(role, question, bound, reservation)
-                except retry.AttemptFailed as error:
-                    await failures.pause(error)
+            return await retry.repeated(lambda: self._attempt(role, question, bound, reservation), self._policy)
         except FatalProviderError as error:
             self._end(role, error)
             raise

@@ -10,7 +10,7 @@ from titjudge.core.errors import Unanswered
 from titjudge.core.failure_advice import WORDS, advice, cause_of
 from titjudge.core.run_records import FailureRecord
 from titjudge.core.types import Cause, Failure, FailureKind, Status
-from titjudge.engine.retry import AttemptFailed, Failures, Policy, terminal_error
+from titjudge.engine.retry import AttemptFailed, Policy, retrying, terminal_error
 from titjudge.providers.failure_hints import with_hint
 from titjudge.providers.hosted.failures import classify
 from titjudge.providers.hosted.http import Dropped, TimedOut, Unreachable
@@ -27,9 +27,9 @@ def given_up(failure: Failure) -> Unanswered:
         async def no_wait(seconds: float) -> None:
             """Take no time."""
 
-        failures = Failures(Policy(attempts=2, patience=1.0), sleep=no_wait, jitter=lambda: 1.0)
-        while True:
-            await failures.pause(AttemptFailed(failure))
+        async for attempt in retrying(Policy(attempts=2, patience=1.0), sleep=no_wait, jitter=lambda: 1.0):
+            with attempt:
+                raise AttemptFailed(failure)
 
     with pytest.raises(Unanswered) as raised:
         asyncio.run(ask())

@@ -55,7 +55,7 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     async def at_once(seconds: float) -> None:
         await asyncio.sleep(0)
 
-    monkeypatch.setattr(retry, "Failures", partial(retry.Failures, sleep=at_once))
+    monkeypatch.setattr(retry, "retrying", partial(retry.retrying, sleep=at_once))
 
 
 def build(
@@ -191,7 +191,7 @@ def test_a_stopped_run_waits_for_no_retry_after(tmp_path: Path, monkeypatch: pyt
     async def never(seconds: float) -> None:
         raise AssertionError(f"it waits {seconds} s")
 
-    monkeypatch.setattr(retry, "Failures", partial(retry.Failures, sleep=never))
+    monkeypatch.setattr(retry, "retrying", partial(retry.retrying, sleep=never))
 
     async def work() -> None:
         engine, fake = build(tmp_path, lambda _: None)

@@ -6,11 +6,9 @@ for judges. One image a request. Edits have source images in their requests.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 import io
-import random
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import orjson
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from titjudge.apps.generate.image_prices import check_counts
 from titjudge.core.errors import ConfigError, UserError
@@ -434,15 +433,14 @@ async def _fetched(address: str, host: str, timeout: float) -> bytes:
     parts = url_parts(address)
     if parts.scheme != "https" and parts.hostname != host:
         raise http.Untrusted("its address is no https address of the service")
-    attempt = 1
-    while True:
-        try:
+    async for attempt in AsyncRetrying(
+        stop=stop_after_attempt(_FETCHES),
+        wait=wait_random_exponential(0.5, 8),
+        retry=retry_if_exception_type((http.Dropped, http.TimedOut, http.Unreachable)),
+        reraise=True,
+    ):
+        with attempt:
             answer = await http.shared.get(address, timeout=timeout)
-            if answer.status == 200:
-                return answer.body
-            raise http.Dropped(f"HTTP {answer.status} from the address of the image")
-        except (http.Dropped, http.TimedOut, http.Unreachable):
-            if attempt == _FETCHES:
-                raise
-        await asyncio.sleep(random.uniform(0, 0.25 * 2**attempt))  # seconds
-        attempt += 1
+            if answer.status != 200:
+                raise http.Dropped(f"HTTP {answer.status} from the address of the image")
+    return answer.body
