@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +210,21 @@ def test_a_race_that_cannot_end_names_who_is_left() -> None:
     assert set(race.left) == {"one", "two"}
     (race,) = replay_race(made(one=0.5, two=0.5, three=0.5), ["one", "two", "three"], margin=0.06)
     assert race.verdict == EQUIVALENT
+
+
+def test_a_replayed_order_is_random_and_of_the_scores_alone() -> None:
+    """One permutation of all sorted scores told 9% of equal generators apart."""
+    entries = [Entry(f"p{k}", name, "", 0.0) for k in range(2000) for name in NAMES]
+    empty, rng, told = score_table(entries, metric="m", source="", bounds=(0, 100)), np.random.default_rng(99), 0
+    for _ in range(150):
+        table = replace(empty, means=np.clip(5 * np.round(rng.normal(12, 9, (2000, 2))), 0, 100))
+        told += replay_pairs(table, [NAMES])[0].verdict != OPEN
+    assert told <= 12
+    turned = replace(table, generators=("z", "c"), means=table.means[::-1])
+    found = replay_pairs(table, [NAMES], repeat=2)
+    for each, same in zip(found, replay_pairs(turned, [("c", "z")], repeat=2), strict=True):
+        assert each.used == same.used
+        assert (each.interval or ())[::-1] == pytest.approx([-end for end in same.interval or ()])
 
 
 def test_what_settling_costs_on_peoples_marks(shared: Path) -> None:
