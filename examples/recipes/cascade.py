@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.runs.study.compared_runs import ComparedRuns
 from titjudge.runs.study.human_study import oriented_values
 from titjudge.stats.pairwise_accuracy import PairIndex
 
 if __name__ == "__main__":
     *folders, metric, tolerance = sys.argv[1:]
     runs = [RunFolder(Path(folder)) for folder in folders]
-    pairs = [pair for pair in runs[0].results().human_pairs if pair.preference != "tie"]
+    pairs = [pair for pair in ComparedRuns([Path(folders[0])]).pairs(None) if pair.preference != "tie"]
     index, gaps, keys, price = PairIndex.from_pairs(pairs), [], [], {}
     for run in runs:
         scores = [score for (_, name), score in run.scores().items() if name == metric]
@@ -30,7 +31,7 @@ if __name__ == "__main__":
         accuracy, asked = right[:, some].mean(axis=1), passed[:, some].mean(axis=1)
         return int(np.where(accuracy >= accuracy.max() - float(tolerance), asked, np.inf).argmin())
 
-    fold = np.random.default_rng(0).permutation(len(index.groups))[index.group] % 5
+    fold = np.random.default_rng(0).permutation(len(index.groups))[index.unit] % 5  # families stay together
     unseen = np.concatenate([right[choose(fold != k), fold == k] for k in range(5)]).mean()
     best = choose(fold >= 0)
     print(f"to the large judge if scores differ by less than {margins[best]:.4g}: {passed[best].mean():.1%} of pairs")

@@ -9,32 +9,32 @@ from pathlib import Path
 import numpy as np
 
 from titjudge.cli.compare_options import read_judged
+from titjudge.stats.bootstrap import unit_sums
 from titjudge.stats.equality import with_ties
-from titjudge.stats.intervals import mean_interval
+from titjudge.stats.intervals import mean_intervals, moments
 from titjudge.stats.scores.population import adjusted_scores
 
 
-def estimate(high, low, bounds=None):
-    """Return the mean of `high` over all prompts, and its interval; `high` and `low` are the judges' scores by prompt."""
+def estimate(high, low, bounds=None, unit=None):
+    """Return the mean of `high` over all prompts, and its interval: the judges' scores by prompt; `unit` numbers families."""
     part = np.isfinite(high) & np.isfinite(low)
-    y, f, every = high[part], low[part], low[np.isfinite(low)]
-    weight = np.cov(y, f)[0, 1] / f.var(ddof=1) if np.ptp(f) else 0.0
-    rest = with_ties(y - weight * f)
-    if len(y) - np.unique(rest, return_counts=True)[1].max() < 10:  # the judges differ in one way: too little to go by
-        weight, rest = 0.0, y
-    value, ends = rest.mean() + weight * every.mean(), mean_interval(rest, None if weight else bounds)
-    error = 1.96 * weight * every.std(ddof=1) / len(every) ** 0.5
-    below, above = (np.hypot(end - rest.mean(), error) for end in ends or (np.nan, np.nan))
-    return value, value - below, value + above
+    weight = np.cov(high[part], low[part])[0, 1] / low[part].var(ddof=1) if np.ptp(low[part]) else 0.0
+    sums, sizes = unit_sums(with_ties(np.where(part, high - weight * low, np.nan)), unit)
+    if len(sums) - np.unique(sums / sizes, return_counts=True)[1].max() < 10:  # they differ in one way: too little
+        weight, (sums, sizes) = 0.0, unit_sums(np.where(part, high, np.nan), unit)
+    rest, error = sums.sum() / sizes.sum(), 1.96 * weight * moments(*unit_sums(low, unit))[0][2]
+    ends = mean_intervals(sums, sizes, None if weight else bounds)[0] or (np.nan, np.nan)
+    value = rest + weight * np.nanmean(low)
+    return (value, *(value + [-1, 1] * np.hypot(np.subtract(ends, rest), error)))
 
 
 if __name__ == "__main__":
     cheap, dear = (read_judged(Path(path), None) for path in sys.argv[1:3])
-    names = [name for name in cheap.generators if name in dear.generators]
+    names, unit = [name for name in cheap.generators if name in dear.generators], cheap.unit
     rows = {prompt: dear.means[row, list(map(dear.column, names))] for row, prompt in enumerate(dear.prompts)}
     high = adjusted_scores(np.array([rows.get(prompt, np.full(len(names), np.nan)) for prompt in cheap.prompts]))
     low = adjusted_scores(cheap.means[:, list(map(cheap.column, names))])
-    found = {name: estimate(high[:, k], low[:, k], dear.bounds) for k, name in enumerate(names)}
+    found = {name: estimate(high[:, k], low[:, k], dear.bounds, unit) for k, name in enumerate(names)}
     for a, b in combinations(range(len(names)), 2):
-        found[f"{names[a]} - {names[b]}"] = estimate(high[:, a] - high[:, b], low[:, a] - low[:, b])
+        found[f"{names[a]} - {names[b]}"] = estimate(high[:, a] - high[:, b], low[:, a] - low[:, b], unit=unit)
     print(*(f"{name}\t{{:.4g}} [{{:.4g}}, {{:.4g}}]".format(*told) for name, told in found.items()), sep="\n")

@@ -72,11 +72,24 @@ def test_tasks_for_label_studio_come_back_as_votes_that_judge_reads(example: Pat
     assert [n for n, pair in enumerate(read) if pair.both_bad] == [n for n in range(36) if choices[n % 4] == "both_bad"]
 
 
-def sweep(folder: Path, noise: dict[str, float], prompts: int = 60) -> Path:
-    """A sweep of judges who see quality through noise; all read one description, which is most of the price."""
+def sweep(folder: Path, noise: dict[str, float], prompts: int = 60, family: int = 1) -> Path:
+    """A sweep of judges who see quality through noise; all read one description, which is most of the price.
+
+    The prompts of a family are alike in all that is told of them.
+    """
     rng = np.random.default_rng(3)
-    items = [Item(f"{p}/{k}.png", PROMPT, None, f"g{k}", f"p{p}") for p in range(prompts) for k in range(3)]
-    quality = {item.id: rng.normal() for item in items}
+    items = [
+        Item(f"{p}/{k}.png", PROMPT, None, f"g{k}", f"p{p}", {"cluster": p // family})
+        for p in range(prompts)
+        for k in range(3)
+    ]
+    drawn: dict[tuple[str, int, str], float] = {}
+
+    def draw(what: str, item: Item) -> float:
+        key = what, item.meta["cluster"], item.generator
+        return drawn[key] if key in drawn else drawn.setdefault(key, rng.normal())
+
+    quality = {item.id: draw("", item) for item in items}
     pairs = [
         {"prompt_id": f"p{p}", "a": (a := f"{p}/{i}.png"), "b": (b := f"{p}/{j}.png"),
          "preference": "a" if quality[a] > quality[b] else "b"}
@@ -87,7 +100,7 @@ def sweep(folder: Path, noise: dict[str, float], prompts: int = 60) -> Path:
         scores, replies = [], []
         for item in items:
             keys = [f"caption {item.id}", f"{name} {item.id}"]
-            value = round(quality[item.id] + sigma * rng.normal(), 3)
+            value = round(quality[item.id] + sigma * draw(name, item), 3)
             scores.append(score(item, "tit-llm", value, replies=keys))
             cost = 0.02 if name == "large" else 0.001
             replies += [
@@ -129,6 +142,16 @@ def test_choosing_among_noise_earns_nothing_on_prompts_that_were_not_seen(tmp_pa
     assert float(re.findall(r"in it: (0[.]\d+)", told)[0]) == pytest.approx(0.5, abs=0.08)
 
 
+def test_prompts_of_a_family_have_no_say_in_a_choice_for_each_other(tmp_path: Path, recipe: Run) -> None:
+    folder = sweep(tmp_path, {f"j{k}": 1e6 for k in range(12)}, prompts=200, family=5)
+    found = recipe("judge_pool", folder)
+    best, unseen = (
+        float(re.findall(rf"{place} (0[.]\d+)", found)[0]) for place in ("together: .*: accuracy", "in it:")
+    )
+    assert unseen < 0.6 < best
+    assert recipe("cascade", folder / "j0", folder / "j1", "tit-llm", 0)
+
+
 def test_two_judges_estimate_what_the_expensive_one_would_give(tmp_path: Path, recipe: Run) -> None:
     rng = np.random.default_rng(8)
     dear = {"a": 0.5 + rng.normal(size=300), "b": 0.3 + rng.normal(size=300)}
@@ -165,6 +188,20 @@ def test_intervals_hold_for_the_expensive_judge(estimate: Any) -> None:
         _, low, high = estimate(part_of(dear, 60, rng), 0.001 * (dear + 0.8 * rng.normal(size=300)))
         held.append(low <= 0.5 <= high)
     assert 0.90 <= np.mean(held) <= 0.99
+
+
+def test_intervals_of_the_expensive_judge_hold_for_families(estimate: Any) -> None:
+    held, unit = np.zeros(2), np.arange(200) // 4
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        dear = 0.5 + rng.normal(size=50)[unit]
+        judged = np.isin(unit, rng.choice(50, 20, replace=False))
+        for k, of in enumerate((unit, None)):
+            cheap = dear + 0.8 * rng.normal(size=50)[unit]
+            _, low, high = estimate(np.where(judged, dear, np.nan), cheap, unit=of)
+            held[k] += low <= 0.5 <= high
+    assert held[0] >= 0.89 * 150
+    assert held[1] <= 0.8 * 150
 
 
 @pytest.mark.parametrize(("share", "agreement", "part"), [(0.98, 0.97, 30), (0.98, 0.97, 60), (0.95, 0.9, 30)])
@@ -210,17 +247,23 @@ def test_the_place_where_a_generator_stops_reading(tmp_path: Path, recipe: Run) 
     assert "no fall beyond chance" in b
 
 
-def test_kinds_that_are_harder_and_stand_last_are_no_place_to_stop(tmp_path: Path, recipe: Run) -> None:
+@pytest.mark.parametrize("family", [1, 4])
+def test_kinds_that_are_harder_and_stand_last_are_no_place_to_stop(tmp_path: Path, recipe: Run, family: int) -> None:
     """20 generators whose last claims are of a harder kind: at 5%, more than 4 falls have a probability of 0.3%."""
     rng = np.random.default_rng(0)
-    items = [Item(f"{g}-{p}", PROMPT, None, f"g{g:02}", f"p{p}") for g in range(20) for p in range(10)]
+    items = [
+        Item(f"{g}-{p}", PROMPT, None, f"g{g:02}", f"p{p}", {"cluster": p // family})
+        for g in range(20)
+        for p in range(10 if family == 1 else 12)
+    ]
     scores = []
     for item in items:
-        rows = [
-            {"claim": f"{k}", "kind": kind, "position": (k + 0.5) / 20,
-             "verdict": "met" if rng.random() < (0.4 if kind == "style" else 0.85) else "not_met"}
-            for k in range(20) for kind in ["style" if k >= 16 else "object"]
-        ]  # fmt: skip
+        if int(item.prompt_id[1:]) % family == 0:
+            rows = [
+                {"claim": f"{k}", "kind": kind, "position": (k + 0.5) / 20,
+                 "verdict": "met" if rng.random() < (0.4 if kind == "style" else 0.85) else "not_met"}
+                for k in range(20) for kind in ["style" if k >= 16 and family == 1 else "object"]
+            ]  # fmt: skip
         scores.append(score(item, "tit-agent", 50.0, claims=rows))
     write_run(tmp_path / "run", items, scores)
     assert recipe("forgetting", tmp_path / "run", "tit-agent").count("fewer are met") <= 4
