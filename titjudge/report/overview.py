@@ -17,6 +17,7 @@ from titjudge.report.side_by_side import comparisons
 from titjudge.report.verdict import opening
 from titjudge.stats.people.agreement_tables import AGREEMENT, METRICS, STRENGTHS, agreement_tables
 from titjudge.stats.ranking.leaderboard import LEADERBOARD
+from titjudge.stats.scores.families import family_notes
 from titjudge.stats.scores.per_prompt import PerPrompt
 
 SETTLING = Declaration(
@@ -66,7 +67,7 @@ def _headline(report: Report, place: int) -> Headline:
         counts_of(run) if len(report.runs) > 1 else "",
         run.manifest.status,
         (*facts, *_run_facts(run, [judge for _, judge in judges])),
-        tuple(run.results.warnings),
+        tuple(dict.fromkeys([*run.results.warnings, *family_notes([], report.families)])),
     )
 
 

@@ -20,7 +20,7 @@ from titjudge.core.serialization import storable
 from titjudge.core.types import InvalidItem, Item, Pair, prompt_of
 from titjudge.core.words import script, truncated
 from titjudge.metrics import Metric
-from titjudge.stats.scores.families import DECLARED
+from titjudge.stats.scores.families import DECLARED, cluster_of
 from titjudge.suites.base import Suite
 from titjudge.suites.readings import pairing
 from titjudge.suites.samples import cells
@@ -116,7 +116,7 @@ class RunInput:
             raise ConfigError("--limit-seed draws what --limit N takes: give both")
         self._config, self._suite = config, suite
         self._drawn: Drawn | None = None
-        self._foreign, self._alike = Foreign(), Alike()
+        self._foreign, self._alike, self._clusters = Foreign(), Alike(), dict[str, str]()
         self._counts = Counts()
 
     def listed(self) -> Iterator[tuple[Item | InvalidItem, int | None]]:
@@ -150,19 +150,31 @@ class RunInput:
     def _load(self) -> Iterator[Item | InvalidItem]:
         assert self._config.data is not None
         items = map(storable, cells(self._suite.items(self._config.data), self._config.grid))
-        return map(self._alike.look, map(self._foreign.look, items))
+        return map(self._alike.look, map(self._foreign.look, map(self._in_one_cluster, items)))
+
+    def _in_one_cluster(self, item: Item | InvalidItem) -> Item | InvalidItem:
+        """Check that the prompt of an item is in one family, and return the item."""
+        if isinstance(item, Item):
+            cluster_of(item.meta, prompt_of(item), self._clusters, self._config.data)
+        return item
 
     def check(self) -> None:
-        """Check that at least one item can be judged.
+        """Check that at least one item can be judged, and that no prompt is in two families.
 
         Raises:
-            DataError: All items are invalid; names the commonest reasons.
+            DataError: All items are invalid (names the commonest reasons), or a prompt is in two families.
         """
         invalid: list[tuple[str, str]] = []
+        valid = False
         for item, _ in self.listed():
-            if isinstance(item, Item):
+            if isinstance(item, InvalidItem):
+                invalid.append((item.id, item.reason))
+            elif CLUSTER.is_in(item):
+                valid = True
+            else:
                 return
-            invalid.append((item.id, item.reason))
+        if valid:
+            return
         if invalid and self._config.shard is None:
             raise DataError(f"none of {len(invalid):,} can be judged: {brief(invalid)}", self._config.data)
 

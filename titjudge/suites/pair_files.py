@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
-from titjudge.core.item_meta import CLUSTER
 from titjudge.core.names import id_of, plain
 from titjudge.core.types import Item, Pair, Values
 from titjudge.core.words import truncated
 from titjudge.data.opinions import RATERS, Opinions, column_of, opinion_columns, opinions_in
 from titjudge.data.tables import first_row, read_table, table_columns
 from titjudge.stats.people.votes import BOTH_BAD, Key, Vote, aggregate_votes, pair_of, read_choice
+from titjudge.stats.scores.families import cluster_of
 
 VOTE_COLUMNS = ("prompt_id", "image_a", "image_b", "annotator", "preference")
 COLUMNS = ("model_a", "model_b", "winner")
@@ -78,6 +78,7 @@ def read_votes(path: Path | str, images: Images | None = None, notes: dict[str, 
         columns = opinion_columns(names, _PREFERENCE) or [VOTE_COLUMNS[-1]]
         required = (*required, *columns, *filter(None, [column_of(names, RATERS)]))
     votes: list[Vote] = []
+    clusters: dict[str, str] = {}
     said: Opinions[Key, str] = Opinions(path)
     for line, record in read_table(path, required):
         prompt, a, b = (_text(record, name, path, line) for name in VOTE_COLUMNS[:3])
@@ -87,7 +88,7 @@ def read_votes(path: Path | str, images: Images | None = None, notes: dict[str, 
         a, b = (_item(image, prompt, images, path, line) for image in (a, b))
         rater = column_of(record, RATERS)
         annotator = "" if rater is None else _text(record, rater, path, line)
-        family = str(record.get(CLUSTER.name) or "")
+        cluster_of(record, prompt, clusters, path, line)
         source = str(record.get("source") or "")
         key = (prompt, min(a, b), max(a, b))
         choices = _choices(record, (a, b), path, line, may_be_empty=rater is not None)
@@ -97,7 +98,8 @@ def read_votes(path: Path | str, images: Images | None = None, notes: dict[str, 
             winner = {"a": a, "b": b}.get(choice, choice)
             who = said.add(key, " ".join(filter(None, (annotator, name))), winner, line, f"{a} / {b}")
             if who is not None:
-                votes.append(Vote(prompt, a, b, who, choice, source, family))
+                votes.append(Vote(prompt, a, b, who, choice, source))
+    votes = [replace(vote, family=clusters.get(vote.prompt_id, "")) for vote in votes] if clusters else votes
     if notes is not None:
         notes.update(dict.fromkeys(said.notes("votes")))
     return votes

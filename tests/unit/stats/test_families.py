@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
+from tests.builders import png, write_lines
 from tests.commands import cli
+from tests.report_runs import score, write_run
 from titjudge.core.errors import DataError
 from titjudge.core.serialization import json_value, lean_item
 from titjudge.core.types import Item, Pair
@@ -26,6 +28,7 @@ from titjudge.stats.ranking.leaderboard import leaderboard
 from titjudge.stats.scores.families import families, family_notes, in_families, units
 from titjudge.stats.scores.population import shared_prompts
 from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
+from titjudge.suites.pair_files import read_votes
 
 
 def item(prompt: str, generator: str = "A", **meta: object) -> Item:
@@ -58,8 +61,37 @@ def test_short_and_long_wording_are_a_family() -> None:
     assert unit.tolist() == [0, 0, 1, 2]
 
 
-def test_a_column_with_several_values_of_a_prompt_declares_nothing() -> None:
-    assert not families([item("p", "A", cluster="x"), item("p", "B", cluster="y"), item("q", "A", cluster="x")])
+def test_a_column_with_several_values_of_a_prompt_declares_nothing_and_is_reported() -> None:
+    found = families([item("p", "A", cluster="x"), item("p", "B", cluster="y"), item("q", "A", cluster="x")])
+    (note,) = family_notes(["p", "q"], found)
+    assert not found
+    assert all(f"'{part}'" in note for part in ("p", "x", "y", "cluster"))
+    assert family_notes(["p", "q"], families([item("p", "A", theme="x"), item("p", "B", theme="y")])) == []
+
+
+def test_a_prompt_in_two_families_is_an_error_of_a_file_and_a_warning_of_a_run(tmp_path: Path) -> None:
+    listed = [
+        item(f"p{p}", g, cluster="z" if p + k == 0 else f"f{p // 4}") for p in range(40) for k, g in enumerate("AB")
+    ]
+    pairs = [{"prompt_id": f"p{p}", "a": f"A/p{p}", "b": f"B/p{p}", "preference": "ab"[p % 2]} for p in range(40)]
+    scores = [score(each, "tit-llm", 10.0 + k % 7) for k, each in enumerate(listed)]
+    write_run(tmp_path / "run", listed, scores, results={"pairs": pairs})
+    for command in (["generators", "run"], ["run"], ["settle", "run", "--pair", "A,B"], ["people", "run"]):
+        printed = " ".join(cli(tmp_path, "compare", *command).split())
+        assert "prompt 'p0' has 'z' and 'f0' in the column 'cluster'" in printed, command
+    cli(tmp_path, "report", "run")
+    assert "in the column &#39;cluster&#39;" in (tmp_path / "run" / "report.html").read_text()
+    rows = [f"p{p},x{p},y{p},a,{'z' if p == 3 and k else 'f'}" for p in range(4) for k in range(2)]
+    votes = tmp_path / "votes.csv"
+    votes.write_text("\n".join(["prompt_id,image_a,image_b,preference,cluster", *rows]))
+    with pytest.raises(DataError, match=r"votes.csv:9: prompt 'p3' has 'f' and 'z'"):
+        read_votes(votes)
+    rows_of = [{"file_name": png(tmp_path / "images" / f"{k}.png").name, "prompt": "a door", "prompt_id": "p", "cluster": name}
+               for k, name in enumerate(("f", None, "g"))]  # fmt: skip
+    write_lines(tmp_path / "images" / "metadata.jsonl", *rows_of)
+    for more in ([], ["--dry-run"]):
+        printed = cli(tmp_path, "judge", "images", "--provider", "fake", *more, code=2)
+        assert "prompt 'p' has 'f' and 'g' in the column 'cluster'" in printed
 
 
 def shared(rng: np.random.Generator, unit: Ints, share: float = 0.7) -> Floats:
@@ -217,6 +249,10 @@ def test_a_table_of_scores_names_families(tmp_path: Path) -> None:
     record = json.loads(out.read_text())
     assert (record["pairs"][0]["prompts"], record["pairs"][0]["families"]) == (40, 10)
     assert "40 prompts in 10 families" in " ".join(printed.split())
-    file.write_text(file.read_text() + "\np0,C,4,f9")
-    with pytest.raises(DataError, match=r"cluster.*'f9'.*'f0'"):
+    file.write_text(file.read_text().replace("cluster", "theme"))
+    assert "40 prompts in 10 families" in " ".join(
+        cli(tmp_path, "compare", "generators", "--scores", str(file)).split()
+    )
+    file.write_text(file.read_text().replace("theme", "cluster") + "\np0,C,4,f9")
+    with pytest.raises(DataError, match=r"scores.csv:82: prompt 'p0' has 'f0' and 'f9'.*cluster"):
         read_scores(file)

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import ConfigError, DataError, nearest
-from titjudge.core.item_meta import CLUSTER
 from titjudge.core.names import id_of, plain
 from titjudge.core.numbers import missing_code
+from titjudge.core.types import Item
 from titjudge.data.tables import read_table
+from titjudge.stats.scores.families import DECLARED, READ, cluster_of, families
 from titjudge.stats.scores.frame import DERIVED
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 from titjudge.stats.scores.scores_table import IMAGE_COLUMNS, Entry, ScoreTable, score_table
@@ -31,7 +32,7 @@ def read_scores(
 ) -> ScoreTable:
     """Read a table with `prompt_id`, `generator` and a score for each image, and any further columns as categories.
 
-    Prompts with one value in the column `cluster` are a family.
+    Its columns declare families of prompts as those of other data do (`families`).
 
     Several images of a prompt need a column that tells them apart (`image`, `item`, `seed`, ...; where there is none of
     these, `sample`), several answers to one image a column `repeat`, or `sample` beside such a column. An empty score is a
@@ -54,8 +55,9 @@ def read_scores(
     entries: list[Entry] = []
     columns: dict[str, None] = {}
     texts: dict[str, str] = {}
-    named = dict.fromkeys([*by, CLUSTER.name])
-    categories: dict[str, dict[str, str]] = {column: {} for column in named if column not in DERIVED}
+    categories: dict[str, dict[str, str]] = {column: {} for column in by if column not in DERIVED}
+    declaring: list[Item] = []
+    clusters: dict[str, str] = {}
     lines: dict[tuple[str, ...], int] = {}
     for line, record in _records(path):
         if not columns or path.suffix.lower() == ".jsonl":  # each line of JSON may have other columns
@@ -76,6 +78,10 @@ def read_scores(
             scale = f"outside the scale from {bounds[0]:g} to {bounds[1]:g}"
             raise DataError(f"'{metric}' is {value:g}, {scale}", path, line)
         entries.append(Entry(prompt, generator, image, value))
+        cluster_of(record, prompt, clusters, path, line)
+        if not DECLARED.keys().isdisjoint(record):
+            meta = {column: _stripped(record[column]) for column in READ if column in record}
+            declaring.append(Item("", "", None, generator, prompt, meta))
         for column, values in categories.items():
             category = _stripped(record.get(column))
             if values.setdefault(prompt, category) != category:
@@ -104,7 +110,7 @@ def read_scores(
         per_prompt=per_prompt.of_metric(bounds, True, str(path)),
         bounds=bounds,
         texts={prompt: hash(text) for prompt, text in texts.items()},
-        families={prompt: value for prompt, value in categories[CLUSTER.name].items() if value},
+        families=families(declaring),
     )
 
 

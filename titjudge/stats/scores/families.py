@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from titjudge.core import item_meta
+from titjudge.core.errors import DataError
 from titjudge.core.item_meta import HasMeta
-from titjudge.core.types import InvalidItem, Item, Pair, prompt_of
+from titjudge.core.types import InvalidItem, Item, Pair, Values, prompt_of
+from titjudge.core.words import truncated
 
 if TYPE_CHECKING:
     from titjudge.stats.bootstrap import Ints
@@ -47,6 +50,31 @@ DECLARED: Mapping[str, Callable[[HasMeta], object]] = {
     item_meta.THEME.name: item_meta.THEME.get,
 }
 """Columns that declare families, the most certain first."""
+READ = (*DECLARED, item_meta.TYPE.name, item_meta.INDEX.name)
+"""Columns that `families` reads."""
+
+
+class NoFamilies(dict[str, str]):
+    """No families, as the column `cluster` has two values for one prompt: `conflict` names it."""
+
+    conflict: str
+
+
+def cluster_of(
+    record: Values, prompt: str, seen: dict[str, str], path: Path | None = None, line: int | None = None
+) -> str:
+    """Return the value of the column `cluster` of a row; empty if there is none. `seen` keeps that of each prompt.
+
+    Raises:
+        DataError: Another row of the prompt has another value.
+    """
+    value = record.get(item_meta.CLUSTER.name)
+    text = "" if value is None else str(value).strip()
+    if text and (first := seen.setdefault(prompt, text)) != text:
+        prompt, first, text = (f"'{truncated(name, 80)}'" for name in (prompt, first, text))
+        problem = f"prompt {prompt} has {first} and {text} in the column '{item_meta.CLUSTER.name}'"
+        raise DataError(f"{problem}, and must have one value", path, line)
+    return text
 
 
 def families(items: Iterable[Item | InvalidItem], key: Callable[[Item], str] = prompt_of) -> Families:
@@ -54,7 +82,7 @@ def families(items: Iterable[Item | InvalidItem], key: Callable[[Item], str] = p
 
     The first of the columns `DECLARED` counts in which several prompts share a value. If there is a column `cluster`, no other
     counts. Themes are families only if they have fewer than `FEWEST` prompts on average: larger ones are categories.
-    A column of which one prompt has several values declares nothing.
+    A column of which one prompt has several values declares nothing; if it is `cluster`, nothing does (`NoFamilies`).
 
     Args:
         items: The images.
@@ -62,8 +90,15 @@ def families(items: Iterable[Item | InvalidItem], key: Callable[[Item], str] = p
     """
     columns: dict[str, dict[str, str]] = {}
     mixed: set[str] = set()
+    clusters: dict[str, str] = {}
     for item in items:
         if isinstance(item, Item) and not DECLARED.keys().isdisjoint(item.meta):
+            try:
+                cluster_of(item.meta, key(item), clusters)
+            except DataError as error:
+                none = NoFamilies()
+                none.conflict = error.message
+                return none
             for column, read in DECLARED.items():
                 if (value := read(item)) not in (None, ""):
                     text = str(value)
@@ -93,7 +128,9 @@ def in_families(pairs: Sequence[Pair], declared: Families) -> list[Pair]:
 
 
 def family_notes(prompts: Sequence[str], declared: Families) -> list[str]:
-    """Note that families are the unit, and that few of them give no reliable level."""
+    """Note that families are the unit, and that few of them give no reliable level; or that the data contradict themselves."""
+    if isinstance(declared, NoFamilies):
+        return [f"{declared.conflict}: no families are counted, and levels hold only if prompts are independent"]
     unit = units(prompts, declared)
     if unit is None:
         return []
