@@ -297,6 +297,8 @@ def main() -> None:
     show("Equal generators whose prompts come in 40 families", families.COLUMNS, families.family_rows(400 // scale))
     columns = ["40 units", "200 units"]
     show("95% intervals of the accuracy that hold", columns, families.people_rows(400 // scale))
+    columns = ["40 prompts", "200 prompts"]
+    show("95% intervals that hold for people who differ", columns, families.annotator_rows(200 // scale))
     print(
         f"\n{time.perf_counter() - started:.0f} s, of which the processor worked {time.process_time() - worked:.0f} s"
     )

@@ -12,6 +12,8 @@ from titjudge.stats.generators.gate import WORSE, gate
 from titjudge.stats.generators.generator_differences import generator_differences
 from titjudge.stats.generators.slices import tiers
 from titjudge.stats.pairwise_accuracy import pairwise_accuracy
+from titjudge.stats.people.votes import Vote, aggregate_votes
+from titjudge.stats.ppi.ppi_leaderboard import people_board
 from titjudge.stats.scores.families import in_families
 from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
 
@@ -60,6 +62,63 @@ def family_rows(runs: int) -> Rows:
             told = (difference.p or 1.0) < 0.05, verdict == WORSE, len(tiers(five, unit=unit)) > 1
             counts += told
         rows.append((name, [covered(intervals, 0.0), *(counts / runs).tolist()]))
+    return rows
+
+
+WIN_RATE = float(np.mean([ndtr(gap / (2 * 0.36 + 0.5 + 0.49) ** 0.5) for gap in (0.4, 0.8)]))
+"""How often people prefer generator A of `leaning_pairs`."""
+
+
+def leaning_pairs(rng: np.random.Generator, people: int, prompts: int) -> tuple[list[Pair], list[Pair], dict[str, str]]:
+    """Make each pair of three generators, by one of few people with a leaning for each generator; the judge has three times as many."""
+    lean, generator_of = 0.6 * rng.standard_normal((people, 3)), {}
+    human, judge = [], []
+    for p in range(3 * prompts):
+        quality = np.array([0.4, 0.0, -0.4]) + 0.5 * rng.standard_normal(3)
+        generator_of |= {f"{p}{g}": g for g in "ABC"}
+        for i, j in ((0, 1), (0, 2), (1, 2)):
+            pair, who = (f"p{p}", f"{p}{'ABC'[i]}", f"{p}{'ABC'[j]}"), int(rng.integers(people))
+            judge.append(Pair(*pair, "ab"[int(quality[i] - quality[j] + 0.5 * rng.standard_normal() < 0)]))
+            if p < prompts:
+                gap = quality[i] + lean[who, i] - quality[j] - lean[who, j] + 0.7 * rng.standard_normal()
+                human.append(Pair(*pair, "ab"[int(gap < 0)], annotator=f"n{who}"))
+    return human, judge, generator_of
+
+
+def votes_of_people(rng: np.random.Generator, people: int, prompts: int, spread: float, each: int = 0) -> list[Vote]:
+    """Make the votes of people of unequal skill; all of them, or `each` by chance, vote on a pair of every prompt."""
+    skill, votes = 1.2 + spread * rng.standard_normal(people), []
+    for p in range(prompts):
+        hard = 0.7 * rng.standard_normal()
+        for who in rng.choice(people, each, replace=False) if each else range(people):
+            right = rng.random() < ndtr(skill[who] + hard)
+            votes.append(Vote(f"p{p}", f"x{p}", f"y{p}", f"n{who}", "ab"[(p + right) % 2]))
+    return votes
+
+
+def annotator_rows(runs: int) -> Rows:
+    """By number of prompts: coverage of alpha and of a win rate of PPI where few people vote who differ."""
+    rows = []
+    for people in (3, 8, 20):
+        shares = []
+        truth = aggregate_votes(
+            votes_of_people(np.random.default_rng(14), 3000, 6000, 0.4, 3), resamples=0
+        ).agreement.alpha
+        for prompts in (40, 200):
+            rng = np.random.default_rng(15)
+            made = (votes_of_people(rng, people, prompts, 0.4, 3) for _ in range(runs))
+            shares.append(
+                covered((aggregate_votes(each, resamples=200).agreement.interval for each in made), truth or 0.0)
+            )
+        rows.append((f"Krippendorff's alpha, {people} people", shares))
+    for people in (3, 8, 20):
+        shares = []
+        for prompts in (40, 200):
+            rng = np.random.default_rng(16)
+            boards = (people_board(*leaning_pairs(rng, people, prompts)) for _ in range(runs // 2))
+            rates = (place.win_rate.interval for board in boards for place in board.standings if place.generator == "A")
+            shares.append(covered(rates, WIN_RATE))
+        rows.append((f"`compare people`, {people} people", shares))
     return rows
 
 

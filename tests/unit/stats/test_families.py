@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.special import ndtr
 
+from benchmarks.families import WIN_RATE, leaning_pairs, votes_of_people
 from tests.builders import png, write_lines
 from tests.commands import cli
 from tests.report_runs import score, write_run
@@ -24,6 +26,7 @@ from titjudge.stats.generators.planning import Pilot
 from titjudge.stats.generators.slices import tiers
 from titjudge.stats.pairwise_accuracy import pairwise_accuracy
 from titjudge.stats.people.votes import Vote, aggregate_votes, human_ceiling
+from titjudge.stats.ppi.ppi_leaderboard import people_board
 from titjudge.stats.ranking.leaderboard import leaderboard
 from titjudge.stats.scores.families import families, family_notes, in_families, units
 from titjudge.stats.scores.population import shared_prompts
@@ -256,3 +259,47 @@ def test_a_table_of_scores_names_families(tmp_path: Path) -> None:
     file.write_text(file.read_text().replace("theme", "cluster") + "\np0,C,4,f9")
     with pytest.raises(DataError, match=r"scores.csv:82: prompt 'p0' has 'f0' and 'f9'.*cluster"):
         read_scores(file)
+
+
+def test_win_rates_hold_for_few_annotators_with_leanings() -> None:
+    rng, held, nameless = np.random.default_rng(12), 0, 0
+    for _ in range(20):
+        human, judge, generator_of = leaning_pairs(rng, 8, 60)
+        board = people_board(human, judge, generator_of)
+        assert any("8 annotators" in line and "too few" in line for line in board.warnings)
+        unknown = people_board([replace(pair, annotator="") for pair in human], judge, generator_of)
+        assert not any("annotators" in line for line in unknown.warnings)
+        ends = [
+            next(s.win_rate.interval or (0, 0) for s in each.standings if s.generator == "A")
+            for each in (board, unknown)
+        ]
+        held += ends[0][0] <= WIN_RATE <= ends[0][1]
+        nameless += ends[1][0] <= WIN_RATE <= ends[1][1]
+    assert held >= 17 > nameless
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.6])
+def test_alpha_allows_for_few_annotators_who_differ(spread: float) -> None:
+    rng, wider = np.random.default_rng(13), []
+    for _ in range(10):
+        votes = votes_of_people(rng, 6, 60, spread)
+        found = aggregate_votes(votes, resamples=100).agreement
+        unnamed = aggregate_votes(
+            [replace(each, annotator=f"#{each.annotator}") for each in votes], resamples=100
+        ).agreement
+        assert "6 annotators" in found.reason
+        assert "too few" in found.reason
+        assert (found.alpha, unnamed.reason) == (unnamed.alpha, "")
+        (low, high), (inner_low, inner_high) = found.interval or (0, 0), unnamed.interval or (0, 0)
+        assert low <= inner_low
+        assert high >= inner_high
+        wider.append((high - low) / (inner_high - inner_low))
+    assert (np.mean(wider) > 1.8) == (spread > 0)
+    assert np.mean(wider) < (5 if spread else 1.4)
+
+
+def test_two_annotators_are_no_sample_for_alpha() -> None:
+    votes = [Vote(f"p{p}", "x", "y", f"n{k}", "a" if p % 3 or k else "b") for p in range(20) for k in range(2)]
+    found = aggregate_votes(votes, resamples=50).agreement
+    assert "do not allow" in found.reason
+    assert found.interval is not None

@@ -139,29 +139,34 @@ def decide_elements(labelling: Labelling, annotators: int | None = None) -> list
 
 
 def agreement_by_kind(
-    votes: Tally, images: Mapping[str, tuple[str, str]], scale: Iterable[str] = ()
+    marks: Iterable[Mark], images: Mapping[str, tuple[str, str]], scale: Iterable[str] = ()
 ) -> dict[str, dict[str, Any]]:
     """Compute Krippendorff's alpha over all elements, and over those of each kind.
 
     Args:
-        votes: How many people gave each value to each element.
+        marks: The marks of all people who count.
         images: Prompt id and generator of each image.
         scale: All values in order, if they are equally spaced numbers; else alpha is nominal.
     """
     by_kind = {}
-    for chosen in ("all", *dict.fromkeys(kind for _, _, kind in votes)):
-        keys = [key for key in votes if chosen in ("all", key[2])]
-        values = list(scale) or sorted({value for key in keys for value in votes[key]})
+    cast: dict[ElementKey, dict[str, str]] = {}
+    for mark in marks:
+        cast.setdefault(mark.key, {})[mark.annotator] = mark.value
+    for chosen in ("all", *dict.fromkeys(kind for _, _, kind in cast)):
+        keys = [key for key in cast if chosen in ("all", key[2])]
+        values = list(scale) or sorted({value for key in keys for value in cast[key].values()})
         alpha = krippendorff_alpha(
-            [[votes[key][value] for value in values] for key in keys],
+            [[list(cast[key].values()).count(value) for value in values] for key in keys],
             groups=[images[image][0] if image in images else image for image, _, _ in keys],
+            cast=[{who: values.index(value) for who, value in cast[key].items()} for key in keys],
             interval_scale=bool(scale),
+            noun="element",
         )
         by_kind[chosen] = {
             "alpha": alpha.alpha,
             "interval": list(alpha.interval) if alpha.interval else None,
             "elements": alpha.pairs,
-            "reason": alpha.reason.replace("pairs", "elements").replace("pair", "element").replace("vote", "mark"),
+            "reason": alpha.reason,
         }
     return by_kind
 

@@ -55,7 +55,7 @@ from titjudge.stats.ranking.rank_agreement import (
     prompt_statistics,
 )
 from titjudge.stats.ranking.rankdata import rankdata
-from titjudge.stats.scores.families import RELIABLE, TOO_FEW, families, family_notes, in_families
+from titjudge.stats.scores.families import annotators_note, families, family_notes, in_families
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 
 NO_PAIRS = "there are no human pairs of these images"
@@ -403,11 +403,7 @@ def _pair_warnings(index: PairIndex, pairs: Sequence[Pair], images: Sequence[Ima
             f"{len(strangers)} images of the human pairs are not in the data, the first: {truncated(strangers[0], 80)}"
         )
     if index.annotators:
-        some = "1 annotator has" if index.annotators == 1 else f"{index.annotators} annotators have"
-        warnings.append(
-            f"{some} made all preferences: intervals of shares {'do not ' if index.annotators == 1 else ''}allow for the choice of "
-            f"annotators{TOO_FEW if index.annotators < RELIABLE else ''}"
-        )
+        warnings.append(annotators_note(index.annotators, allowed=index.annotators > 1, what="intervals of shares"))
     if bad := sum(pair.both_bad for pair in pairs):
         warnings.append(f"people find both images bad in {bad} of {len(pairs)} pairs: they count as ties")
     winners: dict[tuple[str, frozenset[str]], set[str]] = {}

@@ -26,6 +26,7 @@ from titjudge.stats.bootstrap import (
     percentile_interval,
 )
 from titjudge.stats.intervals import FEW_ANNOTATORS, share_intervals
+from titjudge.stats.scores.families import annotators_note
 
 VOTES = Declaration("votes", "preferences and Krippendorff's alpha", Population.VOTES, Unit.VOTE)
 
@@ -298,7 +299,7 @@ def aggregate_votes(
     agreement = krippendorff_alpha(
         [(o.votes_a, o.votes_b, o.votes_tie, o.votes_bad) for o in outcomes],
         groups=[unit_of.get(o.prompt_id, o.prompt_id) for o in outcomes],
-        annotators=len({vote.annotator for vote in votes}),
+        cast=[{who: CHOICES.index(choice) for who, choice in tally.get(key, {}).items()} for key in tally | by_sorting],
         resamples=resamples,
         mirrored=tuple(CHOICES.index(_MIRROR[choice]) for choice in CHOICES),
     )
@@ -364,35 +365,38 @@ def krippendorff_alpha(
     counts: Sequence[Sequence[int]],
     *,
     groups: Sequence[str] | None = None,
-    annotators: int = 0,
+    cast: Sequence[Mapping[str, int]] = (),
     resamples: int = 2000,
     seed: int = 0,
     interval_scale: bool = False,
     mirrored: Sequence[int] = (),
+    noun: str = "pair",
 ) -> Alpha:
     """Compute Krippendorff's alpha from votes per pair and choice; its interval resamples prompts, each with all its pairs.
 
     Pairs of one prompt are as hard as each other, so they are not independent. Coincidences are sums over pairs, so that a
-    resample is a weighted sum of them.
+    resample is a weighted sum of them. If annotators are known and fewer than 30, the interval is wider by their variance.
 
     Args:
         counts: Shape (pairs, choices); pairs with fewer than two votes are left out.
         groups: Prompt of each pair; without them every pair is its own prompt.
-        annotators: Number of annotators, for the result.
+        cast: Number of the choice of each annotator, by pair; names that begin with # are of nobody in particular.
         resamples: Bootstrap draws of prompts; 0 for no interval.
         seed: Of the draws.
         interval_scale: Choices are equally spaced numbers, with the squared distance as disagreement; else nominal.
         mirrored: The choice that each becomes if the two images of a pair change places: chance agreement is then over both orders, so
             that it does not depend on which image a file writes first.
+        noun: What people vote on, in the reason.
     """
     table = np.array(counts, dtype=np.float64).reshape(len(counts), -1) if counts else np.zeros((0, len(CHOICES)))
     kept = table.sum(axis=1) >= 2
     group = codes(groups if groups is not None else range(len(table)))[0]
     table, group = table[kept], group[kept]
+    who = {name for votes in cast for name in votes}
     if len(table) < 1:
-        return Alpha(None, None, 0, annotators, "no pair has two votes")
+        return Alpha(None, None, 0, len(who), f"no {noun} has two votes")
     if np.count_nonzero(_both_orders(table.sum(axis=0), mirrored)) < 2:
-        return Alpha(None, None, len(table), annotators, "every vote is the same: chance agreement cannot be estimated")
+        return Alpha(None, None, len(table), len(who), "every vote is the same: chance agreement cannot be estimated")
     choice = np.arange(table.shape[1], dtype=np.float64)
     distance = np.subtract.outer(choice, choice) ** 2 if interval_scale else 1 - np.eye(len(choice))
     alpha = float(_alphas(table, np.ones((1, len(table))), distance, mirrored)[0])
@@ -400,12 +404,64 @@ def krippendorff_alpha(
     rows = [max(row, other) for row, other in zip(table.tolist(), turned.tolist(), strict=True)]  # in either order
     prompts, prompt = np.unique(by_content(group, rows), return_inverse=True)
     if len(prompts) < 2 or not resamples:
-        unit = "pairs" if groups is None else "prompts"
-        return Alpha(alpha, None, len(table), annotators, f"fewer than two {unit}: no interval" if resamples else "")
-    draws = [
-        _alphas(table, block[:, prompt], distance, mirrored) for block in multiplicities(len(prompts), resamples, seed)
-    ]
-    return Alpha(alpha, percentile_interval(np.concatenate(draws), len(prompts)), len(table), annotators)
+        unit = noun if groups is None else "prompt"
+        return Alpha(alpha, None, len(table), len(who), f"fewer than two {unit}s: no interval" if resamples else "")
+    blocks = multiplicities(len(prompts), resamples, seed)
+    draws = np.concatenate([_alphas(table, block[:, prompt], distance, mirrored) for block in blocks])
+    interval = percentile_interval(draws, len(prompts))
+    if interval is None or not who or len(who) >= FEW_ANNOTATORS or any(name.startswith("#") for name in who):
+        return Alpha(alpha, interval, len(table), len(who))
+    if len(who) < 3:
+        return Alpha(alpha, interval, len(table), len(who), annotators_note(len(who), allowed=False))
+    people = _variance_of_people(
+        table, [votes for votes, known in zip(cast, kept, strict=True) if known], distance, mirrored
+    )
+    interval = _widened(alpha, interval, float(np.nanvar(draws)), len(prompts), people, len(who))
+    return Alpha(alpha, interval, len(table), len(who), annotators_note(len(who)))
+
+
+def _widened(
+    value: float, interval: Interval, prompts_variance: float, prompts: int, people_variance: float, people: int
+) -> Interval:
+    """Widen an interval over prompts by the variance of few people, with Satterthwaite's degrees of freedom."""
+    from titjudge.stats.special import stdtrit
+
+    both = prompts_variance + people_variance
+    if people_variance <= 0 or prompts_variance <= 0:
+        return interval
+    freedom = both**2 / (prompts_variance**2 / (prompts - 1) + people_variance**2 / (people - 1))
+    times = float(stdtrit(freedom, 0.025) / stdtrit(prompts - 1, 0.025)) * (both / prompts_variance) ** 0.5
+    return value - times * max(0.0, value - interval[0]), min(1.0, value + times * max(0.0, interval[1] - value))
+
+
+def _variance_of_people(
+    table: Floats, cast: Sequence[Mapping[str, int]], distance: Floats, mirrored: Sequence[int]
+) -> float:
+    """Estimate the variance of alpha from the choice of annotators, by the influence of each vote (infinitesimal jackknife).
+
+    What single votes vary by is subtracted: the variance over prompts has it already.
+    """
+    pair, choice = (
+        np.array(column)
+        for column in zip(*((k, c) for k, votes in enumerate(cast) for c in votes.values()), strict=True)
+    )
+    who, _ = codes(name for votes in cast for name in votes)
+    votes = table[pair]
+    others, own = votes.sum(axis=1, keepdims=True) - 1, np.eye(table.shape[1])[choice]
+    totals, change = (_both_orders(each, mirrored) for each in (table.sum(axis=0), own + (votes - own) / others))
+    pairs = table.sum() - 1
+    expected = totals @ distance @ totals / pairs
+    observed = float(((table @ distance * table).sum(axis=1) / (table.sum(axis=1) - 1)).sum())
+    moved = 2 * (change @ distance @ totals - expected) / pairs
+    influence = (
+        observed * moved / expected**2 - 2 * (votes @ distance)[np.arange(len(pair)), choice] / others[:, 0] / expected
+    )
+    influence -= influence.mean()
+    by_person, of_pair = np.bincount(who, influence), (np.bincount(pair, influence) / np.bincount(pair))[pair]
+    unseen = 1 - np.bincount(who)[who] / len(table)  # who votes on every pair sees all that these vary by
+    single = (influence - of_pair) ** 2 + unseen * of_pair**2
+    people = len(by_person)  # each is one of the pairs of people that others' influence is estimated from, too
+    return float((by_person**2).sum() - single.sum()) * people * (people - 1) / (people - 2) ** 2
 
 
 def _both_orders(totals: Floats, mirrored: Sequence[int]) -> Floats:

@@ -16,7 +16,7 @@ unanswered unlabelled pairs are listed as ties, too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,6 +25,7 @@ from titjudge.core.errors import DataError
 from titjudge.core.grouping import group_means
 from titjudge.core.types import Pair
 from titjudge.stats.bootstrap import LEVEL, Floats, Interval, Ints, codes, number
+from titjudge.stats.intervals import FEW_ANNOTATORS
 
 FEW = 20  # labelled prompts below which an interval is only approximate
 _WIN = {"a": 1.0, "tie": 0.5, "b": 0.0}
@@ -63,6 +64,7 @@ class PreferenceArrays:
         rest: The judge on the unlabelled pairs, shape (unlabelled, K).
         mask, rest_mask: 1 where a row counts for an estimate, else 0; same shapes.
         group, rest_group: Number of the prompt of each row, together from 0 to `groups`.
+        annotator: Number of who labelled each row, if these are a small sample, too; else empty.
     """
 
     people: Floats
@@ -73,6 +75,7 @@ class PreferenceArrays:
     rest_mask: Floats
     rest_group: Ints
     groups: int
+    annotator: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,9 @@ class Fit:
         spread, people_spread, naive_spread: Their covariances, shape (K, K).
         power: lambda.
         parts: Per-prompt contributions of people, the judge on labelled pairs, and the judge on the rest, each (groups, K).
-        effective, naive_effective: Effective number of prompts (of equal size) of the labelled, and of all, pairs, shape (K,).
+        effective, naive_effective: Effective number of prompts (of equal size) of the labelled, and of all, pairs, shape (K,);
+            that of the labelled ones is one more than the degrees of freedom of an interval.
+        annotators: The part of `spread` that comes from the choice of few annotators.
     """
 
     value: Floats
@@ -98,6 +103,7 @@ class Fit:
     labelled_prompts: int
     effective: Floats
     naive_effective: Floats
+    annotators: Floats
 
 
 def fit(columns: PreferenceArrays) -> Fit:
@@ -117,8 +123,35 @@ def fit(columns: PreferenceArrays) -> Fit:
     naive, all_judge = _linear(np.concatenate([columns.judge, columns.rest]), mask, group, columns.groups)
     effective = _effective(columns.mask, columns.group, columns.groups), _effective(mask, group, columns.groups)
     parts = (a, b, u)
-    spreads = (contributions.T @ contributions, a.T @ a, all_judge.T @ all_judge)
-    return Fit(value, people, naive, *spreads, power, parts, labelled, *effective)
+    spread, alone = contributions.T @ contributions, a.T @ a
+    with_judge, by_people = (_of_annotators(columns, weight) for weight in (power, 0.0))
+    if len(columns.annotator):
+        whole, few = np.diag(spread + with_judge), np.diag(with_judge)
+        parts_of_freedom = np.diag(spread) ** 2 / np.maximum(effective[0] - 1, 1) + few**2 / columns.annotator.max()
+        freedom = np.divide(whole**2, parts_of_freedom, out=effective[0] - 1, where=parts_of_freedom > 0)
+        effective = freedom + 1, effective[1]
+    spreads = (spread + with_judge, alone + by_people, all_judge.T @ all_judge)
+    return Fit(value, people, naive, *spreads, power, parts, labelled, *effective, with_judge)
+
+
+def _of_annotators(columns: PreferenceArrays, weight: float) -> Floats:
+    """Estimate the covariance of all columns that comes from the choice of few annotators; 0 if they are no sample.
+
+    Their variance, without that of what one of them says of one prompt, which the variance over prompts has already.
+    """
+    size, who = columns.people.shape[1], columns.annotator
+    people = int(who.max(initial=-1)) + 1
+    if people < 2:
+        return np.zeros((size, size))
+    rows = columns.people - weight * columns.judge
+    count = np.maximum(columns.mask.sum(axis=0), 1.0)
+    rows = columns.mask * (rows - (rows * columns.mask).sum(axis=0) / count) / count
+    cells = np.zeros((people, columns.groups, size))
+    np.add.at(cells, (who, columns.group), rows)
+    by_person, single = cells.sum(axis=1), cells.reshape(-1, size)
+    values, vectors = np.linalg.eigh((by_person.T @ by_person - single.T @ single) * people / (people - 1))
+    spread: Floats = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    return spread
 
 
 def _linear(values: Floats, mask: Floats, group: Ints, groups: int) -> tuple[Floats, Floats]:
@@ -158,6 +191,7 @@ def ppi_mean(
     groups: Sequence[str] | None = None,
     rest_groups: Sequence[str] | None = None,
     *,
+    annotators: Ints | None = None,
     level: float = LEVEL,
     bounds: tuple[float, float] | None = None,
 ) -> Estimate:
@@ -169,6 +203,7 @@ def ppi_mean(
         rest: The judge on the unlabelled pairs, shape (N,).
         groups: Prompt of each labelled pair; without them every pair is its own prompt.
         rest_groups: Prompt of each unlabelled pair.
+        annotators: Number of who labelled each pair, if they are few (`PreferenceArrays`).
         level: Coverage of the interval, in (0, 1).
         bounds: Ends of the scale, which the interval is cut to.
 
@@ -187,8 +222,9 @@ def ppi_mean(
     group, prompts = codes([*labels, *others])
     ones = np.ones((len(y), 1)), np.ones((len(r), 1))
     columns = PreferenceArrays(
-        y[:, None], f[:, None], ones[0], group[: len(y)], r[:, None], ones[1], group[len(y) :], len(prompts)
-    )
+        y[:, None], f[:, None], ones[0], group[: len(y)], r[:, None], ones[1], group[len(y) :], len(prompts),
+        np.zeros(0, dtype=np.int64) if annotators is None else annotators,
+    )  # fmt: skip
     return estimate(fit(columns), columns, 0, level=level, bounds=bounds)
 
 
@@ -263,11 +299,17 @@ class Joined:
         labelled: Wins by people and by the judge.
         rest: Wins by the judge on pairs without a label.
         unjudged: Labelled pairs without an answer of the judge, which counts as a tie.
+        annotator: Who labelled each pair, if each was labelled by one of few people; else empty.
     """
 
     labelled: dict[Key, tuple[float, float]] = field(default_factory=dict)
     rest: dict[Key, float] = field(default_factory=dict)
     unjudged: int = 0
+    annotator: Mapping[Key, str] = field(default_factory=dict)
+
+    def annotators(self, keys: Iterable[Key]) -> Ints:
+        """Return the number of who labelled each of some pairs; empty if that is not known."""
+        return codes(self.annotator[key] for key in keys)[0] if self.annotator else np.zeros(0, dtype=np.int64)
 
 
 def join(human: Sequence[Pair], judge: Sequence[Pair]) -> Joined:
@@ -277,7 +319,10 @@ def join(human: Sequence[Pair], judge: Sequence[Pair]) -> Joined:
         DataError: A preference is not a, b or tie.
     """
     people, machine = _wins(human), _wins(judge)
+    known = {_key(pair): pair.annotator for pair in human if pair.annotator}
+    one_each = len(known) == len(human) and 1 < len(set(known.values())) < FEW_ANNOTATORS
     return Joined(
+        annotator=known if one_each else {},
         labelled={key: (value, machine.get(key, 0.5)) for key, value in people.items()},
         rest={key: value for key, value in machine.items() if key not in people},
         unjudged=sum(key not in machine for key in people),
@@ -291,10 +336,12 @@ def _wins(pairs: Sequence[Pair]) -> dict[Key, float]:
         if pair.preference not in _WIN:
             raise DataError(f"pair {pair.a} / {pair.b}: preference '{pair.preference}' is not 'a', 'b' or 'tie'")
         win = _WIN[pair.preference]
-        swapped = pair.a > pair.b
-        key = (pair.prompt_id, pair.b, pair.a) if swapped else (pair.prompt_id, pair.a, pair.b)
-        wins.setdefault(key, []).append(1 - win if swapped else win)
+        wins.setdefault(_key(pair), []).append(1 - win if pair.a > pair.b else win)
     return group_means(wins)
+
+
+def _key(pair: Pair) -> Key:
+    return pair.prompt_id, min(pair.a, pair.b), max(pair.a, pair.b)
 
 
 def win_rate(
@@ -318,17 +365,16 @@ def win_rate(
         return 1 - value if of_second else value
 
     labelled = [
-        (key[0], win(y, swap), win(f, swap))
-        for key, (y, f) in both.labelled.items()
-        if (swap := swapped(key)) is not None
+        (key, win(y, swap), win(f, swap)) for key, (y, f) in both.labelled.items() if (swap := swapped(key)) is not None
     ]
     rest = [(key[0], win(f, swap)) for key, f in both.rest.items() if (swap := swapped(key)) is not None]
     return ppi_mean(
         [y for _, y, _ in labelled],
         [f for _, _, f in labelled],
         [f for _, f in rest],
-        [group for group, _, _ in labelled],
+        [key[0] for key, _, _ in labelled],
         [group for group, _ in rest],
+        annotators=both.annotators(key for key, _, _ in labelled),
         level=level,
         bounds=(0.0, 1.0),
     )

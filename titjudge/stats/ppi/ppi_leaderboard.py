@@ -28,6 +28,7 @@ from titjudge.stats.ppi.inference import (
     win_rate,
 )
 from titjudge.stats.ranking.bradley_terry import bradley_terry, opponents
+from titjudge.stats.scores.families import annotators_note
 from titjudge.stats.significance import POWER
 
 PEOPLE = Declaration(
@@ -251,6 +252,8 @@ def people_board(
             gaps += [_gap(fitted, columns, names, order[-1], k, level)]
             order.append(k)
     warnings += sorted({rate.reason for rate in estimates if rate.reason})
+    if joined.annotator:
+        warnings.append(annotators_note(len(set(joined.annotator.values()))))
     if joined.unjudged:
         warnings.append(f"{joined.unjudged} labelled pairs have no answer of the judge: counted as its ties")
     pairs = _pairwise(joined, [names[k] for k in order], generator_of, level)
@@ -322,7 +325,8 @@ def _pairwise(
     for every, part in ((joined.labelled, "labelled"), (joined.rest, "rest")):
         for key, values in every.items():
             couple = frozenset(generator_of.get(image, "") for image in key[1:])
-            getattr(by_couple.setdefault(couple, Joined()), part)[key] = values
+            own = by_couple.setdefault(couple, Joined(annotator=joined.annotator))
+            getattr(own, part)[key] = values
     return tuple(
         Couple(first, second, win_rate(pairs, generator_of, first, second, level=level))
         for first, second in combinations(names, 2)
@@ -351,7 +355,9 @@ def _columns(
     people, mask = _spread([(x, y, joined.labelled[key][0]) for key, x, y in labelled], len(names))
     judge, _ = _spread([(x, y, joined.labelled[key][1]) for key, x, y in labelled], len(names))
     other, rest_mask = _spread([(x, y, joined.rest[key]) for key, x, y in rest], len(names))
-    return PreferenceArrays(people, judge, mask, group[:size], other, rest_mask, group[size:], len(groups)), couples
+    who = joined.annotators(key for key, _, _ in labelled)
+    arrays = PreferenceArrays(people, judge, mask, group[:size], other, rest_mask, group[size:], len(groups), who)
+    return arrays, couples
 
 
 def _spread(rows: Sequence[tuple[int, int, float]], size: int) -> tuple[Floats, Floats]:
@@ -421,6 +427,8 @@ def more_labels(
     difference = abs(float(fitted.value[k] - fitted.value[j]))
     target = (difference / float(norm.ppf(0.5 + level / 2) + norm.ppf(POWER))) ** 2
     a, b, u = (part[:, k] - part[:, j] for part in fitted.parts)
+    people = fitted.annotators  # more labels of the same people do not lower what these vary by
+    fixed = float(people[k, k] + people[j, j] - 2 * people[k, j])
     total = labelled + unlabelled
 
     def variance(labels: int) -> float:
@@ -431,7 +439,7 @@ def more_labels(
         below = float(gap @ gap)
         weight = min(max(float(less * a @ gap) / below, 0.0), 1.0) if below > 0 and remaining else 0.0
         miss = less * a - weight * gap
-        return float(miss @ miss)
+        return float(miss @ miss) + fixed
 
     if difference == 0 or variance(total) > target:
         return None, "labels on all the pairs there are would not be enough"

@@ -141,3 +141,10 @@ def family_notes(prompts: Sequence[str], declared: Families) -> list[str]:
 def counted(families: int) -> str:
     """Write a number of families, and whether they are too few for the level of an interval or a test to be reliable."""
     return f"{families:,} famil{'y' if families == 1 else 'ies'}{TOO_FEW if families < RELIABLE else ''}"
+
+
+def annotators_note(count: int, *, allowed: bool = True, what: str = "intervals") -> str:
+    """Say how many annotators made all choices, and whether intervals allow for the choice of them."""
+    some = "1 annotator has" if count == 1 else f"{count} annotators have"
+    few = TOO_FEW if count < RELIABLE else ""
+    return f"{some} made all choices: {what} {'' if allowed else 'do not '}allow for the choice of annotators{few}"
