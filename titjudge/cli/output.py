@@ -266,21 +266,10 @@ def _styled(text: str, **style: bool) -> str:
 
 
 def _plain(table: Table, notes: Iterable[str]) -> None:
-    texts = _texts(table)
-    if table.secondary and (lines := laid_out(table.columns, texts, _numeric(table), terminal_width())):
-        say("\n".join([f"\n{table.title}", *lines, *(f"  {note}" for note in notes)]))
-        return
-    widths = [max([len(name), *(len(row[i]) for row in texts)]) for i, name in enumerate(table.columns)]
-    numeric = _numeric(table)
-    say(f"\n{table.title}")
-    for row in ([*table.columns], ["-" * width for width in widths], *texts):
-        cells = (
-            text.rjust(width) if number else text.ljust(width)
-            for text, width, number in zip(row, widths, numeric, strict=True)
-        )
-        say("  " + "  ".join(cells).rstrip())
-    for note in notes:
-        say(f"  {note}")
+    texts, numeric = _texts(table), _numeric(table)
+    fitted = laid_out(table.columns, texts, numeric, terminal_width()) if table.secondary else None
+    lines = fitted or laid_out(table.columns, texts, numeric, sys.maxsize) or []
+    say("\n".join([f"\n{table.title}", *lines, *(f"  {note}" for note in notes)]))
 
 
 def _texts(table: Table) -> list[list[str]]:

@@ -32,6 +32,11 @@ class Population(StrEnum):
         "prompts with a score of a compared generator; missing scores are estimated by least squares with an effect of the "
         "generator and of the prompt",
     )
+    SAME_IN_COLUMN = (
+        "same prompts for all in a column",
+        "the same for each metric or run on its own, because they have scores on different prompts",
+    )
+    COMMON_IN_COLUMN = "common prompts of all in a column", "the same for each metric or run on its own"
     COMMON_OF_RACE = "common prompts of all in a race", "prompts on which every generator of the race has a score"
     PROMPTS_OF_JUDGES = (
         "common prompts of the two judges",

@@ -146,11 +146,10 @@ def test_generators_against_each_other_are_among_the_tables(tmp_path: Path) -> N
         tmp_path / "run", items, [score(item, "tit", step[item.generator] + k % 7 / 50) for k, item in enumerate(items)]
     )
     page = export([run], "markdown", tmp_path / "r.md", baseline="mid").read_text(encoding="utf-8")
-    (table,) = re.findall(r"\*\*Prompt by prompt: tit\*\*\n\n(.+?)\n\n(Minus .+)\n", page, re.DOTALL)
+    (table,) = re.findall(r"\*\*Prompt by prompt: tit\*\*\n\n(.+?)\n\n(Won, same, lost .+)\n", page, re.DOTALL)
     head, _, *rows = table[0].splitlines()
     assert "| minus top | minus mid |" in head
     assert [row.split(" | ")[0] for row in rows] == ["| top", "| mid", "| &lt;low&gt;"]
-    assert table[1].startswith("Minus top or mid: the difference")  # what the columns mean
     assert r"\caption{Prompt by prompt: tit}" in export([run], "latex", tmp_path / "r.tex").read_text(encoding="utf-8")
     with pytest.raises(DataError, match="no generator 'nobody'"):
         export([run], "latex", tmp_path / "none.tex", baseline="nobody")

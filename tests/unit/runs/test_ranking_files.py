@@ -26,7 +26,10 @@ def test_ranks_with_labels_gaps_and_a_byte_order_mark(tmp_path: Path) -> None:
         },
     }
     assert table.columns == ("column", "SRCC", "KRCC", "n")
-    assert table.notes == ("model: not a ranking, left out", "link: not a ranking, left out")
+    negative, *notes = table.notes
+    assert negative.startswith("clip: SRCC is negative")
+    assert notes == ["model: not a ranking, left out", "link: not a ranking, left out"]
+    assert table.caption.startswith("over 3 to 4 rows")
 
 
 def test_too_few_rows_are_undefined_with_a_reason(tmp_path: Path) -> None:

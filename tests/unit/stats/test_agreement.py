@@ -122,6 +122,38 @@ def test_failures_lower_coverage_and_never_count(example: Path) -> None:
     check(found)
 
 
+def test_metrics_with_scores_on_other_prompts_have_columns_of_their_own() -> None:
+    items = [Item(f"{g}{p}", "", None, g, f"p{p}") for g in "xyz" for p in range(12)]
+    scores = [
+        Score(item.id, name, float(k * 7 % 11))
+        for name, judged in (("m", range(9)), ("n", range(3, 12)))
+        for k, item in enumerate(items)
+        if int(item.prompt_id[1:]) in judged
+    ]
+    pairs = [Pair(f"p{p}", f"x{p}", f"y{p}", "a" if p % 3 else "b") for p in range(12)]
+    found = agreement(items, scores, pairs)
+    table, board = agreement_tables(found)
+    assert table.caption.startswith("over 9 human pairs that the row scored; accuracy on common pairs: 6 human pairs")
+    assert [row["pairs"].text for row in table.records] == ["9 of 12", "9 of 12"]
+    for name, row in zip("mn", table.records, strict=True):
+        common = agreement(items, scores, [pair for pair in pairs if 3 <= int(pair.prompt_id[1:]) < 9])
+        assert row["common_accuracy"].value == common.metrics[name].accuracy
+    assert "own accuracy" in table.columns
+    assert board.caption.startswith("over 9 same prompts for all in a column")
+    assert "mean rank: 9 common prompts of all in a column" in board.caption
+    assert board.declaration["excluded"] == {"no score of any generator": {"m": 3, "n": 3}}
+    alike = agreement(items, [score for score in scores if score.metric == "m"], pairs)
+    assert "common_accuracy" not in alike.to_json()["metrics"]["m"]
+
+
+def test_families_are_the_unit_of_all_tables_of_agreement() -> None:
+    items = [Item(f"{g}{p}", "", None, g, f"p{p}", {"cluster": str(p // 2)}) for g in "xyz" for p in range(12)]
+    pairs = [Pair(f"p{p}", f"x{p}", f"y{p}", "a" if p % 3 else "b") for p in range(12)]
+    scores = [Score(item.id, "m", float(k * 7 % 11)) for k, item in enumerate(items)]
+    found = agreement(items, scores, pairs, strengths=True, resamples=20)
+    assert {table.declaration["unit"] for table in agreement_tables(found)} == {"family"}
+
+
 def test_without_pairs_there_is_a_leaderboard_and_a_reason() -> None:
     items = [Item(f"{g}{p}", "", None, g, f"p{p}") for g in "xyz" for p in range(3)]
     found = agreement(items, [Score(i.id, "m", ord(i.generator) + 0.0) for i in items])

@@ -21,8 +21,9 @@ from titjudge.runs.study.score_files import read_scores
 from titjudge.stats.bootstrap import Floats, Ints
 from titjudge.stats.generators.comparison_tables import compared_with_best
 from titjudge.stats.generators.gate import WORSE, gate
-from titjudge.stats.generators.generator_differences import generator_differences
-from titjudge.stats.generators.planning import Pilot
+from titjudge.stats.generators.generator_differences import generator_differences, generators_table
+from titjudge.stats.generators.planning import Pilot, plan_table
+from titjudge.stats.generators.replay_settling import replay_pairs, replay_race, replay_tables
 from titjudge.stats.generators.slices import tiers
 from titjudge.stats.pairwise_accuracy import pairwise_accuracy
 from titjudge.stats.people.votes import Vote, aggregate_votes, human_ceiling
@@ -303,3 +304,17 @@ def test_two_annotators_are_no_sample_for_alpha() -> None:
     found = aggregate_votes(votes, resamples=50).agreement
     assert "do not allow" in found.reason
     assert found.interval is not None
+
+
+def test_tables_name_families_as_their_unit() -> None:
+    rng, unit = np.random.default_rng(2), np.repeat(np.arange(10), 2)
+    scores = table(np.round(equal(rng, unit, 3) + rng.normal(size=(20, 3))), unit)
+    pairs, races = replay_pairs(scores, [("A", "B")]), replay_race(scores, "ABC")
+    tables = [
+        generators_table(scores),
+        *replay_tables(pairs, races, scores),
+        plan_table([], [Pilot.from_scores(scores, "A", "B")], 0.8),
+    ]
+    assert {each.declaration["unit"] for each in tables} == {"family"}
+    assert "families used" in tables[1].columns
+    assert [each.declaration["size"] for each in tables] == [20] * 4

@@ -59,6 +59,11 @@ def compare_ranks(csv_path: Path | str, reference: str) -> tuple[Json, Table]:
         (
             *(f"{truncated(name, 80)}: {entry['reason']}" for name, entry in result.items() if "reason" in entry),
             *(
+                f"{truncated(name, 80)}: SRCC is negative. Check that both columns are ranks (1 is best), or both scores"
+                for name, entry in result.items()
+                if (entry["srcc"] or 0) < 0
+            ),
+            *(
                 f"{truncated(name, 80)}: not a ranking, left out"
                 for name in names
                 if name != reference and name not in columns

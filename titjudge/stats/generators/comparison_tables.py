@@ -180,12 +180,12 @@ def standings_table(comparison: Comparison, scale: Scale) -> Table:
             (gap, *test), *others = (_gap(differences.get(name), scale.digits) for differences in by_name)
             gap = _explained(gap, by_name[0].get(name))
             rows.append((name, mean, tier, int(firsts[k]), gap, *(other[0] for other in others), *test, prompts))
-    columns = ("generator", "mean", TIER, "best on", *(f"minus {name}" for name in against), "won / same / lost", "p", "p best",
+    columns = ("generator", "mean", TIER, "best on", *_minus(against, scale), "won / same / lost", "p", "p best",
                "detectable", "prompts")  # fmt: skip
     notes = (
-        f"Minus {' or '.join(against)}: the difference{negated(scale)}. Won, same, lost and p are against {against[0]}, p by exchange "
+        f"Won, same, lost and p are against {against[0]}, p by exchange "
         "within prompts, as in `compare`. Detectable: the smallest difference that this many prompts show with 80% power.",
-        f"{against[0]} has the highest mean on these very prompts, so gaps to it are a little flattered: p best allows for the choice, "
+        f"{against[0]} has the best mean on these very prompts, so gaps to it are a little flattered: p best allows for the choice, "
         f"and the intervals of the differences to it are so wide that all hold together.",
         *scores.missing_notes((scores.generators.index(against[0]), k) for k in range(len(scores.generators))),
         "A tier ends before the first generator that is clearly worse than the tier's best. Best on: prompts on which none scores higher; where several are equal, each counts.",
@@ -241,11 +241,8 @@ def slice_tables(
                 gaps = [_difference(part, means, k, name, digits) for name in against]
                 mean_of, prompts = mean_cell(part, adjusted[:, k], digits, sign), int(np.isfinite(means[:, k]).sum())
                 rows.append((value, scores.generators[k], mean_of, *gaps, int(firsts[k]), prompts))
-        note = (
-            f"Minus {' or '.join(against)}: the difference{negated(scale)}; best on: prompts on which none scores higher. Every "
-            "interval is for itself: `compare generators --by` adjusts."
-        )
-        columns = (title, "generator", "mean", *(f"minus {name}" for name in against), "best on", "prompts")
+        note = "Best on: prompts on which none scores higher. Every interval is for itself: `compare generators --by` adjusts."
+        columns = (title, "generator", "mean", *_minus(against, scale), "best on", "prompts")
         if rows:
             tables.append(
                 Table(
@@ -260,9 +257,9 @@ def slice_tables(
     return [*tables, *_variances(cuts, sign, scores), *_tiers(cuts, parts, sign, scores)]
 
 
-def negated(scale: Scale) -> str:
-    """Note that differences are negated where less is better."""
-    return "" if scale.higher else " (less is better: negated)"
+def _minus(names: Sequence[str], scale: Scale) -> list[str]:
+    """Title the columns of differences, which are negated where less is better."""
+    return [f"minus {name}{'' if scale.higher else ', negated: less is better'}" for name in names]
 
 
 def compared_table(scores: ScoreTable, scale: Scale, *, settled: bool) -> Table:
@@ -337,9 +334,8 @@ def short_and_long(items: Mapping[str, Item], scores: ScoreTable, scale: Scale) 
         means = (plain(sign * float(scored[paired, k].mean()), digits=digits) for scored in (short, long))
         interval = mean_interval(gap, scores.spans(declared=True))
         rows.append((scores.generators[k], *means, plain(float(gap.mean()), interval, digits), len(gap)))
-    notes = () if scale.higher else (f"long minus short{negated(scale)}",)
-    columns = ("generator", "short", "long", "long minus short", "prompts")
-    return [Table("Short and long prompts", columns, tuple(rows), notes, declared=SHORT_AND_LONG)] if rows else []
+    columns = ("generator", "short", "long", *(f"long {title}" for title in _minus(["short"], scale)), "prompts")
+    return [Table("Short and long prompts", columns, tuple(rows), declared=SHORT_AND_LONG)] if rows else []
 
 
 def _difference(scores: ScoreTable, means: Floats, k: int, other: str, digits: int) -> Cell | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,6 @@ SETTLED = Declaration(
     Unit.PROMPT,
     NEEDS_BOTH,
     "order of the pairs",
-    counts="of",
 )
 RACES = Declaration(
     "races", "judgements until a race is over", Population.COMMON_OF_RACE, Unit.PROMPT, NEEDS_ALL, "order of the races"
@@ -150,14 +149,13 @@ def replay_tables(pairs: Sequence[Settled], races: Sequence[RaceResult], scores:
                 (note,),
                 axis=(0, 1),
                 explanation=(_explanation(scores),),
-                declared=scores.over(SETTLED, sized=False),
+                declared=scores.over(SETTLED, [pair.generators for pair in pairs]),
             )
         )
     if races:
         rows = tuple((", ".join(average.generators), *average.cells(scores.cost)) for average in replay_averages(races))
         columns = ("generators", "verdict", "judgements used", "of", "share", *spared)
-        sizes = {Population.COMMON_OF_RACE: [race.of // len(race.generators) for race in races]}
-        declared = replace(scores.over(RACES, sized=False), sizes=RACES.over(sizes).sizes)
+        declared = scores.over(RACES, [race.generators for race in races])
         tables.append(Table("Racing for the best", columns, rows, axis=(0, 1), declared=declared))
     return tables
 

@@ -33,7 +33,7 @@ from titjudge.stats.pairwise_accuracy import (
     tie_optimised_accuracy,
     values_by_metric,
 )
-from titjudge.stats.people.agreement_tables import AGREEMENT
+from titjudge.stats.people.agreement_tables import AGREEMENT, IN_COLUMN
 from titjudge.stats.ranking.bradley_terry import bradley_terry, opponents
 from titjudge.stats.ranking.leaderboard import (
     FEWEST_FOR_SRCC,
@@ -184,23 +184,34 @@ def _populations(
     ranked: Mapping[str, float],
 ) -> dict[str, PopulationRecord]:
     """Say what the tables are over, if scores or human preferences are missing or prompts are in families."""
+
+    def label(generator: str, name: str) -> str:
+        if len(boards) < 2:
+            return generator
+        return f"{generator} ({name})" if generator else name
+
     sizes: dict[str, list[int]] = {}
     excluded: dict[str, dict[str, list[str]]] = {}
     for name, board in boards.items():
         for population, size in board.declared.sizes.items():
             sizes.setdefault(population, []).extend(size)
         for reason, of in board.declared.excluded.items():
-            by = f" ({name})" if len(boards) > 1 else ""
-            excluded.setdefault(reason, {}).update({generator + by: sorted(ids) for generator, ids in of.items()})
+            excluded.setdefault(reason, {}).update(
+                {label(generator, name): sorted(ids) for generator, ids in of.items()}
+            )
     if ranked:
         sizes[Population.RANKED_PROMPTS] = [len({prompt for id, _, prompt in images if id in ranked})]
         judged = [by_image for name, by_image in values.items() if name in boards]
         sizes[Population.IMAGES_OF_BOTH] = [
             sum(id in ranked and by_image.get(id) is not None for id, _, _ in images) for by_image in judged
         ]
+    prompts = [{prompt for id, _, prompt in images if values[name].get(id) is not None} for name in boards]
+    apart = any(scored != prompts[0] for scored in prompts)
+    if apart:
+        sizes = {IN_COLUMN.get(name, name): size for name, size in sizes.items()}
     families = any(board.declared.unit == Unit.FAMILY for board in boards.values())
     found = {}
-    if excluded or families or {*sizes.get(Population.IMAGES_OF_BOTH, ())} - {len(images)}:
+    if excluded or families or apart or {*sizes.get(Population.IMAGES_OF_BOTH, ())} - {len(images)}:
         found[LEADERBOARD.id] = PopulationRecord(sizes=sizes, excluded=excluded, families=families)
     unscored = {name: ids for name in boards if (ids := _unscored(index, values[name]))}
     families = len(set(index.units.tolist())) < len(index.groups)

@@ -51,6 +51,11 @@ WITH_PEOPLE = replace(
         **LEADERBOARD.by_column,
     },
 )
+IN_COLUMN: dict[str, str] = {
+    Population.SAME_PROMPTS: Population.SAME_IN_COLUMN,
+    Population.COMMON_OF_ALL: Population.COMMON_IN_COLUMN,
+}
+"""Populations of a leaderboard whose metrics have scores on different prompts."""
 STRENGTHS = Declaration(
     "strengths", "Bradley-Terry strength of each generator", Population.HUMAN_PAIRS, Unit.PROMPT, order="strength"
 )
@@ -80,6 +85,9 @@ def agreement_tables(agreed: Results, *, correlations: bool = True) -> list[Tabl
 def _over(agreed: Results, declaration: Declaration, **sizes: list[int]) -> Declaration:
     """Fill in what the results say of the population of a table; without missing scores the `sizes`."""
     record = agreed.populations.get(declaration.id, PopulationRecord(sizes=sizes))
+    if Population.SAME_IN_COLUMN in record.sizes:
+        own = {column: IN_COLUMN.get(name, name) for column, name in declaration.by_column.items()}
+        declaration = replace(declaration, population=Population.SAME_IN_COLUMN, by_column=own)
     return declaration.over(record.sizes, record.excluded, families=record.families)
 
 
@@ -105,7 +113,7 @@ def _metrics(agreed: Results, notes: tuple[str, ...], explanation: tuple[str, ..
             explanation=explanation,
             secondary=tuple(_COLUMNS[key] for key in _SECONDARY),
             estimates=True,
-            declared=_over(agreed, AGREEMENT),
+            declared=replace(_over(agreed, AGREEMENT), sizes={Population.COMMON_PAIRS: common[:1]} if common else {}),
             keys=keys,
         )
     rows = tuple(

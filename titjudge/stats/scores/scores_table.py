@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from titjudge.core.declarations import ESTIMATED, Declaration, Population
+from titjudge.core.declarations import ESTIMATED, Declaration, Population, Sizes
 from titjudge.core.errors import DataError, nearest
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, unit_sums
 from titjudge.stats.equality import score_differences
@@ -152,36 +152,49 @@ class ScoreTable:
         unequal = (self.unequally_missing(a, b) for a, b in pairs)
         return [f"{line}: what is left out may decide" for line in unequal if line]
 
-    def over(self, declaration: Declaration, *, sized: bool = True) -> Declaration:
+    def over(
+        self, declaration: Declaration, groups: Iterable[Sequence[str]] = (), *, sized: bool = True
+    ) -> Declaration:
         """Fill in the sizes of the populations, and what is excluded: generators that share too few prompts, missing scores.
 
         Args:
             declaration: Of a table of these scores.
+            groups: Generators that are compared with each other only; their common prompts are then the population.
             sized: Whether the numbers are over all prompts, and not over those of a category.
         """
-        among = compared(self.means, self.unit)
+        of = [[self.column(name) for name in group] for group in groups]
+        columns = np.arange(len(self.generators))
+        among = np.isin(columns, [k for group in of for k in group]) if of else compared(self.means, self.unit)
         inside = np.isfinite(self.means[:, among])
-        here, every = (np.asarray(of(inside, axis=1)) for of in (np.any, np.all))
+        here, every = (np.asarray(found(inside, axis=1)) for found in (np.any, np.all))
         shared = shared_prompts(self.means[:, among])
         of_two = shared[np.triu_indices(len(shared), 1)].tolist()
-        sizes = {
+        sizes: Sizes = {
             Population.SAME_PROMPTS: [int(here.sum())],
             Population.COMMON_OF_ALL: [int(every.sum())],
             Population.COMMON_OF_TWO: of_two if len(set(of_two)) == 1 else [],
         }
+        if of:
+            common = (np.isfinite(self.means[:, group]).all(axis=1) for group in of)
+            sizes = {declaration.population: [int(np.count_nonzero(rows)) for rows in common]}
         estimated, own = (", estimated", ", own mean") if declaration.missing == ESTIMATED else ("", "")
         units = "prompts" if self.unit is None else "families"
+        unscored = ~np.isfinite(self.means).any(axis=1)
         excluded: dict[str, dict[str, list[str]]] = {}
+        if unscored.any():
+            excluded["no score of any generator"] = {
+                "": [self.prompts[row] for row in np.flatnonzero(unscored).tolist()]
+            }
         for k, name in enumerate(self.generators):
             scored = np.isfinite(self.means[:, k])
             reasons = {
                 f"no score{estimated}": here & ~scored,
                 "no score of some images": scored & (self.lost[:, k] > 0),
             }
-            if not among[k]:
+            if not among[k] and not of:
                 reasons = {f"too few common {units}{own}": scored} if scored.any() else {"no score": here}
             for reason, rows in reasons.items():
-                if rows.any():
+                if rows.any() and (among[k] or not of):
                     excluded.setdefault(reason, {})[name] = [self.prompts[row] for row in np.flatnonzero(rows).tolist()]
         return declaration.over(sizes if sized else None, excluded, families=self.unit is not None)
 
