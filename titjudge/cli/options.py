@@ -318,6 +318,8 @@ def key_option(key: str, metavar: str | None = None, flag: str = "", **attribute
         flag: The flag, if it is not `--the-key`.
         attributes: Further arguments of `click.option`; `help` replaces the text of the key.
     """
+    if key not in _keys():
+        raise LookupError(f"docs/schemas/run.schema.json does not have the key {key}: run `make docs`")
     schema = _keys()[key]
     kind, default, text = _type_of(schema), schema.get("default"), attributes.pop("help", schema["description"])
     if kind is bool:

@@ -26,7 +26,6 @@ from titjudge.runs.folder.manifest import Pins
 class Gateway(OpenAI):
     name, vendor, default_model = "gateway", "gemini", "gemini-2.5-pro"
     default_base, base_env, key_envs = "https://gateway.example/v1", "GATEWAY_URL", ("GATEWAY_KEY",)
-    batch_service = ""
 
 
 @pytest.fixture(autouse=True)

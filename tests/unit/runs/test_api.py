@@ -58,11 +58,32 @@ def test_an_edit_is_scored_with_its_sources_and_refused_by_a_metric_that_does_no
 
 
 def test_to_pandas_has_one_row_a_score(tmp_path: Path) -> None:
-    pytest.importorskip("pandas")
+    pandas = pytest.importorskip("pandas")
     with Judge("lmm-score", captioner="fake/x") as judge:
         frame = judge.score_many([(picture(tmp_path), "a"), (picture(tmp_path, "b.png"), "b")]).to_pandas()
     assert list(frame["metric"]) == ["lmm-score", "lmm-score"]
     assert list(frame["value"]) == [0, 0]
+    assert list(frame["prompt"]) == ["a", "b"]
+    assert [Path(image).name for image in frame["image"]] == ["a.png", "b.png"]
+    frame.to_parquet(tmp_path / "scores.parquet")
+    assert list(pandas.read_parquet(tmp_path / "scores.parquet")["value"]) == [0, 0]
+
+
+def test_scores_in_a_terminal_are_short_and_a_slice_is_scores(tmp_path: Path) -> None:
+    with Judge("lmm-score", captioner="fake/x") as judge:
+        scores = judge.score_many([(picture(tmp_path), "word " * 300), (tmp_path / "none.png", "b")] * 20)
+    assert len(repr(scores[0])) < 150
+    assert len(repr(scores)) < 2_500
+    assert "bad_input" in repr(scores[1])
+    assert (type(scores[:3]), len(scores[:3]), scores[:3][1]) == (type(scores), 3, scores[1])
+
+
+def test_image_and_prompt_that_are_exchanged_are_reported(tmp_path: Path) -> None:
+    image = str(picture(tmp_path))
+    with Judge("lmm-score", captioner="fake/x") as judge:
+        wrong, right = judge.score_many([("a red cube", image), (image, "a red cube")])
+    assert (wrong.status, right.status) == (Status.BAD_INPUT, Status.OK)
+    assert "exchange" in wrong.reason
 
 
 def test_names_and_keys_are_checked_at_once() -> None:

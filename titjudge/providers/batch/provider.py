@@ -178,9 +178,10 @@ def batch_service_for(real: Provider) -> BatchService[Any]:
     Raises:
         ConfigError: It has none that is known here.
     """
-    named = getattr(real, "batch_service", "")
+    own = "batch_service" in vars(type(real))  # a vendor of the same wire does not inherit the jobs of another
+    named = getattr(real, "batch_service", "") if own else ""
     if not named:
-        names = [n for n in registry.names("providers") if getattr(registry.provider_class(n), "batch_service", "")]
+        names = [n for n in registry.names("providers") if vars(registry.provider_class(n)).get("batch_service")]
         where = real.base_url or real.name
         raise ConfigError(f"there are no batch jobs at {where}: only for {' and '.join(names)}; leave out --batch")
     module, _, kind = named.partition(":")

@@ -15,6 +15,7 @@ from titjudge.core.grouping import random_place
 from titjudge.core.redaction import one_line
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import Item, Score, Status
+from titjudge.core.words import truncated
 from titjudge.engine.budget import UNSPENT, Spending
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.scoring import Panel
@@ -139,7 +140,7 @@ class ImageScorer:
         async def judged(number: int) -> list[JudgedScore]:
             prompt = pairs[number][1]
             placed, *sources = all_placed[number] if in_groups else await place_all(pairs[number])
-            if refusal := _refusal(placed, *sources):
+            if refusal := _swapped(pairs[number]) or _refusal(placed, *sources):
                 group = _prompt_id(without_surrogates(prompt), *sources)
                 refused = [
                     Score(placed.name, name, None, Status.BAD_INPUT, refusal, prompt_id=group) for name in metrics
@@ -235,6 +236,17 @@ def _item(prompt: str, placed: Placed, *sources: Placed) -> Item:
 def _prompt_id(prompt: str, *sources: Placed) -> str:
     """Name a prompt; the same instruction for other sources counts as another prompt."""
     return " <- ".join((prompt, *(source.name for source in sources)))
+
+
+def _swapped(pair: Entry) -> str:
+    """Return why a pair is refused whose prompt is the path of a file, and whose image is not; empty for any other."""
+    image, prompt = pair[:2]
+    swapped = isinstance(image, str) and not os.path.isfile(image) and os.path.isfile(prompt)
+    return (
+        f"the image {truncated(image, 40)!r} is no file, and the prompt is one: exchange image and prompt"
+        if swapped
+        else ""
+    )
 
 
 def _refusal(*images: Placed) -> str:

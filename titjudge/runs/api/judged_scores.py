@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Generator,
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, overload
 
 from titjudge.core.errors import MissingExtra
 from titjudge.core.serialization import score_record
@@ -24,7 +24,7 @@ _MOST_TEXT = 600  # characters of a prompt or a reason in a notebook
 _OF_SCORE = tuple(field.name for field in fields(Score))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class JudgedScore(Score):
     """A score with its image and prompt. A notebook shows it with its image.
 
@@ -51,6 +51,10 @@ class JudgedScore(Score):
         values = {name: getattr(score, name) for name in _OF_SCORE}
         return cls(**values, number=number, prompt=prompt, image=image, _stat=stat, _thumbnail=thumbnail)
 
+    def __repr__(self) -> str:
+        value = f"{self.value:.4g}" if self.value is not None else f"{self.status}: {truncated(self.reason, 80)}"
+        return f"<{self.metric} {value}; {truncated(self.item_id, 40)}: {truncated(self.prompt, 40)}>"
+
     def _repr_html_(self) -> str:
         value = "no score" if self.value is None else f"{self.value:.4g}"
         status = "" if self.status == "ok" else f" ({_text(str(self.status))})"
@@ -75,7 +79,7 @@ class JudgedScore(Score):
         return f"<img src='data:image/webp;base64,{data}' alt='the judged image' style='max-width:{_EDGE}px'>"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Scores:
     """Scores of several images: a sequence with `to_records` and `to_pandas`.
 
@@ -91,15 +95,27 @@ class Scores:
     def __len__(self) -> int:
         return len(self.scores)
 
-    def __getitem__(self, index: int) -> JudgedScore:
-        return self.scores[index]
+    @overload
+    def __getitem__(self, index: int) -> JudgedScore: ...
+    @overload
+    def __getitem__(self, index: slice) -> Scores: ...
+    def __getitem__(self, index: int | slice) -> JudgedScore | Scores:
+        return Scores(self.scores[index]) if isinstance(index, slice) else self.scores[index]
+
+    def __repr__(self) -> str:
+        more = ", ..." if len(self) > _MOST_SHOWN else ""
+        return f"Scores of {len(self):,}: [{', '.join(map(repr, self.scores[:_MOST_SHOWN]))}{more}]"
 
     def to_records(self) -> list[Json]:
-        """Return a dict for each score: item, metric, value, status, reason, parts, ..."""
-        return [score_record(score) for score in self.scores]
+        """Return a dict for each score: image, prompt, generator, metric, value, status, reason, parts, ..."""
+        return [
+            {"image": str(score.image or ""), "prompt": score.prompt} | score_record(score) for score in self.scores
+        ]
 
     def to_pandas(self) -> Any:
         """Make a pandas DataFrame with a row for each score and all its fields; `titjudge.frame` makes one as of runs.
+
+        A column that would hold only empty mappings is omitted, as no Parquet file can hold it.
 
         Raises:
             MissingExtra: pandas is not installed.
@@ -108,7 +124,8 @@ class Scores:
             import pandas
         except ImportError:
             raise MissingExtra("pandas", "pandas", "to_pandas()") from None
-        return pandas.DataFrame(self.to_records())
+        table = pandas.DataFrame(self.to_records())
+        return table if any(score.parts for score in self.scores) else table.drop(columns="parts", errors="ignore")
 
     def _repr_html_(self) -> str:
         more = len(self.scores) - _MOST_SHOWN
