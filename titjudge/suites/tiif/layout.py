@@ -15,12 +15,11 @@ from titjudge.core.numbers import mean
 
 _LAYOUT = read_yaml(Path(__file__).with_suffix(".yaml"), "a layout")
 DIMENSIONS: Mapping[str, Sequence[str]] = _LAYOUT["dimensions"]
-BASIC = tuple(kind for name in ("attribute", "relation", "reasoning") for kind in DIMENSIONS[name])
-ADVANCED = tuple(
-    kind
-    for name in ("attribute+relation", "attribute+reasoning", "relation+reasoning", "text", "style")
-    for kind in DIMENSIONS[name]
-)
+SECTIONS: Sequence[tuple[str, str, Sequence[str]]] = [
+    (title, key, [kind for name in names for kind in DIMENSIONS[name]]) for title, key, names in _LAYOUT["sections"]
+]
+"""Sections of the official summary by dimension: title, key of what is read from it, and types."""
+BASIC, ADVANCED = (next(kinds for _, key, kinds in SECTIONS if key == name) for name in ("basic", "advanced"))
 TYPES = tuple(sorted(kind for kinds in DIMENSIONS.values() for kind in kinds))
 LENGTHS = ("short", "long")
 NUMBER = re.compile(r"0|[1-9][0-9]*")

@@ -7,8 +7,8 @@ read comes back in percent, in the shape of `aggregate tiif --json`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import accumulate, product
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from titjudge.core.types import Json
 from titjudge.data.xlsx_files import openpyxl
 from titjudge.suites.spreadsheet import put_row
 from titjudge.suites.tiif.answers import AnswerCounts
-from titjudge.suites.tiif.layout import ADVANCED, BASIC, DIMENSIONS, LENGTHS, TYPES, TypeCounts, roll_up
+from titjudge.suites.tiif.layout import DIMENSIONS, LENGTHS, SECTIONS, TYPES, TypeCounts, roll_up
 
 _SHEETS: dict[str, Callable[[TypeCounts], float | None]] = {
     "Accuracy": lambda cell: cell.correct / cell.questions if cell.questions else None,
@@ -28,22 +28,6 @@ _SHEETS: dict[str, Callable[[TypeCounts], float | None]] = {
 }
 _MEAN = "Mean_Accuracy"
 _ALL = "Overall average score of 9 sub-attributes"
-_SECTIONS: tuple[tuple[str, str, Sequence[str]], ...] = (  # title, key of what is read from it, and types
-    ("Basic_Following_Overall - Overall", "basic", BASIC),
-    *(
-        (f"Basic_{name.title()} - {name.title()}", name, DIMENSIONS[name])
-        for name in ("attribute", "relation", "reasoning")
-    ),
-    ("Advanced_Following_Overall - Overall", "advanced", ADVANCED),
-    *(
-        (f"Advanced_{name.title()} - {name.title()}", name, DIMENSIONS[name])
-        for name in ("attribute+relation", "attribute+reasoning", "relation+reasoning")
-    ),
-    ("Advanced_Text Generation - Text Generation", "text", DIMENSIONS["text"]),
-    ("Advanced_Style Control - Style Control", "style", DIMENSIONS["style"]),
-    ("Real_World_Following_Overall - Overall", "", DIMENSIONS["real_world"]),
-    ("Real_Complex - Complex", "real_world", DIMENSIONS["real_world"]),
-)
 
 
 def rounded(answers: AnswerCounts) -> dict[str, dict[str, dict[str, float | None]]]:
@@ -70,29 +54,30 @@ def write_xlsx(answers: AnswerCounts, path: Path) -> None:
     book = openpyxl().Workbook()
     kinds = sorted({kind for cells in answers.cells.values() for kind in cells})
     lengths = sorted({length for _, length in answers.cells})
-    columns = [(kind, length) for kind in kinds for length in lengths]
-    cells = {
-        generator: [answers.cells.get((generator, length), {}).get(kind) for kind, length in columns]
-        for generator in sorted({name for name, _ in answers.cells})
-    }
-    rows = {
-        title: {name: [value(cell) if cell else None for cell in row] for name, row in cells.items()}
+    columns = list(product(kinds, lengths))
+    sheets: dict[str, dict[str, list[float | None]]] = {
+        title: {
+            generator: [
+                value(cell) if (cell := answers.cells.get((generator, length), {}).get(kind)) else None
+                for kind, length in columns
+            ]
+            for generator in sorted({name for name, _ in answers.cells})
+        }
         for title, value in _SHEETS.items()
     }
-    means = {name: mean(values) for name, values in rows["Accuracy"].items()}
-    order = sorted(cells, key=lambda name: means[name] or -1.0, reverse=True)
-    for title, of_sheet in rows.items():
-        sheet = book.active if title == "Accuracy" else book.create_sheet()
-        sheet.title = title
-        with_mean = title == "Accuracy"
-        heads = [kind if i % len(lengths) == 0 else None for i, (kind, _) in enumerate(columns)]
-        put_row(sheet, 1, ["Attribute", *heads, *([_MEAN] if with_mean else [])])
+    accuracy = sheets["Accuracy"]
+    means = {name: mean(values) for name, values in accuracy.items()}
+    accuracy.update({name: [*values, means[name]] for name, values in accuracy.items()})
+    for title, rows in sheets.items():
+        sheet = book.create_sheet(title)
+        heads = [kind if length == lengths[0] else None for kind, length in columns]
+        put_row(sheet, 1, ["Attribute", *heads, *([_MEAN] if rows is accuracy else [])])
         put_row(sheet, 2, ["Type", *(length for _, length in columns)])
-        for i in range(0, len(columns), len(lengths)):
-            sheet.merge_cells(start_row=1, end_row=1, start_column=i + 2, end_column=i + 1 + len(lengths))
-        for line, name in enumerate(order, 4):
-            values = of_sheet[name] + ([means[name]] if with_mean else [])
-            put_row(sheet, line, [name, *("nan" if value is None else f"{value:.4f}" for value in values)])
+        for column in range(2, len(columns) + 2, len(lengths)):
+            sheet.merge_cells(start_row=1, end_row=1, start_column=column, end_column=column + len(lengths) - 1)
+        for line, name in enumerate(sorted(rows, key=lambda name: means[name] or -1.0, reverse=True), 4):
+            put_row(sheet, line, [name, *("nan" if value is None else f"{value:.4f}" for value in rows[name])])
+    book.remove(book.active)
     book.save(path)
 
 
@@ -163,20 +148,17 @@ def _number(value: Any, where: str, path: Path) -> float | None:
 def dimension_text(answers: AnswerCounts) -> str:
     """Write the official dimension text, from type accuracies rounded to four decimals as upstream does."""
     types = rounded(answers)
-    blocks = []
-    for title, _, kinds in _SECTIONS:
-        rows = {
-            generator: [mean(lengths[length][kind] for kind in kinds) for length in LENGTHS]
-            for generator, lengths in types.items()
+
+    def rows(groups: Collection[Sequence[str]]) -> dict[str, list[float | None]]:
+        """Average the types of each group, then the groups."""
+        return {
+            name: [mean(mean(map(lengths[length].get, kinds)) for kinds in groups) for length in LENGTHS]
+            for name, lengths in types.items()
         }
-        blocks.append(_block(title, ("short", "long"), rows))
-    overall = {generator: [_overall(lengths[length]) for length in LENGTHS] for generator, lengths in types.items()}
-    blocks.append(_block(_ALL, ("overall-short", "overall-long"), overall, index="Model"))
-    return "".join(blocks)
 
-
-def _overall(types: Mapping[str, float | None]) -> float | None:
-    return mean(mean(types[kind] for kind in kinds) for kinds in DIMENSIONS.values())
+    blocks = [_block(title, LENGTHS, rows([kinds])) for title, _, kinds in SECTIONS]
+    overall = rows(DIMENSIONS.values())
+    return "".join([*blocks, _block(_ALL, ("overall-short", "overall-long"), overall, index="Model")])
 
 
 def _block(title: str, heads: Sequence[str], rows: Mapping[str, Sequence[float | None]], index: str = "") -> str:
@@ -199,7 +181,7 @@ def read_dimension_text(path: Path) -> Json:
     Raises:
         DataError: It is not UTF-8, has no such sections, or rows that pandas cut when printing (it prints at most 60).
     """
-    keys = {title: key for title, key, _ in _SECTIONS} | {_ALL: "overall"}
+    keys = {title: key for title, key, _ in SECTIONS} | {_ALL: "overall"}
     generators: Json = {}
     for title, name, values in _rows(path):
         key = keys.get(title)
