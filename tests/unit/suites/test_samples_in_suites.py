@@ -70,7 +70,11 @@ def test_lpg_bench_and_tiif_read_numbered_names(tmp_path: Path) -> None:
     assert found(LpgBench().load(tmp_path)) == [("g", "p_1", 0), ("g", "p_1", 2)]
     touch(tmp_path, "text/g/short_description/3_0.png", "text/g/short_description/3_1.png")
     images = dataset.read_images(tmp_path, "")["g", "text", "short"]
-    assert (images.doubled, images.unplaced) == ({3: ["3_0.png", "3_1.png"]}, [])
+    assert {number: [path.name for path in files] for number, files in images.by_number.items()}[3] == [
+        "3_0.png",
+        "3_1.png",
+    ]
+    assert images.unplaced == []
 
 
 def test_a_run_keeps_it() -> None:

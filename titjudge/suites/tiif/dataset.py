@@ -180,14 +180,12 @@ class Images:
     """The images of one folder.
 
     Attributes:
-        by_number: The first file of each number.
+        by_number: The files of each number.
         unplaced: Names of files that are no number.
-        doubled: All names of a number that has several.
     """
 
-    by_number: dict[int, Path] = field(default_factory=dict)
+    by_number: dict[int, list[Path]] = field(default_factory=dict)
     unplaced: list[str] = field(default_factory=list)
-    doubled: dict[int, list[str]] = field(default_factory=dict)
 
 
 Tree = dict[tuple[str, str, str], Images]  # by generator, type, length
@@ -244,14 +242,10 @@ def _images(place: Path) -> Images:
             continue
         numbered = split_sample(stem)
         stem = numbered[0] if numbered else stem
-        if not NUMBER.fullmatch(stem):
-            images.unplaced.append(name)
-            continue
-        number = int(stem)
-        if number in images.by_number:
-            images.doubled.setdefault(number, [images.by_number[number].name]).append(name)
+        if NUMBER.fullmatch(stem):
+            images.by_number.setdefault(int(stem), []).append(place / name)
         else:
-            images.by_number[number] = place / name
+            images.unplaced.append(name)
     return images
 
 

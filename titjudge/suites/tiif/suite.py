@@ -240,9 +240,8 @@ def _folder_items(
             **_question_meta(line),
             **extra,
         }
-        first = images.by_number[number]
-        for position, file in enumerate(images.doubled.get(number, [first.name]), 1):
-            image, top = first.with_name(file), first.parents[3]
+        for position, image in enumerate(images.by_number[number], 1):
+            top = image.parents[3]
             name = f"{generator}/{prompt_id}" + (f" ({position})" if position > 1 else "")
             numbered = split_sample(image.stem)
             sample = numbered[1] if numbered else position - 1

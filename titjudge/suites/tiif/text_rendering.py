@@ -42,14 +42,14 @@ def aggregate_text(path: Path, questions: Path | None = None) -> tuple[Json, lis
     """
     entries = _entries(path)
     lines = None if questions is None else [record for _, record in read_jsonl(questions, ("yn_question_list",))]
-    lengths = [length for length in LENGTHS if any(f"{length}_image_ocr_results" in entry for entry in entries)]
+    lengths = [
+        length for length in LENGTHS if any(f"{length}_image_ocr_results" in entry for entry in entries.values())
+    ]
     if not lengths:
         raise DataError("no entry has short_image_ocr_results or long_image_ocr_results", path)
     values: dict[str, list[float]] = {f"{name}_{length}": [] for name in _MEASURES for length in LENGTHS}
     empty = dict.fromkeys(LENGTHS, 0)
-    seen: set[str] = set()
-    for number, entry in enumerate(entries):
-        name = _name(entry, number, seen, path)
+    for name, entry in entries.items():
         gold = _gold(entry, name, lines, path)
         for length in lengths:
             strings = _strings(entry, f"{length}_image_ocr_results", name, path)
@@ -67,24 +67,21 @@ def aggregate_text(path: Path, questions: Path | None = None) -> tuple[Json, lis
     return result, [benchmark_table(f"TIIF-Bench text rendering: {path.stem}", columns, rows)]
 
 
-def _entries(path: Path) -> list[Json]:
-    entries = read_json(path)
-    if not isinstance(entries, list) or not entries:
+def _entries(path: Path) -> dict[str, Json]:
+    """Read the entries of a file by the names of their images."""
+    listed = read_json(path)
+    if not isinstance(listed, list) or not listed:
         raise DataError("expected a JSON list with one object for each image", path)
-    for number, entry in enumerate(entries):
+    entries: dict[str, Json] = {}
+    for number, entry in enumerate(listed):
         if not isinstance(entry, dict):
             raise DataError(f"entry {number} is not an object", path)
+        name = entry.get("image_name")
+        if not isinstance(name, str) or not name:
+            raise DataError(f"entry {number} has no image_name", path)
+        if entries.setdefault(name, entry) is not entry:
+            raise DataError(f"image {name}: it stands there twice", path)
     return entries
-
-
-def _name(entry: Values, number: int, seen: set[str], path: Path) -> str:
-    name = entry.get("image_name")
-    if not isinstance(name, str) or not name:
-        raise DataError(f"entry {number} has no image_name", path)
-    if name in seen:
-        raise DataError(f"image {name}: it stands there twice", path)
-    seen.add(name)
-    return name
 
 
 def _gold(entry: Values, name: str, lines: Sequence[Values] | None, path: Path) -> list[str]:
