@@ -162,6 +162,10 @@ _OTHERS = [
     ("anteeksi|pahoittelen|valitettavasti", "\\ben (?:näe|voi|pysty)", "kuvaa\\W*$|kuvia|pyyntö|auttaa"),
     ("îmi pare rău|scuze|din păcate", "\\bnu (?:pot|văd|am)", "imaginea\\W*$|imagini|cerere|ajut"),
 ]  # fmt: skip
+_HINT_OTHERS = lazy_pattern(  # as `_HINT`, of the ASCII texts among the matches of these languages
+    r"nicht|kein|je n|aucun|no |non |niet|geen|nie |yorum|emem|amam|tidak|ikke|inte\b|ingen|nemohu|nem tud|en voi|en pysty|nu pot|nu am|"
+    r" sie|envoyez|partagez|pourriez|veuillez|sub[ae]|adjunt|compart|envi|proporcion|carregue|anexe|carica|allega|condividi|invia|nenhum|ningun|nessun"
+)
 _VERB_LAST = lazy_pattern("[\u3041-\u30ff\uac00-\ud7a3]")
 _ASKS_OTHERS = lazy_pattern(
     "请(?:您|你)?(?:重新|先|再次)?(?:上传|提供|发送|分享|附上)[^。]{0,8}(?:图|照片)|[您你](?:似乎|好像|可能|还|還)*(?:没有|未|并未|尚未|忘记|沒有|没)(?:上传|提供|附|发送|上傳)"
@@ -216,13 +220,15 @@ def declines(text: str, *, answers: bool = False) -> bool:
     if not sentences:
         return False
     opening = " ".join(sentences[:2])
-    if _ASKS_OTHERS.search(text):
+    foreign = not text.isascii() or _HINT_OTHERS.search(text)
+    if foreign and _ASKS_OTHERS.search(text):
         return len(text) <= _LONGEST_OTHERS
-    absent = _hinted(_ABSENT, opening) or (_TALK.search(sentences[0]) and _ASKS.search(text))
-    found = absent if absent and (not answers or _CHAT.search(opening)) else _hinted(_DECLINES, opening)
+    hinted = _HINT.search(opening)
+    absent = (hinted and _ABSENT.search(opening)) or (_TALK.search(sentences[0]) and _ASKS.search(text))
+    found = absent if absent and (not answers or _CHAT.search(opening)) else hinted and _DECLINES.search(opening)
     if found or (_SORRY.match(text) and _UNWILLING.search(opening)):
         return not _described(sentences, opening[: found.start()] if found else "")
-    for apology, unable, about in _OTHER:
+    for apology, unable, about in _OTHER if foreign else ():
         found = unable.search(opening[:120])
         # characters of an alphabet, of Japanese and Korean, whose verb comes last, and of Chinese
         near = 40 if opening[:1] < "\u2e80" or _VERB_LAST.search(opening) else 12
@@ -236,11 +242,6 @@ def declines(text: str, *, answers: bool = False) -> bool:
             ]
             return not rest and len(text) <= _LONGEST_OTHERS and not _DESCRIBES.search(text)
     return False
-
-
-def _hinted(pattern: re.Pattern[str], opening: str) -> re.Match[str] | None:
-    """Search for `_ABSENT` or `_DECLINES` in an opening."""
-    return pattern.search(opening) if _HINT.search(opening) else None
 
 
 def addresses_someone(text: str) -> bool:

@@ -14,11 +14,9 @@ from typing import Any, NoReturn
 INTERRUPTED = 130  # exit code
 
 
-@contextlib.contextmanager
-def terminated_like_ctrl_c() -> Iterator[None]:
+def terminated_like_ctrl_c() -> contextlib.AbstractContextManager[None]:
     """Handle SIGTERM as Ctrl-C is handled at that moment: answers are awaited, files closed, processes ended."""
-    with _handled(signal.SIGTERM, _interrupt):
-        yield
+    return _handled(signal.SIGTERM, _interrupt)
 
 
 @contextlib.contextmanager

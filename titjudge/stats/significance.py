@@ -223,10 +223,11 @@ def mcnemar_p(only_first: int, only_second: int) -> float | None:
 
     None without such cases.
     """
-    from scipy.stats import binomtest
+    if not only_first + only_second:
+        return None
+    from scipy.stats import binomtest  # which takes longer to import than a short run
 
-    discordant = only_first + only_second
-    return float(binomtest(only_first, discordant, 0.5).pvalue) if discordant else None
+    return float(binomtest(only_first, only_first + only_second, 0.5).pvalue)
 
 
 def holm(ps: Sequence[float]) -> list[float]:
@@ -235,7 +236,7 @@ def holm(ps: Sequence[float]) -> list[float]:
     stepped = np.maximum.accumulate(np.asarray(ps, dtype=np.float64)[order] * np.arange(len(ps), 0, -1))
     corrected = np.empty(len(ps))
     corrected[order] = np.minimum(stepped, 1.0)
-    return [float(p) for p in corrected]
+    return list(map(float, corrected))
 
 
 def benjamini_hochberg(ps: Sequence[float]) -> list[float]:
