@@ -15,6 +15,7 @@ from titjudge import Judge
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, Unclear
 from titjudge.core.types import ProviderSettings
+from titjudge.providers.hosted.openai import OpenAI
 from titjudge.providers.hosted.served_models import served_model
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.resolve import resolve_metrics
@@ -79,6 +80,11 @@ def test_a_server_without_a_list_names_the_option(scripted: dict[str, object], w
         asked(server)
     assert all(word in str(refused.value) for word in words)
     assert "\n" not in str(refused.value)
+
+
+def test_a_gateway_with_the_default_model_needs_no_choice() -> None:
+    with serving([QWEN, OpenAI.default_model]) as server:
+        assert asked(server) == ""
 
 
 def test_an_address_without_its_version_is_told() -> None:

@@ -33,7 +33,7 @@ def served_model(settings: ProviderSettings, flags: Sequence[str]) -> str:
         flags: The options that name the model, for example `--captioner`.
 
     Returns:
-        The name; empty at the addresses of OpenAI and Azure, whose default model the provider knows.
+        The name; empty for the default model of the provider: at the addresses of OpenAI and Azure, and on a gateway that has it.
 
     Raises:
         ConfigError: The server gives no list of models; says how to name the model.
@@ -59,6 +59,8 @@ def served_model(settings: ProviderSettings, flags: Sequence[str]) -> str:
     names = [str(model["id"]) for model in models if not _NO_CHAT.search(str(model["id"]))]
     if len(names) == 1:
         return names[0]
+    if provider.default_model in names:
+        return ""
     program = next(
         (_PROGRAMS[str(model.get("owned_by"))] for model in models if model.get("owned_by") in _PROGRAMS), "The server"
     )
