@@ -467,7 +467,8 @@ def _card(
     models = {role.name: role.label for role in roles}
     if "embedder" in run.metric.roles:
         models["embedder"] = run.engine.roles.embedder().name
-    return CardRecord(
+    values = {score.value for score in run.scores.values() if score.value is not None}
+    card = CardRecord(
         metric=run.name,
         models=models,
         versions=versions_of(roles),
@@ -479,3 +480,4 @@ def _card(
         skipped=dict(skipped),
         notes=[run.stopped] if run.stopped else [],
     )
+    return card.with_(same_score=values.pop()) if len(values) == 1 else card

@@ -82,6 +82,8 @@ class CardRecord(Record):
     skipped: dict[str, str] = Field(default_factory=dict)
     """Tests that this judge cannot take, with the reason."""
     notes: list[str] = Field(default_factory=list)
+    same_score: float | None = None
+    """The score of all images, if they have one and the same."""
 
     @classmethod
     def of_json(cls, card: Any) -> CardRecord | None:
@@ -110,9 +112,14 @@ class CardRecord(Record):
             ", ".join(counts),
             f"{self.metric} ({models}); {self.scores} scores; effects {unit}",
             *self.notes,
+            *self._same(),
             *self._not_tested(),
             f"per 1,000 scores: {price}, {seconds}",
         ]
+
+    def _same(self) -> list[str]:
+        what = f"all images have the same score ({self.same_score}): this judge distinguishes nothing"
+        return [] if self.same_score is None else [what]
 
     def _not_tested(self) -> list[str]:
         by_reason: dict[str, list[str]] = {}

@@ -254,6 +254,13 @@ def test_a_metric_of_any_scale_has_the_same_card(data: Path, tmp_path: Path, lim
         assert each.p_value == pytest.approx(other.p_value, abs=1e-6)
 
 
+def test_a_judge_that_gives_every_image_one_score_is_named(data: Path, tmp_path: Path) -> None:
+    card = run(data, tmp_path, StandIn(data, lambda rating, facts: 70.0), repeats=2)
+    assert card.same_score == 70.0
+    assert any("same score (70" in note for note in card.table().notes)
+    assert usual_card(data).same_score is None
+
+
 def test_a_metric_of_any_scale_that_sees_nothing_passes_no_line_of_seeing(data: Path, tmp_path: Path) -> None:
     card = run(
         data, tmp_path, StandIn(data, lambda rating, facts: 50 + facts["noise"]), cosine(range=(-1, 1)), repeats=2

@@ -203,3 +203,9 @@ def test_a_generator_that_is_not_compared_comes_last_with_its_own_mean() -> None
     places = {row.generator: row.metrics["m"] for row in found.leaderboard}
     assert (places["few"].mean, places["few"].rank) == (99.0, None)
     assert (places["all"].mean_rank, places["part"].mean_rank) == (1.0, 2.0)
+
+
+def test_equal_scores_of_all_images_are_noted() -> None:
+    assert any("same score (70)" in note for note in table(np.full((4, 2), 70.0)).notes)
+    assert not table(np.full((2, 2), 70.0)).notes  # too few to tell
+    assert not table(np.arange(8.0).reshape(4, 2)).notes

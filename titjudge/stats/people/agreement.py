@@ -22,7 +22,6 @@ from titjudge.core.run_records import (
 from titjudge.core.types import CONSTRUCTION, PEOPLE, InvalidItem, Item, Pair, Score
 from titjudge.core.words import truncated
 from titjudge.stats.bootstrap import codes
-from titjudge.stats.equality import with_ties
 from titjudge.stats.generators.paired_differences import common_accuracy
 from titjudge.stats.intervals import IN_WORDS
 from titjudge.stats.pairwise_accuracy import (
@@ -151,7 +150,6 @@ def agreement(
     boards = [*standings.values(), *([people] if people else [])]
     warnings += [*repeated, *_pair_warnings(index, kept, images)]
     warnings += [warning for board in boards for warning in board.warnings]
-    warnings += [warning for name in standings for warning in _constant(name, unsigned[name])]
     warnings += [
         warning for name in standings for warning in _other_scale(name, unsigned[name], (ranges or {}).get(name))
     ]
@@ -253,17 +251,6 @@ def _other_scale(name: str, values: Values, ends: tuple[float, float] | None) ->
     else:
         return []
     return [f"{name}: {what}, on a scale to 100. Check in some answers which scale the judge uses."]
-
-
-def _constant(name: str, values: Values) -> list[str]:
-    """Warn of a metric that gives every image the same score: it, or what reaches it, tells nothing."""
-    scored = np.array([value for value in values.values() if value is not None], dtype=np.float64)
-    if len(scored) < _SUSPICIOUS or np.ptp(with_ties(scored)):
-        return []
-    return [
-        f"{name}: all {len(scored)} images have the same score ({scored[0]:g}). Check that the images reach the judge, and try "
-        "another judge: this one distinguishes nothing."
-    ]
 
 
 def _same_files(images: Sequence[Image], scores: Sequence[Score]) -> list[str]:

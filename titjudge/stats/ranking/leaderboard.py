@@ -131,7 +131,7 @@ def leaderboard(
         variance = table.seed_variance[k]
         places[generator] = place if variance is None else place.with_(spread=math.sqrt(variance))
     aside = [name for name, is_apart in zip(table.generators, apart, strict=True) if is_apart and places[name].scored]
-    return Leaderboard(_best_first(places), table.notes, tuple(aside), table.over(LEADERBOARD))
+    return Leaderboard(_best_first(places), table.notes if common else (), tuple(aside), table.over(LEADERBOARD))
 
 
 def _competing_ranks(scores: Floats, *, all_of: bool) -> Floats:

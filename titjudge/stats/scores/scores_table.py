@@ -12,12 +12,12 @@ import numpy as np
 from titjudge.core.declarations import ESTIMATED, Declaration, Population, Sizes
 from titjudge.core.errors import DataError, nearest
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, unit_sums
-from titjudge.stats.equality import score_differences
+from titjudge.stats.equality import score_differences, with_ties
 from titjudge.stats.scores.families import ALONE, Families, family_notes, units
 from titjudge.stats.scores.missing_scores import unequally_missing
 from titjudge.stats.scores.part_scores import ELEMENT
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt, pooled
-from titjudge.stats.scores.population import compared, shared_prompts
+from titjudge.stats.scores.population import FEWEST, compared, shared_prompts
 
 # Columns that tell the images of one prompt apart.
 IMAGE_COLUMNS = tuple("image image_id image_index image_path item seed file filename".split())
@@ -332,13 +332,28 @@ def score_table(
         bounds=(0.0, 1.0) if rule.counts else bounds,
         cost=cost,
         slices=slices,
-        notes=(*notes, *family_notes(prompts, families), *rule.warnings(_counts(cells, shape).ravel(), metric)),
+        notes=(
+            *notes,
+            *family_notes(prompts, families),
+            *_constant(metric, sign * score),
+            *rule.warnings(_counts(cells, shape).ravel(), metric),
+        ),
         per_prompt=rule,
         part_bounds={column: (0.0, 1.0) if column == ELEMENT else bounds for column in parts or ()},
         lost=_counts(lost, shape),
         texts=texts or {},
         unit=units(prompts, families),
     )
+
+
+def _constant(metric: str, scores: Floats) -> list[str]:
+    """Note that all images have the same score: the judge, or what reaches it, tells nothing."""
+    if len(scores) < FEWEST or np.ptp(with_ties(scores)):
+        return []
+    return [
+        f"{metric}: all {len(scores)} images have the same score ({scores[0]:g}). Check that the images reach the judge, and try "
+        "another judge: this one distinguishes nothing."
+    ]
 
 
 def _counts(cell: Ints, shape: tuple[int, int]) -> Ints:
