@@ -11,9 +11,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import ConfigError, UserError
+from titjudge.core.files import read_yaml
 from titjudge.core.numbers import finite
 from titjudge.core.types import Json, Usage, Values
 from titjudge.engine.prices import MILLION, Price
@@ -21,31 +23,8 @@ from titjudge.providers.hosted import litellm_client
 
 FLAG_FORM = "MODEL=USD for each image, for example openai/gpt-image-2=0.05"
 _ROUNDED = 1.1  # the list rounds to a tenth of a cent, which is a tenth of the cheapest image
+_KNOWN = read_yaml(Path(__file__).with_name("image_prices.yaml"), "prices of images")
 _LEFT_OPEN = ("", "auto")  # settings that the service chooses: the dearest counts
-_SAME_AS = {
-    "chatgpt-image-latest": "gpt-image-1.5"
-}  # rates of both are the same, and the list has sizes of the second alone
-_DOCUMENTED = {
-    # ai.google.dev/gemini-api/docs/pricing
-    "gemini/imagen-4.0-fast-*": 0.02,
-    "gemini/imagen-4.0-ultra-*": 0.06,
-    "gemini/imagen-4.0-*": 0.04,
-    "gemini/imagen-3.0-generate-002": 0.03,
-    # cloud.google.com/vertex-ai/generative-ai/pricing
-    "vertex_ai/imagen-4.0-fast-*": 0.02,
-    "vertex_ai/imagen-4.0-ultra-*": 0.06,
-    "vertex_ai/imagen-4.0-*": 0.04,
-    "vertex_ai/imagen-3.0-fast-*": 0.02,
-    "vertex_ai/imagen-3.0-*": 0.04,
-    # alibabacloud.com/help/en/model-studio/model-pricing (Singapore)
-    "dashscope/qwen-image": 0.035,
-    "dashscope/qwen-image-plus*": 0.03,
-    "dashscope/qwen-image-max*": 0.075,
-    "dashscope/qwen-image-2.0-pro*": 0.075,
-    "dashscope/qwen-image-2.0*": 0.035,
-    "fal_ai/fal-ai/qwen-image": 0.02,  # fal.ai/models/fal-ai/qwen-image, by the megapixel
-}
-"""USD of an image of models that litellm's list has no price for; the first pattern that matches counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,18 +69,6 @@ class _SizedRow:
         return set() if task == "edit" else {"-".join(named[first:]) for first in range(len(named))}
 
 
-# aws.amazon.com/bedrock/pricing and platform.openai.com/docs/pricing: rows by size that litellm's list lacks or has no quality for.
-_DOCUMENTED_SIZES = [
-    *(
-        _SizedRow("amazon.nova-canvas-v1:0", quality, size, price)
-        for size, standard, premium in (("1024x1024", 0.04, 0.06), ("2048x2048", 0.06, 0.08))
-        for quality, price in (("standard", standard), ("premium", premium), ("hd", premium))
-    ),
-    _SizedRow("gpt-image-1-mini", "high", "1024x1024", 0.036),
-    _SizedRow("gpt-image-1-mini", "high", "1024x1536", 0.052),
-]
-
-
 def parse_image_price(text: str) -> tuple[str, float]:
     """Read MODEL=USD.
 
@@ -136,8 +103,8 @@ def image_price(
     vendor, _, bare = full.rpartition("/") if vendor else full.partition("/")
     names = [name for name in (full, model, bare) if _is_of(name, full, vendor)]
     row = next((_rows()[name] for name in names if name in _rows()), None)
-    documented = next((usd for pattern, usd in _DOCUMENTED.items() if fnmatchcase(full, pattern)), None)
-    by_setting = _by_setting([*names, *(_SAME_AS[name] for name in names if name in _SAME_AS)], options)
+    documented = next((usd for pattern, usd in _KNOWN["documented"].items() if fnmatchcase(full, pattern)), None)
+    by_setting = _by_setting([*names, *(other for name, other in _KNOWN["same_as"].items() if name in names)], options)
     if row is not None and row.get("output_cost_per_image_token"):
         return _by_token(row, by_setting)
     listed_price = None if row is None else row.get("output_cost_per_image") or row.get("input_cost_per_image")
@@ -228,7 +195,7 @@ def _undated(names: Iterable[str]) -> set[str]:
 @cache
 def _all_sized_rows() -> list[_SizedRow]:
     """Read the rows whose name holds a size, such as `low/1024-x-1024/gpt-image-1`."""
-    rows = list(_DOCUMENTED_SIZES)
+    rows = [_SizedRow(*row) for row in _KNOWN["sized"]]
     for name, row in _rows().items():
         parts = name.split("/")
         place = next((number for number, part in enumerate(parts) if "-x-" in part), 0)
@@ -259,38 +226,10 @@ _COUNTS = re.compile(
 """Names of settings that say how many images are made, in lower case without `_` and `-`. One image is asked for at a time."""
 
 _ONE = (1, "1", None, False, "disabled", "none", "off")
-_SPEEDS = frozenset({"servicetier", "speed", "renderingspeed", "priority"})
 
-_FREE = {
-    "": (
-        "aspectratio negativeprompt guidance guidancescale cfgscale strength imagepromptstrength outputformat outputcompression "
-        "outputmimetype format background moderation user inputfidelity safetytolerance safetysettings safetysetting "
-        "safetyfilterlevel enablesafetychecker safetychecker persongeneration language includeraireason addwatermark watermark "
-        "enhanceprompt promptupsampling promptextend magicprompt syncmode raw stylepreset extrabody parameters"
-    ),
-    "fal_ai": "numinferencesteps",  # billed by the output (docs.fal.ai, model APIs, pricing)
-    "gemini": "sampleimagesize",  # an Imagen image of 1K and of 2K cost the same (ai.google.dev, Gemini API, pricing)
-    "vertex_ai": "sampleimagesize",
-    "black_forest_labs": "steps",
-}
-"""Settings that leave the price of an image as it is, by litellm's name of the vendor; those of "" are of all."""
 
-_FLAT = frozenset({"black_forest_labs", "dashscope", "gemini", "recraft", "stability", "vertex_ai"})
-"""Vendors whose models in the price list cost the same in every size that they make."""
-
-_SIZES = frozenset("size imagesize width height megapixels outputmegapixels resolution".split())
+_SIZES, _SPEEDS, _USUAL = (frozenset(_KNOWN[name]) for name in ("sizes", "speeds", "usual"))
 _PRICED = _SIZES | _SPEEDS | {"quality"}
-_NAMED = {  # of `image_size` at fal.ai (docs.fal.ai)
-    "square_hd": (1024, 1024),
-    "square": (512, 512),
-    "portrait_4_3": (768, 1024),
-    "portrait_16_9": (576, 1024),
-    "landscape_4_3": (1024, 768),
-    "landscape_16_9": (1024, 576),
-}
-_USUAL = frozenset(
-    {"", "none", "false", "auto", "default", "standard", "regular", "normal", "flex", "1k"}
-)  # values by which nothing is changed
 
 
 def check_counts(options: Values) -> None:
@@ -335,8 +274,9 @@ def pixels(options: Values) -> tuple[int, int] | None:
     if area:
         return MEGAPIXEL, math.ceil(area)
     text = str(found.get("size") or found.get("imagesize") or found.get("resolution") or "").strip().lower()
-    if text in _NAMED:
-        return _NAMED[text]
+    if text in _KNOWN["named"]:
+        width, height = _KNOWN["named"][text]
+        return width, height
     match = re.fullmatch(r"(\d{1,6})\s*[x*:×]\s*(\d{1,6})", text)
     return (int(match[1]), int(match[2])) if match else None
 
@@ -355,11 +295,11 @@ def times(vendor: str, options: Values, *, sized: bool = False) -> int | None:
         sized: The price holds for this quality and size already.
     """
     named = {_plain(name): value for name, value in _flattened(options)}
-    free = {*_FREE[""].split(), *_FREE.get(vendor, "").split(), *(("quality",) if sized else ())}
+    free = {*_KNOWN["free"][""], *_KNOWN["free"].get(vendor, ()), *(("quality",) if sized else ())}
     for name, value in named.items():
         if name not in free | _SIZES and not _COUNTS.fullmatch(name) and str(value).lower() not in _USUAL:
             return None
-    if vendor in _FLAT or not any(str(named.get(name) or "").lower() not in _USUAL for name in _SIZES):
+    if vendor in _KNOWN["flat"] or not any(str(named.get(name) or "").lower() not in _USUAL for name in _SIZES):
         return 1
     size = pixels(options)
     return None if size is None else 1 if sized else max(1, math.ceil(size[0] * size[1] / MEGAPIXEL))
