@@ -35,19 +35,21 @@ def compose(rng: Random, *, with_sign: bool) -> Scene:
     scene = Scene(surface, wall, (), view)
     families: set[str] = set()
     things: list[Thing] = []
-    for column in (0, -1, 1):
-        kind = _pick(rng, [kind for kind in FRONT if kind.family not in families])
+
+    def place(column: int, row: str, kinds: tuple[Kind, ...]) -> None:
+        kind = _pick(rng, [kind for kind in kinds if kind.family not in families])
         families.add(kind.family)
-        things.append(Thing(kind.name, kind.name, traits_for(rng, kind, scene, "front", things), column, "front"))
+        things.append(Thing(kind.name, kind.name, traits_for(rng, kind, scene, row, things), column, row))
+
+    for column in (0, -1, 1):
+        place(column, "front", FRONT)
     if with_sign:
         kind, text = KINDS[SIGN], f"{rng.choice(SIGN_FIRST)} {rng.choice(SIGN_SECOND)}"
         frames = [colour for colour in kind.traits["frame colour"] if stands_out(scene, "back", colour)]
         traits = {"text": text, "frame colour": rng.choice(frames)}
         things.append(Thing(SIGN, SIGN, traits, 0, "back"))
     for column in (-1, 1) if with_sign else (0, -1, 1):
-        kind = _pick(rng, [kind for kind in BACK if kind.family not in families])
-        families.add(kind.family)
-        things.append(Thing(kind.name, kind.name, traits_for(rng, kind, scene, "back", things), column, "back"))
+        place(column, "back", BACK)
     return Scene(surface, wall, (*things, *_loads(rng, scene, things, families)), view)
 
 

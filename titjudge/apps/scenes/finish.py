@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+
+from titjudge.core.files import read_yaml
 
 Canvas = NDArray[np.float32]  # (rows, columns, 3), 0 to 1
 
@@ -23,25 +27,15 @@ class Light:
         lamp: Whether it is a pool of light in the middle.
     """
 
-    tint: tuple[float, float, float]
+    tint: Sequence[float]
     side: int
     shadow: float
     lamp: bool = False
 
 
-LIGHTS = {
-    "cool daylight from the left": Light((0.97, 1.0, 1.04), -1, 0.3),
-    "cool daylight from the right": Light((0.97, 1.0, 1.04), 1, 0.3),
-    "low warm evening light from the left": Light((1.06, 0.94, 0.76), -1, 0.7),
-    "low warm evening light from the right": Light((1.06, 0.94, 0.76), 1, 0.7),
-    "a single lamp above the middle, so that the corners are dim": Light((1.04, 1.0, 0.92), 0, 0.15, lamp=True),
-}
-CLEAN, INK, POSTER = (
-    "a clean drawing with smooth colours",
-    "ink lines and pale washes on rough paper",
-    "a printed poster in few strong flat colours",
-)
-STYLES = (CLEAN, INK, POSTER)
+_READ = read_yaml(Path(__file__).with_name("finish.yaml"), "lights and styles")
+LIGHTS = {name: Light(**light) for name, light in _READ["lights"].items()}
+_CLEAN, INK, POSTER = STYLES = tuple(_READ["styles"])
 _PAPER = np.array((0.97, 0.95, 0.89), np.float32)
 _STEPS = 5  # of a channel on a poster
 

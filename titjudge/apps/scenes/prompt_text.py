@@ -54,14 +54,9 @@ def count_words(text: str) -> int:
 def _things(scene: Scene, graph: AskedElements, rng: Random) -> list[str]:
     """Write about each thing: the middle of the front row first, then row by row or column by column, and what it carries."""
     standing = {(thing.column, thing.row): thing for thing in scene.things if not thing.carrier}
-    orders: tuple[tuple[tuple[int, str], ...], ...] = (
-        ((0, "front"), (0, "back"), (-1, "front"), (-1, "back"), (1, "front"), (1, "back")),
-        ((0, "front"), (-1, "front"), (1, "front"), (0, "back"), (-1, "back"), (1, "back")),
-        ((0, "front"), (1, "front"), (-1, "front"), (0, "back"), (1, "back"), (-1, "back")),
-    )
     sentences: list[str] = []
-    for place in rng.choice(orders):
-        thing = standing[place]
+    for column, row in rng.choice(_READ["orders"]):
+        thing = standing[column, row]
         sentences += _sentences(thing, graph, rng)
         load = scene.load_of(thing.name)
         if load is not None:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from titjudge.apps.scenes import layout, textures
 from titjudge.apps.scenes.layout import placed
 from titjudge.apps.scenes.meshes import merged, write_ply
+from titjudge.apps.scenes.objects import PALETTE
 from titjudge.apps.scenes.scene import Scene
 from titjudge.apps.scenes.shapes import Finish, Primitive
 from titjudge.apps.scenes.textures import Pixels
@@ -31,11 +32,6 @@ Ids = NDArray[np.int32]
 VARIANT = "scalar_rgb"
 _DEPTH = 7  # bounces
 _GUIDE = 4  # rays a pixel for the surfaces that guide the filter
-_LIGHTS = {  # where the soft light is, its colour, and the ambient light
-    "warm": ((-5.5, -4.5, 7.0), (15.5, 12.4, 8.6), (0.40, 0.37, 0.34)),
-    "cool": ((0.5, -4.5, 8.5), (10.6, 11.5, 12.4), (0.40, 0.42, 0.45)),
-    "bright": ((5.5, -4.5, 7.0), (13.6, 13.4, 13.0), (0.40, 0.40, 0.40)),
-}
 
 
 def mitsuba() -> Any:
@@ -146,8 +142,8 @@ class Stage:
         }
 
     def _light(self) -> Json:
-        where, colour, ambient = _LIGHTS[self._scene.view.light]
-        transform = self._mi.ScalarTransform4f().look_at(list(where), [0, 0.5, 0.4], [0, 1, 0.01])
+        where, colour, ambient = PALETTE["lamps"][self._scene.view.light]
+        transform = self._mi.ScalarTransform4f().look_at(where, [0, 0.5, 0.4], [0, 1, 0.01])
         return {
             "lamp": {
                 "type": "rectangle",

@@ -8,15 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-Pixels = NDArray[np.uint8]  # (height, width, 3)
+from titjudge.apps.scenes.objects import PALETTE
 
-_PLAIN = {  # sRGB, 0 to 255
-    "pale blue": (154, 192, 234),
-    "pale green": (178, 214, 178),
-    "cream": (240, 226, 194),
-    "pale pink": (240, 188, 200),
-    "plain green cloth": (46, 110, 66),
-}
+Pixels = NDArray[np.uint8]  # (height, width, 3)
 
 
 def surface(name: str, grain: int) -> Pixels:
@@ -30,7 +24,7 @@ def surface(name: str, grain: int) -> Pixels:
         return _marble(rng)
     if name == "black and white checkerboard":
         return _checkerboard()
-    return np.full((8, 8, 3), _PLAIN[name], dtype=np.uint8)
+    return np.full((8, 8, 3), PALETTE["plain"][name], dtype=np.uint8)
 
 
 def light_wood(grain: int) -> Pixels:
