@@ -29,6 +29,7 @@ from titjudge.core.errors import ConfigError, DataError, nearest
 from titjudge.core.files import scan_jsonl, write_atomic
 from titjudge.core.grouping import random_place
 from titjudge.core.serialization import json_bytes
+from titjudge.core.types import Json
 from titjudge.data.data_paths import is_stray
 from titjudge.data.images import SUFFIXES
 from titjudge.runs.folder.run_folder import RunFolder
@@ -167,15 +168,13 @@ class Benchmark:
 
     def images_to_make(self, generator: Generator, prompts: Iterable[str]) -> list[ImageToMake]:
         """List the images of some prompts that a generator is to make."""
-        return [
-            ImageToMake(row, self.folder / IMAGES / name, fields, tuple(map(content_name, self.sources.get(prompt, ()))))
-            for row, (prompt, sample) in enumerate(((prompt, sample) for prompt in prompts for sample in range(self.samples)), 1)
-            for name in [f"{generator.name}/{_file_name(prompt, sample, self.samples)}"]
-            for fields in [{
-                "prompt": self.prompts[prompt], "prompt_id": prompt, "generator": generator.name, "image": name,
-                "sample": sample, "seed": sample, **self._source(prompt),
-            }]
-        ]  # fmt: skip
+        images = []
+        for row, (prompt, sample) in enumerate(product(prompts, range(self.samples)), 1):
+            name = f"{generator.name}/{_file_name(prompt, sample, self.samples)}"
+            line = {**self._line(generator, prompt, sample, name), "seed": sample}
+            digests = tuple(map(content_name, self.sources.get(prompt, ())))
+            images.append(ImageToMake(row, self.folder / IMAGES / name, line, digests))
+        return images
 
     def check_images(self) -> None:
         """Refuse images that are there and were made of another prompt or source: they would be judged as if made of this one.
@@ -209,34 +208,20 @@ class Benchmark:
         for number, (generator, prompt, sample) in enumerate(product(self.generators, prompts, range(self.samples))):
             colour = (number % 256, number // 256 % 256, 128)  # no two are the same image
             Image.new("RGB", (1024, 1024), colour).save(folder / f"{number}.png")
-            lines.append(
-                {
-                    "image": f"{number}.png",
-                    "prompt": self.prompts[prompt],
-                    "prompt_id": prompt,
-                    "generator": generator.name,
-                    "sample": sample,
-                    **self._source(prompt),
-                }
-            )
+            lines.append(self._line(generator, prompt, sample, f"{number}.png"))
         write_atomic(folder / LIST, b"".join(json_bytes(line) + b"\n" for line in lines))
         return folder / LIST
 
-    def _lines(self, prompts: Sequence[str]) -> Iterator[dict[str, Any]]:
+    def _lines(self, prompts: Sequence[str]) -> Iterator[Json]:
         for generator in self.generators:
             for prompt in prompts:
                 for sample, image in enumerate(self._images(generator, prompt)):
-                    yield {
-                        "image": str(image),
-                        "prompt": self.prompts[prompt],
-                        "prompt_id": prompt,
-                        "generator": generator.name,
-                        "sample": sample,
-                        **self._source(prompt),
-                    }
+                    yield self._line(generator, prompt, sample, str(image))
 
-    def _source(self, prompt: str) -> dict[str, Any]:
-        return source_field(self.sources.get(prompt, ()))
+    def _line(self, generator: Generator, prompt: str, sample: int, image: str) -> Json:
+        """Describe an image in a list."""
+        whose = {"prompt": self.prompts[prompt], "prompt_id": prompt, "generator": generator.name}
+        return {"image": image, **whose, "sample": sample, **source_field(self.sources.get(prompt, ()))}
 
     def image_roots(self) -> list[str]:
         """List the folders outside of the benchmark's own in which images lie: of generators that exist, and of sources."""

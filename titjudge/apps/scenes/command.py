@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +16,7 @@ from titjudge.core.errors import UserError
 
 if TYPE_CHECKING:
     from titjudge.apps.scenes.generate import RenderProgress
+    from titjudge.apps.scenes.scene import Options, Scene
 
 
 @click.group("known-answer", cls=Group, resumed=True)
@@ -103,28 +104,22 @@ def make(
         raise UserError("--template belongs to --ladder: add --ladder 1, 2 or 3")
     mitsuba()
     pixels, rays = size or (768 if hard else 512), samples or 16
+    options = Options(seed, pixels, rays, () if edits else _levels(levels), hard)
+
+    def render(scene: Scene) -> Any:
+        return Stage(scene, pixels).picture(rays)
+
     if edits:
-        folder = make_edits(
-            out,
-            scenes,
-            Options(seed, pixels, rays, ()),
-            look=look,
-            render=lambda scene: Stage(scene, pixels).picture(rays),
-            watch=_RenderWatch().show,
-        )
-        say(
-            f"{folder}: {scenes} edits with {len(OUTCOMES)} results each; {folder / 'README.md'} says how to judge them"
-        )
+        make_edits(out, scenes, options, look=look, render=render, watch=_RenderWatch().show)
+        made = f"{scenes} edits with {len(OUTCOMES)} results each"
+        say(f"{out}: {made}; {out / 'README.md'} says how to judge them")
         return 0
-    folder = make_folder(
-        out,
-        scenes,
-        options := Options(seed, pixels, rays, _levels(levels), hard),
-        look=look_crowd if hard else look,
-        render=lambda scene: Stage(scene, pixels).picture(rays),
-        watch=_RenderWatch().show,
-    )
-    say(f"{folder}: {scenes} prompts at {len(options.levels)} levels; how it was made is in {folder / 'README.md'}")
+    make_folder(out, scenes, options, look=look_crowd if hard else look, render=render, watch=_RenderWatch().show)
+    return _say_made(out, scenes, options)
+
+
+def _say_made(out: Path, scenes: int, options: Options) -> int:
+    say(f"{out}: {scenes} prompts at {len(options.levels)} levels; how it was made is in {out / 'README.md'}")
     return 0
 
 
@@ -154,16 +149,14 @@ def _make_ladder(
     width, height = SIZES[difficulty]
     images = scenes * len(levels)
     say(f"{images} images of {width} x {height} pixels, about {duration(4.0 * images)}", err=True)
-    folder = make_folder(
-        out,
-        scenes,
-        Options(seed, width, 0, levels, ladder=difficulty, template=template or template_in(out) or MIXED),
-        look=lambda *_: [],  # errors that cannot be seen are not drawn
-        render=lambda scene: TEMPLATES[scene.template].picture(scene, TEMPLATES[scene.template].rungs[difficulty]),
-        watch=_RenderWatch().show,
-    )
-    say(f"{folder}: {scenes} prompts at {len(levels)} levels; how it was made is in {folder / 'README.md'}")
-    return 0
+    options = Options(seed, width, 0, levels, ladder=difficulty, template=template or template_in(out) or MIXED)
+
+    def render(scene: Scene) -> Any:
+        return TEMPLATES[scene.template].picture(scene, TEMPLATES[scene.template].rungs[difficulty])
+
+    # Errors that cannot be seen are not drawn, so that nothing need be looked at.
+    make_folder(out, scenes, options, look=lambda *_: [], render=render, watch=_RenderWatch().show)
+    return _say_made(out, scenes, options)
 
 
 def _levels(text: str) -> tuple[int, ...]:

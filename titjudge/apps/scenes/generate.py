@@ -195,8 +195,24 @@ def make(
         DataError: No scene fits.
     """
     open_folder(out, options)
+    total, done, fresh = scenes * len(options.levels), 0, 0
     with only_writer(out):
-        _make_missing(out, scenes, options, look=look, render=render, watch=watch)
+        try:
+            for number in range(scenes):
+                state = _State(out, options, number)
+                ready = state.ready(options.levels)
+                done += len(ready)
+                if len(ready) == len(options.levels):
+                    continue
+                seed, levels, hard, template = options.seed, options.levels, options.hard, options.template
+                planned = plan(seed, number, levels, look, hard=hard, difficulty=options.ladder, template=template)
+                for shown, model in zip(planned.shown, planned.models, strict=True):
+                    if shown.level not in ready:
+                        state.add(planned, shown, save_image(out, render(shown.scene)), model)
+                        done, fresh = done + 1, fresh + 1
+                        watch(RenderProgress(done, total, fresh))
+        finally:
+            _assemble(out, options, scenes)
     return out
 
 
@@ -214,37 +230,6 @@ def only_writer(out: Path) -> Iterator[None]:
         except BlockingIOError as error:
             raise UserError(f"{out}: another titjudge is making this folder") from error
         yield
-
-
-def _make_missing(
-    out: Path, scenes: int, options: Options, *, look: Look, render: Render, watch: Callable[[RenderProgress], None]
-) -> None:
-    total, done, fresh = scenes * len(options.levels), 0, 0
-    try:
-        for number in range(scenes):
-            state = _State(out, options, number)
-            ready = state.ready(options.levels)
-            done += len(ready)
-            if len(ready) == len(options.levels):
-                continue
-            planned = plan(
-                options.seed,
-                number,
-                options.levels,
-                look,
-                hard=options.hard,
-                difficulty=options.ladder,
-                template=options.template,
-            )
-            for shown, model in zip(planned.shown, planned.models, strict=True):
-                if shown.level in ready:
-                    continue
-                image = save_image(out, render(shown.scene))
-                state.add(planned, shown, image, model)
-                done, fresh = done + 1, fresh + 1
-                watch(RenderProgress(done, total, fresh))
-    finally:
-        _assemble(out, options, scenes)
 
 
 class _State:
