@@ -24,9 +24,15 @@ from titjudge.stats.people.agreement_cuts import (
     mean_win_shares,
     win_shares,
 )
+from titjudge.stats.ranking.leaderboard import leaderboard
+from titjudge.stats.scores.per_prompt import PerPrompt
 
 CUTS = Declaration(
-    "agreement_cuts", "agreement of each metric with people, in parts", Population.OWN_PAIRS, Unit.PROMPT
+    "agreement_cuts",
+    "agreement of each metric with people, in parts",
+    Population.OWN_PAIRS,
+    Unit.PROMPT,
+    counts="pairs",
 )
 WON = Declaration(
     "won_with_people",
@@ -132,7 +138,13 @@ def _lines(report: Report, cut: Cut, id: str, title: str, note: str, axis: str, 
         for judge in cut
         for part in cut[judge]
     )
-    return Chart(id, title, note, draw, Table(title, ("metric", axis, "agreement", "pairs"), rows, declared=CUTS))
+    return Chart(
+        id,
+        title,
+        note,
+        draw,
+        Table(title, ("metric", axis, "agreement", "pairs"), rows, declared=CUTS.over(families=bool(report.families))),
+    )
 
 
 def _scatter(report: Report, judge: int) -> Chart | None:
@@ -163,20 +175,37 @@ def _scatter(report: Report, judge: int) -> Chart | None:
     )
     title = f"{shortened(about.label, 28)} against people"
     note = "One large mark a generator, its bar the 95% interval of the mean; one faint dot an image."
-    numbers = Table(title, ("generator", "won with people", "mean score"), rows, declared=WON)
+    numbers = Table(
+        title, ("generator", "won with people", "mean score"), rows, declared=WON.over(families=bool(report.families))
+    )
     return Chart(f"people-judge-{judge}", title, note, draw, numbers)
 
 
 def _generators(report: Report, judge: int, shares: Mapping[int, float]) -> list[_Generator]:
-    """Return each generator's share of comparisons won, with its mean score and interval of results.json."""
-    won = mean_win_shares(shares, [entry.generator for entry in report.entries])
+    """Return each generator's share of comparisons won and its mean score, both over the images with scores that people compared."""
     about = report.judges[judge]
-    places = {row.generator: row.metrics.get(about.metric) for row in report.runs[about.run].results.leaderboard}
-    return [
-        _Generator(name, share, place.mean, place.interval)
-        for name, share in won.items()
-        if (place := places.get(name)) is not None and place.mean is not None
-    ]
+    run = report.runs[about.run]
+    if not run.metric(about.metric).ranks_images:
+        return []
+    scores = {image: report.entries[image].scores.get(judge) for image in shares}
+    values = {
+        str(image): score.value for image, score in scores.items() if score is not None and score.value is not None
+    }
+    entries = {id: report.entries[int(id)] for id in values}
+    board = leaderboard(
+        [(id, entry.generator, entry.prompt_id) for id, entry in entries.items()],
+        values,
+        higher_is_better=about.scale.higher,
+        bounds=about.scale.range,
+        per_prompt=PerPrompt.parse(run.results.per_prompt),
+        families=report.families,
+    )
+    won = mean_win_shares(
+        {image: share for image, share in shares.items() if str(image) in values},
+        [entry.generator for entry in report.entries],
+    )
+    means = {name: place.mean for name, place in board.places.items() if place.mean is not None}
+    return [_Generator(name, won[name], mean, board.places[name].interval) for name, mean in sorted(means.items())]
 
 
 def _images(report: Report, judge: int, shares: Mapping[int, float]) -> list[tuple[float, float]]:

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from report_runs import PROMPT, agent_run, judged, picture, score, small_run, write_run
+from report_runs import PROMPT, agent_run, judged, picture, score, small_results, small_run, write_run
 
 from titjudge.core.types import InvalidItem, Item
 from titjudge.report import write_report
@@ -282,7 +282,11 @@ def test_the_page_stays_below_its_limit(tmp_path: Path) -> None:
 
 def test_charts_have_no_style_no_id_and_their_numbers(tmp_path: Path) -> None:
     charts = people(load([small_run(tmp_path / "run")])).charts
-    assert [chart.title for chart in charts][-2:] == ["Agreement by category", "tit against people"]
+    assert [chart.title for chart in charts][-3:] == [
+        "Agreement by category",
+        "tit against people",
+        "tit-llm against people",
+    ]
     for chart in charts:
         assert "style=" not in chart.svg
         assert "<style" not in chart.svg
@@ -296,6 +300,20 @@ def test_hostile_names_do_not_break_a_chart(tmp_path: Path) -> None:
     for chart in people(load([hostile_run(tmp_path / "run")])).charts:
         assert "<script" not in chart.svg
         assert "onerror" not in re.sub(r">[^<]*<", "><", chart.svg)
+
+
+def test_scores_beside_people_are_of_the_images_that_people_compared(tmp_path: Path) -> None:
+    """People compared two of four prompts: those on which both generators have low scores."""
+    items = [Item(f"{g}{p}", PROMPT, None, g, f"p{p}") for p in range(4) for g in "xy"]
+    scores = [score(item, "tit", 0.8 if item.prompt_id in ("p0", "p1") else 0.2 + 0.1 * (item.generator == "y"))
+              for item in items]  # fmt: skip
+    pairs = [{"prompt_id": f"p{p}", "a": f"x{p}", "b": f"y{p}", "preference": "b"} for p in (2, 3)]
+    run = write_run(tmp_path, items, scores, results=small_results() | {"pairs": pairs})
+    (numbers,) = [chart.numbers for chart in people(load([run])).charts if chart.id == "people-judge-0"]
+    assert [(row["generator"], row["mean score"].value) for row in numbers.records] == [
+        ("x", pytest.approx(0.2)),
+        ("y", pytest.approx(0.3)),
+    ]
 
 
 def test_no_pairs_no_charts(tmp_path: Path) -> None:
