@@ -213,7 +213,7 @@ def run_command(program: str, arguments: list[str]) -> int:
         from titjudge.core.redaction import redact
 
         flag = next((options for options, _ in error.options), "").split()[:1]
-        takes_flag = arguments and flag and _has_option(arguments[0], flag[0].removeprefix("--"))
+        takes_flag = arguments and flag and _has_option(arguments[0], flag[0])
         message = redact(str(error.with_command(f"{program} {shlex.join(arguments)}") if takes_flag else error))
         say(f"titjudge: {message}", err=True)
         return 2
@@ -237,7 +237,7 @@ def run_command(program: str, arguments: list[str]) -> int:
 
 
 def _has_option(name: str, option: str) -> bool:
-    return name in names() and any(parameter.name == option for parameter in command_of(name).params)
+    return name in names() and any(option in parameter.opts for parameter in command_of(name).params)
 
 
 def _interrupted(arguments: list[str]) -> int:
