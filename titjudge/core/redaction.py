@@ -6,6 +6,7 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
 from titjudge.core.patterns import lazy_pattern
@@ -100,3 +101,21 @@ class RedactingFilter(logging.Filter):
         if record.exc_info:
             record.exc_text = redact(logging.Formatter().formatException(record.exc_info), secrets)
         return True
+
+
+CODE_FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError)
+
+
+def code_fault(error: Exception) -> str:
+    """Write an error in the code of a metric or a provider with its place: `KeyError: 'role' (my_package/prov.py:27)`.
+
+    The place is in the code that titjudge called: of a plug-in rather than of a library that it calls.
+    """
+    import traceback
+
+    frames = list(traceback.extract_tb(error.__traceback__))
+    others = [frame for frame in frames if not Path(frame.filename).is_relative_to(Path(__file__).parents[1])]
+    if others:
+        frames = [frame for frame in others if Path(frame.filename).parent == Path(others[0].filename).parent]
+    place = "/".join(Path(frames[-1].filename).parts[-2:]) + f":{frames[-1].lineno}" if frames else "unknown place"
+    return f"{type(error).__name__}: {error} ({place})"

@@ -271,7 +271,8 @@ class Engine:
         """
         task = self._flights.get(key)
         if task is None:
-            self.sender.check()
+            if self.sender.fatal is None:  # else the cache may have the answer, and nothing is sent
+                self.sender.check()
             task = asyncio.create_task(start())
             self._flights[key] = task
             task.add_done_callback(lambda done: self._landed(key, done))

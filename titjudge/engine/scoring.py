@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import statistics
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -12,12 +13,15 @@ from typing import Any
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import DataError, Unanswered
 from titjudge.core.numbers import is_number
+from titjudge.core.redaction import code_fault
 from titjudge.core.score_parts import COULD_BE, TABLED, PanelVote, PanelVotes, Parts, QuestionCounts, Samples, objects
 from titjudge.core.types import Cause, Item, Json, Score, Status
 from titjudge.engine.ask import ONCE, BoundAsk, Sample
 from titjudge.engine.budget import Reservation
 from titjudge.engine.pipeline import Engine
 from titjudge.metrics import Metric
+
+logger = logging.getLogger(__name__)
 
 
 async def score_item(
@@ -56,7 +60,11 @@ async def score_item(
     except DataError as error:
         score = Score.none(Status.BAD_INPUT, str(error))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # odd data of one item
-        score = Score.none(Status.FAILED, f"the metric could not use this item: {type(error).__name__}: {error}")
+        fault = code_fault(error)
+        logger.warning(
+            "%(metric)s of %(item)s: %(fault)s", {"metric": name, "item": item.id, "fault": fault}, exc_info=error
+        )
+        score = Score.none(Status.FAILED, f"the metric could not use this item: {fault}")
     finally:
         ask.done()
     return replace(

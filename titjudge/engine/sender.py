@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from titjudge.core.errors import CacheWriteError, FatalProviderError, TitjudgeError, Unanswered
+from titjudge.core.redaction import CODE_FAULTS, code_fault
 from titjudge.core.types import NO_ANSWER, Failure, FailureKind, Json, Reply, Status, Usage
 from titjudge.engine import retry
 from titjudge.engine.budget import Bill, Budget, Hold, Reservation
@@ -33,6 +34,7 @@ _MAX_SILENT = 64  # requests without any reply after which a server that never a
 _MAX_UNREACHABLE = 10.0  # seconds of refused connections, and nothing else, after which it counts so as well
 _MAX_BARRED = 8  # different items in a row that an address bars, or puts off, before it counts as out of reach for all
 _MAX_ALIKE = 8  # different items that failed alike, and no answer yet, before the same is expected of all
+_LONGEST_PAUSE = 60.0  # seconds between attempts to recover from fatal failures
 _MAX_ALIKE_LATER = 32  # in a row, if there were answers before
 _SURE, _MAX_PASSING = 3, 128  # times that each of them must meet a fault that might pass, or all together
 _VARIES = re.compile(
@@ -122,6 +124,7 @@ class Sender:
         stopping: Nothing new is sent.
         fatal: The failure after which nothing more is sent; None where there was none.
         disk: Why the run folder cannot be written; None while it can. Nothing more is sent then.
+        recovers: After `fatal`, a later question is sent again: at once with another key, else after a pause.
         well_known: An earlier session had good answers, so that an address that refuses an item works for others.
     """
 
@@ -133,8 +136,11 @@ class Sender:
         policy: retry.Policy = retry.DEFAULT,
     ) -> None:
         self.budget, self._journal, self._on_fatal, self._policy = budget, journal, on_fatal, policy
-        self.stopping = False
+        self.stopping = self.recovers = False
         self.fatal: FatalProviderError | None = None
+        self._ended_by: Role[Any, Any, Any] | None = None
+        self._next_try = 0.0  # by `time.monotonic`
+        self._fatal_in_a_row = 0  # since the last answer
         self.disk: CacheWriteError | None = None
         self._turnstile = asyncio.Lock()
         self._protected: set[asyncio.Task[Any]] = set()
@@ -171,8 +177,18 @@ class Sender:
         """
         if self.disk is not None:
             raise self.disk
-        if self.stopping:
+        if self.stopping and not self._recovered():
             raise self.fatal or Interrupted("the run is ending")
+
+    def _recovered(self) -> bool:
+        """Whether questions are sent again after a fatal failure, which is then forgotten."""
+        role = self._ended_by
+        if role is None or not self.recovers or not (role.provider.renewed() or time.monotonic() >= self._next_try):
+            return False
+        self.stopping, self.fatal, self._ended_by = False, None, None
+        self._reach.clear()
+        self._alike.clear()
+        return True
 
     async def send(self, role: Role[M, Q, A], question: Q, reservation: Reservation | None) -> A:
         """Send a question until it is answered or repeating it has no point.
@@ -207,7 +223,9 @@ class Sender:
     def _end(self, role: Role[Any, Any, Any], error: FatalProviderError) -> None:
         """Send nothing more."""
         if self.fatal is None:
-            self.fatal = error
+            self.fatal, self._ended_by = error, role
+            pause = min(_LONGEST_PAUSE, 2.0**self._fatal_in_a_row - 1)
+            self._next_try, self._fatal_in_a_row = time.monotonic() + pause, self._fatal_in_a_row + 1
             logger.error("%(role)s: nothing more is sent: %(failure)s", {"role": role.label, "failure": str(error)})
             self._on_fatal()
 
@@ -234,6 +252,7 @@ class Sender:
                 hold.settle(
                     bill.cost, bill.tokens
                 )  # before the slot is free: a bill that passes the cap holds back who waits
+            self._fatal_in_a_row = 0
             self._reach[role.address].note_answer()
             self._alike[role.name].note_answer()
             role.tally.trouble = ""
@@ -257,6 +276,9 @@ class Sender:
             raise
         except Exception as error:
             failure = role.provider.classify(error)
+            if isinstance(error, CODE_FAULTS):
+                failure = replace(failure, message=code_fault(error))
+                logger.warning("%(role)s: %(fault)s", {"role": role.label, "fault": failure.message}, exc_info=error)
             role.tally.errors += 1
             role.tally.trouble = failure.message
             if role.in_job(question):  # it is billed when the job ends, so its ledger entry stays open

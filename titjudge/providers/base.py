@@ -237,6 +237,10 @@ class Model:
         """
         return None
 
+    def renewed(self) -> bool:
+        """Whether the environment has another key than before; the next request then uses it."""
+        return False
+
     def load(self) -> None:
         """Load now what the first request would load.
 
@@ -421,6 +425,9 @@ class WrappedProvider(Provider):
     def ready(self) -> None:
         self.real.ready()
 
+    def renewed(self) -> bool:
+        return self.real.renewed()
+
     def load(self) -> None:
         self.real.load()
 
@@ -455,6 +462,9 @@ class _DuckProvider(WrappedProvider):
 
     def ready(self) -> None:
         return None
+
+    def renewed(self) -> bool:
+        return False
 
     def load(self) -> None:
         return None

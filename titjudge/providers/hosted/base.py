@@ -441,6 +441,13 @@ class Hosted(Remote):
         for endpoint in self.endpoints.all:
             self.headers_for(endpoint)
 
+    def renewed(self) -> bool:
+        if os.environ.get(self._key_env(), "").strip() == self.key:
+            return False
+        self.key = ""  # the next request reads it
+        self._headers.clear()
+        return True
+
     async def aclose(self) -> None:
         await self._transport.leave(self)
 

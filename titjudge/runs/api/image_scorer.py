@@ -76,6 +76,7 @@ class ImageScorer:
         """
         if self._run is None:
             self._run = OpenRun(self.resolved, self.folder, kind=self._kind, spent=self._spent)
+            self._run.engine.sender.recovers = True  # no run that a wrong key ends: what is asked later may be answered
             self._warn_of_defaults()
         return self._run
 

@@ -110,7 +110,7 @@ class LoopThread:
     async def stream(self, values: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
         """Iterate over `values` in the thread, and yield them in the event loop that runs here.
 
-        When this generator is closed early, `values` is cancelled, and its end awaited.
+        When this generator is closed early, `values` is cancelled in the thread, which keeps the answers on their way.
         """
         here, arrived = asyncio.get_running_loop(), asyncio.Queue[Any]()
 
@@ -132,8 +132,6 @@ class LoopThread:
         finally:
             if not job.outcome.done():
                 self._soon(job.cancel)
-                with contextlib.suppress(UserError):
-                    await asyncio.wrap_future(job.outcome)
 
     def end(self) -> None:
         """Take no more work, cancel what goes on, run `at_end`, and end the thread; does not wait for that."""
