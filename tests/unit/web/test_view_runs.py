@@ -44,9 +44,9 @@ def make_run(folder: Path, status: str = "complete", scores: int = 3, **manifest
     return folder
 
 
-def line(number: int, value: float | None = 1.0, generator: str = "m", metric: str = "tit") -> str:
+def line(number: int, value: float | None = 1.0, generator: str = "m", metric: str = "tit", prompt: str = "") -> str:
     record = {"item": f"i{number}", "metric": metric, "generator": generator, "value": value, "status": "ok"}
-    return json.dumps(record) + "\n"
+    return json.dumps(record | {"prompt_id": prompt}) + "\n"
 
 
 def test_a_run_is_read_from_its_files(tmp_path: Path) -> None:
@@ -113,6 +113,15 @@ def test_the_results_of_a_run_that_has_ended_are_shown_best_generator_first(tmp_
     assert (state.brief, state.leader) == (state.verdict[0], True)
     (folder / "results.json").write_text("{")
     assert runs.states()[0].means == ()
+
+
+def test_means_so_far_are_of_the_same_prompts(tmp_path: Path) -> None:
+    """B is better on each prompt that both have; A has only the easy ones so far."""
+    folder = make_run(tmp_path / "a", "running", 0, progress={"total": 40, "done": 30}, metrics={"tit": {}})
+    rows = [(k, 0.9 if k < 10 else 0.1, "B") for k in range(20)] + [(20 + k, 0.8, "A") for k in range(10)]
+    (folder / "scores.jsonl").write_text("".join(line(k, v, g, prompt=f"p{k % 20}") for k, v, g in rows))
+    (state,) = Runs(tmp_path).states()
+    assert state.means == (("B", pytest.approx(0.5)), ("A", pytest.approx(0.4)))
 
 
 @pytest.mark.parametrize(("rule", "first"), [("mean", "low"), ("any", "high"), ("all:0.5", "high"), ("best", "low")])

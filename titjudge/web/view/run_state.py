@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -106,12 +105,13 @@ class ScoreTail:
         return list(dict.fromkeys(metric for _, metric in self.latest))
 
     def means(self, metric: str) -> list[tuple[str, float]]:
-        """Return the mean score of each generator so far by a metric."""
-        values: dict[str, list[float]] = {}
-        for score in self.latest.values():
-            if score.metric == metric and score.value is not None:
-                values.setdefault(score.generator, []).append(score.value)
-        return [(generator, math.fsum(listed) / len(listed)) for generator, listed in values.items()]
+        """Return the mean score of each generator so far by a metric, estimated for the same prompts."""
+        from titjudge.stats.ranking.leaderboard import leaderboard
+
+        values = {score.item: score for score in self.latest.values() if score.metric == metric}
+        images = [(item, score.generator, score.prompt_id or item) for item, score in values.items()]
+        board = leaderboard(images, {item: score.value for item, score in values.items()}, intervals=False)
+        return [(name, place.mean) for name, place in board.places.items() if place.mean is not None]
 
     def failures(self) -> list[FailureRecord]:
         """List the scores so far that have no value."""
