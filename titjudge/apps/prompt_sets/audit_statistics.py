@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from titjudge.core.types import Json, Table, Values
 from titjudge.core.words import count_words, truncated
 
 PROMPT_LIST = Declaration("audit", "prompts of the list", Population.PROMPTS, Unit.PROMPT)
+_table = partial(Table, declared=PROMPT_LIST)
 
 SAME = 0.85  # cosine from which two prompts are duplicates
 ENCODERS = {"CLIP": 77, "Long-CLIP": 248, "T5": 512}
@@ -164,38 +166,25 @@ class Audit:
         columns = ("encoder", "tokens read", "prompts cut", "mean share dropped of those")
         note = f"tokens as {self.tokenizer} counts them; other tokenizers differ by some percent"
         return [
-            Table(
-                "Lengths",
-                ("of a prompt", "least", "median", "mean", "nine of ten up to", "most"),
-                lengths,
-                declared=PROMPT_LIST,
-            ),
-            Table("What text encoders would cut", columns, cut, (note,), declared=PROMPT_LIST),
+            _table("Lengths", ("of a prompt", "least", "median", "mean", "nine of ten up to", "most"), lengths),
+            _table("What text encoders would cut", columns, cut, (note,)),
         ]
 
     def _duplicate_tables(self) -> list[Table]:
         shares = ((len(self.prompts), self.unique, self.unique / len(self.prompts)),)
         tables = [
-            Table(
-                f"Unique prompts (cosine below {SAME})",
-                ("prompts", "unique", "share"),
-                shares,
-                (self.counted,),
-                declared=PROMPT_LIST,
-            )
+            _table(f"Unique prompts (cosine below {SAME})", ("prompts", "unique", "share"), shares, (self.counted,))
         ]
         columns = ("prompt", "says the same as", "cosine", "text")
         for title, pairs in (("Prompts that say the same", self.alike), ("Prompts that another set has", self.leaks)):
             rows = tuple(pair.row(self.prompts[pair.prompt]) for pair in pairs[:_MOST_PAIRS])
             rest = (f"and {len(pairs) - _MOST_PAIRS:,} more",) if len(pairs) > _MOST_PAIRS else ()
-            tables += [Table(title, columns, rows, rest, declared=PROMPT_LIST)] if rows else []
+            tables += [Table(title, columns, rows, rest)] if rows else []
         return tables
 
     def _balance_table(self, column: str, values: Mapping[str, int]) -> Table:
         rows = tuple((value, number, number / len(self.prompts)) for value, number in by_frequency(values))
-        return Table(
-            f"Balance of {column}", (column, "prompts", "share"), rows, (evenness_note(values),), declared=PROMPT_LIST
-        )
+        return _table(f"Balance of {column}", (column, "prompts", "share"), rows, (evenness_note(values),))
 
     def _unshowable_tables(self) -> list[Table]:
         rows = []
@@ -205,7 +194,7 @@ class Audit:
             rows += [(kind, len(by_prompt), len(by_prompt) / len(self.prompts), words)] if by_prompt else []
         note = "found by words, in English: a place to look, not a verdict"
         columns = ("kind", "prompts", "share", "words")
-        return [Table("What no image can show", columns, tuple(rows), (note,), declared=PROMPT_LIST)] if rows else []
+        return [Table("What no image can show", columns, tuple(rows), (note,))] if rows else []
 
     def _language(self) -> Table:
         grades = [grade for grade in self.grades if grade is not None]
@@ -214,7 +203,7 @@ class Audit:
         ]
         rows.append(("reading level, school grade (median)", _median(grades)))
         note = "Flesch-Kincaid grade, syllables counted by groups of vowels: for English"
-        return Table("Language", ("what", "value"), tuple(rows), (note,), declared=PROMPT_LIST)
+        return _table("Language", ("what", "value"), tuple(rows), (note,))
 
 
 def audit(

@@ -44,22 +44,7 @@ _HEALTH = ("/health", "/ping", "/healthz", "/{metric}/health", "/{metric}/ping")
 _OPEN = re.compile(r"/([^/]+/)?(health|ping)|/healthz|/livez")  # paths whose GET needs no token
 _FINAL = frozenset({Status.BAD_INPUT, Status.REFUSED, Status.TRUNCATED, Status.UNPARSED, Status.MISSING})
 _BUCKETS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)  # seconds of a request
-_HELP = {
-    "requests_total": "Requests by wire format and HTTP status.",
-    "rewards_total": "Rewards by metric and the status of their score.",
-    "rewards_missing_total": "Rewards without a score, by metric and what was answered in their place.",
-    "request_seconds": "Seconds from the head of a request to its answer.",
-    "in_flight": "Requests that are being answered.",
-    "spent_usd": "USD billed, with the earlier sessions of the run folder.",
-    "uncertain_usd": "USD that requests without an answer may have cost.",
-    "list_cost_usd": "USD that all answers would have cost without a cache.",
-    "cap_usd": "The cap on what is spent.",
-    "model_requests_total": "Requests to models, with the earlier sessions of the run folder.",
-    "unpriced_requests_total": "Requests whose price is not known; their cost is in no sum.",
-    "model_answers_total": "Answers of models.",
-    "cached_answers_total": "Answers from the cache.",
-    "model_errors_total": "Errors of models, those of repeated requests included.",
-}
+_HELP = read_yaml(Path(__file__).with_name("metrics.yaml"), "a description of metrics")
 _log = logging.getLogger("titjudge.apps.rewards")
 T = TypeVar("T")
 

@@ -130,22 +130,10 @@ def _asks(graph: AskedElements, name: str, attribute: str, value: str = "") -> A
     value = value or graph.attributes[name][attribute]
     about = (name, attribute, value)
     verb = "Are" if name in KINDS and KINDS[name].plural else "Is"
-    if attribute == "text":
-        return AnnotatedQuestion(f'Does the sign read exactly "{value}"?', about)
-    if attribute == "count":
-        return AnnotatedQuestion(f"Are there exactly {value} {name}?", about)
-    if attribute == "contents":
-        return AnnotatedQuestion(f"Is the mug filled with {value}?", about)
-    if name == TABLE:
-        return AnnotatedQuestion(f"Is the surface of the table {OF_QUESTIONS['surfaces_asked'][value]}?", about)
-    if name == WALL:
-        look = "built of red bricks" if value == "red brick" else f"a plain {value}"
-        return AnnotatedQuestion(f"Is the wall in the background {look}?", about)
-    if attribute == "material":
-        return AnnotatedQuestion(f"{verb} the {name} made of {value}?", about)
-    if attribute == "colour":
-        return AnnotatedQuestion(f"{verb} the {name} {value}?", about)
-    return AnnotatedQuestion(f"{verb} the {attribute.removesuffix(' colour')} of the {name} {value}?", about)
+    asks = OF_QUESTIONS["asks"]
+    words = asks.get(name if name in (TABLE, WALL) else attribute, asks["part"])
+    part, said = attribute.removesuffix(" colour"), OF_QUESTIONS["surroundings"].get(value, f"a plain {value}")
+    return AnnotatedQuestion(words.format(verb=verb, name=name, value=value, part=part, said=said), about)
 
 
 def _asks_relation(relation: Relation) -> AnnotatedQuestion:

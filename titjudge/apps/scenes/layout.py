@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from titjudge.apps.scenes.scene import SIGN, TABLE, WALL, Scene, Thing
 from titjudge.apps.scenes.shapes import Body, Point, bodies, moved, top
+from titjudge.core.files import read_yaml
 
-COLUMN_X = {"front": 1.98, "back": 2.3, "near": 0.75, "middle": 0.83, "far": 0.92}  # units for each column
-ROW_Y = {"front": -1.35, "back": 1.55, "near": -1.95, "middle": -0.1, "far": 1.75}
+_READ = read_yaml(Path(__file__).with_name("layout.yaml"), "places")
 WALL_Y = 3.1
 BEFORE = 1.25  # how far towards the viewer a load lies that is not where it should be
 FOV = 40.0  # degrees, across
@@ -20,10 +21,6 @@ TARGET = (0.0, 0.35, 0.62)
 _LEFT_OR_RIGHT = 0.10  # of the image's width: less is neither left nor right
 _BEHIND = 0.8  # units: less is neither in front nor behind
 _ALIGNED = 0.09  # of the image's width: "behind" is asked within a column
-_IN_BOWL = {
-    2: ((-0.25, 0.0, 0.0), (0.25, -0.04, 0.0)),
-    3: ((-0.26, -0.08, 0.0), (0.26, -0.08, 0.0), (0.0, 0.1, 0.36)),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +41,7 @@ class PlacedThing:
 def origin(scene: Scene, thing: Thing) -> Point:
     """Return the middle of a thing's base in the scene's coordinates."""
     dx, dy, _ = scene.view.shifts.get((thing.column, thing.row), (0.0, 0.0, 0.0))
-    x, y = thing.column * COLUMN_X[thing.row] + dx, ROW_Y[thing.row] + dy
+    x, y = thing.column * _READ["columns"][thing.row] + dx, _READ["rows"][thing.row] + dy
     if thing.place == "before":
         return x + 0.05, y - BEFORE, 0.0
     carrier = scene.get(thing.carrier) if thing.carrier else None
@@ -61,7 +58,8 @@ def placed(scene: Scene) -> Iterator[PlacedThing]:
         carrier = scene.get(thing.carrier) if thing.carrier else None
         if thing.place == "in" and carrier is not None and carrier.kind == "bowl":
             objects = [
-                moved(_at_home(body), offset) for body, offset in zip(objects, _IN_BOWL[thing.count], strict=True)
+                moved(_at_home(body), offset)
+                for body, offset in zip(objects, _READ["in_bowl"][str(thing.count)], strict=True)
             ]
             turn = 0.0
         for number, body in enumerate(objects):
@@ -96,7 +94,7 @@ def _at_home(body: Body) -> Body:
 
 def may_number(thing: Thing, count: int) -> bool:
     """Tell whether so many of a thing fit where it is: a bowl holds two or three fruits."""
-    return thing.place != "in" or thing.kind == "flowers" or count in _IN_BOWL
+    return thing.place != "in" or thing.kind == "flowers" or str(count) in _READ["in_bowl"]
 
 
 def eye(scene: Scene) -> Point:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import ConfigError, DataError, MissingExtra
-from titjudge.core.files import read_json, write_atomic, write_json, write_jsonl
+from titjudge.core.files import read_json, read_yaml, write_atomic, write_json, write_jsonl
 from titjudge.core.grouping import grouped
 from titjudge.core.types import Item, Status
 from titjudge.data import containers, images
@@ -347,12 +347,7 @@ def _most_words(rows: Sequence[tuple[int, str, Json]], table: Path) -> dict[str,
 
 def write_llama_factory(files: Mapping[Path, Sequence[Json]]) -> None:
     """Write each list of conversations as a JSON list, with the dataset_info.json that LLaMA-Factory reads."""
-    tags = {"role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant"}
-    about = {
-        "formatting": "sharegpt",
-        "columns": {"messages": "messages", "images": "images"},
-        "tags": {**tags, "system_tag": "system"},
-    }
+    about = read_yaml(Path(__file__).with_name("llama_factory.yaml"), "a form of conversations")
     for file, lines in files.items():
         write_json(file, lines, indent=1)
     info = {file.stem: {"file_name": file.name, **about} for file in files}
