@@ -15,6 +15,7 @@ from tests.builders import png, write_lines
 from tests.commands import cli
 from tests.report_runs import score, write_run
 from titjudge.core.errors import DataError
+from titjudge.core.run_records import BetterGenerator, Verdict
 from titjudge.core.serialization import json_value, lean_item
 from titjudge.core.types import Item, Pair
 from titjudge.runs.study.score_files import read_scores
@@ -32,6 +33,7 @@ from titjudge.stats.ranking.leaderboard import leaderboard
 from titjudge.stats.scores.families import families, family_notes, in_families, units
 from titjudge.stats.scores.population import shared_prompts
 from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
+from titjudge.stats.verdict.sentences import sentences
 from titjudge.suites.pair_files import read_votes
 
 
@@ -318,3 +320,11 @@ def test_tables_name_families_as_their_unit() -> None:
     assert {each.declaration["unit"] for each in tables} == {"family"}
     assert "families used" in tables[1].columns
     assert [each.declaration["size"] for each in tables] == [20] * 4
+
+
+def test_a_generator_that_shares_few_families_is_named_with_their_number() -> None:
+    record = BetterGenerator(first="A", second="B", difference=1.0, prompts=20, families=10, set_aside={"C": 1, "D": 3})
+    (said,) = [line for line in sentences(Verdict(generators=record)) if line.startswith("Not compared")]
+    assert "6 families" in said
+    assert "C (1 family), D (3 families)" in said
+    assert "prompt" not in said

@@ -67,8 +67,9 @@ def _of_generators(record: BetterGenerator) -> Iterator[str]:
     if _compared(record) > 2 and len(tiers := _tiers(record)) > 1:
         yield f"In order: {'; '.join(map(_names, tiers))}. Those named together {_LEVEL}."
     if record.set_aside:
-        shared = ", ".join(f"{name} ({_prompts(count)})" for name, count in record.set_aside.items())
-        yield f"Not compared, because they share fewer than {FEWEST} prompts with the others: {shared}."
+        count_of, units = (_prompts, "prompts") if record.families is None else (_families, "families")
+        shared = ", ".join(f"{name} ({count_of(count)})" for name, count in record.set_aside.items())
+        yield f"Not compared, because they share fewer than {FEWEST} {units} with the others: {shared}."
     if record.others:
         yield _sentence("; ".join(f"{name} {_SAID[answer]}" for name, answer in record.others.items()))
 
@@ -205,6 +206,10 @@ def digits_of(record: BetterGenerator) -> int:
 
 def _prompts(count: int) -> str:
     return f"{count:,} prompt{'' if count == 1 else 's'}"
+
+
+def _families(count: int) -> str:
+    return f"{count:,} famil{'y' if count == 1 else 'ies'}"
 
 
 def _pairs(count: int) -> str:
