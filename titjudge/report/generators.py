@@ -163,7 +163,9 @@ def _charts(table: ScoreTable, drawn: Sequence[int], order: Sequence[int], scale
             for k in order
             for place, value in enumerate(values)
         )
-        numbers = Table(f"Generators by {title}", ("generator", title, "mean"), rows, declared=CATEGORIES)
+        numbers = Table(
+            f"Generators by {title}", ("generator", title, "mean"), rows, declared=table.over(CATEGORIES, sized=False)
+        )
         names, columns = [table.generators[k] for k in order[: _CELLS[1]]], values[: _CELLS[0]]
         note = "Mean scores; within each column the stronger the colour the higher." + (
             "" if len(names) * len(columns) == board.size else " The first of them: the table has all."

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from titjudge.core.declarations import Population
 from titjudge.core.run_records import Manifest, Results
 from titjudge.core.types import Item, Score
 from titjudge.stats.bootstrap import Floats
-from titjudge.stats.generators.comparison_tables import compared_with_best
+from titjudge.stats.generators.comparison_tables import CATEGORIES, compared_with_best
 from titjudge.stats.generators.gate import CANNOT_TELL, NOT_WORSE, gate
-from titjudge.stats.generators.generator_differences import generator_differences, is_best
+from titjudge.stats.generators.generator_differences import GENERATORS, generator_differences, is_best
 from titjudge.stats.generators.slices import best_first
 from titjudge.stats.people.agreement import agreement
 from titjudge.stats.scores.population import adjusted_scores, comparable
@@ -209,3 +212,13 @@ def test_equal_scores_of_all_images_are_noted() -> None:
     assert any("same score (70)" in note for note in table(np.full((4, 2), 70.0)).notes)
     assert not table(np.full((2, 2), 70.0)).notes  # too few to tell
     assert not table(np.arange(8.0).reshape(4, 2)).notes
+
+
+def test_a_table_of_categories_has_their_sizes() -> None:
+    scores = table(easy_part())
+    parts = {"easy": np.arange(40)[:, None] < 24, "hard": np.arange(40)[:, None] >= 24}
+    sliced = replace(scores, slices={"type": {name: np.where(rows, scores.means, NAN) for name, rows in parts.items()}})
+    over = sliced.over(CATEGORIES, sized=False)
+    assert (over.sizes[Population.SAME_PROMPTS], over.sizes[Population.COMMON_OF_ALL]) == ([16, 24], [0, 24])
+    assert sliced.over(GENERATORS).sizes == {Population.SAME_PROMPTS: [40]}
+    assert sliced.over(GENERATORS).excluded == {"no score, estimated": {"A": [f"p{k}" for k in range(24, 40)]}}

@@ -160,43 +160,43 @@ class ScoreTable:
         Args:
             declaration: Of a table of these scores.
             groups: Generators that are compared with each other only; their common prompts are then the population.
-            sized: Whether the numbers are over all prompts, and not over those of a category.
+            sized: Whether the numbers are over all prompts, and not over those of each category.
         """
         of = [[self.column(name) for name in group] for group in groups]
         columns = np.arange(len(self.generators))
         among = np.isin(columns, [k for group in of for k in group]) if of else compared(self.means, self.unit)
-        inside = np.isfinite(self.means[:, among])
-        here, every = (np.asarray(found(inside, axis=1)) for found in (np.any, np.all))
+        scored = np.isfinite(self.means)
+        tables = [self.means] if sized else [means for values in self.slices.values() for means in values.values()]
+        inside = [np.isfinite(means[:, among]) for means in tables]
         shared = shared_prompts(self.means[:, among])
-        of_two = shared[np.triu_indices(len(shared), 1)].tolist()
+        of_two = shared[np.triu_indices(len(shared), 1)].tolist() if sized else []
         sizes: Sizes = {
-            Population.SAME_PROMPTS: [int(here.sum())],
-            Population.COMMON_OF_ALL: [int(every.sum())],
+            Population.SAME_PROMPTS: [int(rows.any(axis=1).sum()) for rows in inside],
+            Population.COMMON_OF_ALL: [int(rows.all(axis=1).sum()) for rows in inside],
             Population.COMMON_OF_TWO: of_two if len(set(of_two)) == 1 else [],
         }
         if of:
-            common = (np.isfinite(self.means[:, group]).all(axis=1) for group in of)
-            sizes = {declaration.population: [int(np.count_nonzero(rows)) for rows in common]}
+            sizes = {declaration.population: [int(scored[:, group].all(axis=1).sum()) for group in of]}
         estimated, own = (", estimated", ", own mean") if declaration.missing == ESTIMATED else ("", "")
         units = "prompts" if self.unit is None else "families"
-        unscored = ~np.isfinite(self.means).any(axis=1)
+        here, unscored = (np.asarray(rows) for rows in (scored[:, among].any(axis=1), ~scored.any(axis=1)))
         excluded: dict[str, dict[str, list[str]]] = {}
         if unscored.any():
             excluded["no score of any generator"] = {
                 "": [self.prompts[row] for row in np.flatnonzero(unscored).tolist()]
             }
         for k, name in enumerate(self.generators):
-            scored = np.isfinite(self.means[:, k])
+            has_score = scored[:, k]
             reasons = {
-                f"no score{estimated}": here & ~scored,
-                "no score of some images": scored & (self.lost[:, k] > 0),
+                f"no score{estimated}": here & ~has_score,
+                "no score of some images": has_score & (self.lost[:, k] > 0),
             }
             if not among[k] and not of:
-                reasons = {f"too few common {units}{own}": scored} if scored.any() else {"no score": here}
+                reasons = {f"too few common {units}{own}": has_score} if has_score.any() else {"no score": here}
             for reason, rows in reasons.items():
                 if rows.any() and (among[k] or not of):
                     excluded.setdefault(reason, {})[name] = [self.prompts[row] for row in np.flatnonzero(rows).tolist()]
-        return declaration.over(sizes if sized else None, excluded, families=self.unit is not None)
+        return declaration.over(sizes, excluded, families=self.unit is not None)
 
     def common_scores(self, generators: Sequence[str], needed: str) -> Floats:
         """Return the scores of some generators on the prompts that all of them have: shape (prompts, generators).
