@@ -59,15 +59,6 @@ def sources_of(item: Item) -> tuple[Path, ...]:
     return item.sources
 
 
-def edit_images(item: Item) -> list[Path]:
-    """List the images of an edit: its sources in the order of the instruction, then the result.
-
-    Raises:
-        Unanswered: The item has no image, or no source; its score then says so.
-    """
-    return [*sources_of(item), image_of(item)]
-
-
 async def gather_answers(*questions: Awaitable[T]) -> list[T | Unanswered]:
     """Ask several questions at once and return the answers in order, an `Unanswered` where there is none.
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from titjudge.core.types import Ask, Item, Score, Status
 from titjudge.metrics import metric
-from titjudge.metrics._shared import all_answers, edit_images
+from titjudge.metrics._shared import all_answers, image_of, sources_of
 from titjudge.metrics.tit import describe_image
 
 Outcome = Literal["done", "elsewhere", "not_done"]
@@ -55,7 +55,7 @@ def agreement(done: int, elsewhere: int, not_done: int, extra: int) -> float:
 )
 async def edit_diff(item: Item, ask: Ask) -> Score:
     """TIT for edits: descriptions before and after, made blind, are compared with the instruction by a language model."""
-    descriptions = await all_answers(*(describe_image(image, ask) for image in edit_images(item)))
+    descriptions = await all_answers(*(describe_image(image, ask) for image in (*sources_of(item), image_of(item))))
     *before, after = (description.text.strip() for description in descriptions)
     reply = await ask(
         "edit_diff/compare", role="judge", schema=EditComparison, prompt=item.prompt, sources=before, result=after

@@ -17,8 +17,7 @@ from titjudge.metrics._shared import gather_answers, score_without, unreadable
 from titjudge.metrics.rubric import RubricQuestion, questions
 
 LOGICAL = "logical_reasoning"
-SPATIAL = "spatial_reasoning"
-CATEGORIES = ("temporal_reasoning", "causal_reasoning", SPATIAL, LOGICAL)
+CATEGORIES = ("temporal_reasoning", "causal_reasoning", "spatial_reasoning", LOGICAL)
 CONSISTENCY, REASONING, PLAUSIBILITY = "ApprConsistency", "Reasoning", "VisualPlausibility"
 """The ratings, by their names in the published tables."""
 _FINAL = tuple(

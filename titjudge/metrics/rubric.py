@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar
 
@@ -19,6 +19,8 @@ from titjudge.metrics._shared import image_of, sources_of, unreadable
 T = TypeVar("T")
 Labelled = list[tuple[str, Path]]
 """Images, each with the label that stands before it."""
+ImageNames = list[str] | dict[str, str] | str
+"""Images in the words of `rubrics.yaml`."""
 
 
 class RubricAnswer(BaseModel):
@@ -34,7 +36,7 @@ class Declared(BaseModel, frozen=True, extra="forbid"):
 
     template: str = ""
     when: dict[str, bool | list[str]] = {}
-    images: list[str] | dict[str, str] | str = ["result"]
+    images: ImageNames = ["result"]
     variables: dict[str, str] = {"prompt": "prompt"}
     answer: str = ""
     about: str | None = None
@@ -56,7 +58,7 @@ class Declared(BaseModel, frozen=True, extra="forbid"):
         return self.planned or "\n".join(f"{rating}: 3" for rating in self.ratings)
 
     @functools.cached_property
-    def schema_of_answer(self) -> Any:
+    def schema_of_answer(self) -> type[RubricAnswer] | None:
         """The model of a structured answer; None if it is declared elsewhere."""
         low, high = self.scale
         points = Annotated[int, Field(ge=low, le=high), BeforeValidator(plain_number)]
@@ -150,7 +152,7 @@ def questions(metric: str, item: Item, ask: Ask, **shown: Callable[[Item], Label
     return asked
 
 
-def _images(named: list[str] | dict[str, str] | str, item: Item, shown: Any) -> Json:
+def _images(named: ImageNames, item: Item, shown: Mapping[str, Callable[[Item], Labelled]]) -> Json:
     """Return the arguments of a request for its images, and for the labels that stand before them."""
     if isinstance(named, list):
         return {"images": [image for name in named for image in _named(name, item)]}
