@@ -111,7 +111,12 @@ def generators(source: ScoreSource, flags: GateFlags, files: OutputFiles, by: tu
     """
     from titjudge.report.plots import differences_chart
     from titjudge.stats.generators.gate import gate
-    from titjudge.stats.generators.generator_differences import generator_differences, is_best, verdict_tables
+    from titjudge.stats.generators.generator_differences import (
+        generator_differences,
+        generator_records,
+        is_best,
+        verdict_tables,
+    )
 
     table = source.read(tuple(dict.fromkeys(column for names in by for column in names.split(",") if column)))
     baseline, margin = flags.baseline, flags.fail_if_worse
@@ -133,7 +138,7 @@ def generators(source: ScoreSource, flags: GateFlags, files: OutputFiles, by: tu
         "baseline": baseline,
         "missing": table.missing,
         "adjustment": "best" if chosen else "Holm",
-        "generators": tables[0].records,
+        "generators": generator_records(table),
         "pairs": differences,
         "notes": notes,
         **({} if verdict is None else {"gate": verdict}),

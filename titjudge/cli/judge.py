@@ -376,12 +376,10 @@ def _show_verdict(outcome: Outcome, noun: str) -> None:
 
     if outcome.results.verdict is None or noun != "images":
         return
-    if lines := sentences(outcome.results.verdict, outcome.results.settle, outcome.status):
-        say("\n" + "\n".join(paragraph(line, terminal_width(), "") for line in lines))
-    compared = outcome.results.verdict.generators
-    if compared is not None and (compared.set_aside or (compared.difference is None and compared.reason)):
-        command = redact(shlex.join(["python", "cli.py", *sys.argv[1:]]))
-        say(f"Add the images that do not exist, then judge them: {printable(command)}")
+    command = printable(redact(shlex.join(["python", "cli.py", *sys.argv[1:]])))
+    if lines := sentences(outcome.results.verdict, outcome.results.settle, outcome.status, command):
+        width = terminal_width()
+        say("\n" + "\n".join(line if line.endswith(command) else paragraph(line, width, "") for line in lines))
 
 
 def exit_code(status: str) -> int:

@@ -271,6 +271,12 @@ class Manifest(_File):
         """Whether images are not judged yet: the run goes on, was stopped or failed."""
         return self.status not in ("complete", "settled", "unknown")
 
+    @property
+    def lacking(self) -> str:
+        """Why not all images of the data are judged: the status, or the shard that the run is; empty if they are."""
+        shard = self.identity.get("shard")
+        return self.status if self.incomplete else f"shard {shard}" if shard else ""
+
     def write(self, file: Path, *, sync: bool = True) -> None:
         """Write a file as `Results` do, with its checksum."""
         write_json(file, with_checksum(self.to_json()), sync=sync)
@@ -342,7 +348,14 @@ class MetricResult(Record):
     reasons: dict[str, str] = {}
 
 
-class PlaceRecord(Record):
+class _RankRange(Record):
+    rank_low: int | None = None
+    """The best rank that the tests leave open; null if the generator is not compared."""
+    rank_high: int | None = None
+    """The worst rank that the tests leave open."""
+
+
+class PlaceRecord(_RankRange):
     """The place of a generator by one metric, or by people."""
 
     rank: int | None = None
@@ -584,7 +597,7 @@ class WeakPart(Record):
     """In units of the score; of claims the share that is met."""
 
 
-class RankedGenerator(Record):
+class RankedGenerator(_RankRange):
     """A generator of a verdict."""
 
     generator: str = ""
@@ -615,6 +628,8 @@ class BetterGenerator(Record):
     """The generators, best first; those that are not compared come last."""
     set_aside: dict[str, int] = {}
     """Generators that are not compared, with the number of prompts that each shares with the best one."""
+    to_judge: list[str] = []
+    """The prompts on which each of them has no score, in words."""
     first: str = ""
     second: str = ""
     better: bool = False
@@ -629,6 +644,8 @@ class BetterGenerator(Record):
     """Prompts on which both have a score."""
     families: int | None = None
     """Families of these prompts, which are the unit of interval and p; null if each prompt is its own."""
+    images: tuple[int, int] | None = None
+    """The smallest and the largest number of scored images of these prompts; null if all are equal."""
     wins: int = 0
     same: int = 0
     losses: int = 0

@@ -16,7 +16,7 @@ from typing import Any
 from titjudge.core import words
 from titjudge.core.declarations import UNDECLARED, Declaration
 
-_LIKE_A_NUMBER = re.compile(r"[-+<]?\$?[\d.,]+%?((/| / | of )[\d,]+)*( \[.*\])?(, [a-z ]+ [\d.<]+)?")
+_LIKE_A_NUMBER = re.compile(r"[-+<]?\$?[\d.,]+%?((/| / | of | to )[\d,]+)*( \[.*\])?(, [a-z ]+ [\d.<]+)?")
 
 
 class CellFormat(Enum):
@@ -238,6 +238,12 @@ def plain(
 def p_value(p: float | None) -> Cell | None:
     """Make the cell of a p-value: `0.013`, `<0.0001`; None stays None."""
     return None if p is None else Cell(p, CellFormat.P_VALUE)
+
+
+def rank_range(ranks: tuple[int | None, int | None] | None) -> Cell | int | None:
+    """Make the cell of the lowest and the highest rank that are possible: `2`, `1 to 3`; None stays None."""
+    low, high = ranks or (None, None)
+    return low if low == high or low is None else Cell(f"{low} to {high}", sort=low)
 
 
 def dollars(value: float | None, unpriced: int = 0) -> Cell | None:

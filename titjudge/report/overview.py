@@ -66,7 +66,7 @@ def _headline(report: Report, place: int) -> Headline:
         run.name if len(report.runs) > 1 else "",
         counts_of(run) if len(report.runs) > 1 else "",
         run.manifest.status,
-        (*facts, *_run_facts(run, [judge for _, judge in judges])),
+        (*facts, *_run_facts(run)),
         tuple(dict.fromkeys([*run.results.warnings, *family_notes([], report.families)])),
     )
 
@@ -78,24 +78,16 @@ def _agreement_fact(run: Loaded, place: int, judge: JudgedMetric) -> Fact:
     return Fact(f"agreement with {run.results.reference}, {judge.metric}", cell.text, note, fragment("pairs", m=place))
 
 
-def _run_facts(run: Loaded, judges: list[JudgedMetric]) -> tuple[Fact, Fact]:
+def _run_facts(run: Loaded) -> tuple[Fact, Fact]:
     """Make the numbers of coverage and cost, with links to what is missing."""
-    by, scored, expected = _coverage(run, judges)
+    metric, scored, expected = run.covered
     share = percentage(scored / expected) if expected else DASH
     link = fragment("images", s="none") if scored < expected else fragment("images")
     price = f"list price {spending(run.list_cost, run.unpriced)}"
     return (
-        Fact("coverage", share, f"{scored:,} of {expected:,} {by}", link),
+        Fact("coverage", share, f"{scored:,} of {expected:,} images, {metric}", link),
         Fact("spent", spending(run.spent, run.unpriced), price, "#failures"),
     )
-
-
-def _coverage(run: Loaded, judges: list[JudgedMetric]) -> tuple[str, int, int]:
-    """Return what is counted, how many have a score, and of how many; without results all metrics are counted together."""
-    if covered := run.results.covered:
-        return f"images, {covered[0]}", covered[1], covered[2]
-    scored = sum(score.value is not None for score in run.scores.values())
-    return "scores", scored, max(scored, len(run.listed) * len(judges))
 
 
 def counts_of(run: Loaded) -> str:

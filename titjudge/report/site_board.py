@@ -176,15 +176,16 @@ def _standing(board: Board, runs: Sequence[JudgedRun], metric: str) -> Iterator[
     table = compared_table(scores, runs[0].prompt_scale(metric), settled=settled)
     title = f"Leaderboard: {metric}" + (f", {runs[0].name}" if board.verdict.apart else "")
     columns, rows = table.columns, []
-    split = 3 if TIER in columns else 2
+    split = 4 if TIER in columns else 3
     for row in table.rows:
         name = str(row[0])
-        mean = replace(row[1], bar=True) if isinstance(row[1], Cell) else row[1]
+        mean = replace(row[2], bar=True) if isinstance(row[2], Cell) else row[2]
         rows.append(
             (
                 Cell(name, link=generator_page(name)),
+                row[1],
                 mean,
-                *row[2:split],
+                *row[3:split],
                 *_failed(board, name, runs, metric),
                 *row[split:],
             )

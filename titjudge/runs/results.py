@@ -55,7 +55,7 @@ def summarize(
     images = [item for item in listed if isinstance(item, Item) or item.is_image]
     pairs = in_families(pairs, families(items)) if pairs else pairs
     excluded = not_applicable(images, judged, metrics)
-    agreed = _agreement(images, judged, pairs, suite, metrics, excluded, per_prompt)
+    agreed = _agreement(images, judged, pairs, suite, metrics, excluded, per_prompt, settled=status == "settled")
     undecided_pairs = undecided(pairs, judged)
     tables = [*agreement_tables(agreed), *_steadiness(judged), *duel_tables(items, judged)]
     tables += suite.aggregate(items, judged)
@@ -95,6 +95,8 @@ def _agreement(
     metrics: Mapping[str, Metric],
     excluded: Mapping[str, frozenset[str]],
     per_prompt: PerPrompt,
+    *,
+    settled: bool,
 ) -> Results:
     from titjudge.stats.people.agreement import agreement
 
@@ -108,6 +110,7 @@ def _agreement(
         ranges={name: plugin.range for name, plugin in plugins.items()},
         not_applicable=excluded,
         per_prompt=per_prompt,
+        settled=settled,
     )
 
 

@@ -128,6 +128,7 @@ def range_p(scores: Floats, unit: Ints | None = None) -> float | None:
             return range_p(table_sums(scores, unit))
         sums, _ = unit_sums(score_differences(scores[:, 0], scores[:, -1]), unit)
         return min(1.0, comb(scores.shape[1], 2) * sign_flip_p(sums[:, None])[0]) if len(sums) > 1 else None
+    scores = scores[np.lexsort(scores.T)]  # tables list the same prompts in another order
     key = scores.shape, hashlib.sha256(scores.tobytes()).digest()
     try:
         return _range_ps[key]

@@ -63,10 +63,11 @@ def ends_of(cell: Any) -> tuple[float, float]:
 def test_the_report_says_what_the_command_says(tmp_path: Path) -> None:
     folder = judged(tmp_path / "run", 12)
     table = tables_of(section_of(load([RunFolder(folder)])))["Prompt by prompt"]
-    assert table.columns[4] == "minus <b>top"
+    assert table.columns[5] == "minus <b>top"
     assert [row[0] for row in table.rows] == ["<b>top", "mid", "low"]
     by_name = {each.a: each for each in generator_differences(run_scores([folder]), baseline="<b>top", chosen=True)}
-    for name, mean, tier, first, gap, counts, p, best, shown, prompts in table.rows:
+    for name, rank, mean, tier, first, gap, counts, p, best, shown, prompts in table.rows:
+        assert rank == tier
         assert prompts == 12
         assert (tier, first) == {"<b>top": (1, 12), "mid": (2, 0), "low": (3, 0)}[name]
         assert mean.interval is not None
@@ -103,11 +104,11 @@ def test_a_baseline_stands_beside_the_best(tmp_path: Path) -> None:
     report = load([RunFolder(judged(tmp_path / "run", 12))])
     report.baseline = "mid"
     table = tables_of(section_of(report))["Prompt by prompt"]
-    assert table.columns[4:6] == ("minus <b>top", "minus mid")
+    assert table.columns[5:7] == ("minus <b>top", "minus mid")
     top, mid, low = table.rows
-    assert (top[4], mid[5]) == (None, None)
-    assert top[5].value == pytest.approx(-mid[4].value)
-    assert low[5].value == pytest.approx(-20, abs=1.5)
+    assert (top[5], mid[6]) == (None, None)
+    assert top[6].value == pytest.approx(-mid[5].value)
+    assert low[6].value == pytest.approx(-20, abs=1.5)
     report.baseline = "mod"
     with pytest.raises(DataError, match=r"no generator 'mod'.*'mid'"):
         generators(report)
@@ -233,7 +234,7 @@ def test_a_row_whose_interval_and_test_disagree_says_why() -> None:
             assert difference.p_adjusted is not None
             apart = not difference.interval[0] <= 0 <= difference.interval[1]
             disagree = apart != (difference.p_adjusted < 0.05)
-            cell = rows[difference.a][4]
+            cell = rows[difference.a][5]
             assert isinstance(cell, Cell)
             assert bool(cell.note) == disagree
             seen[disagree] += 1

@@ -158,7 +158,7 @@ def test_headline_says_agreement_coverage_and_money(tmp_path: Path) -> None:
     assert _headline(section).status == "incomplete: budget"
     said = _opening(section).sentences
     assert said[0].startswith("So far: model_a and model_b cannot be told apart")
-    assert said[1] == "tit (0.0%) and tit-llm (0.0%) cannot be told apart on the 1 pair that both scored."
+    assert said[-1] == "tit (0.0%) and tit-llm (0.0%) cannot be told apart on the 1 pair that both scored."
     facts = {label: (fact.value, fact.note) for label, fact in _facts(section).items()}
     assert facts["agreement with people, tit"] == ("75.0%", "[50.0, 100.0], 95% interval")
     assert facts["agreement with people, tit-llm"] == ("50.0%", "no interval: too few prompts")
@@ -247,7 +247,7 @@ def test_results_may_be_absent(tmp_path: Path) -> None:
     scores = [score(item, "tit", 0.5), score(item, "tit-llm", None, Status.FAILED, reason="x")]
     section = overview(load([write_run(tmp_path, [item], scores)]))
     assert section.tables == []
-    assert {label: fact.value for label, fact in _facts(section).items()} == {"coverage": "50.0%", "spent": "–"}
+    assert {label: fact.value for label, fact in _facts(section).items()} == {"coverage": "0.0%", "spent": "–"}
 
 
 # -- side by side ----------------------------------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ def test_a_run_for_each_checkpoint_gives_one_verdict_and_the_tables_of_both(tmp_
     record = verdict_of(report).generators
     assert record is not None
     assert [row[0] for row in rows] == ["step_2000", "step_1000"]
-    assert rows[1][4].value == pytest.approx(-(record.difference or 0.0))
+    assert rows[1][5].value == pytest.approx(-(record.difference or 0.0))
     assert "Runs compared" not in {table.title for table in overview(report).tables}
 
 

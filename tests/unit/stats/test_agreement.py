@@ -306,8 +306,11 @@ def test_without_given_ranks_people_rank_by_the_share_of_images_beaten() -> None
 def test_the_leaderboard_shows_first_places_of_people_who_gave_ranks() -> None:
     items, scores, pairs = ranked_by_people()
     table = agreement_tables(agreement(items, scores, pairs))[1]
-    assert table.columns[:4] == ("generator", "prompts", "people: mean rank", "people: first")
-    assert [row[:4] for row in table.plain_rows[:2]] == [["z", "2", "3.00", 0], ["x", "2", "1.50", 1]]
+    assert table.columns[:5] == ("generator", "rank", "prompts", "people: mean rank", "people: first")
+    assert [row[:5] for row in table.plain_rows[:2]] == [
+        ["z", "1 to 3", "2", "3.00", 0],
+        ["x", "1 to 3", "2", "1.50", 1],
+    ]
 
 
 def test_tables_of_constructed_preferences_say_so_in_their_heads() -> None:

@@ -230,6 +230,66 @@ def test_prompts_that_only_one_generator_lacks_leave_the_question_open() -> None
     assert "what is left out may decide" in lead(run)
 
 
+@pytest.mark.parametrize("exist", [True, False])
+def test_an_image_that_does_not_exist_is_a_missing_score(exist: bool) -> None:
+    """What the leader lacks may decide; that the loser lacks scores is said, and changes no verdict."""
+    easy = [value if prompt < 24 else None for prompt, value in enumerate(spread(9, seed=2))]
+    for others, better in ((spread(0, seed=1), False), (spread(20, seed=1), True)):
+        run = judged({"new": easy, "old": others})
+        if not exist:
+            lacking = [key for key, score in run.scores.items() if score.value is None]
+            run = replace(run, listed=[item for item in run.listed if (item.id, "tit-llm") not in lacking])
+            for key in lacking:
+                del run.scores[key]
+        record = verdict([run]).generators
+        assert record is not None
+        assert (record.first, record.better) == ("old" if better else "new", better)
+        assert (record.difference or 0.0) > 0
+        assert "new lacks a score on 16 prompts" in lead(run)
+        ranks = [(ranked.rank_low, ranked.rank_high) for ranked in record.ranking]
+        assert ranks == ([(1, 1), (2, 2)] if better else [(1, 2), (1, 2)])
+
+
+def test_ranks_overlap_where_what_the_leader_lacks_may_decide() -> None:
+    few = [value if prompt < 12 else None for prompt, value in enumerate(spread(20, seed=3))]
+    run = judged({"few": few, "a": spread(0, seed=1), "b": spread(-9, seed=2)})
+    assert "few (1 to 3); a (1 to 2); b (2 to 3)" in said_of(run)[1]
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"a": [50.0] * 8}, []),
+        ({"a": [50.0] * 8, "b": [None] * 8}, ["b (0 prompts); judge b on p0, p1, p2, p3, p4, p5 and 2 more"]),
+        ({"a": [50.0] * 8 + [None] * 8, "b": [None] * 8 + [50.0] * 8}, ["they share 0 prompts", "judge a on p8"]),
+        ({"a": [*range(5)], "b": [*range(5)]}, []),
+    ],
+)
+def test_prompts_that_are_missing_come_with_the_command(
+    values: dict[str, list[float | None]], named: list[str]
+) -> None:
+    run = judged(values)
+    said = sentences(verdict([run]), command="judge again")
+    assert all(any(words in line for line in said) for words in named)
+    assert (said[-1].endswith(": judge again")) == bool(named)
+
+
+def test_unequal_numbers_of_images_are_said_and_each_prompt_counts_once() -> None:
+    run = judged({"old": spread(0, 12, seed=1), "new": spread(9, 12, seed=2)})
+    for prompt in range(0, 12, 2):
+        item = replace(run.items[f"new/{prompt}"], id=f"new/{prompt}/again")
+        value = (run.scores[f"new/{prompt}", "tit-llm"].value or 0.0) - 4
+        again = replace(run.scores[f"new/{prompt}", "tit-llm"], item_id=item.id, value=value)
+        run = replace(run, listed=[*run.listed, item])
+        run.scores[item.id, "tit-llm"] = again
+    record = verdict([run]).generators
+    assert record is not None
+    assert record.images == (1, 2)
+    assert "on 12 prompts with 1 to 2 images each" in lead(run)
+    new = np.array(spread(9, 12, seed=2)) - np.where(np.arange(12) % 2, 0, 2)
+    assert record.difference == pytest.approx(float(new.mean()) - float(np.mean(spread(0, 12, seed=1))))
+
+
 def test_one_generator_alone_gets_its_mean() -> None:
     assert lead(judged({"only": [50.0] * 8})) == "The mean score is 50.0 of 100 on 8 prompts (tit-llm)."
 

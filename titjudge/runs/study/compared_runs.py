@@ -102,7 +102,7 @@ def run_scores(
     )
     if not table.prompts:
         raise DataError(f"no score of {chosen}", paths[0])
-    partial = [f"{name}: {manifest.status}" for name, manifest in manifests.items() if manifest.incomplete]
+    partial = [f"{name}: {manifest.lacking}" for name, manifest in manifests.items() if manifest.lacking]
     return replace(table, notes=(*notes, *table.notes), incomplete="; ".join(partial))
 
 
@@ -172,6 +172,7 @@ class ComparedRuns:
             ranges={name: metric.range for name, metric in self._metrics.items()},
             not_applicable=excluded,
             strengths=strengths,
+            settled=any(run.manifest.status == "settled" for run in self._runs),
         )
 
     def correlations(self, file: Path, by: str | None) -> tuple[list[ScoreCorrelation], dict[str, str]]:

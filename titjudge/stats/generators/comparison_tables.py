@@ -11,7 +11,7 @@ import numpy as np
 from titjudge.core import item_meta
 from titjudge.core.declarations import ESTIMATED, NEEDS_BOTH, Declaration, Population, Unit
 from titjudge.core.run_records import MetricRecord, MetricResult
-from titjudge.core.tables import Cell, Table, p_value, plain
+from titjudge.core.tables import Cell, Table, p_value, plain, rank_range
 from titjudge.core.types import Item
 from titjudge.core.words import score_digits
 from titjudge.stats.bootstrap import Floats, unit_sums
@@ -22,16 +22,17 @@ from titjudge.stats.generators.slices import (
     CEILING,
     MATURE,
     averages,
-    best_first,
     between_variance,
     first_places,
+    in_order,
     maturity,
+    rank_ranges,
     tier_means,
     tiers,
 )
 from titjudge.stats.intervals import mean_interval, mean_intervals
 from titjudge.stats.scores.part_scores import ELEMENT
-from titjudge.stats.scores.population import FEWEST, adjusted_scores, comparable
+from titjudge.stats.scores.population import FEWEST, adjusted_scores, comparable, scores_of_all
 from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.significance import ALPHA
 
@@ -74,7 +75,7 @@ SHORT_AND_LONG = Declaration(
 )
 
 TIERS = 6  # of a table, the first ones
-TIER = "tier"
+RANK, TIER = "rank", "tier"
 FOLDED = 24  # a table with more rows is shown folded
 ROWS = 150  # of a table; the command has all
 
@@ -134,9 +135,11 @@ class Comparison:
         tiers: Columns of the generators in each tier, best first.
         aside: Names of the generators that are not compared.
         declared: What the table of standings is over.
+        table: Scores of all generators.
     """
 
     scores: ScoreTable
+    table: ScoreTable
     against: tuple[str, ...]
     differences: tuple[Sequence[GeneratorDifference], ...]
     tiers: Sequence[Sequence[int]]
@@ -159,18 +162,18 @@ def compared_with_best(scores: ScoreTable, baseline: str = "") -> Comparison | N
     compared = scores.only([scores.generators[k] for k in comparable(scores.means, unit=scores.unit)])
     if not compared.generators:
         return None
-    best = compared.generators[best_first(compared.means)[0]]
+    best = compared.generators[in_order(compared)[0]]
     against = (best, *([baseline] if baseline in set(compared.generators) - {best} else []))
     differences = tuple(generator_differences(compared, baseline=name, chosen=name == best) for name in against)
+    parts = tiers(compared.means, unit=compared.unit, decides=compared.decides)
     aside = tuple(name for name in scores.generators if name not in compared.generators)
-    groups = tiers(compared.means, unit=compared.unit)
-    return Comparison(compared, against, differences, groups, aside, scores.over(STANDINGS))
+    return Comparison(compared, scores, against, differences, parts, aside, scores.over(STANDINGS))
 
 
 def standings_table(comparison: Comparison, scale: Scale) -> Table:
     """Tabulate each generator: mean, tier, first places, gaps to the best and the baseline, and the test against the best."""
     scores, against = comparison.scores, comparison.against
-    firsts, adjusted = first_places(scores.means), adjusted_scores(scores.means)
+    firsts, adjusted, ranks = first_places(scores.means), adjusted_scores(scores.means), rank_ranges(scores)
     by_name = [{difference.a: difference for difference in differences} for differences in comparison.differences]
     rows = []
     for tier, members in enumerate(comparison.tiers, 1):
@@ -179,8 +182,13 @@ def standings_table(comparison: Comparison, scale: Scale) -> Table:
             mean = mean_cell(scores, adjusted[:, k], scale.digits, scale.sign)
             (gap, *test), *others = (_gap(differences.get(name), scale.digits) for differences in by_name)
             gap = _explained(gap, by_name[0].get(name))
-            rows.append((name, mean, tier, int(firsts[k]), gap, *(other[0] for other in others), *test, prompts))
-    columns = ("generator", "mean", TIER, "best on", *_minus(against, scale), "won / same / lost", "p", "p best",
+            shown = name, rank_range(ranks[k]), mean, tier, int(firsts[k]), gap
+            rows.append((*shown, *(other[0] for other in others), *test, prompts))
+    for k in map(comparison.table.column, comparison.aside):
+        own = comparison.table.means[:, k]
+        mean, prompts = mean_cell(comparison.table, own, scale.digits, scale.sign), int(np.isfinite(own).sum())
+        rows.append((comparison.table.generators[k], None, mean, *[None] * (6 + len(against)), prompts))
+    columns = ("generator", RANK, "mean", TIER, "best on", *_minus(against, scale), "won / same / lost", "p", "p best",
                "detectable", "prompts")  # fmt: skip
     notes = (
         f"Won, same, lost and p are against {against[0]}, p by exchange "
@@ -188,7 +196,7 @@ def standings_table(comparison: Comparison, scale: Scale) -> Table:
         f"{against[0]} has the best mean on these very prompts, so gaps to it are a little flattered: p best allows for the choice, "
         f"and the intervals of the differences to it are so wide that all hold together.",
         *scores.missing_notes((scores.generators.index(against[0]), k) for k in range(len(scores.generators))),
-        "A tier ends before the first generator that is clearly worse than the tier's best. Best on: prompts on which none scores higher; where several are equal, each counts.",
+        "Rank: the ranks that the tests leave open. A tier ends before the first generator that is clearly worse than the tier's best. Best on: prompts on which none scores higher; where several are equal, each counts.",
     )
     return Table("Prompt by prompt", columns, tuple(rows), notes, declared=comparison.declared)
 
@@ -274,13 +282,13 @@ def compared_table(scores: ScoreTable, scale: Scale, *, settled: bool) -> Table:
     if comparison is not None:
         return standings_table(comparison, scale)
     why = "it stopped when its question was settled" if settled else "the prompts are too few"
-    adjusted, order, rows = adjusted_scores(scores.means), best_first(scores.means), []
-    for k in order:
+    adjusted, ranks, rows = scores_of_all(scores.means, scores.unit), {} if settled else rank_ranges(scores), []
+    for k in in_order(scores):
         mean = mean_cell(scores, adjusted[:, k], scale.digits, scale.sign)
         mean = replace(mean, interval=None) if mean is not None and settled else mean
-        rows.append((scores.generators[k], mean, int(np.isfinite(scores.means[:, k]).sum())))
+        rows.append((scores.generators[k], rank_range(ranks.get(k)), mean, int(np.isfinite(scores.means[:, k]).sum())))
     notes = (f"No tiers and differences: {why}.",)
-    return Table("", ("generator", "mean", "prompts"), tuple(rows), notes, declared=scores.over(GENERATORS))
+    return Table("", ("generator", RANK, "mean", "prompts"), tuple(rows), notes, declared=scores.over(GENERATORS))
 
 
 def slice_means(scores: ScoreTable, column: str, scale: Scale) -> Floats:

@@ -88,7 +88,7 @@ def gate(differences: Sequence[GeneratorDifference], delta: float, table: ScoreT
         if table.incomplete:
             reason = f"the run is incomplete ({table.incomplete})"
         else:
-            reason = table.unequally_missing(table.column(name), table.column(difference.b), absent=1.0)
+            reason = table.unequally_missing(table.column(name), table.column(difference.b))
         if reason:
             reasons[name] = reason
         if table.incomplete:

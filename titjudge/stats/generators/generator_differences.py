@@ -19,13 +19,13 @@ import numpy as np
 from titjudge.core.declarations import ESTIMATED, NEEDS_BOTH, Declaration, Population, Unit
 from titjudge.core.errors import DataError
 from titjudge.core.serialization import fields_of
-from titjudge.core.tables import p_value
+from titjudge.core.tables import p_value, rank_range
 from titjudge.core.types import Table
 from titjudge.stats.bootstrap import Floats, Interval, table_sums, unit_sums
 from titjudge.stats.equality import score_differences, with_ties
-from titjudge.stats.generators.slices import averages, best_first
+from titjudge.stats.generators.slices import averages, in_order, rank_ranges
 from titjudge.stats.intervals import TAIL, exact_bound, mean_intervals, moments, why_no_interval
-from titjudge.stats.scores.population import FEWEST, adjusted_scores, comparable, compared, scores_of_all
+from titjudge.stats.scores.population import FEWEST, adjusted_scores, comparable, scores_of_all
 from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.significance import POWER, adjusted, below_best_p, benjamini_hochberg, holm, sign_flip_p
 
@@ -163,8 +163,7 @@ def _lead(table: ScoreTable, a: str, b: str) -> tuple[float, int, list[float]]:
 
 def listed(table: ScoreTable) -> list[str]:
     """Return the generators in the order of their table: by mean, the best first, and those that are not compared last."""
-    order = best_first(np.where(compared(table.means, table.unit), table.means, np.nan))
-    return [table.generators[k] for k in [*order, *(k for k in range(len(table.generators)) if k not in order)]]
+    return [table.generators[k] for k in in_order(table)]
 
 
 def _check_shared(table: ScoreTable, pairs: Sequence[tuple[int, int]], differences: Sequence[Floats]) -> None:
@@ -191,8 +190,7 @@ def _below_best(
 ) -> list[GeneratorDifference]:
     """Adjust p for the choice of the baseline as the best."""
     base, compared = table.column(baseline), comparable(table.means, unit=table.unit)
-    means = np.where(np.isin(np.arange(len(table.generators)), compared), table.means, np.nan)
-    order = [base, *(k for k in best_first(means) if k != base)]
+    order = [base, *(k for k in in_order(table) if k != base and k in compared)]
     below = dict(zip(order[1:], below_best_p(table.means[:, order], table.unit), strict=True))
     return [replace(difference, p_adjusted=below.get(table.column(difference.a))) for difference in differences]
 
@@ -246,8 +244,8 @@ def _adjusted(differences: Sequence[GeneratorDifference], correction: Any) -> li
 def generators_table(table: ScoreTable) -> Table:
     """Tabulate each generator's mean with its interval, and the standard deviation of the images of one prompt."""
     rows = []
-    adjusted = scores_of_all(table.means, table.unit)
-    for k in map(table.column, listed(table)):
+    adjusted, ranks = scores_of_all(table.means, table.unit), rank_ranges(table)
+    for k in in_order(table):
         has_score = np.isfinite(adjusted[:, k])
         values, unit = adjusted[has_score, k], None if table.unit is None else table.unit[has_score]
         interval = table.per_prompt.intervals(values[:, None], table.bounds, unit)[0] if len(values) > 1 else None
@@ -255,6 +253,7 @@ def generators_table(table: ScoreTable) -> Table:
         rows.append(
             (
                 table.generators[k],
+                rank_range(ranks.get(k)),
                 float(values.mean()) if len(values) else None,
                 *(interval or (None, None)),
                 int(np.isfinite(table.means[:, k]).sum()),
@@ -262,7 +261,7 @@ def generators_table(table: ScoreTable) -> Table:
                 None if variance is None else variance**0.5,
             )
         )
-    columns = ("generator", "mean", "low", "high", "prompts", "images", "spread between seeds")
+    columns = ("generator", "rank", "mean", "low", "high", "prompts", "images", "spread between seeds")
     return Table(
         f"Generators by {table.metric}",
         columns,
@@ -272,6 +271,14 @@ def generators_table(table: ScoreTable) -> Table:
         estimates=True,
         declared=table.over(GENERATORS),
     )
+
+
+def generator_records(table: ScoreTable) -> list[dict[str, Any]]:
+    """Return the rows of `generators_table` for JSON, with the ends of the ranks as numbers."""
+    ranks = rank_ranges(table)
+    ends = [dict(zip(("rank_low", "rank_high"), ranks.get(k, (None, None)), strict=True)) for k in in_order(table)]
+    rows = generators_table(table).records
+    return [{**{key: row[key] for key in row if key != "rank"}, **low} for row, low in zip(rows, ends, strict=True)]
 
 
 _SECONDARY = ("detectable", "p", "same", "prompts")

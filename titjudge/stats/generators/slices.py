@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
@@ -10,7 +10,8 @@ import numpy as np
 
 from titjudge.stats.bootstrap import Floats, Ints
 from titjudge.stats.equality import with_ties
-from titjudge.stats.scores.population import adjusted_scores
+from titjudge.stats.scores.population import adjusted_scores, comparable, compared
+from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.significance import ALPHA, below_best_p
 
 K = TypeVar("K", bound=Hashable)
@@ -63,7 +64,12 @@ def best_first(means: Floats) -> list[int]:
     return [k for k in np.argsort(-average, kind="stable").tolist() if np.isfinite(average[k])]
 
 
-def tiers(means: Floats, level: float = ALPHA, unit: Ints | None = None) -> list[list[int]]:
+def tiers(
+    means: Floats,
+    level: float = ALPHA,
+    unit: Ints | None = None,
+    decides: Callable[[int, int], bool] = lambda leader, other: True,
+) -> list[list[int]]:
     """Group generators into tiers, best first: a tier ends before the first that is significantly worse than the tier's best.
 
     Exchanges within prompts, which allow for the best being chosen on the same prompts (`significance.below_best_p`).
@@ -72,16 +78,47 @@ def tiers(means: Floats, level: float = ALPHA, unit: Ints | None = None) -> list
         means: Shape (prompts, generators), NaN where there is no score; a generator without any is in no tier.
         level: Significance level.
         unit: Number of the family of each prompt; None if each is its own.
+        decides: Whether the scores of two columns decide in favour of the first (`ScoreTable.decides`).
     """
     remaining = best_first(means)
     groups = []
     while remaining:
-        best, *rest = remaining
-        ps = below_best_p(means[:, remaining], unit)
-        worse = next((k for k, p in enumerate(ps) if p is not None and p < level), len(rest))
-        groups.append([best, *rest[:worse]])
-        remaining = rest[worse:]
+        worse = _worse_than_first(means[:, remaining], level, unit)
+        end = next((k for k in worse if decides(remaining[0], remaining[k])), len(remaining))
+        groups.append(remaining[:end])
+        remaining = remaining[end:]
     return groups
+
+
+def _worse_than_first(scores: Floats, level: float, unit: Ints | None) -> list[int]:
+    """List the columns that are significantly worse than the first, the best one."""
+    return [k for k, p in enumerate(below_best_p(scores, unit), 1) if p is not None and p < level]
+
+
+def in_order(table: ScoreTable) -> list[int]:
+    """Return the columns in the order of every list of generators: best first, and those that are not compared last."""
+    order = best_first(np.where(compared(table.means, table.unit), table.means, np.nan))
+    return [*order, *(k for k in range(len(table.generators)) if k not in order)]
+
+
+def rank_ranges(table: ScoreTable) -> dict[int, tuple[int, int]]:
+    """Return the lowest and the highest rank that the tests leave open for each column that is compared; 1 is best.
+
+    A generator ranks above another one if the tests of `tiers` tell them apart, for these two and all between which they lie,
+    and if the scores of the two decide (`ScoreTable.decides`). Without such a test all have all ranks.
+    """
+    unit = table.unit
+    order = [k for k in in_order(table) if compared(table.means, unit)[k]]
+    above = np.zeros((len(order), len(order)), dtype=bool)  # the row ranks above the column
+    end = 0 if comparable(table.means, unit=unit) else len(order)
+    for k in range(len(order)):
+        if end == len(order):
+            break
+        worse = _worse_than_first(table.means[:, order[k:]], ALPHA, unit)
+        end = max(end, k + min(worse, default=len(order) - k))
+        above[k, end:] = [table.decides(order[k], other) for other in order[end:]]
+    low, high = 1 + above.sum(axis=0), len(order) - above.sum(axis=1)
+    return dict(zip(order, zip(low.tolist(), high.tolist(), strict=True), strict=True)) if len(order) > 1 else {}
 
 
 def tier_means(

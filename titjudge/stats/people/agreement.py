@@ -88,6 +88,7 @@ def agreement(
     resamples: int = 2000,
     seed: int = 0,
     per_prompt: PerPrompt = MEAN,
+    settled: bool = False,
 ) -> Results:
     """Compute the agreement of each metric with people, and the leaderboards of generators under each metric and under people.
 
@@ -103,6 +104,7 @@ def agreement(
         resamples: Bootstrap draws of prompts for the strengths; 0 for no intervals at all.
         seed: Of the random draws.
         per_prompt: How several images of one prompt by one generator become one score, in the leaderboard.
+        settled: Whether the judging stopped at a verdict, so that no other test is valid.
 
     Returns:
         The part of results.json that this is: per metric its statistics (what is undefined is None and has an entry under
@@ -130,6 +132,7 @@ def agreement(
             name=name,
             per_prompt=per_prompt,
             families=declared,
+            tested=resamples > 0 and not settled,
         )
         for name in values
         if name not in marks_judge
@@ -159,7 +162,7 @@ def agreement(
     explanation = EXPLANATION[: (len(EXPLANATION) if metrics else 3) if len(index) else 0]
     agreed = Results(
         metrics=metrics,
-        leaderboard=_leaderboard(standings, people, () if per_prompt.counts else negate) if named else [],
+        leaderboard=_leaderboard(standings, people) if named else [],
         leaderboard_srcc=srcc,
         notes=[*explanation, *_notes(metrics, len(index), named, per_prompt)],
         explained=len(explanation),
@@ -441,20 +444,11 @@ def _means(values: Values, images: Sequence[Image]) -> MetricResult:
     )
 
 
-def _leaderboard(
-    standings: Mapping[str, Leaderboard], people: Leaderboard | None, lower: Collection[str]
-) -> list[StandingRecord]:
-    """Join the leaderboards, in the order of the means of the metric that decides, whose columns come first."""
-    boards = [*standings.values(), *([people] if people else [])]
-    listed = list(dict.fromkeys(generator for board in boards for generator in board.places))
-    metrics = list(standings)
-    if standings:
-        first = first_metric(standings)
-        sign = 1.0 if first in lower else -1.0
-        board = standings[first]
-        means = {name: p.mean for name, p in board.places.items() if p.mean is not None and name not in board.aside}
-        listed.sort(key=lambda name: sign * means[name] if name in means else math.inf)
-        metrics.sort(key=lambda name: name != first)
+def _leaderboard(standings: Mapping[str, Leaderboard], people: Leaderboard | None) -> list[StandingRecord]:
+    """Join the leaderboards, in the order of the metric that decides, whose columns come first."""
+    metrics = list(dict.fromkeys([*([first_metric(standings)] if standings else []), *standings]))
+    boards = [*(standings[name] for name in metrics), *([people] if people else [])]
+    listed = dict.fromkeys(generator for board in boards for generator in board.places)
     return [
         StandingRecord(
             generator=generator,

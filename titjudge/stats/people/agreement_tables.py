@@ -15,12 +15,12 @@ from titjudge.core.run_records import (
     Results,
     StandingRecord,
 )
-from titjudge.core.tables import Cell, Table, Value, p_value, percent, plain
+from titjudge.core.tables import Cell, Table, Value, p_value, percent, plain, rank_range
 from titjudge.core.types import PEOPLE
 from titjudge.core.words import WIDE
 from titjudge.stats.ranking.leaderboard import LEADERBOARD
 
-LEGEND = "mean rank: 1 is best; images: scored/all"
+LEGEND = "rank: the ranks that the tests by the first metric leave open; mean rank: 1 is best; images: scored/all"
 SPREAD = "spread: standard deviation of the images of one prompt by one generator"
 FIRSTS = "{}: mean of their ranks as given, and the prompts on which no generator has a better one"
 UNNAMED = "(unnamed)"  # a generator without a name
@@ -180,11 +180,13 @@ def _leaderboard(agreed: Results, correlations: bool) -> Table:
     names = list(standings[0].metrics)
     people = any(standing.human for standing in standings)
     firsts = any(standing.human and standing.human.first_places is not None for standing in standings)
+    ranked = any(_ranks(_place(standing, name)) is not None for standing in standings for name in names[:1])
     wide = len(names) > WIDE
     spread = {name for name in names if not wide and any(_place(s, name).spread is not None for s in standings)}
     rank, first = f"{reference}: mean rank", f"{reference}: first"
     columns = [
         _Column("generator", "generator", lambda s: s.generator or Cell(UNNAMED), Cell(f"SRCC with {reference}")),
+        *([_Column("rank", "rank", lambda s: _ranks(_place(s, names[0])))] if ranked else []),
         _Column("prompts", "prompts", lambda standing: _prompts([_place(standing, name) for name in names])),
     ]
     if people:
@@ -210,6 +212,10 @@ def _leaderboard(agreed: Results, correlations: bool) -> Table:
 
 def _place(standing: StandingRecord, metric: str) -> PlaceRecord:
     return standing.metrics.get(metric, PlaceRecord())
+
+
+def _ranks(place: PlaceRecord) -> Cell | int | None:
+    return rank_range((place.rank_low, place.rank_high))
 
 
 def _metric_columns(name: str, srcc: float | None, *, wide: bool, spread: bool) -> Iterator[_Column]:

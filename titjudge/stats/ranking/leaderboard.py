@@ -1,4 +1,4 @@
-"""Leaderboards: generators by mean rank over prompts, for a metric or for people."""
+"""Leaderboards: generators by mean score for a metric, by mean rank for people."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from titjudge.core.declarations import ESTIMATED, Declaration, Population, Unit
 from titjudge.core.run_records import PlaceRecord
 from titjudge.stats.bootstrap import Floats, Interval, Ints, number, table_sums
 from titjudge.stats.equality import with_ties
-from titjudge.stats.generators.slices import averages
+from titjudge.stats.generators.slices import averages, in_order, rank_ranges
 from titjudge.stats.intervals import mean_intervals
 from titjudge.stats.pairwise_accuracy import Values
 from titjudge.stats.ranking.rankdata import rankdata
@@ -41,13 +41,11 @@ class Leaderboard:
     Attributes:
         places: The place of each generator, best first; what is undefined without a score is None.
         warnings: About the order, in words.
-        aside: Generators with a score that are not compared, because they share too few prompts with the others.
         declared: What it is over.
     """
 
     places: Mapping[str, PlaceRecord]
     warnings: tuple[str, ...] = ()
-    aside: tuple[str, ...] = ()
     declared: Declaration = LEADERBOARD
 
     def mean_ranks(self) -> dict[str, float | None]:
@@ -72,8 +70,9 @@ def leaderboard(
     per_prompt: PerPrompt = MEAN,
     common: bool = True,
     families: Families = ALONE,
+    tested: bool = False,
 ) -> Leaderboard:
-    """Rank generators by mean rank over prompts (TIT paper, Table 3 and A.5), with mean scores and intervals over prompts.
+    """Order generators by mean score, with mean ranks over prompts (TIT paper, Table 3 and A.5) and intervals over prompts.
 
     If scores are missing, means are over the same prompts for all generators (`population.adjusted_scores`).
 
@@ -86,8 +85,9 @@ def leaderboard(
         name: Name of the metric in warnings.
         per_prompt: How several images of one generator for one prompt become one score.
         common: Whether only prompts count for ranks on which all compared generators have a score (`population.comparable`).
-            Otherwise every prompt with two scores counts, and ranks among unlike competitors are averaged.
+            Otherwise every prompt with two scores counts, ranks among unlike competitors are averaged, and the order is theirs.
         families: Prompt -> its family, the unit of intervals.
+        tested: Whether to compute the ranks that the tests of `rank_ranges` leave open.
     """
     if not images:
         return Leaderboard({})
@@ -107,7 +107,6 @@ def leaderboard(
     among = compared(table.means, table.unit) if common else np.ones(len(table.generators), dtype=bool)
     ranks = _competing_ranks(np.where(among, table.means, np.nan), all_of=common)
     adjusted = sign * (scores_of_all(table.means, table.unit) if common else adjusted_scores(table.means))
-    apart = ~among if common else np.asarray(~np.isfinite(adjusted).any(axis=0))
     adjusted = np.where(np.isfinite(adjusted).any(axis=0), adjusted, sign * table.means)
     means, mean_ranks = averages(adjusted), averages(ranks)
     place_numbers = rankdata(with_ties(mean_ranks), method="min")
@@ -115,8 +114,9 @@ def leaderboard(
     mean_ends = table.per_prompt.intervals(adjusted, bounds, table.unit) if intervals else no_intervals
     rank_ends = _rank_intervals(ranks, table.unit) if intervals else no_intervals
     scored, all_images = (counts.sum(axis=0).tolist() for counts in (table.images, table.images + table.lost))
-    places = {}
-    for k, generator in enumerate(table.generators):
+    places, ranges = {}, rank_ranges(table) if tested else {}
+    for k in in_order(table):
+        generator = table.generators[k]
         place = PlaceRecord(
             mean=number(means[k]),
             interval=mean_ends[k],
@@ -128,10 +128,12 @@ def leaderboard(
             scored=scored[k],
             prompts=int(np.isfinite(table.means[:, k]).sum()),
         )
+        if k in ranges:
+            place = place.with_(rank_low=ranges[k][0], rank_high=ranges[k][1])
         variance = table.seed_variance[k]
         places[generator] = place if variance is None else place.with_(spread=math.sqrt(variance))
-    aside = [name for name, is_apart in zip(table.generators, apart, strict=True) if is_apart and places[name].scored]
-    return Leaderboard(_best_first(places), table.notes if common else (), tuple(aside), table.over(LEADERBOARD))
+    notes = table.notes if common else ()
+    return Leaderboard(places if common else _best_first(places), notes, table.over(LEADERBOARD))
 
 
 def _competing_ranks(scores: Floats, *, all_of: bool) -> Floats:

@@ -14,10 +14,10 @@ from titjudge.core.errors import DataError, nearest
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, unit_sums
 from titjudge.stats.equality import score_differences, with_ties
 from titjudge.stats.scores.families import ALONE, Families, family_notes, units
-from titjudge.stats.scores.missing_scores import unequally_missing
+from titjudge.stats.scores.missing_scores import lacking, unequally_missing
 from titjudge.stats.scores.part_scores import ELEMENT
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt, pooled
-from titjudge.stats.scores.population import FEWEST, compared, shared_prompts
+from titjudge.stats.scores.population import FEWEST, comparable, compared, shared_prompts
 
 # Columns that tell the images of one prompt apart.
 IMAGE_COLUMNS = tuple("image image_id image_index image_path item seed file filename".split())
@@ -129,27 +129,28 @@ class ScoreTable:
         found = score_differences(self.means[:, a], self.means[:, b])
         return unit_sums(found, None if by_prompt else self.unit)
 
-    def missing_shares(self, *columns: int, absent: float = np.nan) -> Floats:
-        """Compute the share of a prompt's images that have no score, shape (prompts, columns); `absent` if there is no image."""
-        lost, images = self.lost[:, columns], (self.lost + self.images)[:, columns]
-        shares: Floats = np.divide(lost, images, out=np.full(images.shape, absent), where=images > 0)
+    def _missing_shares(self, a: int, b: int) -> Floats:
+        """Compute the share of a prompt's images that have no score, shape (prompts, 2); 1 if there is no image."""
+        lost, images = self.lost[:, [a, b]], (self.lost + self.images)[:, [a, b]]
+        shares: Floats = np.divide(lost, images, out=np.ones(images.shape), where=images > 0)
         return shares
 
-    def unequally_missing(self, a: int, b: int, *, absent: float = np.nan) -> str:
-        """Say that one of two generators has no score on clearly more prompts; empty if neither does.
+    def unequally_missing(self, a: int, b: int) -> str:
+        """Say that one of two generators (columns) has no score on clearly more prompts; empty if neither does.
 
-        Args:
-            a: Column of the first generator.
-            b: Column of the second.
-            absent: 1 counts an image that does not exist as a missing score; NaN does not look at its prompt.
+        A score is missing if the image does not exist, was not judged, or could not be judged.
         """
-        return unequally_missing(self.generators[a], self.generators[b], self.missing_shares(a, b, absent=absent))
+        return unequally_missing(self.generators[a], self.generators[b], self._missing_shares(a, b))
+
+    def decides(self, leader: int, other: int) -> bool:
+        """Tell whether a difference in favour of `leader` decides: not if it has no score on clearly more prompts than `other`."""
+        lacks = lacking(self._missing_shares(leader, other))
+        return lacks[0] <= lacks[1] or not self.unequally_missing(leader, other)
 
     def missing_notes(self, pairs: Iterable[tuple[int, int]]) -> list[str]:
         """Note the pairs of generators of which one lacks clearly more scores than the other."""
-        if not self.missing:
-            return []
-        unequal = (self.unequally_missing(a, b) for a, b in pairs)
+        among = comparable(self.means, unit=self.unit)
+        unequal = (self.unequally_missing(a, b) for a, b in pairs if a in among and b in among)
         return [f"{line}: what is left out may decide" for line in unequal if line]
 
     def over(
@@ -222,10 +223,11 @@ class ScoreTable:
         few = f"'{names}' have {prompts} prompt{plural} with a score in common: {needed}"
         return DataError("; ".join((few, *self.only(generators).to_judge())), self.source)
 
-    def to_judge(self) -> list[str]:
-        """Say on which prompts each generator has no score, though another one has."""
+    def to_judge(self, generators: Sequence[str] = ()) -> list[str]:
+        """Say on which prompts each generator, or each of some, has no score, though another one has."""
         scored, lines = np.isfinite(self.means), []
-        for name, has_score in zip(self.generators, scored.T, strict=True):
+        for name in generators or self.generators:
+            has_score = scored[:, self.column(name)]
             needs = [
                 prompt for prompt, lacks in zip(self.prompts, scored.any(axis=1) & ~has_score, strict=True) if lacks
             ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 
 import numpy as np
 
@@ -24,9 +23,9 @@ from titjudge.core.types import Score
 from titjudge.stats.generators.comparison_tables import Comparison, Scale, compared_with_best
 from titjudge.stats.generators.generator_differences import GeneratorDifference, generator_differences
 from titjudge.stats.generators.planning import plan_like, usable_pilot
-from titjudge.stats.generators.slices import averages, best_first
+from titjudge.stats.generators.slices import averages, in_order, rank_ranges
 from titjudge.stats.scores.part_scores import ELEMENT, PARTS
-from titjudge.stats.scores.population import FEWEST, adjusted_scores, shared_prompts
+from titjudge.stats.scores.population import FEWEST, scores_of_all, shared_prompts
 from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.significance import ALPHA, POWER
 from titjudge.stats.verdict.judged_runs import JudgedRun, joined, joined_table
@@ -58,17 +57,20 @@ def better_generator(
     scale = runs[0].prompt_scale(metric)
     plain = replace(table, slices={})
     comparison = None if settled else compared_with_best(plain, baseline)
-    has_score = np.isfinite(plain.means).any(axis=0)
-    columns = [*best_first(plain.means), *np.flatnonzero(has_score).tolist()]
-    tiers = comparison.tier_names if comparison else []
-    order = list(dict.fromkeys([*chain(*tiers), *(plain.generators[k] for k in columns)]))
+    columns = [k for k in in_order(plain) if np.isfinite(plain.means[:, k]).any()]
+    order = [plain.generators[k] for k in columns]
+    aside = [] if settled else _aside(runs, plain, order, comparison)
     record = BetterGenerator(
         metric=metric,
         metric_range=scale.range,
         higher_is_better=scale.higher,
-        ranking=_ranking(plain, order, comparison, scale),
-        set_aside=_set_aside(plain, order[0], comparison.aside if comparison else ()),
+        ranking=_ranking(plain, columns, comparison, {} if settled else rank_ranges(plain), scale),
+        set_aside=_set_aside(plain, order[0], aside),
     )
+    if aside:
+        known = [name for name in aside if name in plain.generators]
+        lines = [*(plain.to_judge(known) if known else ()), *(f"judge {name}" for name in aside if name not in known)]
+        record = record.joined(BetterGenerator(to_judge=lines))
     if len(order) < 2:
         return record
     first, second = _two(order, baseline, settled)
@@ -79,9 +81,10 @@ def better_generator(
     alone = next(iter(_differences(pair)), None)
     if comparison is None or alone is None or alone.units < FEWEST:
         return record.joined(BetterGenerator(prompts=len(pair.differences(0, 1)), reason=_too_few(pair)))
-    decided = _difference(comparison, first, second, alone)
+    decided = _difference(comparison, first, second, alone).joined(_images(pair))
     reason = pair.unequally_missing(0, 1)
-    better = decided.p is not None and decided.p < ALPHA and (decided.difference or 0.0) > 0 and not reason
+    better = decided.p is not None and decided.p < ALPHA and (decided.difference or 0.0) > 0
+    better = better and pair.decides(0, 1)
     return record.joined(
         decided,
         BetterGenerator(better=better, reason=reason, needed=None if better or reason else _needed(pair)),
@@ -91,34 +94,42 @@ def better_generator(
 
 
 def _ranking(
-    table: ScoreTable, order: Sequence[str], comparison: Comparison | None, scale: Scale
+    table: ScoreTable,
+    order: Sequence[int],
+    comparison: Comparison | None,
+    ranks: Mapping[int, tuple[int, int]],
+    scale: Scale,
 ) -> list[RankedGenerator]:
-    """List the generators in order, with their means over one set of prompts and their tiers."""
+    """List the generators in order, with their means over one set of prompts, their tiers and ranks."""
     tiers = comparison.tier_names if comparison else ()
     tier = {name: number for number, members in enumerate(tiers, 1) for name in members}
-    own, means = (
-        averages(table.means),
-        averages(adjusted_scores(comparison.scores.means if comparison else table.means)),
-    )
-    among = comparison.scores.generators if comparison else table.generators
-    mean = dict(zip(table.generators, own, strict=True)) | {
-        name: value for name, value in zip(among, means, strict=True) if np.isfinite(value)
-    }
-    return [
-        RankedGenerator(
-            generator=name,
-            mean=scale.sign * float(mean[name]),
-            prompts=int(np.isfinite(table.means[:, table.column(name)]).sum()),
-            tier=tier.get(name),
+    means = averages(scores_of_all(table.means, table.unit))
+    listed = []
+    for k in order:
+        place = RankedGenerator(
+            generator=table.generators[k],
+            mean=scale.sign * float(means[k]),
+            prompts=int(np.isfinite(table.means[:, k]).sum()),
+            tier=tier.get(table.generators[k]),
         )
-        for name in order
-    ]
+        listed.append(place.with_(rank_low=ranks[k][0], rank_high=ranks[k][1]) if k in ranks else place)
+    return listed
+
+
+def _aside(
+    runs: Sequence[JudgedRun], table: ScoreTable, order: Sequence[str], comparison: Comparison | None
+) -> list[str]:
+    """Name the generators that are not compared: they share too few prompts, or have no score."""
+    frame = joined(runs)
+    images = [frame.generator(run.name, item) for run in runs for item in run.items.values()]
+    unscored = [name for name in (*table.generators, *images) if name not in order]
+    return list(dict.fromkeys([*(comparison.aside if comparison else order[2:]), *unscored]))
 
 
 def _set_aside(table: ScoreTable, best: str, names: Sequence[str]) -> dict[str, int]:
     """Count the prompts, or families, that each generator which is not compared shares with the best one."""
     shared = shared_prompts(table.means, table.unit)[table.column(best)]
-    return {name: int(shared[table.column(name)]) for name in names}
+    return {name: int(shared[table.column(name)]) if name in table.generators else 0 for name in names}
 
 
 def _two(order: Sequence[str], baseline: str, settled: SettledPair | None) -> tuple[str, str]:
@@ -168,6 +179,12 @@ def _difference(comparison: Comparison, first: str, second: str, alone: Generato
         detectable=reported.detectable,
     )
     return found if reported.families is None else found.joined(BetterGenerator(families=reported.families))
+
+
+def _images(pair: ScoreTable) -> BetterGenerator:
+    """Count the images of the common prompts, if they are unequal."""
+    counts = pair.images[np.isfinite(pair.means).all(axis=1)]
+    return BetterGenerator(images=(int(counts.min()), int(counts.max()))) if np.ptp(counts) else BetterGenerator()
 
 
 def _needed(pair: ScoreTable) -> PromptsNeeded | None:

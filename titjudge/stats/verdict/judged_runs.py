@@ -10,7 +10,7 @@ import numpy as np
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.files import JsonlReader
-from titjudge.core.registry import BESIDE, base_metric
+from titjudge.core.registry import BESIDE, base_metric, first_metric
 from titjudge.core.run_records import Manifest, MetricRecord, MetricResult, Results, StoredRun
 from titjudge.core.serialization import lean_item, lean_score, score_from
 from titjudge.core.types import InvalidItem, Item, Score
@@ -124,6 +124,15 @@ class JudgedRun:
     def per_prompt(self) -> PerPrompt:
         """How several images of a prompt become one score."""
         return PerPrompt.parse(self.results.per_prompt)
+
+    @property
+    def covered(self) -> tuple[str, int, int]:
+        """The coverage of the run as `Results.covered`; if it has no results, by the scores so far."""
+        if covered := self.results.covered:
+            return covered
+        metric = first_metric([*(name for _, name in self.scores), *self.manifest.metrics, ""])
+        scored = sum(score.value is not None for (_, name), score in self.scores.items() if name == metric)
+        return metric, scored, sum(isinstance(item, Item) or item.is_image for item in self.listed)
 
     def _ranks(self, metric: str) -> bool:
         if metric not in self.results.metrics or metric in BESIDE:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from titjudge.core.numbers import sum_words
 from titjudge.core.run_records import BestJudge, BetterGenerator, SettledPair, SettleRecord, Verdict
+from titjudge.core.tables import rank_range
 from titjudge.core.types import CONSTRUCTION
 from titjudge.core.words import interval, number, p_value, percentage, score_digits
 from titjudge.stats.generators.sequential import ASYMPTOTIC, EQUIVALENT, OPEN
@@ -18,21 +20,25 @@ from titjudge.stats.verdict import better_generator
 _NAMED = 6  # names in a sentence
 _FINISHED = ("", "complete", "settled")
 _LEVEL = "cannot be told apart"
+COMMAND = "python cli.py judge DATA --out RUN"  # with the options that the run had
 
 
-def sentences(verdict: Verdict, settle: SettleRecord | None = None, status: str = "") -> list[str]:
+def sentences(
+    verdict: Verdict, settle: SettleRecord | None = None, status: str = "", command: str = COMMAND
+) -> list[str]:
     """Say the verdict, the most important sentence first; nothing where nothing got a score.
 
     Args:
         verdict: The verdict.
         settle: The question that the run was to settle.
         status: Of the run, as in its manifest.
+        command: The command that judges what is missing; it may stand on a page for others, so that it names no place by default.
     """
     lines: list[str] = []
     if settle is not None and settle.pairs:
         lines.append(_sentence(settled_words(settle)))
     elif verdict.generators is not None:
-        lines += _of_generators(verdict.generators)
+        lines += _of_generators(verdict.generators, command)
     if lines and status not in _FINISHED:
         lines[0] = f"So far: {lines[0]}"
     return [*lines, *(_of_judges(verdict.judges) if verdict.judges is not None else ())]
@@ -58,18 +64,22 @@ def _sentence(words: str) -> str:
 # -- generators --------------------------------------------------------------------------------------------------------
 
 
-def _of_generators(record: BetterGenerator) -> Iterator[str]:
-    """Yield the sentences on the generators: the lead, their order, and what other metrics say."""
-    if not record.second:
+def _of_generators(record: BetterGenerator, command: str) -> Iterator[str]:
+    """Yield the sentences on the generators: the lead, their order, what is missing, and what other metrics say."""
+    if record.second:
+        yield _lead(record)
+    else:
         yield from _alone(record)
-        return
-    yield _lead(record)
     if _compared(record) > 2 and len(tiers := _tiers(record)) > 1:
-        yield f"In order: {'; '.join(map(_names, tiers))}. Those named together {_LEVEL}."
+        yield f"In order: {'; '.join(tiers)}. Those named together {_LEVEL}."
     if record.set_aside:
         count_of, units = (_prompts, "prompts") if record.families is None else (_families, "families")
         shared = ", ".join(f"{name} ({count_of(count)})" for name, count in record.set_aside.items())
-        yield f"Not compared, because they share fewer than {FEWEST} {units} with the others: {shared}."
+        missing = "; ".join((shared, *record.to_judge))
+        yield f"Not compared, because they share fewer than {FEWEST} {units} with the others: {missing}."
+    too_few = record.second and record.difference is None
+    if record.to_judge or (too_few and any(ranked.prompts > record.prompts for ranked in record.ranking)):
+        yield f"Add the images that do not exist, then judge them: {command}"
     if record.others:
         yield _sentence("; ".join(f"{name} {_SAID[answer]}" for name, answer in record.others.items()))
 
@@ -86,7 +96,8 @@ def _alone(record: BetterGenerator) -> Iterator[str]:
     for only in record.ranking[:1]:
         if only.mean is not None:
             yield f"The mean score is {_amount(record, only.mean)} on {_prompts(only.prompts)} ({record.metric})."
-            yield "Images of a second generator for the same prompts would show which is better."
+            if not record.set_aside:
+                yield "Images of a second generator for the same prompts would show which is better."
 
 
 def _lead(record: BetterGenerator, unnamed: str = "") -> str:
@@ -97,9 +108,11 @@ def _lead(record: BetterGenerator, unnamed: str = "") -> str:
     prompts = _prompts(record.prompts)
     if record.families is not None:
         prompts += f" in {counted(record.families)}"
+    if record.images is not None:
+        prompts += f" with {record.images[0]:,} to {record.images[1]:,} images each"
     if record.better:
         finding = f"{record.first} beats {_beaten(record)} by {_gap(record)} on {prompts} ({_test(record)})"
-        return _sentence("; ".join(filter(None, (finding, _weakness(record)))))
+        return _sentence("; ".join(filter(None, (finding, record.reason, _weakness(record)))))
     finding = f"{unnamed or _level(record)} on {prompts} (difference {_gap(record)}, {_test(record)})"
     return _sentence("; ".join(filter(None, (finding, _weakness(record), _what_would_tell(record)))))
 
@@ -162,13 +175,15 @@ def _compared(record: BetterGenerator) -> int:
     return sum(ranked.tier is not None for ranked in record.ranking)
 
 
-def _tiers(record: BetterGenerator) -> list[list[str]]:
-    """List the generators by tier, best first."""
-    tiers: dict[int, list[str]] = {}
+def _tiers(record: BetterGenerator) -> list[str]:
+    """Name the generators by rank, best first, with their ranks if these overlap with ranks of others."""
+    tiers: dict[tuple[int, int], list[str]] = {}
     for ranked in record.ranking:
         if ranked.tier is not None:
-            tiers.setdefault(ranked.tier, []).append(ranked.generator)
-    return [tiers[number] for number in sorted(tiers)]
+            ranks = ranked.rank_low or ranked.tier, ranked.rank_high or ranked.tier
+            tiers.setdefault(ranks, []).append(ranked.generator)
+    overlap = any(before[1] >= after[0] for before, after in pairwise(tiers))
+    return [f"{_names(names)} ({rank_range(ranks)})" if overlap else _names(names) for ranks, names in tiers.items()]
 
 
 def _gap(record: BetterGenerator) -> str:

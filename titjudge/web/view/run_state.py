@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import orjson
 
-from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.errors import DataError
 from titjudge.core.failure_advice import advice
 from titjudge.core.files import open_regular
 from titjudge.core.numbers import is_number
 from titjudge.core.registry import first_metric
-from titjudge.core.run_records import FailureRecord, Manifest, ProgressRecord, Results, Verdict
+from titjudge.core.run_records import FailureRecord, Manifest, PlaceRecord, ProgressRecord, Results, Verdict
+from titjudge.core.tables import rank_range
 from titjudge.core.types import Values
-from titjudge.stats.scores.per_prompt import PerPrompt
 from titjudge.stats.verdict.sentences import is_undecided, sentences, without_names
 
 _BLOCK = 1 << 20
@@ -104,14 +104,14 @@ class ScoreTail:
         """The metrics that have scored something."""
         return list(dict.fromkeys(metric for _, metric in self.latest))
 
-    def means(self, metric: str) -> list[tuple[str, float]]:
-        """Return the mean score of each generator so far by a metric, estimated for the same prompts."""
+    def places(self, metric: str, *, higher_is_better: bool) -> Mapping[str, PlaceRecord]:
+        """Return the place of each generator so far by a metric, best first."""
         from titjudge.stats.ranking.leaderboard import leaderboard
 
-        values = {score.item: score for score in self.latest.values() if score.metric == metric}
-        images = [(item, score.generator, score.prompt_id or item) for item, score in values.items()]
-        board = leaderboard(images, {item: score.value for item, score in values.items()}, intervals=False)
-        return [(name, place.mean) for name, place in board.places.items() if place.mean is not None]
+        lines = [score for score in self.latest.values() if score.metric == metric]
+        images = [(score.item, score.generator, score.prompt_id or score.item) for score in lines]
+        values = {score.item: score.value for score in lines}
+        return leaderboard(images, values, higher_is_better=higher_is_better, intervals=False).places
 
     def failures(self) -> list[FailureRecord]:
         """List the scores so far that have no value."""
@@ -153,12 +153,14 @@ class RunState:
         total: Number of (item, metric) pairs; None while unknown.
         scored: How many of them have a score, and `failed` how many were judged without one.
         items: Number of images.
-        coverage: Share of the images (so far) that have a score by the metric that decides, 0 to 1.
-        metric: The metric of `means`, of which more is better if `higher_is_better`.
-        means: Mean score of each generator, best first; the generator is empty where the images name none.
+        coverage: Share of the images (of a running run: of those judged so far) with a score by the metric that decides, 0 to 1.
+        metric: The metric that decides.
+        lower: The metrics of which less is better.
+        boards: Mean score of each generator by metric, best first; the generator is empty where the images name none.
+        ranks: The ranks that the tests by the metric that decides leave open, by generator.
         verdict: Which generator is better, in sentences, the most important first; empty where the results do not say.
         brief: The first of these sentences, for a narrow column.
-        leader: False where the first of `means` cannot be told apart from the second.
+        leader: False where the best generator cannot be told apart from the second.
         advice: What to do about scores that are missing, a line for each cause.
         spent: USD; None while it is unknown.
         unpriced: Requests whose price nobody knows; their cost is not in `spent`.
@@ -179,8 +181,9 @@ class RunState:
     items: int | None = None
     coverage: float | None = None
     metric: str = ""
-    higher_is_better: bool = True
-    means: tuple[tuple[str, float], ...] = ()
+    lower: tuple[str, ...] = ()
+    boards: Mapping[str, tuple[tuple[str, float], ...]] = field(default_factory=dict)
+    ranks: Mapping[str, str] = field(default_factory=dict)
     verdict: tuple[str, ...] = ()
     brief: str = ""
     leader: bool = True
@@ -204,6 +207,11 @@ class RunState:
         """The most that the run may spend, in USD; None without a cap."""
         cap = self.limits.get("max_cost")
         return float(cap) if is_number(cap) else None
+
+    @property
+    def means(self) -> tuple[tuple[str, float], ...]:
+        """Mean score of each generator by the metric that decides, best first."""
+        return self.boards.get(self.metric, ())
 
     @property
     def judged_nothing(self) -> bool:
@@ -230,7 +238,7 @@ def read_state(name: str, file: Path) -> RunState:
         total=items * len(metrics) if items is not None and metrics else None,
         items=items,
         metric=metric,
-        higher_is_better=not metric or manifest.metrics[metric].higher_is_better is not False,
+        lower=tuple(name for name, record in manifest.metrics.items() if record.higher_is_better is False),
         spent=manifest.spent,
         unpriced=manifest.unpriced,
         limits=manifest.limits,
@@ -265,15 +273,18 @@ def with_results(state: RunState, file: Path) -> RunState | None:
     """Add what results.json says; None where it is missing or damaged."""
     try:
         results = Results.read(file, _REMAKE)
-        if PerPrompt.parse(results.per_prompt or "mean").counts:  # means are shares of prompts
-            state = replace(state, higher_is_better=True)
-    except (OSError, ConfigError, DataError):
+    except (OSError, DataError):
         return None
-    standings = [(result.generator, result.metrics.get(state.metric)) for result in results.leaderboard]
-    means = [(generator, place.mean) for generator, place in standings if place and place.mean is not None]
     whole = {name: result for name, result in results.metrics.items() if " [" not in name}  # not by kind of prompt
-    if not means and state.metric in whole and (mean := whole[state.metric].mean) is not None:
-        means = [("", mean)]
+    places: dict[str, dict[str, PlaceRecord]] = {}
+    if not results.leaderboard:  # the images name no generator
+        places = {name: {"": PlaceRecord(mean=result.mean)} for name, result in whole.items()}
+    for standing in results.leaderboard:
+        for name, place in standing.metrics.items():
+            places.setdefault(name, {})[standing.generator] = place
+    ranks = {
+        name: rank_range((place.rank_low, place.rank_high)) for name, place in places.get(state.metric, {}).items()
+    }
     verdict = results.verdict or Verdict()
     lines = sentences(verdict, results.settle, state.status) if results.verdict else []
     covered = results.covered
@@ -285,8 +296,9 @@ def with_results(state: RunState, file: Path) -> RunState | None:
             len({failure.item for failure in results.failures}),
             covered[2] - covered[1] if covered else len(results.failures),
         ),
-        coverage=covered[1] / covered[2] if covered else None,
-        means=_best_first(state, means),
+        coverage=covered[1] / covered[2] if covered else 0.0 if state.items else None,
+        boards={name: _means(by_generator) for name, by_generator in places.items()},
+        ranks={name: str(rank) for name, rank in ranks.items() if rank is not None},
         verdict=tuple(lines),
         brief=without_names(verdict.generators) if undecided and verdict.generators else "".join(lines[:1]),
         leader=not undecided,
@@ -294,19 +306,21 @@ def with_results(state: RunState, file: Path) -> RunState | None:
     )
 
 
-def with_scores(state: RunState, tail: ScoreTail) -> RunState:
+def with_scores(state: RunState, tail: ScoreTail, *, running: bool = False) -> RunState:
     """Add what the scores so far say."""
     failures, judged = tail.failures(), len(tail.latest)
     scored = judged - len(failures)
-    scores = list(tail.latest.values())
-    decided = [score.value is not None for score in scores if score.metric == state.metric]
-    decided = decided or [score.value is not None for score in scores]
+    metric = first_metric(tail.metrics) if tail.metrics else state.metric
+    decided = [score.value is not None for score in tail.latest.values() if score.metric == metric]
+    images = len(decided) if running else max(state.items or 0, len(decided))
+    boards = {name: _means(tail.places(name, higher_is_better=name not in state.lower)) for name in tail.metrics}
     return replace(
         state,
         scored=scored,
         failed=len(failures),
-        coverage=sum(decided) / len(decided) if decided else None,
-        means=_best_first(state, tail.means(state.metric)),
+        metric=metric,
+        coverage=sum(decided) / images if images else None,
+        boards=boards,
         advice=_advice(state, failures),
     )
 
@@ -315,5 +329,5 @@ def _advice(state: RunState, failures: Iterable[FailureRecord]) -> tuple[str, ..
     return tuple(map(str, advice(failures, state.limits)))
 
 
-def _best_first(state: RunState, means: Sequence[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
-    return tuple(sorted(means, key=lambda mean: mean[1], reverse=state.higher_is_better))
+def _means(places: Mapping[str, PlaceRecord]) -> tuple[tuple[str, float], ...]:
+    return tuple((generator, place.mean) for generator, place in places.items() if place.mean is not None)

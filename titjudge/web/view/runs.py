@@ -162,7 +162,7 @@ def _whole_state(cached: _CachedRun, folder: Path, *, running: bool) -> RunState
         cached.state = with_results(cached.manifest_state, file)
         cached.results = results if cached.state else ()
     if not cached.results and (cached.tail.look() or cached.state is None):
-        cached.state = with_scores(cached.manifest_state, cached.tail)
+        cached.state = with_scores(cached.manifest_state, cached.tail, running=running)
     assert cached.state is not None
     return cached.state
 

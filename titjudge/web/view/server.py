@@ -58,7 +58,7 @@ class LiveRun:
 
         Returns:
             `images`, newest first, each with its scores; `more`, how many others there are; `reasons`, why scores are missing,
-            with their number; `means` of each generator by metric.
+            with their number.
         """
         query = most, failed, generator
         with self._lock:
@@ -80,7 +80,6 @@ class LiveRun:
             "images": [self._image(item, lines) for item, lines in listed],
             "more": len(matching) - len(listed),
             "reasons": self._tail.reasons().most_common(_REASONS),
-            "means": {metric: dict(self._tail.means(metric)) for metric in self._tail.metrics},
         }
 
     def _newest_first(self) -> dict[str, list[ScoreLine]]:
@@ -397,7 +396,7 @@ class _ViewEndpoints:
 
 
 def _record(state: RunState) -> Json:
-    derived = {"cap": state.cap, "judged_nothing": state.judged_nothing}
+    derived = {"cap": state.cap, "judged_nothing": state.judged_nothing, "means": state.means}
     record: Json = _text(asdict(state) | derived)
     return record | {"href": quote(state.id, errors="surrogateescape")}
 

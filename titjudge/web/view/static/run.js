@@ -44,16 +44,16 @@ function heading(state) {
 }
 
 function means(state) {
-  const metrics = Object.keys(state.means);
-  const generators = [...new Set(metrics.flatMap((metric) => Object.keys(state.means[metric])))];
-  const first = state.means[state.metric] ?? {};
-  const order = (generator) => (first[generator] ?? -Infinity) * (state.higher_is_better ? 1 : -1);
-  generators.sort((one, other) => order(other) - order(one));
+  const metrics = Object.keys(state.boards);
+  const generators = [...new Set([state.means, ...Object.values(state.boards)].flat().map(([generator]) => generator))];
+  const ranked = Object.keys(state.ranks).length > 0;
+  const mean = (metric, generator) => state.boards[metric].find(([name]) => name === generator)?.[1];
   $("means").hidden = generators.length === 0;
-  $("means-heads").replaceChildren(made("th", "", "Generator"), ...metrics.map((metric) => made("th", "number", metric)));
+  $("means-heads").replaceChildren(made("th", "", "Generator"), ...(ranked ? [made("th", "number", "Rank")] : []), ...metrics.map((metric) => made("th", "number", metric)));
   $("means-rows").replaceChildren(...generators.map((generator) => {
     const row = made("tr");
-    row.append(made("th", "", generator || "all images"), ...metrics.map((metric) => made("td", "number", generator in state.means[metric] ? score(state.means[metric][generator]) : "–")));
+    row.append(made("th", "", generator || "all images"), ...(ranked ? [made("td", "number", state.ranks[generator] ?? "–")] : []));
+    row.append(...metrics.map((metric) => made("td", "number", mean(metric, generator) === undefined ? "–" : score(mean(metric, generator)))));
     return row;
   }));
   const known = new Set([...$("generator").options].map((option) => option.value));

@@ -82,11 +82,12 @@ function statusCell(cell, run) {
 }
 
 function scoresCell(cell, run) {
-  const text = run.means.map(([generator, mean]) => `${generator} ${score(mean)}`.trim()).join(" · ");
+  const one = ([generator, mean]) => `${generator in run.ranks ? `${run.ranks[generator]}: ` : ""}${generator} ${score(mean)}`.trim();
+  const text = run.means.map(one).join(" · ");
   if (cell.title === text) return;
   cell.title = text;
-  cell.replaceChildren(...run.means.flatMap(([generator, mean], place) => [
-    place ? " · " : "", made(place || run.means.length < 2 || !run.leader ? "span" : "b", "", `${generator} ${score(mean)}`.trim()),
+  cell.replaceChildren(...run.means.flatMap((named, place) => [
+    place ? " · " : "", made(place || run.means.length < 2 || !run.leader ? "span" : "b", "", one(named)),
   ]));
 }
 
