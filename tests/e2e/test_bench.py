@@ -54,7 +54,7 @@ def prompts(folder: Path, count: int = COUNT, **others: str) -> None:
 def bench(folder: Path, server: Server, *more: str, code: int = 0) -> str:
     return cli(
         folder, "bench", "prompts.txt", "--generator", "openai/good", "--generator", "openai/bad",
-        "--image-price", f"good={PRICE}", "--image-price", f"bad={PRICE}", "--provider", "openai", "--metric", "tit-llm",
+        "--image-price", f"good={PRICE}", "--image-price", f"bad={PRICE}", "--provider", "openai/gpt-4o", "--metric", "tit-llm",
         "--price", "gpt-4o=2.5,10", *more, code=code, OPENAI_API_KEY="sk-test-0123456789", OPENAI_BASE_URL=server.openai,
     )  # fmt: skip
 
@@ -165,7 +165,7 @@ def test_images_that_exist_compete_with_those_that_are_made(tmp_path: Path) -> N
     with Server(service) as server:
         said = cli(
             tmp_path, "bench", "prompts.txt", "--generator", "old", "--generator", "new=openai/good", "--image-price",
-            f"good={PRICE}", "--provider", "openai", "--metric", "tit-llm", "--out", "board",
+            f"good={PRICE}", "--provider", "openai/gpt-4o", "--metric", "tit-llm", "--out", "board",
             OPENAI_API_KEY="sk-test-0123456789", OPENAI_BASE_URL=server.openai,
         )  # fmt: skip
     assert "new beats old" in said
@@ -190,7 +190,7 @@ def test_what_is_wrong_is_said_before_anything_is_paid(
     prompts(tmp_path)
     keys = {"OPENAI_API_KEY": "sk-test-0123456789", "OPENAI_BASE_URL": server.openai}
     named = arguments if arguments[:1] == ("nowhere.jsonl",) else ("prompts.txt", *arguments)
-    assert message in cli(tmp_path, "bench", *named, "--provider", "openai", code=2, **keys)
+    assert message in cli(tmp_path, "bench", *named, "--provider", "openai/gpt-4o", code=2, **keys)
     assert server.count() == 0
 
 
@@ -273,7 +273,7 @@ def test_a_metric_that_cannot_judge_them_is_said_before_an_image_is_paid(
     edits(tmp_path)
     prompts(tmp_path)
     said = cli(
-        tmp_path, "bench", file, "--generator", "openai/good", "--generator", "openai/bad", "--provider", "openai",
+        tmp_path, "bench", file, "--generator", "openai/good", "--generator", "openai/bad", "--provider", "openai/gpt-4o",
         "--metric", metric, code=2, OPENAI_API_KEY="sk-test-0123456789", OPENAI_BASE_URL=server.openai,
     )  # fmt: skip
     assert message in said

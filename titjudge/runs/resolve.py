@@ -168,8 +168,12 @@ def _with_served_models(config: RunConfig) -> RunConfig:
     from titjudge.providers.hosted.served_models import served_model
 
     flags = ["--provider"] if len(unnamed) > 1 else [f"--{name}" for name in unnamed]
-    models = {name: served_model(config.settings_of(role), flags) for name, role in unnamed.items()}
-    return with_roles(config, {name: {"model": f"openai/{model}"} for name, model in models.items() if model})
+    models: dict[tuple[str | None, str | None], str] = {}  # by address and key: a server is asked once
+    for role in unnamed.values():
+        if (place := (role.base_url, role.api_key_env)) not in models:
+            models[place] = served_model(config.settings_of(role), flags)
+    found = {name: models[role.base_url, role.api_key_env] for name, role in unnamed.items()}
+    return with_roles(config, {name: {"model": f"openai/{model}"} for name, model in found.items() if model})
 
 
 def _replaying(role: RoleConfig | None, file: Path) -> RoleConfig | None:

@@ -18,7 +18,7 @@ from titjudge.core.item_meta import CLUSTER
 from titjudge.core.numbers import several
 from titjudge.core.serialization import storable
 from titjudge.core.types import InvalidItem, Item, Pair, prompt_of
-from titjudge.core.words import script, truncated
+from titjudge.core.words import language, truncated
 from titjudge.metrics import Metric
 from titjudge.stats.scores.families import DECLARED, cluster_of
 from titjudge.suites.base import Suite
@@ -26,35 +26,45 @@ from titjudge.suites.readings import pairing
 from titjudge.suites.samples import cells
 
 MULTILINGUAL = "sentence-transformers/BAAI/bge-m3"
+DEFAULT_READS = 510  # tokens of a text, between the two that the default embedder adds
+_TOKEN = re.compile(r"\w+|[^\w\s]")  # a word may be several tokens of the embedder
 _ENGLISH = re.compile(r"(^|/)all-|[-_.]en([-_.]|$)", re.IGNORECASE)  # names of English sentence embedders
 
 
-class Foreign:
-    """Collects the prompts that are not in Latin letters."""
+class UnfitPrompts:
+    """Collects the prompts that an English embedder reads badly: in another language, or longer than it reads."""
 
     def __init__(self) -> None:
-        self._scripts: dict[str, str] = {}  # by prompt id
+        self._languages: dict[str, str] = {}  # by prompt id
+        self._long: set[str] = set()  # prompt ids
 
     def look(self, item: Item | InvalidItem) -> Item | InvalidItem:
-        """Note the script of an item's prompt, and return the item."""
-        if isinstance(item, Item) and (name := script(item.prompt)):
-            self._scripts[item.prompt_id or item.id] = name
+        """Note language and length of an item's prompt, and return the item."""
+        if isinstance(item, Item) and (prompt := prompt_of(item)) not in self._languages:
+            self._languages[prompt] = language(item.prompt)
+            if len(item.prompt) > DEFAULT_READS < len(_TOKEN.findall(item.prompt)):
+                self._long.add(prompt)
         return item
 
     def notes(self, config: RunConfig, metrics: Iterable[Metric]) -> list[str]:
-        """Return the warning as one line; none where the embedder may be multilingual or no metric embeds."""
-        concerned = [metric.name for metric in metrics if "embedder" in metric.roles]
-        multilingual = config.embedder.provider != "default" and not _ENGLISH.search(config.embedder.model_name)
-        if multilingual or not concerned or not self._scripts:
-            return []
-        name = "all-MiniLM-L6-v2" if config.embedder.provider == "default" else config.embedder.model_name
-        kinds = ", ".join(kind for kind, _ in Counter(self._scripts.values()).most_common(3))
-        several = len(self._scripts) > 1
-        return [
-            f"{len(self._scripts):,} prompt{'s are' if several else ' is'} not in Latin letters ({kinds}), and the embedder "
-            f"{name} was trained on English: {', '.join(concerned)} means little there. A multilingual one: "
-            f"--embedder {MULTILINGUAL}"
-        ]
+        """Return a line for each problem; none if the embedder may be multilingual, or no metric embeds."""
+        concerned = ", ".join(metric.name for metric in metrics if "embedder" in metric.roles)
+        default = config.embedder.provider == "default"
+        name = "all-MiniLM-L6-v2" if default else config.embedder.model_name
+        languages = Counter(filter(None, self._languages.values()))
+        lines = []
+        if concerned and languages and (default or _ENGLISH.search(name)):
+            kinds = ", ".join(kind for kind, _ in languages.most_common(3))
+            lines.append(
+                f"{several(languages.total(), 'prompt')} not in English ({kinds}); the embedder {name} was trained on English, so "
+                f"{concerned} means little there: use a multilingual one, --embedder {MULTILINGUAL}"
+            )
+        if concerned and default and self._long:
+            lines.append(
+                f"{several(len(self._long), 'prompt')} longer than the {DEFAULT_READS} tokens that the embedder {name} reads, so "
+                f"{concerned} compares only the beginning: --embedder {MULTILINGUAL} reads 8,192"
+            )
+        return lines
 
 
 class Alike:
@@ -116,7 +126,7 @@ class RunInput:
             raise ConfigError("--limit-seed draws what --limit N takes: give both")
         self._config, self._suite = config, suite
         self._drawn: Drawn | None = None
-        self._foreign, self._alike, self._clusters = Foreign(), Alike(), dict[str, str]()
+        self._unfit, self._alike, self._clusters = UnfitPrompts(), Alike(), dict[str, str]()
         self._counts = Counts()
 
     def listed(self) -> Iterator[tuple[Item | InvalidItem, int | None]]:
@@ -150,7 +160,7 @@ class RunInput:
     def _load(self) -> Iterator[Item | InvalidItem]:
         assert self._config.data is not None
         items = map(storable, cells(self._suite.items(self._config.data), self._config.grid))
-        return map(self._alike.look, map(self._foreign.look, map(self._in_one_cluster, items)))
+        return map(self._alike.look, map(self._unfit.look, map(self._in_one_cluster, items)))
 
     def _in_one_cluster(self, item: Item | InvalidItem) -> Item | InvalidItem:
         """Check that the prompt of an item is in one family, and return the item."""
@@ -213,7 +223,11 @@ class RunInput:
         if notes and pairs and kept is not None and not kept:
             notes.append(f"none of the {len(pairs):,} human pairs is among these images: a higher --limit has some")
         notes += filter(None, (metric.note(self._config.protocol, metric.options) for metric in metrics))
-        return [*notes, *self._foreign.notes(self._config, metrics), *self._alike.notes()]
+        return [*notes, *self.embedder_notes(metrics), *self._alike.notes()]
+
+    def embedder_notes(self, metrics: Iterable[Metric]) -> list[str]:
+        """List notes on the prompts that the embedder reads badly, once the items have been read."""
+        return self._unfit.notes(self._config, metrics)
 
 
 @dataclass(slots=True)

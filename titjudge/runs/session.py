@@ -275,8 +275,8 @@ class Session:
     async def _run(self, folder: RunFolder, watcher: Watcher) -> RunEnd:
         notes: list[str] = []
         async with OpenRun(self.resolved, folder, items=self.listed(), sends_jobs=True, say=watcher.say) as run:
-            if self.input.summary:
-                watcher.say(self.input.summary)
+            for line in filter(None, (self.input.summary, *self.input.embedder_notes(self.metrics.values()))):
+                watcher.say(line)
             loop = self._loop(run)
             async with _shown_progress(run, watcher), loop.planner or contextlib.nullcontext():
                 with _signals(loop, watcher):
@@ -309,10 +309,11 @@ class Session:
         budget, metrics = run.engine.budget, self._alone()
         if budget.max_cost is None or planner is None or not metrics:
             return ""
-        remaining = max(0.0, budget.max_cost - budget.spent - budget.uncertain)
+        used = budget.spent + budget.uncertain
+        remaining = max(0.0, budget.max_cost - used)
         reach = await planner.reach(_open_items(run, metrics), metrics, remaining)
         waiting = (run.progress.total or 0) - len({item for item, _ in run.done})
-        return "" if reach is None else reach.line(waiting)
+        return "" if reach is None else reach.line(waiting, used)
 
     def _alone(self) -> dict[str, Metric]:
         """Return the metrics that judge each image alone."""

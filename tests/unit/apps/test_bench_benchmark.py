@@ -55,6 +55,28 @@ def test_images_have_short_names_of_their_own_whatever_their_prompts_are_called(
     assert all(len(place.name) < 120 for place in places)
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["00000.png", "00001.png"],
+        ["0_0.png", "1_0.png"],
+        ["0/0.png", "1/0.png"],
+        ["images/0.png", "images/1.png"],
+        ["A red cube.png", "a_blue_ball_on_a_table.png"],
+    ],
+)
+def test_images_of_a_folder_are_found_as_judge_finds_them(tmp_path: Path, names: list[str]) -> None:
+    for name in names:
+        png(tmp_path / "ci" / "release" / name)
+    prompts = {"0": "a red cube", "1": "a blue ball on a table"}
+    generators = [Generator("release", folder=tmp_path / "ci" / "release"), Generator("g", "openai/gpt-image-2")]
+    rows = list(Benchmark(tmp_path / "b", prompts, generators)._lines(["0", "1"]))
+    assert [(row["prompt_id"], str(Path(row["image"]).relative_to(tmp_path / "ci" / "release"))) for row in rows] == [
+        ("0", names[0]),
+        ("1", names[1]),
+    ]
+
+
 def test_images_of_a_folder_are_known_by_the_ids_of_their_prompts(tmp_path: Path) -> None:
     for name in ("p1.png", "p2_0.png", "p2_1.png", "other.png"):
         png(tmp_path / "old" / name)

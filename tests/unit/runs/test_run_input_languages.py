@@ -12,9 +12,9 @@ from titjudge import Judge
 from titjudge.cli.commands import run_command
 from titjudge.core.config import load_config
 from titjudge.core.types import Item
-from titjudge.core.words import script
+from titjudge.core.words import language, script
 from titjudge.runs.resolve import load_metrics
-from titjudge.runs.run_input import Foreign
+from titjudge.runs.run_input import UnfitPrompts
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,38 @@ def test_the_script_of_a_prompt(prompt: str, found: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("prompt", "found"),
+    [
+        ("a red cube on a blue ball", ""),
+        ("A portrait of a woman, oil on canvas", ""),
+        ("portrait, oil, canvas", ""),
+        ("Ein roter Würfel liegt auf dem Tisch neben einer Vase", "German"),
+        ("Un chat noir dort sur le canapé avec une pelote", "French"),
+        ("Un perro negro con una pelota en la playa", "Spanish"),
+        ("Een rode fiets met een mand voor het huis", "Dutch"),
+        ("Il gatto nero dorme su una sedia con il cane", "Italian"),
+        ("Um gato preto com uma bola na praia", "Portuguese"),
+        ("a sign in the window of a shop in Paris reads 'Le Chat et la Lune'", ""),
+        ("the la la land poster on a wall", ""),
+        ("一只红色的立方体", "CJK"),
+        ("", ""),
+    ],
+)
+def test_the_language_of_a_prompt(prompt: str, found: str) -> None:
+    assert language(prompt) == found
+
+
+def test_long_prompts_are_counted_for_the_default_embedder() -> None:
+    long, unfit = "word, " * 300, UnfitPrompts()
+    for number, prompt in enumerate((long, long, "short", long)):
+        unfit.look(Item(f"{number}.png", prompt, None, prompt_id=f"p{number % 3}"))
+    for embedder, count in (("default", 1), ("sentence-transformers/BAAI/bge-m3", 0)):
+        config = load_config(None, {"embedder": embedder, "metrics": ["tit"], "captioner": "fake"})
+        notes = unfit.notes(config, load_metrics(config).values())
+        assert [note.startswith("2 prompts longer than the 510 tokens") for note in notes] == [True] * count
+
+
+@pytest.mark.parametrize(
     ("embedder", "metric", "said"),
     [
         ("default", "tit", True),
@@ -49,13 +81,13 @@ def test_the_script_of_a_prompt(prompt: str, found: str) -> None:
 )
 def test_only_an_english_embedder_that_is_asked_is_named(embedder: str, metric: str, said: bool) -> None:
     config = load_config(None, {"embedder": embedder, "metrics": [metric], "captioner": "fake", "judge": "fake"})
-    foreign = Foreign()
+    unfit = UnfitPrompts()
     for number in range(3):
-        foreign.look(Item(f"{number}.png", "一只猫", None, prompt_id=f"p{number // 2}"))
-    notes = foreign.notes(config, load_metrics(config).values())
+        unfit.look(Item(f"{number}.png", "一只猫", None, prompt_id=f"p{number // 2}"))
+    notes = unfit.notes(config, load_metrics(config).values())
     assert bool(notes) == said
     if said:
-        assert notes[0].startswith("2 prompts are not in Latin letters (CJK)")
+        assert notes[0].startswith("2 prompts not in English (CJK)")
         assert "--embedder sentence-transformers/BAAI/bge-m3" in notes[0]
 
 
@@ -64,7 +96,7 @@ def test_a_dry_run_says_it_before_anything_is_paid(tmp_path: Path, capsys: pytes
     (tmp_path / "a.txt").write_text("一只红色的立方体", encoding="utf-8")
     asked = ["judge", "--data", str(tmp_path), "--captioner", "fake", "--metric", "tit", "--dry-run"]
     assert run_command("titjudge", [*asked, "--cache", str(tmp_path / "cache")]) == 0
-    assert capsys.readouterr().out.count("1 prompt is not in Latin letters (CJK)") == 1
+    assert capsys.readouterr().out.count("1 prompt not in English (CJK)") == 1
 
 
 def test_the_python_api_warns_once(tmp_path: Path) -> None:
@@ -78,4 +110,4 @@ def test_the_python_api_warns_once(tmp_path: Path) -> None:
             judge.score(image, prompt)
     mine = [str(each.message) for each in said if each.category is UserWarning]
     assert len(mine) == 1
-    assert mine[0].startswith("1 prompt is not in Latin letters (CJK)")
+    assert mine[0].startswith("1 prompt not in English (CJK)")

@@ -35,6 +35,7 @@ from titjudge.data.images import SUFFIXES
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.suites.base import check_generator
 from titjudge.suites.patterns import source_field
+from titjudge.suites.readings import ids_of
 from titjudge.suites.sources import content_name
 
 _NAMED = re.compile(r"([^/=\s]+)=(.+)")
@@ -238,17 +239,18 @@ class Benchmark:
         return [place.relative_to(self.folder) for place in places if place.exists()]
 
     def _existing(self, generator: Generator) -> dict[str, list[Path]]:
-        """Find the images of a folder by the ids of their prompts: ID.png, or ID_0.png, ID_1.png, ..."""
+        """Find the images of a folder by their prompts: ID.png, ID_0.png, ID/0.png, with the id or the text of the prompt."""
         assert generator.folder is not None
         files = sorted(
-            file for file in generator.folder.iterdir() if file.suffix.lower() in SUFFIXES and not is_stray(file.name)
+            file for file in generator.folder.rglob("*") if file.suffix.lower() in SUFFIXES and not is_stray(file.name)
         )
+        named: dict[Path, tuple[str, ...]] = {file: (file.stem, file.stem.rpartition("_")[0]) for file in files}
+        named |= {file: (file.parent.name, *named[file]) for file in files if file.parent != generator.folder}
+        ids = ids_of({name for names in named.values() for name in names if name}, self.prompts)
         images: dict[str, list[Path]] = {}
-        for file in files:
-            for name in (file.stem, file.stem.rpartition("_")[0]):
-                if name in self.prompts:
-                    images.setdefault(name, []).append(file)
-                    break
+        for file, names in named.items():
+            if prompt := next((ids[name] for name in names if name in ids), ""):
+                images.setdefault(prompt, []).append(file)
         if not images:
             raise DataError(f"no image is named after a prompt, as {next(iter(self.prompts))}.png is", generator.folder)
         return images

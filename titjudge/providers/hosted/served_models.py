@@ -13,6 +13,7 @@ from titjudge.core.types import ProviderSettings, Values
 from titjudge.providers.hosted import http
 from titjudge.providers.hosted.base import parsed
 from titjudge.providers.hosted.openai import OpenAI
+from titjudge.providers.retirements import default_model
 
 _PROGRAMS = {  # by `owned_by` in the list of models
     "vllm": "vLLM",
@@ -59,7 +60,7 @@ def served_model(settings: ProviderSettings, flags: Sequence[str]) -> str:
     names = [str(model["id"]) for model in models if not _NO_CHAT.search(str(model["id"]))]
     if len(names) == 1:
         return names[0]
-    if provider.default_model in names:
+    if default_model(provider.name) in names:
         return ""
     program = next(
         (_PROGRAMS[str(model.get("owned_by"))] for model in models if model.get("owned_by") in _PROGRAMS), "The server"

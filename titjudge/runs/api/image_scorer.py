@@ -26,7 +26,7 @@ from titjudge.runs.folder.run_folder import RunFolder, compares_images
 from titjudge.runs.loop import prepared
 from titjudge.runs.open_run import OpenRun
 from titjudge.runs.resolve import ResolvedMetrics
-from titjudge.runs.run_input import Foreign
+from titjudge.runs.run_input import UnfitPrompts
 
 T = TypeVar("T")
 Entry = tuple[Any, str] | tuple[Any, str, Sequence[Any]]
@@ -62,7 +62,7 @@ class ImageScorer:
         self._spent, self._kind = spent, kind
         self._panel = Panel.from_config(run.config)
         self._memory = memory or ImagesInMemory()
-        self._foreign, self._warned = Foreign(), False
+        self._unfit, self._warned = UnfitPrompts(), False
         self._cached_cost = 0.0
         self._left_out: set[str] = set()  # lines about parameters that are not sent, as was warned of
         self._run: OpenRun | None = None
@@ -198,8 +198,8 @@ class ImageScorer:
         if self._warned or "embedder" not in self.resolved.roles:
             return
         for pair in pairs:
-            self._foreign.look(Item("", pair[1], Path(), prompt_id=pair[1]))
-        for note in self._foreign.notes(self.config, self.metrics.values()):
+            self._unfit.look(Item("", pair[1], Path(), prompt_id=pair[1]))
+        for note in self._unfit.notes(self.config, self.metrics.values()):
             warnings.warn(note, stacklevel=2)
             self._warned = True
 
