@@ -69,7 +69,7 @@ class PromptFiles(BaseModel, extra="forbid"):
         unique: How ids are made unique where they are so only within a folder, from fields and {prompt_id}; the fields stand in the
             paths of images too.
         rows: A row is a prompt, or one question of it (the rows of a prompt then have the same id).
-        where: Columns with the value that a row must have to count, such as {language: en}.
+        where: Columns of the files with the value that a row must have to count, such as {language: en}.
         join: A table with further columns.
         digits: Fewest digits of an id in the paths of new images.
     """
@@ -394,16 +394,29 @@ def read_prompts(
 def _rows_of(folder: Path, spec: QuestionSpec) -> Iterator[tuple[PromptSet, Path, str, Json | DataError]]:
     """Yield the rows of all files, with the set of prompts, the file and the place of each, and the columns of joined tables."""
     for part in spec.prompt_sets:
-        joined: dict[str, Json] = {}
-        if table := part.prompts.join:
-            rows = [row for _, row in _rows(inside(folder, table.file, "file")) if not isinstance(row, DataError)]
-            joined = {str(row.get(table.id)): row for row in rows if counts(row, table.where)}
+        table = part.prompts.join
+        joined = _joined(folder, table) if table else {}
         for file in find_files(folder, part.prompts):
             for place, row in _rows(file):
                 if table and not isinstance(row, DataError):
-                    further = joined.get(str(row.get(part.prompts.id)))
-                    row = DataError(f"{table.file} has no such id") if further is None else {**further, **row}
+                    try:
+                        if counts(row, part.prompts.where):
+                            row = {**joined[_id(row, part.prompts, file)], **row}
+                    except DataError as error:
+                        row = error
+                    except KeyError as error:
+                        row = DataError(f"{table.file} has no row {error}")
                 yield part, file, place, row
+
+
+def _joined(folder: Path, table: JoinedTable) -> dict[str, Json]:
+    """Read the rows of a joined table by the ids of prompts; a row that is malformed is none."""
+    file = inside(folder, table.file, "file")
+    try:
+        rows = [row for _, row in _rows(file) if not isinstance(row, DataError) and counts(row, table.where)]
+        return {str(_one(row, table.id, file)): row for row in rows}
+    except DataError as error:
+        raise DataError(error.message, file) from error
 
 
 def _absent(cells: Sequence[Any]) -> list[bool]:

@@ -354,7 +354,6 @@ class QuestionSuite(Suite):
             them.
     """
 
-    metrics = ("questions",)
     spec: QuestionSpec
 
     def __init__(
@@ -502,10 +501,8 @@ class QuestionSuite(Suite):
         """
         if not self.writes_official:
             return super().write_official(items, scores, folder)
-        return write_files(self.spec.official.files, items, self._metric_scores(scores), folder)
-
-    def _metric_scores(self, scores: Sequence[Score]) -> list[Score]:
-        return [score for score in scores if score.metric == self.spec.metric]
+        counted = [score for score in scores if score.metric == self.spec.metric]
+        return write_files(self.spec.official.files, items, counted, folder)
 
 
 def suite_of(file: Path | str) -> type[QuestionSuite]:

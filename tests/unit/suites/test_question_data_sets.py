@@ -100,6 +100,23 @@ def test_a_column_of_questions_beside_an_object_is_an_object(data: Path) -> None
     assert "'parents' is no object" in wrong.reason
 
 
+def test_rows_that_do_not_count_need_no_joined_row_and_ids_may_be_in_objects(data: Path) -> None:
+    rows = [{"at": {"id": 1}, "use": "yes", "question": {"x": "A cat?"}}, {"at": {"id": 7}, "use": "no"}]
+    (data / "asked.json").write_text(json.dumps(rows))
+    prompts = {**SUITE["prompts"], "id": "at.id", "where": {"use": "yes"}}
+    suite = made(data, prompts=prompts, sets=[{"questions": {"question": "question"}}], tables=[{"title": "x"}])
+    found = list(suite.load(data))
+    assert [item.prompt_id for item in found if isinstance(item, Item)] == ["a/1"]
+    assert not [item for item in found if isinstance(item, InvalidItem)]
+
+
+@pytest.mark.parametrize("table", ["id,prompt\n1,a cat\n", "number,prompt,use\n1,a cat,yes\n"])
+def test_a_joined_table_without_a_column_is_named(data: Path, table: str) -> None:
+    (data / "prompts.csv").write_text(table)
+    with pytest.raises(DataError, match=r"prompts\.csv: .*(use|id)"):
+        list(made(data).load(data))
+
+
 def test_a_joined_table_that_is_not_there_is_named(data: Path) -> None:
     (data / "prompts.csv").unlink()
     with pytest.raises(DataError, match=r"prompts\.csv"):

@@ -70,7 +70,7 @@ def aggregate_generations(
     """
     recall = Recall(matching)
     annotated, problems = _annotations(split) if split else ({}, [])
-    counts = {"results": 0, "parsed": 0, "incomplete": 0, "unparsed": 0, "failed": 0, "duplicates": 0, "compared": 0}
+    counts = dict.fromkeys("results parsed incomplete unparsed failed duplicates compared".split(), 0)
     rows: list[tuple[str, float, float]] = []
     images: list[tuple[str, str]] = []
     alignments: list[tuple[str, Alignment | None, Alignment]] = []

@@ -77,9 +77,8 @@ class Tiif(Suite):
         super().__init__(inputs)
         if subset not in ("auto", "full", "testmini"):
             raise ConfigError(f"subset is auto, full or testmini, not '{subset}'")
-        choices: dict[int | str | None, int | str | None] = {None: None, "random": "random"}
-        choices |= {name: number for number in (1, 2, 3) for name in (number, str(number))}
-        if template not in choices:
+        choices: dict[str, int | str] = {str(choice): choice for choice in (1, 2, 3, "random")}
+        if template is not None and str(template) not in choices:
             raise ConfigError(f"template is 1, 2, 3 or random, not '{template}'")
         if not str(seed).lstrip("-").isdigit():
             raise ConfigError(f"seed is a whole number, not '{seed}'")
@@ -88,7 +87,7 @@ class Tiif(Suite):
         self._sample = Path(sample_idx_file) if sample_idx_file else None
         self._extra: Json = {"template_seed": int(seed)}
         if template is not None:
-            self._extra["template"] = choices[template]
+            self._extra["template"] = choices[str(template)]
 
     def load(self, folder: Path) -> Items:
         """Yield an item for each generator, prompt and length; one without a usable image is an InvalidItem.
