@@ -39,13 +39,13 @@ from titjudge.core.types import ImageFile, Item, Reply, Score, Status
 from titjudge.data.image_changes import edit_pixels
 from titjudge.metrics.kris import PARTS, read_knowledge, read_rating
 from titjudge.metrics.rise import CATEGORIES, read_final_score
-from titjudge.metrics.rubric import rubrics
+from titjudge.metrics.rubric import rubric_of
 from titjudge.metrics.viescore import read_ratings
 from titjudge.suites.base import SuiteInputs
 from titjudge.suites.question_suite import write_files
 
-RATINGS = {question.when["edit_type"][0]: question.ratings for question in rubrics()["imgedit"].questions["ratings"]}
-KNOWLEDGE = next(q.when["category"] for q in rubrics()["kris"].questions["instruction"] if len(q.ratings) > 1)
+RATINGS = {question.when["edit_type"][0]: question.ratings for question in rubric_of("imgedit").questions["ratings"]}
+KNOWLEDGE = next(q.when["category"] for q in rubric_of("kris").questions["instruction"] if len(q.ratings) > 1)
 SETS = 100
 NEAR = 1e-9
 GEDIT = "Step1X-Edit/GEdit-Bench"

@@ -1,4 +1,4 @@
-"""Published rubrics: `rubrics.yaml` declares which questions they ask about an item, of which images and for which ratings."""
+"""Published rubrics: `rubrics/METRIC.yaml` declares which questions they ask about an item, of which images and for which ratings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, create_model
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
 from titjudge.core import item_meta
 from titjudge.core.files import read_yaml
@@ -16,11 +16,12 @@ from titjudge.core.structured_output import plain_number
 from titjudge.core.types import Ask, Item, Json, Reply, Values
 from titjudge.metrics._shared import image_of, sources_of, unreadable
 
+RUBRICS = Path(__file__).with_name("rubrics")
 T = TypeVar("T")
 Labelled = list[tuple[str, Path]]
 """Images, each with the label that stands before it."""
 ImageNames = list[str] | dict[str, str] | str
-"""Images in the words of `rubrics.yaml`."""
+"""Images in the words of a rubric."""
 
 
 class RubricAnswer(BaseModel):
@@ -32,7 +33,20 @@ class RubricAnswer(BaseModel):
 
 
 class Declared(BaseModel, frozen=True, extra="forbid"):
-    """A question as `rubrics.yaml` declares it; that file describes the keys."""
+    """A question as a rubric declares it.
+
+    Attributes:
+        template: The prompt; its words are in `prompts/`. A question without one asks nothing.
+        when: Conditions on the item's meta, and on `official`: a key has one of these values, or (true, false) any or none.
+        images: In their order: source (the first), sources, result, reference. In a mapping, the keys are labels that stand before
+            images. One word stands for images that the metric chooses.
+        variables: Those of the template, by the key of the item's meta that holds each; `KEY?` is empty where an item lacks it.
+        answer: The name of the structured answer. Name, `about`, `ratings` and `texts` are in the keys of answers on disk.
+        about: What the structured answer is.
+        ratings: What it rates, on the `scale`.
+        texts: Its further fields.
+        planned: A reply, for the price estimate of a dry run; without it a line `RATING: 3` for each.
+    """
 
     template: str = ""
     when: dict[str, bool | list[str]] = {}
@@ -46,7 +60,7 @@ class Declared(BaseModel, frozen=True, extra="forbid"):
     planned: str = ""
 
     def fits(self, facts: Values) -> bool:
-        """Tell whether its conditions hold: a key has one of these values, or (true, false) any or none."""
+        """Tell whether its conditions hold."""
         return all(
             bool(facts.get(key)) is wanted if isinstance(wanted, bool) else facts.get(key) in wanted
             for key, wanted in self.when.items()
@@ -68,7 +82,14 @@ class Declared(BaseModel, frozen=True, extra="forbid"):
 
 
 class Rubric(BaseModel, extra="forbid"):
-    """The questions of a metric by what they rate, and what is the same for all of them."""
+    """The questions of a metric, and what is the same for all of them.
+
+    Attributes:
+        role: Who is asked.
+        params: Sampling parameters.
+        official: Those of the official protocol, if they differ.
+        questions: By what they rate. Of several, the first is asked whose conditions fit the item.
+    """
 
     role: str = "judge"
     params: Json | None = None
@@ -77,10 +98,9 @@ class Rubric(BaseModel, extra="forbid"):
 
 
 @functools.cache
-def rubrics() -> dict[str, Rubric]:
-    """Read the rubrics by the names of their metrics."""
-    declared = read_yaml(Path(__file__).with_name("rubrics.yaml"), "the file of rubrics")
-    return TypeAdapter(dict[str, Rubric]).validate_python(declared)
+def rubric_of(metric: str) -> Rubric:
+    """Read the rubric of a metric."""
+    return Rubric.model_validate(read_yaml(RUBRICS / f"{metric}.yaml", "a rubric"))
 
 
 def field_name(rating: str) -> str:
@@ -138,7 +158,7 @@ def questions(metric: str, item: Item, ask: Ask, **shown: Callable[[Item], Label
         DataError: The item lacks what a question needs.
         Unanswered: It has no image, or no source.
     """
-    rubric, official = rubrics()[metric], ask.protocol == "official"
+    rubric, official = rubric_of(metric), ask.protocol == "official"
     facts = {**item.meta, "official": official}
     params = (official and rubric.official) or rubric.params
     asked = {}

@@ -17,10 +17,10 @@ from titjudge.core.prompts import PromptLibrary
 from titjudge.core.score_parts import could_be, question_counts
 from titjudge.core.types import Item, Request, Status
 from titjudge.metrics.imgedit import imgedit, imgedit_uge, read_lines
-from titjudge.metrics.rubric import field_name, rubrics
+from titjudge.metrics.rubric import field_name, rubric_of
 from titjudge.testing import Scored, score_one
 
-RATINGS = {question.when["edit_type"][0]: question.ratings for question in rubrics()["imgedit"].questions["ratings"]}
+RATINGS = {question.when["edit_type"][0]: question.ratings for question in rubric_of("imgedit").questions["ratings"]}
 RUBRIC = "Brief reasoning: fine.\nStyle Fidelity: {}\nContent Preservation: {}\nRendering Quality: {}"
 
 

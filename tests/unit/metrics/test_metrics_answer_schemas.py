@@ -28,12 +28,13 @@ from titjudge.metrics import (
     viescore,
 )
 from titjudge.metrics.agent import claims, state
-from titjudge.metrics.rubric import rubrics
+from titjudge.metrics.rubric import RUBRICS as FILES
+from titjudge.metrics.rubric import rubric_of
 
 RUBRICS = {
     question.answer: question.schema_of_answer
-    for rubric in rubrics().values()
-    for questions in rubric.questions.values()
+    for file in FILES.iterdir()
+    for questions in rubric_of(file.stem).questions.values()
     for question in questions
     if "style" in question.when.get("edit_type", ["style"])
 }
