@@ -29,7 +29,7 @@ from titjudge.core.types import Pair
 from titjudge.probes.trust_card import CAUGHT, PASS, line, with_verdicts
 from titjudge.stats.bootstrap import Floats, Interval
 from titjudge.stats.chance_level import guessing, paper_threshold
-from titjudge.stats.generators.paired_differences import below_the_best, prompt_differences
+from titjudge.stats.generators.paired_differences import below_the_best, mean_differences
 from titjudge.stats.intervals import mean_intervals, share_intervals
 from titjudge.stats.ranking.bradley_terry import bradley_terry
 from titjudge.stats.ranking.correlation import correlation
@@ -157,9 +157,10 @@ def equal_rows(runs: int) -> Rows:
             false = 0
             for _ in range(runs):
                 judges = {
-                    f"judge {k}": {str(p): [float(v)] for p, v in enumerate(column)} for k, column in enumerate(of(n))
+                    f"judge {k}": {str(p): float(v) for p, v in enumerate(column)} for k, column in enumerate(of(n))
                 }
-                false += (prompt_differences(judges)[0].p_value or 1.0) < 0.05
+                (difference,) = mean_differences({str(p): str(p) for p in range(n)}, judges)
+                false += (difference.p_value or 1.0) < 0.05
             found.append(false / runs)
         rows.append((name, found))
     return rows

@@ -65,7 +65,6 @@ def mean_correlation(
     groups: Sequence[str],
     *,
     resamples: int = 1000,
-    seed: int = 0,
     most: float | None = None,
 ) -> MeanCorrelation:
     """Compute Spearman's correlation within each stratum, and average it on Fisher's scale: tanh(mean(atanh(r))).
@@ -79,7 +78,6 @@ def mean_correlation(
         strata: Stratum of each image, as its generator.
         groups: Prompt of each image, the unit of resampling.
         resamples: Bootstrap draws of prompts for the interval.
-        seed: Of the draws.
         most: The largest that a correlation counts as, below 1.
     """
     x, y = (np.array(values, dtype=np.float64) for values in (scores, human))
@@ -106,9 +104,7 @@ def mean_correlation(
         return mean
 
     whole = float(weighted_mean(np.ones((1, len(distinct))))[0])
-    blocks = (
-        [weighted_mean(block) for block in multiplicities(len(distinct), resamples, seed)] if len(distinct) > 1 else []
-    )
+    blocks = [weighted_mean(block) for block in multiplicities(len(distinct), resamples)] if len(distinct) > 1 else []
     interval = percentile_interval(np.concatenate(blocks), len(distinct)) if blocks else None
     return MeanCorrelation(len(both), len(strata_rows), whole, interval)
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.study.compared_runs import ComparedRuns
-from titjudge.runs.study.human_study import oriented_values
 from titjudge.stats.pairwise_accuracy import PairIndex
+from titjudge.stats.verdict.judged_runs import whole_frame
 
 if __name__ == "__main__":
     *folders, metric, tolerance = sys.argv[1:]
@@ -17,8 +17,8 @@ if __name__ == "__main__":
     pairs = [pair for pair in ComparedRuns([Path(folders[0])]).pairs(None) if pair.preference != "tie"]
     index, gaps, keys, price = PairIndex.from_pairs(pairs), [], [], {}
     for run in runs:
-        scores = [score for (_, name), score in run.scores().items() if name == metric]
-        a, b = index.values(oriented_values(scores, metric))
+        frame = whole_frame(run)
+        scores, (a, b) = [score for *_, score in frame.rows(metric)], index.values(frame.values(metric))
         gaps.append(np.nan_to_num(a - b))  # no answer is passed on, and is never right
         keys.append({key for score in scores for key in score.replies})
         price |= {reply["key"]: 2 * reply["list_cost"] / len(scores) for reply in run.replies()}  # USD a pair

@@ -10,9 +10,9 @@ import numpy as np
 
 from titjudge.core.run_records import joined_pairs
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.runs.study.human_study import oriented_values
 from titjudge.stats.pairwise_accuracy import PairIndex
 from titjudge.stats.scores.families import families, in_families
+from titjudge.stats.verdict.judged_runs import whole_frame
 
 
 def main(folder: str) -> None:
@@ -22,8 +22,7 @@ def main(folder: str) -> None:
     declared = families(item for run in runs.values() for item in run.items(slim=True))
     index, gaps = PairIndex.from_pairs(in_families(pairs, declared)), {}
     for row in rows:
-        scores = [score for (_, metric), score in runs[row["run"]].scores().items() if metric == row["metric"]]
-        values = index.scores(oriented_values(scores, row["metric"]))
+        values = index.scores(whole_frame(runs[row["run"]]).values(row["metric"]))
         gaps[f"{row['metric']} ({row['run']})"] = (values[index.a] - values[index.b]) / (np.nanstd(values) or 1.0)
     pools = [pool for size in (1, 2, 3) for pool in combinations(gaps, size)]
     right = np.array([np.sign(sum(gaps[name] for name in pool).round(9)) == index.preference for pool in pools])

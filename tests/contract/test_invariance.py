@@ -6,21 +6,33 @@ import csv
 import itertools
 import json
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.builders import compared_images, read_lines, write_lines
 from tests.commands import cli
-from tests.report_runs import score, write_run
-from titjudge.core.types import Item
+from tests.kit import Seen, Server
+from tests.report_runs import reply, score, write_run
+from titjudge.core.config import load_config
+from titjudge.core.types import Item, Score, Status
+from titjudge.runs.check.merge import merge
+from titjudge.runs.session import Session
+from titjudge.runs.study.reference import standings
+from titjudge.stats.generators.published_tables import published
 
 Row = tuple[Any, ...]  # prompt, generator, score, seed, type
 HEAD = ("prompt_id", "generator", "score", "seed", "type")
-NAMES = {"A": "z9", "B": "m 5", "C": "Ä", "D": "a0"}
+NAMES = {"A": "z9, large", "B": "m 5", "C": "Ä", "D": "a0"}
+PROMPTS = {f"p{k}": f"q{7 * k % 31:02d}, é" for k in range(30)}
+QUESTIONS = ["Is it red?", "Is it big?"]
 TEXTS = {"source", "notes", "reasons", "warnings", "title", "run", "old", "new"}  # not numbers, or names of files
+Change = Callable[[list[Any]], list[Any]]
+Names = Mapping[str, str]
+SAME: Names = {}
 
 
 def scores() -> list[Row]:
@@ -40,12 +52,16 @@ def shuffled(rows: list[Row]) -> list[Row]:
     return random.Random(1).sample(rows, len(rows))
 
 
+def backwards(rows: list[Any]) -> list[Any]:
+    return rows[::-1]
+
+
 def renamed(rows: list[Row]) -> list[Row]:
     return [(prompt, NAMES[name], *rest) for prompt, name, *rest in rows]
 
 
 def relabelled(rows: list[Row]) -> list[Row]:
-    return [(f"q{7 * int(prompt[1:]) % 31:02d}", *rest) for prompt, *rest in rows]
+    return [(PROMPTS[prompt], *rest) for prompt, *rest in rows]
 
 
 def with_strangers(rows: list[Row]) -> list[Row]:
@@ -149,11 +165,37 @@ def test_votes_and_ranks_do_not_depend_on_rows(tmp_path: Path) -> None:
     assert answers[1] == answers[0]
 
 
-def run_of(folder: Path, change: Callable[[list[Row]], list[Row]]) -> Path:
-    rows = [row for row in change(scores()) if row[3] == 0]
-    items = [Item(f"{name}-{prompt}", f"A scene of {kind}", None, name, prompt) for prompt, name, _, _, kind in rows]
-    values = [None if row[2] == "" else float(row[2]) for row in rows]
-    write_run(folder, items, [score(item, "tit-llm", value) for item, value in zip(items, values, strict=True)])
+def study(folder: Path, *, change: Change = list, names: Names = SAME, prompts: Names = SAME, extra: str = "") -> Path:
+    """Two runs over uneven scores, with people's pairs, scores and marks; `extra` is an unrelated `metric` or `prompt`."""
+    rng = random.Random(6)
+    items, marks, rated = [], [], []
+    judged: dict[str, list[Score]] = {"run": [], "other": []}
+    for prompt, name, value, seed, kind in scores():
+        if seed:
+            continue
+        text = prompts.get(prompt, prompt)
+        item = Item(f"{name}-{prompt}", f"Scene {text}", None, names.get(name, name), text, {"kind": kind})
+        items.append(item)
+        answers = [rng.choice(["yes", "no"]) for _ in QUESTIONS]
+        marks += [(item.id, *mark) for mark in zip(QUESTIONS, rng.choices(["yes", "no"], k=2), strict=True)]
+        rated += [(item.id, rng.randint(1, 5), f"person {k}") for k in range(rng.randint(0, 2))]
+        asked = {"questions": QUESTIONS, "preds": answers, "replies": [f"q{item.id}"]}
+        for run, shift in (("run", 0), ("other", rng.random())):
+            found = (None, Status.REFUSED) if value == "" else (float(value) + shift, Status.OK)
+            judged[run] += [
+                score(item, "tit-llm", *found, replies=[item.id]),
+                score(item, "yes-no", answers.count("yes") / 2, **asked),
+            ]
+        if extra == "metric" and name != "D":
+            judged["run"].append(score(item, "tit", len(items) % 7 / 7))
+    replies = [reply(f"{of}{item.id}", "yes", list_cost=0.1 / k) for of in ("", "q") for k, item in enumerate(items, 1)]
+    if extra == "prompt":
+        items += [Item(f"{name}-new", "Another scene", None, name, "new", {"kind": "kind 0"}) for name in "AB"]
+    for run, of_run in judged.items():
+        write_run(folder / run, change(items), change(of_run), replies=change(replies))
+    write_table(folder / "pairs.csv", ("prompt_id", "image_a", "image_b", "preference"), change(human_pairs()))
+    write_table(folder / "human.csv", ("image", "score", "annotator"), change(rated))
+    write_table(folder / "marks.csv", ("image", "element", "value"), change(marks))
     return folder
 
 
@@ -168,13 +210,132 @@ def human_pairs() -> list[tuple[str, str, str, str]]:
     ]
 
 
-@pytest.mark.parametrize("command", ["runs", "people", "generators"])
-def test_items_of_a_run_in_another_order_change_nothing(command: str, tmp_path: Path) -> None:
-    pairs = human_pairs()
+RUNS: dict[str, tuple[str, ...]] = {
+    "with people": ("runs", "run", "--pairs", "pairs.csv", "--human", "human.csv", "--by", "kind", "--strengths"),
+    "two, with people": ("runs", "run", "other", "--pairs", "pairs.csv", "--human", "human.csv"),
+    "one": ("runs", "run"),
+    "two": ("runs", "run", "other"),
+    "few pairs": ("people", "run", "--pairs", "pairs.csv", "--metric", "tit-llm"),
+    "generators": ("generators", "run", "other", "--metric", "tit-llm", "--by", "kind"),
+    "elements": ("elements", "run", "--human", "marks.csv"),
+    "costs": ("costs", "run", "other"),
+}
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return study(tmp_path_factory.mktemp("plain"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"change": shuffled}, {"change": backwards}, {"names": NAMES}, {"prompts": PROMPTS}],
+    ids=["rows", "rows backwards", "generators", "prompts"],
+)
+@pytest.mark.parametrize("command", RUNS)
+def test_rows_and_names_of_runs_change_nothing(
+    command: str, change: dict[str, Any], plain: Path, tmp_path: Path
+) -> None:
+    names = {
+        new: old for renamed in (change.get("names", {}), change.get("prompts", {})) for old, new in renamed.items()
+    }
+    names |= {f"{new} ({run})": f"{old} ({run})" for new, old in names.items() for run in ("run", "other")}
+    after = answer(study(tmp_path, **change), *RUNS[command])
+    assert known(after, names) == known(answer(plain, *RUNS[command]), {})
+    assert list(after) == list(answer(plain, *RUNS[command]))
+
+
+COUNTS = {"coverage", "images", "missing", "declared"}  # of all images, or of all metrics
+
+
+def without(value: Any, left_out: Container[str]) -> Any:
+    if isinstance(value, dict):
+        return {key: without(each, left_out) for key, each in value.items() if key not in left_out}
+    return [without(each, left_out) for each in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("extra", ["metric", "prompt"])
+@pytest.mark.parametrize("command", ["with people", "one", "generators", "elements", "costs"])
+def test_an_unrelated_metric_or_prompt_changes_no_answer(command: str, extra: str, plain: Path, tmp_path: Path) -> None:
+    before, after = (answer(folder, *RUNS[command]) for folder in (plain, study(tmp_path, extra=extra)))
+    for found in (before, after):
+        found["differences"] = [
+            {key: each for key, each in row.items() if key != "p_adjusted"}
+            for row in found.get("differences", [])
+            if not row["what"].endswith(" tit") and "tit" not in (row["first"], row["second"])
+        ]
+        for run, metrics in found.get("runs", {}).items():
+            found["runs"][run] = [metric for metric in metrics if metric["metric"] != "tit"]
+    assert known(without(after, COUNTS | {"tit"}), {}) == known(without(before, COUNTS | {"tit"}), {})
+
+
+def rating(seen: Seen) -> str:
+    """Few different scores, and an answer that holds none for one image of seven."""
+    number = int(seen.images[0][:8], 16)
+    return json.dumps({"reason": "grey", "score": 25 * (number % 4)}) if number % 7 else "I cannot say."
+
+
+def judged(folder: Path, out: str, **settings: Any) -> Path:
+    given = {"data": folder / "data", "metrics": ["lmm-score"], "captioner": "openai/gpt-4o", "judge": "openai/gpt-4o",
+             "cache": folder / "cache", "prices": {"gpt-4o": {"input": 1, "output": 1}}, "report": False}  # fmt: skip
+    return Session(load_config(None, {**given, "out": folder / out, **settings})).run().folder
+
+
+def test_data_in_another_order_or_in_shards_are_judged_alike(
+    tmp_path: Path, serve_openai: Callable[..., Server]
+) -> None:
+    compared_images(tmp_path / "data", 36, 6, preferences="aab")
+    server = serve_openai(rating)
+    runs = [judged(tmp_path, "whole")]
+    for file in (tmp_path / "data").glob("*.jsonl"):
+        write_lines(file, *shuffled(read_lines(file)))
+    runs += [judged(tmp_path, "shuffled")]
+    shards = [judged(tmp_path, f"shard{k}", shard=f"{k}/2") for k in (1, 2)]
+    runs += [merge(shards, tmp_path / "merged", report=False).folder]
+    assert server.count() < 2 * 36  # unreadable answers are repaired once
+    results = [json.loads((run / "results.json").read_text(encoding="utf-8")) for run in runs]
+    assert results[0]["verdict"]["generators"]["won"]
+    for found in results[1:]:
+        for part in (
+            "metrics",
+            "leaderboard",
+            "leaderboard_srcc",
+            "tables",
+            "verdict",
+            "warnings",
+            "notes",
+            "questions",
+        ):
+            assert known(found[part], {}) == known(results[0][part], {}), part
+    rows = [without(answer(tmp_path, "runs", run.name, "--strengths"), {"spent"}) for run in runs]
+    assert known(rows[1], {}) == known(rows[0], {}) == known(rows[2], {})
+
+
+def test_equal_generators_have_one_p_whichever_is_named_first(tmp_path: Path) -> None:
+    rows = [*scores(), *((prompt, "C's twin", *rest) for prompt, name, *rest in scores() if name == "C")]
     answers = []
+    for change in (list, shuffled):
+        table = write_table(tmp_path / "scores.csv", HEAD, change(rows))
+        found = answer(tmp_path, "generators", "--scores", table, "--baseline", "A")["pairs"]
+        answers.append({pair["a"]: {key: each for key, each in pair.items() if key != "a"} for pair in found})
+    assert known(answers[0], {}) == known(answers[1], {})
+    assert answers[0]["C"] == answers[0]["C's twin"]
+
+
+def test_a_published_table_gets_the_same_rows_from_a_run_in_another_order(tmp_path: Path) -> None:
+    generators = [(f"mine {k}", 60.0 + k // 2) for k in range(6)]
+    items = [Item(f"{name}/{k}", "一张木桌", None, name, str(k)) for name, _ in generators for k in range(20)]
+    values = [score(item, "checklist", None if k % 9 == 0 else 60.0) for k, item in enumerate(items)]
+    found = []
     for name, change in (("first", list), ("again", shuffled)):
-        run = run_of(tmp_path / name / "run", change)
-        file = write_table(tmp_path / f"{name}.csv", ("prompt_id", "image_a", "image_b", "preference"), change(pairs))
-        given = () if command == "generators" else ("--pairs", file, *(["--strengths"] if command == "runs" else []))
-        answers.append(known(answer(tmp_path, command, run, *given), {}))
-    assert answers[1] == answers[0]
+        table = {
+            "id": "qwen_image_bench",
+            "title": "t",
+            "columns": ["generator", "Overall"],
+            "rows": change(generators),
+        }
+        run = write_run(tmp_path / name, change(items), change(values), results={"tables": [table]},
+                        suite={"name": "qwen-image-bench", "version": "1"}, protocol="official",
+                        metrics={"checklist": {"version": "1", "range": [0, 100]}})  # fmt: skip
+        found.append([table.rows for table in standings(run, published("qwen-image-bench"))])
+    assert found[0] == found[1]

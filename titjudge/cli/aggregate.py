@@ -96,8 +96,8 @@ def _run(aggregation: Aggregation, json_file: Path | None, **values: Any) -> int
 def _judged(run: Path, metrics: tuple[str, ...]) -> tuple[list[Item], list[Score]]:
     """Read the items of a run, and its scores by these metrics."""
     from titjudge.runs.folder.run_folder import RunFolder
+    from titjudge.stats.verdict.judged_runs import whole_frame
 
-    folder = RunFolder(run)
-    folder.check()
-    scores = [score for score in folder.scores().values() if score.metric in metrics]
-    return list(folder.judged()), scores
+    frame = whole_frame(RunFolder(run))
+    scores = [score for name in frame.metrics if name in metrics for *_, score in frame.rows(name)]
+    return list(frame.items[str(run)].values()), scores

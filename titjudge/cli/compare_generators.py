@@ -14,6 +14,7 @@ from titjudge.cli.options import gathered, option
 from titjudge.cli.output import check_writable
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
+from titjudge.core.names import split_names
 
 if TYPE_CHECKING:
     from titjudge.report.drawing import Chart
@@ -248,10 +249,10 @@ def _questions(pairs: Sequence[str], table: ScoreTable) -> tuple[list[tuple[str,
     two: list[tuple[str, str]] = []
     races: list[tuple[str, ...]] = []
     for value in pairs:
-        names = tuple(name.strip() for name in value.split(","))
         if value == "all":
             two += compared_pairs(table)
             continue
+        names = split_names(value, table.generators)
         if len(names) < 2 or len(set(names)) < len(names):
             raise ConfigError(f"--pair takes two or more generators, each once, or all: not '{value}'")
         for name in names:

@@ -11,6 +11,7 @@ from titjudge.cli.compare_options import METRIC, SCORE_METRIC, OutputFiles, file
 from titjudge.cli.options import PATH, option
 from titjudge.cli.output import show_notes
 from titjudge.core.errors import DataError
+from titjudge.core.paths import distinct_paths
 
 PRICES = option(
     "--price",
@@ -116,7 +117,7 @@ def bridge(old: Path, new: Path, metric: str | None, files: OutputFiles) -> int:
     from titjudge.stats.ppi.bridging import bridge as build
     from titjudge.stats.ppi.bridging import bridge_table
 
-    tables = [read_judged(path, metric) for path in (old, new)]
+    tables = [read_judged(path, metric) for path in distinct_paths((old, new))]
     built = build(*tables)
     notes = [note for table in tables for note in table.notes]
     record = {"old": str(old), "new": str(new), **built.to_json()}
@@ -149,7 +150,7 @@ def costs(runs: tuple[Path, ...], priced_as: str, prices: tuple[str, ...], files
     from titjudge.runs.study.answer_costs import Pricing, answer_costs, costs_table
 
     pricing = Pricing(priced_as, dict(map(parse_price_flag, prices)))
-    run_costs = [(run, answer_costs(RunFolder(run), pricing)) for run in runs]
+    run_costs = [(run, answer_costs(RunFolder(run), pricing)) for run in distinct_paths(runs)]
     tables = [costs_table(metrics, pricing) for _, metrics in run_costs]
     if len(runs) > 1:
         tables = [replace(table, title=f"{table.title}, {run}") for table, run in zip(tables, runs, strict=True)]

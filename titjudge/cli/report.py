@@ -69,11 +69,12 @@ def report(
       python cli.py report runs/first --reference qwen-image-bench
       python cli.py report runs/first --sink wandb:my_model/run7 --step 4000
     """
+    from titjudge.core.paths import distinct_paths
     from titjudge.report import export
     from titjudge.runs.folder.journal import damage_lines
     from titjudge.runs.folder.run_folder import RunFolder
 
-    folders = [RunFolder(run) for run in runs]
+    folders = list(map(RunFolder, distinct_paths(runs)))
     for run in folders:
         run.check()
     if reference is not None and kind != "html":

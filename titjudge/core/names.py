@@ -36,6 +36,19 @@ def by_usual_name(columns: Iterable[str]) -> dict[str, str]:
     return {**{plain(name).casefold(): name for name in reversed(columns)}, **{name: name for name in columns}}
 
 
+def split_names(text: str, known: Iterable[str]) -> tuple[str, ...]:
+    """Split names at the commas between them; those of `known` stay whole with their own commas."""
+    parts = [part.strip() for part in text.split(",")]
+    whole = {",".join(map(str.strip, name.split(","))): name for name in known}
+    names = []
+    while parts:
+        size = next((size for size in range(len(parts), 1, -1) if ",".join(parts[:size]) in whole), 1)
+        name = ",".join(parts[:size])
+        names.append(whole.get(name, name))
+        del parts[:size]
+    return tuple(names)
+
+
 def id_of(value: Any) -> str:
     """Return the id of a prompt as text: 7.0, which programs write for 7 if another cell of the column is empty, is `7`."""
     name = plain(str(value))

@@ -3,10 +3,27 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
+
+from titjudge.core.errors import DataError
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _CHECKOUT = _PACKAGE.parent
+
+
+def distinct_paths(given: Iterable[str | os.PathLike[str]]) -> list[Path]:
+    """Return the paths of runs or files that are read together.
+
+    Raises:
+        DataError: Two lead to the same place, so that its scores would count twice.
+    """
+    first: dict[str, Path] = {}
+    for path in map(Path, given):
+        before = first.setdefault(os.path.realpath(path), path)
+        if before is not path:
+            raise DataError(f"it is given twice{f', also as {before}' if before != path else ''}: give it once", path)
+    return list(first.values())
 
 
 def bundled_root() -> Path:

@@ -148,7 +148,7 @@ def _without_score(report: Report) -> Table:
         failed = Counter(
             (s.generator, s.metric, str(s.status), _brief(s.reason)) for s in run.scores.values() if s.value is None
         )
-        for (generator, metric, status, reason), count in failed.most_common():
+        for (generator, metric, status, reason), count in sorted(failed.items(), key=lambda each: (-each[1], each[0])):
             link = fragment("images", g=generator, m=places.get(metric), s=status)
             share = f"{percentage(count / judged[generator, metric])} of {judged[generator, metric]:,} judged"
             rows.append((run.name, Cell(generator or "(no name)", link=link), metric, status.replace("_", " "), reason or None,

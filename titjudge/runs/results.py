@@ -154,10 +154,11 @@ def _question_warnings(questions: Mapping[str, QuestionsRecord]) -> list[str]:
 
 
 def _in_order(scores: Iterable[Score], items: Sequence[Item], metrics: Mapping[str, Metric]) -> list[Score]:
-    """Sort the scores of these items and metrics by item, as no interval may depend on the order of the answers."""
+    """Sort the scores of these items and metrics by item and metric, as nothing may depend on the order of the answers."""
     place = {item.id: position for position, item in enumerate(items)}
+    turn = {name: position for position, name in enumerate(metrics)}
     kept = [score for score in scores if score.item_id in place and base_metric(score.metric) in metrics]
-    kept.sort(key=lambda score: place[score.item_id])
+    kept.sort(key=lambda score: (place[score.item_id], turn[base_metric(score.metric)]))
     return kept
 
 

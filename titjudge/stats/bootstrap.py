@@ -2,7 +2,7 @@
 
 Pairs of one prompt share images and are far from independent, so the prompt is the unit of resampling. It serves statistics
 over all prompts at once (correlations, strengths); shares and means over prompts have closed-form intervals, in `intervals`.
-A draw is a vector of multiplicities. The draws depend on (number of prompts, resamples, seed) alone: two metrics over the
+A draw is a vector of multiplicities. The draws depend on (number of prompts, resamples) alone: two metrics over the
 same prompts see the same draws.
 """
 
@@ -45,9 +45,9 @@ def by_content(group: Ints, rows: Iterable[Any]) -> Ints:
     return np.asarray(place[group])
 
 
-def multiplicities(prompts: int, resamples: int, seed: int) -> Iterator[Floats]:
+def multiplicities(prompts: int, resamples: int) -> Iterator[Floats]:
     """Yield how often each prompt is drawn, in blocks of shape (draws, prompts); each row sums to `prompts`."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     step = max(1, _BLOCK // max(prompts, 1))
     for start in range(0, resamples, step):
         rows = min(step, resamples - start)

@@ -27,6 +27,7 @@ from titjudge.stats.bootstrap import Floats, Ints
 ENUMERATED = 6
 DRAWS = 1000  # and their reverses, so that means are exact where the scores have no ties
 EXACT_PAIRS = 200_000  # with more pairs the normal approximation of the sum over prompts is used
+_ROUNDS = 4  # in which images are told apart by those that they met
 PAPER_Z = {0.05: 1.645, 0.001: 3.09}
 
 
@@ -66,7 +67,7 @@ class Guessing:
         return correct if correct <= self.pairs else None
 
 
-def guessing(group: Ints, a: Ints, b: Ints, preference: Ints, values: Floats, seed: int = 0) -> Guessing:
+def guessing(group: Ints, a: Ints, b: Ints, preference: Ints, values: Floats) -> Guessing:
     """Compute the distribution of the number of correct pairs when the scores of each prompt are permuted among its images.
 
     Args:
@@ -75,14 +76,13 @@ def guessing(group: Ints, a: Ints, b: Ints, preference: Ints, values: Floats, se
         b: Second image of each pair.
         preference: Preference of people in each pair: 1 is a, -1 is b.
         values: Score by image; ties are exactly equal.
-        seed: Of the permutations for prompts with too many images to enumerate.
     """
     order = np.argsort(group, kind="stable")
     starts = np.flatnonzero(np.diff(group[order], prepend=-1))
     shapes: Counter[_Prompt] = Counter()
     for rows in np.split(order, starts[1:]) if len(order) else ():
         shapes[_shape(a[rows], b[rows], preference[rows], values)] += 1
-    parts = [(_distribution(shape, seed + k), count) for k, (shape, count) in enumerate(shapes.items())]
+    parts = [(_distribution(shape, k), shapes[shape]) for k, shape in enumerate(sorted(shapes))]
     moments = [(*_moments(part), count) for part, count in parts]
     mean = sum(m * count for m, _, count in moments)
     deviation = math.sqrt(sum(v * count for _, v, count in moments))
@@ -93,7 +93,7 @@ def guessing(group: Ints, a: Ints, b: Ints, preference: Ints, values: Floats, se
     return Guessing(len(a), mean, deviation, tail)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class _Prompt:
     """All that the distribution of a prompt depends on.
 
@@ -112,12 +112,25 @@ def _shape(a: Ints, b: Ints, preference: Ints, values: Floats) -> _Prompt:
     """Reduce the pairs of a prompt to what its distribution depends on, so that equal prompts are computed once."""
     winner, loser = np.where(preference > 0, a, b), np.where(preference > 0, b, a)
     images, number = np.unique(np.concatenate([winner, loser]), return_inverse=True)
-    pairs = sorted(zip(number[: len(a)].tolist(), number[len(a) :].tolist(), strict=True))
+    pairs = list(zip(number[: len(a)].tolist(), number[len(a) :].tolist(), strict=True))
     tied = tuple(sorted(np.unique(values[images], return_counts=True)[1].tolist()))
     ranked = _ranking(pairs, len(images))
     if ranked is not None and (max(ranked) == 1 or max(tied) == 1):
         return _Prompt((), tied, ranked)
-    return _Prompt(tuple(pairs), tied, ())
+    return _Prompt(_renumbered(pairs, len(images)), tied, ())
+
+
+def _renumbered(pairs: Sequence[tuple[int, int]], images: int) -> tuple[tuple[int, int], ...]:
+    """Rename the images by whom they beat and lose to, so that neither names nor the order of rows decides what is drawn."""
+    number = [0] * images
+    for _ in range(_ROUNDS):
+        met = [
+            (sorted(number[b] for a, b in pairs if a == k), sorted(number[a] for a, b in pairs if b == k))
+            for k in range(images)
+        ]
+        number = [sum(other < own for other in met) for own in met]
+    order = sorted(range(images), key=number.__getitem__)
+    return tuple(sorted((order.index(a), order.index(b)) for a, b in pairs))
 
 
 def _ranking(pairs: Sequence[tuple[int, int]], images: int) -> tuple[int, ...] | None:

@@ -127,9 +127,9 @@ def mean_intervals(
     return intervals
 
 
-def mean_interval(values: Floats, bounds: Interval | None = None, tail: float = TAIL) -> Interval | None:
+def mean_interval(values: Floats, bounds: Interval | None = None) -> Interval | None:
     """Compute the interval of the mean of values, one a prompt; None as in `mean_intervals`."""
-    return mean_intervals(values, np.ones(len(values)), bounds, tail)[0]
+    return mean_intervals(values, np.ones(len(values)), bounds)[0]
 
 
 def exact_bound(value: float, prompts: int, bounds: Interval, tail: float = TAIL) -> Interval:

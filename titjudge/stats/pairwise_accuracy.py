@@ -125,9 +125,7 @@ def pair_index(pairs: Sequence[Pair] | PairIndex) -> PairIndex:
     return pairs if isinstance(pairs, PairIndex) else PairIndex.from_pairs(pairs)
 
 
-def pairwise_accuracy(
-    pairs: Sequence[Pair] | PairIndex, values: Values, *, intervals: bool = True, seed: int = 0
-) -> MetricResult:
+def pairwise_accuracy(pairs: Sequence[Pair] | PairIndex, values: Values, *, intervals: bool = True) -> MetricResult:
     """Compute the accuracy of a metric over the pairs with a human preference (TIT paper, section 5.1 and A.2).
 
     An equal score is wrong (the rule of the paper, implied by its Table 4), and half right in the half-credit accuracy.
@@ -136,7 +134,6 @@ def pairwise_accuracy(
         pairs: Human pairs; ties of people are left out and counted.
         values: Score by image id, higher is better; None, NaN or absent is missing: the pair is counted, not scored.
         intervals: Whether to compute intervals, thresholds and the p-value.
-        seed: Of the exchanges that give thresholds and p-value, where they are sampled.
     """
     index = pair_index(pairs)
     predicted = index.predictions(values)
@@ -148,7 +145,7 @@ def pairwise_accuracy(
     (interval, half_credit), reason = (None, None), ""
     if intervals:
         (interval, half_credit), reason = _intervals(index, right, tied, scored.astype(np.float64))
-    chance = _guessing(index, right, scored, values, seed) if intervals and total else None
+    chance = _guessing(index, right, scored, values) if intervals and total else None
     if not total:
         reason = "no pair with a human preference" if not decided_pairs else "no pair has both scores"
     return MetricResult(
@@ -173,12 +170,12 @@ def pairwise_accuracy(
     )
 
 
-def _guessing(index: PairIndex, right: Floats, scored: NDArray[np.bool_], values: Values, seed: int) -> Guessing:
+def _guessing(index: PairIndex, right: Floats, scored: NDArray[np.bool_], values: Values) -> Guessing:
     """Compute the distribution of right pairs by chance; of families of prompts a normal one, as wide as they make it."""
     from titjudge.stats.special import ndtri, stdtrit
 
     group, a, b, preference = (column[scored] for column in (index.group, index.a, index.b, index.preference))
-    chance = guessing(group, a, b, preference, index.scores(values), seed)
+    chance = guessing(group, a, b, preference, index.scores(values))
     if len(set(index.units.tolist())) == len(index.groups):
         return chance
     (families, _, wide, _), (_, _, narrow, _) = (

@@ -93,7 +93,12 @@ def below_best_p(scores: Floats, unit: Ints | None = None) -> list[float | None]
     Returns:
         One p for each column but the first; None for one that shares fewer than two prompts with the first.
     """
-    return stepped_down([range_p(scores[:, : k + 1], unit) for k in range(1, scores.shape[1])])
+    ps = stepped_down([range_p(scores[:, : k + 1], unit) for k in range(1, scores.shape[1])])
+    for k in range(1, len(ps)):  # columns with equal means have one p, whichever is named first
+        gap = score_differences(scores[:, k], scores[:, k + 1])
+        if np.isfinite(gap).any() and abs(np.nansum(gap)) < 1e-9:
+            ps[k] = ps[k - 1]
+    return ps
 
 
 def stepped_down(ps: Sequence[float | None]) -> list[float | None]:

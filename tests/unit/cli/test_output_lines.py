@@ -277,7 +277,7 @@ def test_the_generators_of_a_run_without_pairs_are_compared(cli: Callable[..., R
     _run(tmp_path / "run", ["x"], values, [f"prompt {n}" for n in range(10)])
     _, out, _ = cli("compare", "run", "--json", "-")
     (found,) = json.loads(out)["differences"]
-    assert (found["first"], found["second"], found["prompts"], found["difference"]) == ("sdxl", "flux", 10, -10.0)
+    assert (found["first"], found["second"], found["prompts"], found["difference"]) == ("flux", "sdxl", 10, 10.0)
 
 
 @pytest.mark.parametrize(("name", "goes_on"), [("judge", True), ("compare", False)])

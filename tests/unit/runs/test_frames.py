@@ -8,6 +8,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from builders import write_lines
+from commands import cli
 from report_runs import score, small_run, write_run
 
 import titjudge
@@ -82,3 +84,54 @@ def test_polars_gets_the_same_columns(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_folder_that_is_not_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="not a run folder"):
         titjudge.frame(tmp_path)
+
+
+def test_tables_and_runs_are_one_frame_and_only_shared_generators_are_told_apart(tmp_path: Path) -> None:
+    run, table = small_run(tmp_path / "run").path, tmp_path / "more.csv"
+    table.write_text("prompt_id,generator,score,seed,theme\np1,model_a,1,0,x\np1,model_a,,1,x\np9,new,3,0,y\n")
+    frame = titjudge.frame([run, table])
+    rows = frame[frame["metric"] == "score"]
+    assert list(rows["generator"]) == ["model_a (more.csv)", "model_a (more.csv)", "new"]
+    assert list(rows["prompt_id"]) == ["p1", "p1", "p9"]
+    assert list(rows["status"]) == ["ok", "missing", "ok"]
+    assert rows["value"].tolist()[::2] == [1.0, 3.0]
+    assert list(rows["image"]) == ["row 2", "row 3", "row 4"]
+    assert list(rows["theme"]) == ["x", "x", "y"]
+    assert len(frame) == len(titjudge.frame(run)) + 3
+    assert set(titjudge.frame([run, table], metric="score")["metric"]) == {"score"}
+
+
+def test_a_run_that_is_named_as_a_generator_of_another_run_is_told_apart(tmp_path: Path) -> None:
+    named = one_generator(tmp_path / "model_a", "x", 40)
+    frame = titjudge.frame([small_run(tmp_path / "run").path, named])
+    assert set(frame["generator"]) == {"model_a (run)", "model_a (model_a)", "model_b"}
+
+
+def test_each_row_of_a_table_is_one_and_its_columns_stay(tmp_path: Path) -> None:
+    rows = [("a.png", 0, 0.2), ("a.png", 1, 0.4), ("b.png", 0, None)]
+    file = write_lines(tmp_path / "x.jsonl", *(
+        {"prompt_id": 7.0, "prompt": "a cat", "generator": "g", "image": image, "repeat": repeat, "rating": value}
+        for image, repeat, value in rows
+    ))  # fmt: skip
+    frame = titjudge.frame(file, metric="rating")
+    assert list(frame["data_image"]) == ["a.png", "a.png", "b.png"]
+    assert list(frame["repeat"]) == [0, 1, 0]
+    assert set(frame["prompt"]) == {"a cat"}
+    assert set(frame["prompt_id"]) == {"7"}
+    assert frame["value"].tolist()[:2] == [0.2, 0.4]
+    assert frame["value"].isna().tolist() == [False, False, True]
+    with pytest.raises(DataError, match="'score' is missing"):
+        titjudge.frame(file)
+
+
+@pytest.mark.parametrize("again", ["run", "./run", "link", "absolute"])
+def test_nothing_given_twice_counts_twice(again: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = small_run(tmp_path / "run").path
+    (tmp_path / "link").symlink_to(run)
+    monkeypatch.chdir(tmp_path)
+    second = str(run) if again == "absolute" else again
+    with pytest.raises(DataError, match="given twice"):
+        titjudge.frame(["run", second])
+    for command in ("runs", "generators", "costs", "bridge"):
+        assert "given twice" in cli(tmp_path, "compare", command, "run", second, code=2)
+    assert "given twice" in cli(tmp_path, "report", "run", second, "--format", "csv", code=2)

@@ -74,8 +74,10 @@ def test_runs_that_differ_by_rounding_alone_do_not_differ() -> None:
     other = {name: math.nextafter(value, 2) for name, value in one.items()}  # rounded up throughout
     (found,) = mean_differences({f"i{k}": f"p{k // 4}" for k in range(40)}, {"one": one, "other": other})
     assert (found.difference, found.p_value) == (0.0, 1.0)
-    by_prompt = [{name: [value] for name, value in run.items()} for run in (one, other)]
-    (found,) = prompt_differences(dict(zip("ab", by_prompt, strict=True)))
+    entries = [
+        Entry(image, name, image, value) for name, run in (("a", one), ("b", other)) for image, value in run.items()
+    ]
+    (found,) = prompt_differences(score_table(entries, metric="m", source="s"), [("a", "b")])
     assert (found.difference, found.p_value) == (0.0, 1.0)
 
 

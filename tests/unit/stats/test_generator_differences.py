@@ -15,7 +15,7 @@ from benchmarks import verdicts
 from titjudge.core.errors import DataError
 from titjudge.runs.study.score_files import read_scores
 from titjudge.stats.generators.gate import CANNOT_TELL, NOT_WORSE, WORSE, gate
-from titjudge.stats.generators.generator_differences import generator_differences, verdict_tables
+from titjudge.stats.generators.generator_differences import compared_pairs, generator_differences, verdict_tables
 from titjudge.stats.generators.paired_differences import prompt_differences
 from titjudge.stats.scores.per_prompt import PerPrompt
 from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
@@ -38,9 +38,9 @@ def test_a_difference_has_one_p_for_runs_and_for_generators() -> None:
         for k in rng.permutation(40).tolist()
         for seed in range(3)
     ]
-    by_prompt = {name: {f"p{k}": values[k].tolist() for k in range(40)} for name, values in scores.items()}
-    of_runs = {(one.first, one.second): one for one in prompt_differences(by_prompt)}
-    for one in generator_differences(score_table(entries, metric="score", source="")):
+    table = score_table(entries, metric="score", source="")
+    of_runs = {(one.first, one.second): one for one in prompt_differences(table, compared_pairs(table))}
+    for one in generator_differences(table):
         other = of_runs[one.a, one.b]
         assert one.p == other.p_value
         assert one.interval == pytest.approx(other.interval)

@@ -113,11 +113,24 @@ def test_nothing_at_all() -> None:
     assert pairwise_accuracy([Pair("p", "x", "y", "a")], {}).reasons["accuracy"] == "no pair has both scores"
 
 
-def test_same_seed_same_interval() -> None:
-    pairs = [Pair(f"p{k}", f"a{k}", f"b{k}", "a") for k in range(20)]
-    values = {f"{side}{k}": float((k * 7 + (side == "a") * 3) % 11) for k in range(20) for side in "ab"}
-    assert pairwise_accuracy(pairs, values, seed=3) == pairwise_accuracy(pairs, values, seed=3)
-    assert pairwise_accuracy(pairs, values, seed=3).accuracy_interval is not None
+def test_neither_names_nor_the_order_of_pairs_decide_what_is_drawn() -> None:
+    """With nine images of a prompt and no whole ranking, the exchanges are drawn."""
+    rng = np.random.default_rng(2)
+    drawn = [(p, *map(int, rng.choice(9, 2, replace=False)), rng.random() < 0.7) for p in range(6) for _ in range(15)]
+
+    def result(order: list[int], name: str) -> object:
+        pairs = [Pair(f"{name}{p}", f"{name}{p} {(i * 4) % 9 if name == 'y' else i}", f"{name}{p} {(j * 4) % 9 if name == 'y' else j}",
+                      "a" if first else "b") for p, i, j, first in (drawn[k] for k in order)]  # fmt: skip
+        values = {
+            f"{name}{p} {(i * 4) % 9 if name == 'y' else i}": float((5 * p + i * i) % 7)
+            for p in range(6)
+            for i in range(9)
+        }
+        found = pairwise_accuracy(pairs, values)
+        assert found.accuracy_interval is not None
+        return found
+
+    assert result(list(range(90)), "x") == result(rng.permutation(90).tolist(), "x") == result(list(range(90)), "y")
 
 
 @pytest.mark.parametrize("bad", [Pair("p", "x", "y", "left"), Pair("p", "x", "y", ""), Pair("p", "x", "x", "a")])

@@ -18,6 +18,7 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import write_jsonl
 from titjudge.core.grouping import grouped
 from titjudge.runs.folder.run_folder import RunFolder, rest_of_caps
+from titjudge.stats.verdict.judged_runs import whole_frame
 from titjudge.suites.prompt_list import read_prompts
 
 _DRAWN = {  # what a recipe draws in turn: its key in a line, and its name
@@ -116,15 +117,14 @@ def prompt_lines(run: Path, metric: str) -> Iterator[dict[str, Any]]:
     A line has `prompt_id`, `prompt`, the parts of the score (or of each of its `lines`) and `provenance`.
     """
     folder = RunFolder(run)
-    manifest, scores = folder.manifest(), folder.scores()
+    manifest = folder.manifest()
     provenance = {
         "models": {name: role.model for name, role in manifest.roles.items() if role.asked or role.cached},
         "templates": dict(manifest.prompts),
         "metric": f"{metric} {manifest.metrics[metric].version}" if metric in manifest.metrics else metric,
     }
-    for item in folder.judged():
-        score = scores.get((item.id, metric))
-        if score is not None and score.value is not None:
+    for _, item, score in whole_frame(folder).rows(metric):
+        if score.value is not None:
             prompt = {"prompt_id": item.prompt_id, "prompt": item.prompt}
             for line in score.parts.get("lines", [score.parts]):
                 yield prompt | line | {"provenance": provenance}

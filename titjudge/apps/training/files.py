@@ -19,9 +19,10 @@ from titjudge.core.types import Item, Status
 from titjudge.data import containers, images
 from titjudge.data.tables import read_table
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.runs.study.human_study import choose_metric, oriented_values
+from titjudge.runs.study.human_study import choose_metric
 from titjudge.stats.equality import same
 from titjudge.stats.pairwise_accuracy import Values
+from titjudge.stats.verdict.judged_runs import whole_frame
 from titjudge.suites.manifests import TWO_IMAGES
 from titjudge.suites.pair_files import read_pairs
 
@@ -47,14 +48,13 @@ def sft_lines(run: Path, metric: str | None, form: str, template: str = "") -> t
         ConfigError: no such metric. DataError: the folder is no run, or no answer fits.
     """
     folder = RunFolder(run)
-    manifest, items, scores = folder.manifest(), _items(folder), folder.scores()
-    chosen = choose_metric({name for _, name in scores}, metric, folder)
+    manifest, frame = folder.manifest(), whole_frame(folder)
+    chosen = choose_metric(frame.metrics, metric, run)
     replies = {record["key"]: record for record in folder.replies() if record["status"] == Status.OK}
     lines: list[Json] = []
     left_out: list[str] = []
-    for (id, name), score in scores.items():
-        item = items.get(id)
-        if name != chosen or item is None or score.value is None:
+    for _, item, score in frame.rows(chosen):
+        if score.value is None:
             continue
         for key in score.replies:
             reply = replies.get(key)
@@ -136,18 +136,15 @@ def preferences(
     Raises:
         ConfigError: no such metric. DataError: the folder is no run, or a line of the human pairs is malformed.
     """
-    folder = RunFolder(run)
-    items, scores = _items(folder), folder.scores()
-    names = {name for _, name in scores}
-    chosen = choose_metric(names, metric, folder)
-    values, *others = (
-        oriented_values(scores.values(), choose_metric(names, name, folder)) for name in (chosen, *agree)
-    )
+    frame = whole_frame(RunFolder(run))
+    chosen = choose_metric(frame.metrics, metric, run)
+    values, *others = (frame.values(choose_metric(frame.metrics, name, run)) for name in (chosen, *agree))
     ordered = None if people is None else _people(people)
-    scored = (item for item in items.values() if values.get(item.id) is not None and item.image is not None)
+    value_of = {item.id: score.value for _, item, score in frame.rows(chosen)}
+    scored = (item for _, item, score in frame.rows(chosen) if score.value is not None and item.image is not None)
     lines: list[Json] = []
     dropped = {"equal or below the margin": 0, "another metric disagrees": 0, "people do not say so": 0}
-    for prompt_id, siblings in grouped(scored, lambda item: item.prompt_id).items():
+    for prompt_id, siblings in grouped(scored, frame.prompt).items():
         for first, second in combinations(siblings, 2):
             gap = _gap(values, first, second)
             better, worse = (first, second) if (gap or 0) > 0 else (second, first)
@@ -165,8 +162,8 @@ def preferences(
                         "chosen": _file(better),
                         "rejected": _file(worse),
                         "margin": abs(gap),
-                        "chosen_score": scores[better.id, chosen].value,
-                        "rejected_score": scores[worse.id, chosen].value,
+                        "chosen_score": value_of[better.id],
+                        "rejected_score": value_of[worse.id],
                         "chosen_generator": better.generator,
                         "rejected_generator": worse.generator,
                         "provenance": {"metric": chosen, "agree": list(agree), "people": people is not None},
@@ -247,10 +244,6 @@ def _people(file: Path) -> set[tuple[str, str]]:
     """Read (better, worse) image ids from a file of human pairs."""
     pairs = [pair for pair in read_pairs(file) if pair.preference != "tie"]
     return {(pair.a, pair.b) if pair.preference == "a" else (pair.b, pair.a) for pair in pairs}
-
-
-def _items(folder: RunFolder) -> dict[str, Item]:
-    return {item.id: item for item in folder.judged()}
 
 
 def _file(item: Item) -> str:

@@ -10,12 +10,15 @@ from typing import Any, Literal
 
 from titjudge.core import registry
 from titjudge.core.errors import MissingExtra
+from titjudge.core.paths import distinct_paths
+from titjudge.core.run_records import SCHEMA_VERSION, Manifest, Results
 from titjudge.core.types import Item, Score, Status, prompt_of
 from titjudge.runs.api.judged_scores import Scores
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.results import not_applicable
+from titjudge.runs.study.score_files import REQUIRED, SCORE, score_rows
 from titjudge.stats.scores.frame import Frame
-from titjudge.stats.verdict.judged_runs import JudgedRun, RunScores, joined
+from titjudge.stats.verdict.judged_runs import JudgedRun, RunScores, joined, stored_run
 
 COLUMNS = tuple("run generator prompt_id prompt image sample metric value status reason".split())
 
@@ -25,6 +28,7 @@ Row = dict[str, object]
 def frame(
     scores: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Scores,
     library: Literal["pandas", "polars"] = "pandas",
+    metric: str | None = None,
 ) -> Any:
     """Return scores as a data frame with a row for each image and metric, images without a score included.
 
@@ -33,14 +37,15 @@ def frame(
     Generators and prompts of several runs have the names that `compare generators` gives them.
 
     Args:
-        scores: A run folder, several run folders, or the scores that `Judge` returned.
+        scores: A run folder or a table of scores, as `compare generators` reads them, several of both, or the scores that `Judge` returned.
         library: `pandas` or `polars`.
+        metric: The only metric to list, or the column of the scores in tables; by default all metrics, and `score`.
 
     Returns:
         A `pandas.DataFrame` or a `polars.DataFrame`.
 
     Raises:
-        DataError: A folder is not a run, or is damaged.
+        DataError: A folder is not a run, or a run or table is damaged or given twice.
         MissingExtra: The library is not installed.
     """
     try:
@@ -50,7 +55,9 @@ def frame(
     if isinstance(scores, Scores):
         rows = [_row(score, "", score.generator, score.prompt_id, score.prompt) for score in scores]
     else:
-        rows = list(_of_runs([scores] if isinstance(scores, str | os.PathLike) else scores))
+        rows = list(_of_paths([scores] if isinstance(scores, str | os.PathLike) else scores, metric))
+    if metric is not None:
+        rows = [row for row in rows if row["metric"] == metric]
     names = dict.fromkeys([*COLUMNS, *(name for row in rows for name in row)])
     columns = {name: [row.get(name) for row in rows] for name in names}
     if library == "polars":
@@ -58,18 +65,29 @@ def frame(
     return frames.DataFrame(columns).astype({"value": "float64"})
 
 
-def _of_runs(paths: Sequence[str | os.PathLike[str]]) -> Iterator[Row]:
-    """Yield the rows of runs, in the order of their items and metrics."""
-    folders = [RunFolder(Path(path)) for path in paths]
-    runs = [JudgedRun(str(f.path), f.manifest(), f.results(), list(f.items()), RunScores(f.scores())) for f in folders]
+def _of_paths(paths: Sequence[str | os.PathLike[str]], metric: str | None) -> Iterator[Row]:
+    """Yield the rows of runs and tables, in the order of their items and metrics."""
+    runs = [_read(path, metric) for path in distinct_paths(paths)]
     table = joined(runs)
     for run in runs:
         yield from _of_run(run, table)
 
 
+def _read(path: Path, metric: str | None) -> JudgedRun:
+    if path.is_dir():
+        return stored_run(RunFolder(path), str(path), whole=True)
+    items, scores = [], RunScores()
+    for line, record, (prompt, generator, _, value, _) in score_rows(path, name := metric or SCORE):
+        meta = {key: cell for key, cell in record.items() if key not in (*REQUIRED, "prompt", name)}
+        item = Item(f"row {line}", str(record.get("prompt") or ""), None, generator, prompt, meta)
+        items.append(item)
+        scores[item.id, name] = Score(item.id, name, value, Status.MISSING if value is None else Status.OK)
+    return JudgedRun(str(path), Manifest(schema_version=SCHEMA_VERSION), Results(), items, scores)
+
+
 def _of_run(run: JudgedRun, table: Frame) -> Iterator[Row]:
     images = [item for item in run.listed if isinstance(item, Item) or item.is_image]
-    names = dict.fromkeys([*run.manifest.metrics, *(metric for _, metric in run.scores)])
+    names = dict.fromkeys([*run.manifest.metrics, *table.metrics])
     installed = [name for name in run.manifest.metrics if name in registry.names("metrics")]
     metrics = {name: registry.load("metrics", name) for name in installed}
     excluded = not_applicable(images, list(run.scores.values()), metrics)

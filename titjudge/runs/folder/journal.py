@@ -29,6 +29,7 @@ _OTHER_KEYS = {
     "scores.jsonl": ("value", "parts", "replies"),
 }
 _STATUSES = frozenset(Status)
+_MOST = 5  # damaged lines that are named
 
 
 def torn(file: Path) -> bool:
@@ -125,7 +126,7 @@ def write_records(file: Path, records: Iterable[Values]) -> int:
     return count
 
 
-def damage_lines(damage: Mapping[str, str], most: int = 5) -> list[str]:
-    """Describe the first `most` damaged lines, a line each, and count the others."""
-    lines = [f"{where} is damaged and was left out: {why}" for where, why in list(damage.items())[:most]]
-    return lines + ([f"... and {len(damage) - most} more damaged lines"] if len(damage) > most else [])
+def damage_lines(damage: Mapping[str, str]) -> list[str]:
+    """Describe the first damaged lines, a line each, and count the others."""
+    lines = [f"{where} is damaged and was left out: {why}" for where, why in list(damage.items())[:_MOST]]
+    return lines + ([f"... and {len(damage) - _MOST} more damaged lines"] if len(damage) > _MOST else [])

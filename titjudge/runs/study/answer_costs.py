@@ -23,6 +23,7 @@ from titjudge.data.images import ImageFiles
 from titjudge.engine.prices import UserPrices, price_of
 from titjudge.providers.token_counts import image_tokens, text_tokens_estimate
 from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.stats.verdict.judged_runs import whole_frame
 
 COSTS = Declaration(
     "costs", "answers behind the scores, and their cost", Population.ANSWERS, Unit.IMAGE, order="order of the metrics"
@@ -124,18 +125,19 @@ def list_price(reply: Values, prices: UserPrices | None) -> float | None:
 
 
 def answer_costs(run: RunFolder, pricing: Pricing) -> list[MetricCost]:
-    """Compute what the answers behind the scores of a run took, by metric in the order of the scores.
+    """Compute what the answers behind the scores of a run took, by metric in the order of the run.
 
     A score whose answers are not in the folder is left out.
     """
-    items = (item for item in run.items() if isinstance(item, Item))
-    sizes = asyncio.run(_sizes(items)) if pricing.name else {}
+    frame = whole_frame(run)
+    sizes = asyncio.run(_sizes(frame.items[str(run.path)].values())) if pricing.name else {}
     # a repair turn is part of the answer that it repaired
     answers = {reply["key"]: pricing.cost(reply, sizes) for reply in run.replies() if not reply["attempt"]}
     metrics: dict[str, dict[str, AnswerCost]] = {}
-    for score in run.scores().values():
-        if costs := [answers[key] for key in score.replies if key in answers]:
-            metrics.setdefault(score.metric, {})[score.item_id] = _together(costs)
+    for name in frame.metrics:
+        for _, item, score in frame.rows(name):
+            if costs := [answers[key] for key in score.replies if key in answers]:
+                metrics.setdefault(name, {})[item.id] = _together(costs)
     return [MetricCost(metric, images) for metric, images in metrics.items()]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from titjudge.core import registry
 from titjudge.core.errors import ConfigError, DataError, UserError, nearest
 from titjudge.core.numbers import known_sum
+from titjudge.core.paths import distinct_paths
 from titjudge.core.run_records import Results
 from titjudge.core.types import InvalidItem, Item, Pair
 from titjudge.core.words import truncated
@@ -19,6 +20,7 @@ from titjudge.runs.results import not_applicable
 from titjudge.runs.study.human_files import read_human_scores
 from titjudge.runs.study.human_study import choose_metric
 from titjudge.stats.comparable_runs import judged_differently
+from titjudge.stats.generators.generator_differences import compared_pairs
 from titjudge.stats.generators.paired_differences import (
     Difference,
     paired_differences,
@@ -30,7 +32,7 @@ from titjudge.stats.people.agreement import agreement
 from titjudge.stats.people.score_correlation import ALL, SCORE, ScoreCorrelation, judged_parts, score_correlations
 from titjudge.stats.scores.families import families, in_families
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
-from titjudge.stats.scores.scores_table import ScoreTable
+from titjudge.stats.scores.scores_table import ScoreTable, score_table
 from titjudge.stats.verdict.judged_runs import JudgedRun, joined, stored_run
 from titjudge.suites.pair_files import read_pairs
 
@@ -39,10 +41,10 @@ def read_runs(paths: Sequence[Path], *, allow_drift: bool = False) -> tuple[list
     """Read run folders, each named by its path, and note models that have changed between them.
 
     Raises:
-        DataError: A folder is not a run.
+        DataError: A folder is not a run, or is given twice.
         UserError: A model has changed, and `allow_drift` is False.
     """
-    runs = [stored_run(RunFolder(path), str(path)) for path in paths]
+    runs = [stored_run(RunFolder(path), str(path)) for path in distinct_paths(paths)]
     return runs, refuse_drift({run.name: run.manifest for run in runs}, allow=allow_drift)
 
 
@@ -74,14 +76,14 @@ def run_scores(
         DataError: A folder is no run.
     """
     runs, notes = read_runs(paths, allow_drift=allow_drift)
-    manifests, folder = {run.name: run.manifest for run in runs}, RunFolder(paths[0])
+    manifests = {run.name: run.manifest for run in runs}
     notes += [
         f"{name} stopped when a question was settled: its intervals do not allow for that (results.json has one that does)"
         for name, manifest in manifests.items()
         if manifest.status == "settled"
     ]
     frame = joined(runs)
-    chosen = choose_metric(frame.metrics, metric, folder, notes)
+    chosen = choose_metric(frame.metrics, metric, paths[0], notes)
     reasons = judged_differently(manifests, chosen)
     if reasons and not allow_drift:
         raise UserError(
@@ -234,22 +236,22 @@ class ComparedRuns:
         return {name for name, metric in self._metrics.items() if not metric.higher_is_better}
 
     def _differences_by_prompt(self) -> list[Difference]:
-        """Compare mean scores prompt by prompt, with those of the first run, or of the first generator of one run."""
+        """Compare mean scores prompt by prompt: every two generators of one run, the better one first; or runs with the first."""
         frame, alone = self._frame, len(self._runs) == 1
-        named = sorted({item.generator for item in self.items.values()} - {""})
-        differences: list[Difference] = []
+        named = {item.generator for item in self.items.values()} - {""} if alone else {*frame.run_names.values()}
+        families, differences = frame.families(), list[Difference]()
         for metric in frame.metrics:
-            sides: dict[str, dict[str, list[float | None]]] = {
-                name: {} for name in (named if alone else frame.run_names.values())
-            }
-            for entry in frame.entries(metric):
-                side = sides.get(entry.generator if alone else frame.run_names[entry.run])
-                if side is not None:
-                    side.setdefault(entry.prompt, []).append(entry.value)
-            values = {name: prompts for name, prompts in sides.items() if prompts}
-            if len(values) > 1:
-                compared = prompt_differences(values, baseline=next(iter(values)), families=frame.families())
-                differences += [replace(pair, what=f"{pair.what}, {metric}") for pair in compared]
+            entries = frame.entries(metric)
+            if not alone:
+                entries = [entry._replace(generator=frame.run_names[entry.run]) for entry in entries]
+            judged = [entry for entry in entries if entry.generator in named]
+            table = score_table(judged, metric=metric, source=frame.source, families=families)
+            if len(table.generators) < 2:
+                continue
+            couples = compared_pairs(table, None if alone else judged[0].generator)
+            if alone and not registry.metric_of(metric).higher_is_better:
+                couples = [(better, worse) for worse, better in couples]
+            differences += prompt_differences(table, couples)
         return differences
 
 

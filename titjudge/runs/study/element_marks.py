@@ -23,7 +23,7 @@ from titjudge.metrics.checklist import POINTS
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.study.human_study import choose_metric
 from titjudge.stats.people.element_agreement import ElementLabels
-from titjudge.stats.scores.families import families
+from titjudge.stats.verdict.judged_runs import whole_frame
 
 _MEANING = {"true": "yes", "false": "no", "na": "n/a"}
 _MARKS = {points: str(mark) for mark, points in POINTS.items()}
@@ -46,34 +46,28 @@ def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[st
         ConfigError: No such metric.
         DataError: The file is malformed (names file and row), or nothing is in common.
     """
-    people = _people(human)
-    folder = RunFolder(run)
-    folder.check()
-    items = {item.id: item for item in folder.judged()}
-    scores = [score for score in folder.scores().values() if score.value is not None and score.item_id in items]
-    with_elements = [score for score in scores if next(_elements(items[score.item_id], score), None)]
-    if not with_elements:
+    people, frame = _people(human), whole_frame(RunFolder(run))
+    elements = {
+        name: [
+            (item, *element)
+            for _, item, score in frame.rows(name)
+            if score.value is not None
+            for element in _elements(item, score)
+        ]
+        for name in frame.metrics
+    }
+    named = [name for name in frame.metrics if elements[name]]
+    if not named:
         raise DataError("no score of it has elements (yes-no, checklist, graph-alignment and fga-blip2 have)", run)
     notes: list[str] = []
-    chosen = choose_metric({score.metric for score in with_elements}, metric, folder, notes)
+    chosen = choose_metric(named, metric, run, notes)
     marks: dict[tuple[str, str], ElementLabels] = {}
-    declared = families(items.values())
-    for score in with_elements:
-        if score.metric == chosen:
-            item = items[score.item_id]
-            for element, kind, value in _elements(item, score):
-                key = (item.id, element.casefold())
-                if key in people:
-                    marks.setdefault(
-                        key,
-                        ElementLabels(
-                            item.prompt_id,
-                            kind,
-                            value,
-                            _same_scale(people[key], value),
-                            declared.get(item.prompt_id, ""),
-                        ),
-                    )
+    declared = frame.families()
+    for item, element, kind, value in elements[chosen]:
+        key, prompt = (item.id, element.casefold()), frame.prompt(item)
+        if key in people:
+            said = _same_scale(people[key], value)
+            marks.setdefault(key, ElementLabels(prompt, kind, value, said, declared.get(prompt, "")))
     if not marks:
         first = next(iter(people), None)
         raise DataError(f"no element of it is one of {chosen} of this run{f', not {first}' if first else ''}", human)

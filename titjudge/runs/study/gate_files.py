@@ -9,8 +9,6 @@ from pathlib import Path
 from urllib.parse import quote
 from xml.etree import ElementTree
 
-import numpy as np
-
 from titjudge.core.files import write_atomic
 from titjudge.core.redaction import environment_secrets, redact
 from titjudge.core.types import Item
@@ -95,7 +93,7 @@ def write_comment(
         strict: Whether a candidate fails when the gate cannot tell.
         image_url: URL of the folder of the thumbnails; without it their links are relative.
     """
-    worst = {pair.a: _worst(table, pair) for pair in differences}
+    worst = {pair.a: table.furthest_behind(table.column(pair.a), table.column(pair.b), _WORST) for pair in differences}
     images = _RunImages(runs, table.metric)
     place = file.parent / f"{file.stem}_images"
     failed = any(fails(gate, pair, strict) for pair in differences)
@@ -117,12 +115,6 @@ def write_comment(
                 cells.append(f"{value:.4g}{images.image(prompt, generator, place, image_url)}")
             lines.append(f"| {' | '.join(cells)} |")
     write_atomic(file, "\n".join(lines) + "\n")
-
-
-def _worst(table: ScoreTable, pair: GeneratorDifference) -> list[int]:
-    """Return the rows of the prompts in which a candidate lost most."""
-    gaps = table.means[:, table.column(pair.a)] - table.means[:, table.column(pair.b)]
-    return [int(row) for row in np.argsort(gaps, kind="stable")[:_WORST] if gaps[row] < 0]  # NaN comes last
 
 
 def _sign(gate: Gate, pair: GeneratorDifference, strict: bool) -> str:

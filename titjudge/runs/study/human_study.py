@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
+from pathlib import Path
 
 from titjudge.core import registry
 from titjudge.core.errors import ConfigError, DataError, nearest
 from titjudge.core.grouping import grouped
-from titjudge.core.types import Item, Pair, Score
+from titjudge.core.types import Item, Pair
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.stats.bootstrap import LEVEL
 from titjudge.stats.equality import same
-from titjudge.stats.pairwise_accuracy import Values, values_by_metric
+from titjudge.stats.pairwise_accuracy import Values
 from titjudge.stats.ppi.ppi_leaderboard import PeopleBoard, people_board
-from titjudge.stats.scores.families import Families, families, family_notes
+from titjudge.stats.scores.families import Families, family_notes
+from titjudge.stats.verdict.judged_runs import joined, stored_run
 
 
 def people_study(
@@ -39,15 +41,13 @@ def people_study(
         ConfigError: No such metric.
         DataError: No run folder, fewer than two generators, or no human pair of the run's images.
     """
-    run.check()
-    scores = list(run.scores(slim=True).values())
-    warnings: list[str] = []
-    name = choose_metric([score.metric for score in scores], metric, run, warnings)
-    items = [item for item in run.items(slim=True) if isinstance(item, Item)]
+    judged, warnings = stored_run(run, str(run.path)), list[str]()
+    frame, items = joined([judged]), list(judged.items.values())
+    name = choose_metric(frame.metrics, metric, run.path, warnings)
     generator_of = {item.id: item.generator for item in items}
     if len(set(generator_of.values())) < 2:
         raise DataError("its images name fewer than two generators: there is nothing to rank", run.path)
-    prompt_of, declared = {item.id: item.prompt_id for item in items}, families(items)
+    prompt_of, declared = {item.id: frame.prompt(item) for item in items}, frame.families()
     pairs = [
         replace(pair, prompt_id=declared.get(prompt_of[pair.a], prompt_of[pair.a]))
         for pair in human
@@ -56,7 +56,7 @@ def people_study(
     if not any(generator_of[pair.a] != generator_of[pair.b] for pair in pairs):
         named = f"; a pair names '{human[0].a}', the run '{items[0].id}'" if human and not pairs else ""
         raise DataError(f"no human pair has two images of one prompt by two generators of this run{named}", run.path)
-    judge, unscored = _preferences(items, oriented_values(scores, name), declared)
+    judge, unscored = _preferences(items, prompt_of, frame.values(name), declared)
     board = people_board(pairs, judge, generator_of, level=level)
     warnings += [*family_notes(list(dict.fromkeys(prompt_of.values())), declared), *board.warnings]
     if unscored:
@@ -66,13 +66,13 @@ def people_study(
     return name, replace(board, warnings=tuple(warnings), excluded=excluded, families=bool(declared))
 
 
-def choose_metric(names: Iterable[str], metric: str | None, run: RunFolder, notes: list[str] | None = None) -> str:
+def choose_metric(names: Sequence[str], metric: str | None, run: Path, notes: list[str] | None = None) -> str:
     """Choose one of the metrics of a run.
 
     Args:
-        names: The metrics to choose from.
-        metric: The one that was named; None for the first (`registry.first_metric`, in the order of the run).
-        run: The run.
+        names: The metrics to choose from, in the order of the run.
+        metric: The one that was named; None for the first (`registry.first_metric`).
+        run: The run folder.
         notes: Gets a line where the first of several was chosen; without it several are an error, as for training, which the
             wrong metric would spoil.
 
@@ -83,30 +83,24 @@ def choose_metric(names: Iterable[str], metric: str | None, run: RunFolder, note
     available = sorted(set(names))
     listed = ", ".join(available)
     if not available:
-        raise DataError("it holds no score to look at", run.path)
+        raise DataError("it holds no score to look at", run)
     if metric is not None and metric not in available:
-        raise ConfigError(f"{run.path} has no metric '{metric}'.{nearest(metric, available)} (it has {listed})")
+        raise ConfigError(f"{run} has no metric '{metric}'.{nearest(metric, available)} (it has {listed})")
     if metric is not None or len(available) == 1:
         return metric or available[0]
     if notes is None:
-        raise ConfigError(f"{run.path} has several metrics: choose one with --metric ({listed})")
-    ordered = dict.fromkeys([*run.manifest().metrics, *available])
-    chosen = registry.first_metric(name for name in ordered if name in available)
+        raise ConfigError(f"{run} has several metrics: choose one with --metric ({listed})")
+    chosen = registry.first_metric(names)
     notes.append(f"by {chosen}; --metric takes another: {', '.join(name for name in available if name != chosen)}")
     return chosen
 
 
-def oriented_values(scores: Iterable[Score], name: str) -> Values:
-    """Map item ids to the values of one metric, negated where less is better."""
-    higher = registry.metric_of(name).higher_is_better
-    metric_scores = (score for score in scores if score.metric == name)
-    return values_by_metric(metric_scores, negate=() if higher else (name,)).get(name, {})
-
-
-def _preferences(items: Sequence[Item], values: Values, declared: Families) -> tuple[list[Pair], int]:
+def _preferences(
+    items: Sequence[Item], prompt_of: Mapping[str, str], values: Values, declared: Families
+) -> tuple[list[Pair], int]:
     """Return the preference of the judge over each pair, under the family of its prompt, and how many pairs lack a score."""
     pairs, unscored = [], 0
-    for prompt, members in grouped(items, lambda item: item.prompt_id).items():
+    for prompt, members in grouped(items, lambda item: prompt_of[item.id]).items():
         for a, b in combinations(members, 2):
             if a.generator == b.generator:
                 continue

@@ -17,6 +17,7 @@ from titjudge.core.types import InvalidItem, Item, Table, prompt_of
 from titjudge.core.words import script
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.stats.generators.published_tables import Counterpart, PublishedTable
+from titjudge.stats.verdict.judged_runs import JudgedRun, stored_run
 
 REFERENCE = Declaration(
     "reference",
@@ -58,13 +59,13 @@ def standings(folder: RunFolder, reference: PublishedTable) -> list[Table]:
     """
     if not reference.counterparts:
         raise UserError(f"a run has no counterpart of {reference.name} ({reference.title}): `reference show` prints it")
-    manifest, results = folder.manifest(), folder.results()
+    run = stored_run(folder, str(folder.path), whole=True)
+    manifest, results = run.manifest, run.results
     tables: list[Table] = []
-    listed = list(folder.items())
     for counterpart in reference.counterparts:
-        items = _items_behind(counterpart, listed, results)
+        items = _items_behind(counterpart, run.listed, results)
         if rows := _own_rows(manifest, results, reference, counterpart):
-            tables.append(_table(reference, counterpart, rows, _flags(manifest, reference, items), items, folder))
+            tables.append(_table(reference, counterpart, rows, _flags(manifest, reference, items), items, run))
     if not tables:
         needed = f"results of {reference.metric or 'a metric with an accuracy'} on {reference.suite}"
         raise UserError(f"{folder.path} has nothing to put into {reference.name}: it takes {needed}")
@@ -140,7 +141,7 @@ def _flags(manifest: Manifest, reference: PublishedTable, items: Sequence[Item |
         flags.append(ReferenceMark("protocol", f"{manifest.protocol or 'unknown'}, not {reference.protocol}", True))
     prompts, unread, basis = _prompts(reference, items)
     scripts = Counter(script(prompt) for prompt in prompts.values())
-    usual = scripts.most_common(1)[0][0] if scripts else ""
+    usual = max(sorted(scripts), key=scripts.__getitem__, default="")
     if usual != reference.script:
         words = f"prompts in {usual or 'LATIN'}, not {reference.script or 'LATIN'} letters"
         flags.append(ReferenceMark("language", words, True))
@@ -185,12 +186,12 @@ def _table(
     mine: Sequence[tuple[str, float]],
     flags: Sequence[ReferenceMark],
     items: Sequence[Item | InvalidItem],
-    folder: RunFolder,
+    run: JudgedRun,
 ) -> Table:
     published: dict[str, float] = {
         name: value for name, value in reference.column(counterpart.column).items() if value is not None
     }
-    counts = _counts(reference, items, folder)
+    counts = _counts(reference, items, run)
     _, _, basis = _prompts(reference, items)
     comparable = {name for name in published if basis in (None, reference.prompts_behind(name))}
 
@@ -205,7 +206,7 @@ def _table(
         marks = [*flags, *counts.get(name, ())]
         differs = ", ".join(dict.fromkeys(flag.what for flag in marks))
         rows.append((None if any(flag.void for flag in marks) else rank(value), name, value, "this run", differs))
-    rows.sort(key=lambda row: -row[2])
+    rows.sort(key=lambda row: (-row[2], row[1] if row[3] == "this run" else ""))
     notes = (
         f"{reference.source}; {reference.date}; {reference.scale}; judge: {reference.judge}",
         "a rank is among the published rows that are made on as many prompts",
@@ -222,14 +223,14 @@ def _table(
 
 
 def _counts(
-    reference: PublishedTable, items: Sequence[Item | InvalidItem], folder: RunFolder
+    reference: PublishedTable, items: Sequence[Item | InvalidItem], run: JudgedRun
 ) -> dict[str, list[ReferenceMark]]:
     """Flag generators that lack scores, whose questions lack answers, or that have several images a prompt."""
     if reference.of != "generator":
         return {}
     scored = {
         item_id: question_counts(score.parts)
-        for (item_id, metric), score in folder.scores().items()
+        for (item_id, metric), score in run.scores.items()
         if metric == reference.metric and score.value is not None
     }
     images, with_score, prompts = Counter[str](), Counter[str](), dict[str, set[str]]()

@@ -18,6 +18,7 @@ from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 from titjudge.stats.scores.scores_table import IMAGE_COLUMNS, Entry, ScoreTable, score_table
 
 REQUIRED = ("prompt_id", "generator")
+SCORE = "score"  # column of the scores if none is named
 SAMPLE_COLUMNS = ("sample", "repeat")  # tell the answers to one image apart
 FORMATS = (".csv", ".csv.gz", ".jsonl", ".parquet")
 LARGEST = 1e60  # of a score: fourth powers, as the kurtosis needs them, are finite up to here
@@ -51,48 +52,27 @@ def read_scores(
         MissingExtra: Parquet without pyarrow.
         ConfigError: An unknown column.
     """
-    metric = metric or "score"
+    metric = metric or SCORE
     entries: list[Entry] = []
     columns: dict[str, None] = {}
     texts: dict[str, str] = {}
     categories: dict[str, dict[str, str]] = {column: {} for column in by if column not in DERIVED}
     declaring: list[Item] = []
     clusters: dict[str, str] = {}
-    lines: dict[tuple[str, ...], int] = {}
-    for line, record in _records(path):
-        if not columns or path.suffix.lower() == ".jsonl":  # each line of JSON may have other columns
-            columns |= dict.fromkeys(map(str, record))
-            if metric not in columns:
-                hint = f"choose one with --metric (there are: {', '.join(columns)})"
-                raise DataError(f"the column '{metric}' is missing: {hint}", path, line)
-        prompt, generator = (_text(record.get(name), name, path, line) for name in REQUIRED)
-        prompt = id_of(prompt)
-        image, sample = _image_and_sample(record)
-        before = lines.setdefault((prompt, generator, image, sample), line)
-        if before != line:
-            hint = "" if image.strip("/") else "; several images of a prompt need a column 'image' or 'seed'"
-            what = f"prompt '{prompt}' has generator '{generator}' a second time (first in row {before}){hint}"
-            raise DataError(what, path, line)
-        value = _number(record.get(metric), metric, path, line)
-        if value is not None and bounds is not None and not bounds[0] <= value <= bounds[1]:
-            scale = f"outside the scale from {bounds[0]:g} to {bounds[1]:g}"
-            raise DataError(f"'{metric}' is {value:g}, {scale}", path, line)
-        entries.append(Entry(prompt, generator, image, value))
-        cluster_of(record, prompt, clusters, path, line)
+    for line, record, entry in score_rows(path, metric, bounds):
+        columns |= dict.fromkeys(map(str, record))
+        entries.append(entry)
+        cluster_of(record, entry.prompt, clusters, path, line)
         if not DECLARED.keys().isdisjoint(record):
             meta = {column: _stripped(record[column]) for column in READ if column in record}
-            declaring.append(Item("", "", None, generator, prompt, meta))
+            declaring.append(Item("", "", None, entry.generator, entry.prompt, meta))
         for column, values in categories.items():
-            category = _stripped(record.get(column))
+            category, prompt = _stripped(record.get(column)), entry.prompt
             if values.setdefault(prompt, category) != category:
                 what = f"'{column}' is '{category}' here and '{values[prompt]}' in another row of prompt '{prompt}'"
                 raise DataError(what, path, line)
         if isinstance(record.get("prompt"), str):
-            texts[prompt] = record["prompt"]
-    if not entries:
-        raise DataError("no row with a score", path)
-    if bounds is None:
-        _check_missing([entry.value for entry in entries if entry.value is not None], metric, path)
+            texts[entry.prompt] = record["prompt"]
     for column in by:
         if column in DERIVED:
             if not texts:
@@ -112,6 +92,39 @@ def read_scores(
         texts={prompt: hash(text) for prompt, text in texts.items()},
         families=families(declaring),
     )
+
+
+def score_rows(
+    path: Path, metric: str, bounds: tuple[float, float] | None = None
+) -> Iterator[tuple[int, Mapping[str, Any], Entry]]:
+    """Yield number, content and score of each row of a table; the arguments and errors are those of `read_scores`."""
+    values: list[float] = []
+    columns: dict[str, None] = {}
+    lines: dict[tuple[str, ...], int] = {}
+    for line, record in _records(path):
+        if not columns or path.suffix.lower() == ".jsonl":  # each line of JSON may have other columns
+            columns |= dict.fromkeys(map(str, record))
+            if metric not in columns:
+                hint = f"choose one with --metric (there are: {', '.join(columns)})"
+                raise DataError(f"the column '{metric}' is missing: {hint}", path, line)
+        prompt, generator = (_text(record.get(name), name, path, line) for name in REQUIRED)
+        prompt = id_of(prompt)
+        image, sample = _image_and_sample(record)
+        before = lines.setdefault((prompt, generator, image, sample), line)
+        if before != line:
+            hint = "" if image.strip("/") else "; several images of a prompt need a column 'image' or 'seed'"
+            what = f"prompt '{prompt}' has generator '{generator}' a second time (first in row {before}){hint}"
+            raise DataError(what, path, line)
+        value = _number(record.get(metric), metric, path, line)
+        if value is not None and bounds is not None and not bounds[0] <= value <= bounds[1]:
+            scale = f"outside the scale from {bounds[0]:g} to {bounds[1]:g}"
+            raise DataError(f"'{metric}' is {value:g}, {scale}", path, line)
+        values += [] if value is None else [value]
+        yield line, record, Entry(prompt, generator, image, value)
+    if not lines:
+        raise DataError("no row with a score", path)
+    if bounds is None:
+        _check_missing(values, metric, path)
 
 
 def _check_missing(values: Sequence[float], metric: str, path: Path) -> None:

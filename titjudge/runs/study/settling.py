@@ -12,6 +12,7 @@ import numpy as np
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError, nearest
 from titjudge.core.grouping import random_place
+from titjudge.core.names import split_names
 from titjudge.core.registry import first_metric
 from titjudge.core.run_records import Results, SettledPair, SettleRecord
 from titjudge.core.types import InvalidItem, Item, Pair, Score, prompt_of
@@ -62,6 +63,9 @@ class Settling:
         items: The items of the run. Those of other generators, and of prompts that a generator lacks, are not judged.
         metrics: The one metric, by name.
 
+    Attributes:
+        names: The generators.
+
     Raises:
         ConfigError: There is not one metric.
         DataError: An unknown generator, or fewer than two common prompts.
@@ -75,9 +79,11 @@ class Settling:
         ((self._metric, metric),) = metrics.items()
         self._sign = 1.0 if metric.higher_is_better else -1.0
         by_prompt: dict[str, dict[str, list[Item]]] = {}
-        generators: set[str] = set()
+        items = list(items)
+        generators = {item.generator for item in items}
+        question = SettlingQuestion(split_names(",".join(question.names), generators), question.margin)
+        self.names = question.names
         for item in items:
-            generators.add(item.generator)
             if isinstance(item, Item) and item.generator in question.names and metric.applies(item):
                 by_prompt.setdefault(prompt_of(item), {}).setdefault(item.generator, []).append(item)
         for name in question.names:
@@ -211,11 +217,10 @@ class SettlingSession(Session):
             chosen, others = first_metric(self.metrics), ", ".join(self.metrics)
             super().__init__(config.model_copy(update={"metrics": [chosen]}))
             self.warnings.append(f"settled by {chosen} alone, of {others}: --metric takes another")
-        self._names = frozenset(question.names)
         self._settling = Settling(question, (item for item, _ in super().listed()), self.metrics)
 
     def listed(self) -> Iterator[tuple[Item | InvalidItem, int | None]]:
-        return ((item, place) for item, place in super().listed() if item.generator in self._names)
+        return ((item, place) for item, place in super().listed() if item.generator in self._settling.names)
 
     def pairs(self) -> list[Pair]:
         """List the human pairs whose two images are among those of this run."""

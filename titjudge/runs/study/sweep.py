@@ -37,10 +37,10 @@ from titjudge.runs.folder.run_folder import FolderLock, RunFolder, rest_of_caps
 from titjudge.runs.outcome import Outcome
 from titjudge.runs.resolve import ResolvedRun
 from titjudge.runs.session import Session, Watcher
-from titjudge.runs.study.human_study import oriented_values
 from titjudge.stats.pairwise_accuracy import Values
 from titjudge.stats.people.agreement_tables import chance_level
 from titjudge.stats.ranking.rank_agreement import GAIN, PAPER_FIT_GAIN
+from titjudge.stats.verdict.judged_runs import whole_frame
 
 _COMMON = "accuracy on common pairs"
 SWEEP = Declaration(
@@ -365,15 +365,15 @@ def _slug(value: Any) -> str:
 def _rows_of(name_of_run: str, run: ResolvedRun, outcome: Outcome) -> list[Row]:
     """Make a row for each metric of a combination."""
     folder = RunFolder(outcome.folder)
-    scores = folder.scores()
+    frame = whole_frame(folder)
     answers = {record["key"]: (record["list_cost"], record["seconds"]) for record in folder.replies()}
     rows = []
     for name, metric in run.metrics.items():
-        judged = [score for (_, metric_name), score in scores.items() if metric_name == name]
+        judged = [score for *_, score in frame.rows(name)]
         numbers = outcome.results.metrics.get(name, MetricResult())
         refusals = sum(score.status is Status.REFUSED for score in judged)
         row = Row(name, _models(run.config, metric), name_of_run, numbers, *_per_thousand(judged, answers), refusals)
-        row.values = oriented_values(judged, name)
+        row.values = frame.values(name)
         rows.append(row)
     return rows
 

@@ -20,9 +20,9 @@ from titjudge.stats.equality import score_differences
 from titjudge.stats.generators.slices import averages
 from titjudge.stats.intervals import mean_intervals, why_no_interval
 from titjudge.stats.pairwise_accuracy import PairIndex, Values, pair_index, values_by_metric
-from titjudge.stats.scores.families import ALONE, Families
 from titjudge.stats.scores.families import families as families_of
 from titjudge.stats.scores.population import comparable
+from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.significance import adjusted, benjamini_hochberg, mcnemar_p, range_p, sign_flip_p, stepped_down
 
 PAIRED = Declaration(
@@ -208,30 +208,21 @@ def run_differences(
     return adjusted_together(differences)
 
 
-def prompt_differences(
-    values: Mapping[str, Mapping[str, Sequence[float | None]]],
-    *,
-    baseline: str | None = None,
-    families: Families = ALONE,
-) -> list[Difference]:
-    """Compare mean scores over the prompts both have: of generators, or of runs whose images have other names.
+def prompt_differences(table: ScoreTable, couples: Iterable[tuple[str, str]]) -> list[Difference]:
+    """Compare mean scores over the prompts that both of a couple have: of generators, or of runs whose images have other names.
 
     Args:
-        values: Name -> prompt -> the scores of its images, which are averaged.
-        baseline: Compare every other one with this; without it all against all.
-        families: Prompt -> its family.
+        table: The scores; its generators may stand for runs.
+        couples: Names of the two.
     """
-    means: dict[str, Values] = {
-        name: {
-            prompt: float(np.mean(scored))
-            for prompt, scores in prompts.items()
-            if (scored := [score for score in scores if score is not None])
-        }
-        for name, prompts in values.items()
-    }
-    prompt_of = {prompt: families.get(prompt, prompt) for prompts in means.values() for prompt in prompts}
-    differences = mean_differences(prompt_of, means, baseline=baseline)
-    return [replace(difference, what="mean score over prompts") for difference in differences]
+    unit = np.arange(len(table.prompts)) if table.unit is None else table.unit
+    what = f"mean score over prompts, {table.metric}"
+    return adjusted_together(
+        [
+            _score_difference((*couple, what), unit, *(table.means[:, table.column(name)] for name in couple))
+            for couple in couples
+        ]
+    )
 
 
 def differences_table(
@@ -289,10 +280,13 @@ def _mean_difference(prompt_of: Mapping[str, str], first: str, second: str, valu
     """Compare two runs by the mean of their scores over the images of `first` that both have scored."""
     ids = [id for id in values[first] if id in prompt_of]
     x, y = (np.array([values[name].get(id) for id in ids], dtype=np.float64) for name in (first, second))
+    return _score_difference((first, second, "mean score"), codes(prompt_of[id] for id in ids)[0], x, y)
+
+
+def _score_difference(names: tuple[str, str, str], prompt: Ints, x: Floats, y: Floats) -> Difference:
+    """Compare scores, NaN where there is none; the other arguments as for `_paired`."""
     both = np.isfinite(x) & np.isfinite(y)
-    prompt, _ = codes(prompt_of[id] for id in ids)
-    x, y = np.where(both, x, 0.0), np.where(both, y, 0.0)
-    difference = _paired((first, second, "mean score"), prompt, x, y, both)
+    difference = _paired(names, prompt, np.where(both, x, 0.0), np.where(both, y, 0.0), both)
     return difference if both.any() else replace(difference, reason="no image is scored by both")
 
 

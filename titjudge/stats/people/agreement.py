@@ -86,7 +86,6 @@ def agreement(
     not_applicable: Mapping[str, Collection[str]] | None = None,
     strengths: bool = False,
     resamples: int = 2000,
-    seed: int = 0,
     per_prompt: PerPrompt = MEAN,
     settled: bool = False,
 ) -> Results:
@@ -102,7 +101,6 @@ def agreement(
         not_applicable: Metric -> ids of images to which it does not apply; they do not count for its coverage.
         strengths: Also fit Bradley-Terry strengths (about a second a metric).
         resamples: Bootstrap draws of prompts for the strengths; 0 for no intervals at all.
-        seed: Of the random draws.
         per_prompt: How several images of one prompt by one generator become one score, in the leaderboard.
         settled: Whether the judging stopped at a verdict, so that no other test is valid.
 
@@ -142,7 +140,7 @@ def agreement(
     metrics = {}
     for name in values:
         if name in standings:
-            statistics = _metric(index, human, values[name], resamples > 0, seed)
+            statistics = _metric(index, human, values[name], resamples > 0)
             statistics = statistics if srcc[name] is not None else statistics.joined(_without_srcc(people))
         else:
             statistics = _unranked(values[name])
@@ -173,7 +171,7 @@ def agreement(
         agreed = agreed.joined(Results(populations=populations))
     if not strengths:
         return agreed
-    fits = _strengths(kept, {name: values[name] for name in standings}, images, resamples, seed)
+    fits = _strengths(kept, {name: values[name] for name in standings}, images, resamples)
     return agreed.joined(Results(bradley_terry=fits))
 
 
@@ -266,7 +264,7 @@ def _same_files(images: Sequence[Image], scores: Sequence[Score]) -> list[str]:
             answers.setdefault(generator, {}).setdefault(prompt, set()).update(score.replies)
     seen: dict[frozenset[tuple[str, frozenset[str]]], str] = {}
     warnings = []
-    for generator, by_prompt in answers.items():
+    for generator, by_prompt in sorted(answers.items()):
         same = seen.setdefault(frozenset((p, frozenset(keys)) for p, keys in by_prompt.items()), generator)
         if same != generator and len(by_prompt) > 1:
             warnings.append(f"{same} and {generator} have identical image files on all {len(by_prompt)} prompts.")
@@ -401,7 +399,7 @@ def _pair_warnings(index: PairIndex, pairs: Sequence[Pair], images: Sequence[Ima
     warnings = []
     if strangers := [id for id in index.ids if id not in ids]:
         warnings.append(
-            f"{len(strangers)} images of the human pairs are not in the data, the first: {truncated(strangers[0], 80)}"
+            f"{len(strangers)} images of the human pairs are not in the data, the first: {truncated(min(strangers), 80)}"
         )
     if index.annotators:
         warnings.append(annotators_note(index.annotators, allowed=index.annotators > 1, what="intervals of shares"))
@@ -412,14 +410,14 @@ def _pair_warnings(index: PairIndex, pairs: Sequence[Pair], images: Sequence[Ima
         winner = {"a": pair.a, "b": pair.b}.get(pair.preference, "")
         winners.setdefault((pair.prompt_id, frozenset((pair.a, pair.b))), set()).add(winner)
     if opposed := [pair for pair, chosen in winners.items() if len(chosen) > 1]:
-        example = " / ".join(truncated(image, 80) for image in sorted(opposed[0][1]))
+        example = " / ".join(truncated(image, 80) for image in min(sorted(images) for _, images in opposed))
         warnings.append(f"{len(opposed)} couples of images have several, different preferences; all count: {example}")
     return warnings
 
 
-def _metric(index: PairIndex, human: HumanScores, values: Values, intervals: bool, seed: int) -> MetricResult:
+def _metric(index: PairIndex, human: HumanScores, values: Values, intervals: bool) -> MetricResult:
     """Compute the statistics of one metric against people."""
-    result = pairwise_accuracy(index, values, intervals=intervals, seed=seed).joined(
+    result = pairwise_accuracy(index, values, intervals=intervals).joined(
         tie_optimised_accuracy(index, values), prompt_statistics(human, values, intervals=intervals, unit=index.units)
     )
     return result if len(index) else result.joined(MetricResult(reasons=dict.fromkeys(result.reasons, NO_PAIRS)))
@@ -427,7 +425,7 @@ def _metric(index: PairIndex, human: HumanScores, values: Values, intervals: boo
 
 def _unranked(values: Values) -> MetricResult:
     """Return the statistics of a metric that does not rank images: as without pairs, with the reason."""
-    result = _metric(PairIndex.from_pairs(()), {}, values, False, 0)
+    result = _metric(PairIndex.from_pairs(()), {}, values, False)
     return result.joined(MetricResult(reasons=dict.fromkeys(result.reasons, MARKS_JUDGE), ranks_images=False))
 
 
@@ -490,12 +488,12 @@ def _metric_notes(name: str, result: MetricResult) -> list[str]:
 
 
 def _strengths(
-    pairs: Sequence[Pair], values: Mapping[str, Values], images: Sequence[Image], resamples: int, seed: int
+    pairs: Sequence[Pair], values: Mapping[str, Values], images: Sequence[Image], resamples: int
 ) -> dict[str, BradleyTerryRecord]:
     """Fit Bradley-Terry strengths to the pairs of people, and to what each metric prefers in the same pairs."""
     generator_of = _generators(images)
     predicted = {name: predicted_pairs(pairs, by_image) for name, by_image in values.items()}
     return {
-        name: bradley_terry(preferences, generator_of, resamples=resamples, seed=seed)
+        name: bradley_terry(preferences, generator_of, resamples=resamples)
         for name, preferences in {PEOPLE: list(pairs), **predicted}.items()
     }

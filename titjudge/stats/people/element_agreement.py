@@ -19,7 +19,7 @@ ELEMENTS = Declaration(
     "judgements of people and the metric",
     Population.ELEMENTS,
     Unit.PROMPT,
-    order="order of the kinds",
+    order="name of the kind",
     counts="elements",
 )
 
@@ -98,14 +98,14 @@ class ElementAgreement:
 
 
 def element_agreement(marks: Iterable[ElementLabels]) -> dict[str, ElementAgreement]:
-    """Compute the agreement over all elements and over each kind, in order of first appearance.
+    """Compute the agreement over all elements and over each kind, by name.
 
     Args:
         marks: Of elements that both judge and people have labelled; at least one.
     """
     listed = list(marks)
     by_kind = grouped(listed, lambda mark: mark.kind)
-    kinds = {kind: _agreement(kind, members) for kind, members in by_kind.items()} if len(by_kind) > 1 else {}
+    kinds = {kind: _agreement(kind, by_kind[kind]) for kind in sorted(by_kind)} if len(by_kind) > 1 else {}
     return {ALL: _agreement(ALL, listed)} | kinds
 
 
@@ -120,7 +120,7 @@ def _agreement(kind: str, marks: Sequence[ElementLabels]) -> ElementAgreement:
     table = np.zeros((len(units), len(labels), len(labels)))
     np.add.at(table, (unit, judge, people), 1.0)
     draws = np.concatenate(
-        [_kappas(np.tensordot(rows, table, axes=1)) for rows in multiplicities(len(units), _RESAMPLES, 0)]
+        [_kappas(np.tensordot(rows, table, axes=1)) for rows in multiplicities(len(units), _RESAMPLES)]
     )
     return ElementAgreement(
         kind,

@@ -367,7 +367,6 @@ def krippendorff_alpha(
     groups: Sequence[str] | None = None,
     cast: Sequence[Mapping[str, int]] = (),
     resamples: int = 2000,
-    seed: int = 0,
     interval_scale: bool = False,
     mirrored: Sequence[int] = (),
     noun: str = "pair",
@@ -382,7 +381,6 @@ def krippendorff_alpha(
         groups: Prompt of each pair; without them every pair is its own prompt.
         cast: Number of the choice of each annotator, by pair; names that begin with # are of nobody in particular.
         resamples: Bootstrap draws of prompts; 0 for no interval.
-        seed: Of the draws.
         interval_scale: Choices are equally spaced numbers, with the squared distance as disagreement; else nominal.
         mirrored: The choice that each becomes if the two images of a pair change places: chance agreement is then over both orders, so
             that it does not depend on which image a file writes first.
@@ -406,7 +404,7 @@ def krippendorff_alpha(
     if len(prompts) < 2 or not resamples:
         unit = noun if groups is None else "prompt"
         return Alpha(alpha, None, len(table), len(who), f"fewer than two {unit}s: no interval" if resamples else "")
-    blocks = multiplicities(len(prompts), resamples, seed)
+    blocks = multiplicities(len(prompts), resamples)
     draws = np.concatenate([_alphas(table, block[:, prompt], distance, mirrored) for block in blocks])
     interval = percentile_interval(draws, len(prompts))
     if interval is None or not who or len(who) >= FEW_ANNOTATORS or any(name.startswith("#") for name in who):

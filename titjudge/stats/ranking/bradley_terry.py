@@ -20,7 +20,7 @@ _TOGETHER = 256  # draws fitted at once
 
 
 def bradley_terry(
-    pairs: Sequence[Pair], generator_of: Mapping[str, str], *, resamples: int = 2000, seed: int = 0
+    pairs: Sequence[Pair], generator_of: Mapping[str, str], *, resamples: int = 2000
 ) -> BradleyTerryRecord:
     """Fit Bradley-Terry strengths with ties (Davidson's model), with 95% intervals by resampling prompts.
 
@@ -28,7 +28,6 @@ def bradley_terry(
         pairs: Preferences of people (or of a metric: `rank_agreement.predicted_pairs`).
         generator_of: Generator of each image id; pairs of unknown images and of one generator with itself are left out.
         resamples: Bootstrap draws of prompts for the intervals; 0 for none.
-        seed: Of the draws.
     """
     named = [(generator_of[p.a], generator_of[p.b], p) for p in pairs if p.a in generator_of and p.b in generator_of]
     used = [(x, y, p) for x, y, p in named if x != y]
@@ -41,7 +40,8 @@ def bradley_terry(
         reason = "no finite fit: too few pairs, or some generators never lose (or never win) against the others"
         return _without_fit(len(used), reason)
     prompts = counts.shape[0]
-    draws, degenerate = _draws(model, counts, resamples if prompts > 1 else 0, seed, point)
+    counts = _by_strength(counts, outcomes, point)
+    draws, degenerate = _draws(model, counts, resamples if prompts > 1 else 0, point)
     point = with_ties(point)
     strengths = [
         GeneratorStrength(generator=name, strength=float(point[k]), interval=_interval(draws[:, k], prompts))
@@ -114,13 +114,22 @@ def _counted(used: Sequence[tuple[str, str, Pair]]) -> tuple[list[tuple[int, int
         else (y, x, False)
         for x, y, (_, _, p) in zip(first, second, used, strict=True)
     ]
-    prompt = by_content(prompt, ((generators[winner], generators[loser], tied) for winner, loser, tied in outcomes))
     keys = sorted(set(outcomes))
     place = {key: k for k, key in enumerate(keys)}
     outcome = [place[each] for each in outcomes]
     shape = (len(prompts), len(keys))
     counts = coo_array((np.ones(len(used)), (prompt, outcome)), shape=shape).tocsr()
     return keys, counts, generators
+
+
+def _by_strength(counts: Any, outcomes: Sequence[tuple[int, int, bool]], strengths: Floats) -> Any:
+    """Sort prompts by what they hold, with strengths in place of names, so that no name and no order of rows decides draws."""
+    cells, order = counts.tocoo(), np.zeros(counts.shape[0], dtype=np.int64)
+    of = with_ties(strengths).tolist()
+    content = [(tied, *(sorted((of[a], of[b])) if tied else (of[a], of[b]))) for a, b, tied in outcomes]
+    rows = ((content[k], count) for k, count in zip(cells.col.tolist(), cells.data.tolist(), strict=True))
+    order[by_content(cells.row, rows)] = cells.row
+    return counts[order]
 
 
 class _Draws(NamedTuple):
@@ -239,11 +248,12 @@ class _Likelihood:
             gradient = draws.observed - expected @ self._rows
             gradient[:, -1] *= draws.tied
             going = np.abs(gradient).max(axis=1) > TOLERANCE * draws.weight
-            maxima[number[~going]] = point[~going]
+            step = self._newton_step(draws, share, expected, gradient)
+            maxima[number[~going]] = (point + step)[~going]  # one step more, so that rounding decides nothing
             number, point, value, draws = number[going], point[going], value[going], draws.only(going)
             if not len(number):
                 break
-            step = self._newton_step(draws, share[going], expected[going], gradient[going])
+            step = step[going]
             further, share = self._log_likelihood(point + step, draws)
             while len(worse := np.flatnonzero((further < value) & (np.abs(step).max(axis=1) >= 1e-12))):
                 step[worse] /= 2
@@ -302,9 +312,9 @@ class _Likelihood:
         return strengths
 
 
-def _draws(model: _Likelihood, counts: Any, resamples: int, seed: int, start: Floats) -> tuple[Floats, int]:
+def _draws(model: _Likelihood, counts: Any, resamples: int, start: Floats) -> tuple[Floats, int]:
     """Fit resamples of the prompts, starting from `start`; returns the strengths, and how many have no finite fit."""
-    blocks = [(counts.T @ block.T).T for block in multiplicities(counts.shape[0], resamples, seed)]
+    blocks = [(counts.T @ block.T).T for block in multiplicities(counts.shape[0], resamples)]
     weights = np.concatenate(blocks) if blocks else np.zeros((0, counts.shape[1]))
     strengths, _ = model.fit(weights, start)
     degenerate = np.flatnonzero(np.isnan(strengths).all(axis=1))

@@ -51,7 +51,6 @@ def correlation(
     groups: Sequence[str] | None = None,
     *,
     resamples: int = 2000,
-    seed: int = 0,
 ) -> Correlation:
     """Compute SRCC, PLCC and KRCC (tau-b) of scores with human scores.
 
@@ -60,7 +59,6 @@ def correlation(
         human: One number an image, in the same order; None or NaN likewise.
         groups: Prompt of each image, the unit of resampling; without it the image is the unit.
         resamples: Bootstrap draws of prompts for the intervals.
-        seed: Of the draws.
 
     Raises:
         ValueError: Different lengths.
@@ -79,7 +77,7 @@ def correlation(
         reason = f"fewer than {FEWEST} images with both numbers" if len(x) < FEWEST else "one side does not vary"
         return Correlation(len(x), missing, None, None, None, None, None, None, reason)
     srcc, plcc, krcc = (float(coefficient(x, y).statistic) for coefficient in (spearmanr, pearsonr, kendalltau))
-    draws = _draws(x, y, group, len(distinct), resamples, seed) if len(distinct) > 1 else np.zeros((0, 3))
+    draws = _draws(x, y, group, len(distinct), resamples) if len(distinct) > 1 else np.zeros((0, 3))
     ends = [percentile_interval(draws[:, k], len(distinct)) for k in range(3)]
     reason = FEW_PROMPTS if len(distinct) < 2 else ""
     return Correlation(len(x), missing, srcc, ends[0], plcc, ends[1], krcc, ends[2], reason)
@@ -109,7 +107,6 @@ def generator_correlation(
     groups: Sequence[str],
     *,
     resamples: int = 2000,
-    seed: int = 0,
 ) -> GeneratorCorrelation:
     """Compute SRCC and KRCC (tau-b) of generators by their mean score with generators by their mean human score.
 
@@ -121,7 +118,6 @@ def generator_correlation(
         generators: Generator of each image; images without one are left out.
         groups: Prompt of each image, the unit of resampling.
         resamples: Bootstrap draws of prompts for the intervals.
-        seed: Of the draws.
     """
     x, y, both = _both(scores, human)
     both &= np.array([bool(name) for name in generators], dtype=bool)
@@ -136,7 +132,7 @@ def generator_correlation(
     if np.isnan(whole[0]):
         reason = f"fewer than {FEWEST} generators" if len(names) < FEWEST else "one side does not vary"
         return GeneratorCorrelation(len(names), len(kept), None, None, None, None, reason)
-    blocks = [_rank_rows(sums, block) for block in multiplicities(len(prompts), resamples, seed)]
+    blocks = [_rank_rows(sums, block) for block in multiplicities(len(prompts), resamples)]
     draws = np.concatenate(blocks) if blocks else np.zeros((0, 2))
     ends = [percentile_interval(draws[:, k], len(prompts)) for k in range(2)]
     reason = FEW_PROMPTS if len(prompts) < 2 else ""
@@ -162,7 +158,7 @@ def _rank_rows(sums: Floats, weights: Floats) -> Floats:
     return out
 
 
-def _draws(x: Floats, y: Floats, group: Ints, groups: int, resamples: int, seed: int) -> Floats:
+def _draws(x: Floats, y: Floats, group: Ints, groups: int, resamples: int) -> Floats:
     """Compute srcc, plcc and krcc of each draw of prompts, NaN where a side does not vary: shape (resamples, 3).
 
     The images of a prompt that is drawn twice have weight two, so that no draw is written out or sorted.
@@ -171,7 +167,7 @@ def _draws(x: Floats, y: Floats, group: Ints, groups: int, resamples: int, seed:
     ranks = weighted_ranks(x), weighted_ranks(y)
     pairs = _concordance(x, y, group, groups) if len(x) <= _IMAGES_OF_PAIRS else None
     row = 0
-    for block in multiplicities(groups, resamples, seed):
+    for block in multiplicities(groups, resamples):
         for drawn in np.split(block, range(_TOGETHER, len(block), _TOGETHER)):
             weights, rows = drawn[:, group], slice(row, row + len(drawn))
             out[rows, 0] = weighted_correlation(ranks[0](weights), ranks[1](weights), weights)

@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from titjudge.core.errors import ConfigError, DataError, nearest
+from titjudge.core.grouping import grouped
+from titjudge.core.registry import metric_of
 from titjudge.core.score_parts import LEVELS
 from titjudge.core.types import InvalidItem, Item, Score, prompt_of
 from titjudge.core.words import count_words, script
@@ -49,18 +51,26 @@ class Frame:
 
     Args:
         items: The valid images of each run, by its name and their ids.
-        scores: The scores of each run. Those of other images are left out.
+        scores: The scores of each run by image and metric. Those of other images are left out.
+
+    Attributes:
+        metrics: The metrics that have scores, in the order of these.
     """
 
-    def __init__(self, items: Mapping[str, Mapping[str, Item]], scores: Mapping[str, Iterable[Score]]) -> None:
-        self.items, self.scores = items, scores
+    def __init__(
+        self,
+        items: Mapping[str, Mapping[str, Item]],
+        scores: Mapping[str, Mapping[tuple[str, str], Score]],
+    ) -> None:
+        self.items, self._scores = items, scores
         self.source = ", ".join(items)
+        self.metrics = list(dict.fromkeys(metric for of_run in scores.values() for _, metric in of_run))
+        short = [Path(name).resolve().name for name in items]
+        self.run_names = dict(zip(items, short if len(set(short)) == len(short) else items, strict=True))
         self._runs_of: dict[str, set[str]] = {}
         for name, listed in items.items():
             for item in listed.values():
-                self._runs_of.setdefault(item.generator, set()).add(name)
-        short = [Path(name).resolve().name for name in items]
-        self.run_names = dict(zip(items, short if len(set(short)) == len(short) else items, strict=True))
+                self._runs_of.setdefault(item.generator or self.run_names[name], set()).add(name)
         self._by_text = len(items) > 1 and not self._same_ids()
 
     def _all_items(self) -> Iterator[Item]:
@@ -73,49 +83,42 @@ class Frame:
     def _same_ids(self) -> bool:
         """Tell whether the runs have ids of prompts in common, and all of these mean the same texts."""
         texts: dict[str, str] = {}
-        every = list(self._all_items())
-        same = all(texts.setdefault(prompt_of(item), item.prompt) == item.prompt for item in every)
+        known = (item for item in self._all_items() if item.prompt)
+        same = all(texts.setdefault(prompt_of(item), item.prompt) == item.prompt for item in known)
         return same and bool(set.intersection(*({*map(prompt_of, listed.values())} for listed in self.items.values())))
 
     def generator(self, run: str, item: Item | InvalidItem) -> str:
         """Name the generator of an image of a run."""
-        if not item.generator:
-            return self.run_names[run]
-        return (
-            item.generator
-            if len(self._runs_of.get(item.generator, ())) < 2
-            else f"{item.generator} ({self.run_names[run]})"
-        )
+        name = item.generator or self.run_names[run]
+        return name if len(self._runs_of.get(name, ())) < 2 else f"{name} ({self.run_names[run]})"
 
     def prompt(self, item: Item) -> str:
         """Name the prompt of an image."""
-        return item.prompt if self._by_text else prompt_of(item)
+        return item.prompt if self._by_text and item.prompt else prompt_of(item)
 
     def cell(self, run: str, item: Item) -> tuple[str, str]:
         """Name prompt and generator of an image of a run."""
         return self.prompt(item), self.generator(run, item)
 
-    @property
-    def metrics(self) -> list[str]:
-        """The metrics in the order of their scores."""
-        return list(dict.fromkeys(score.metric for scores in self.scores.values() for score in scores))
+    def rows(self, metric: str) -> Iterator[tuple[str, Item, Score]]:
+        """Yield run, image and score of a metric, in the order of the images."""
+        for run, items in self.items.items():
+            for item in items.values():
+                if (score := self._scores[run].get((item.id, metric))) is not None:
+                    yield run, item, score
 
-    def of_metric(self, metric: str) -> dict[str, list[Score]]:
-        """Return the scores of a metric for the images, by run."""
-        return {
-            run: [score for score in scores if score.metric == metric and score.item_id in self.items[run]]
-            for run, scores in self.scores.items()
-        }
+    def values(self, metric: str) -> dict[str, float | None]:
+        """Map the images of one run to their scores, negated if less is better; None for a failure."""
+        sign = 1.0 if metric_of(metric).higher_is_better else -1.0
+        return {item.id: None if score.value is None else sign * score.value for _, item, score in self.rows(metric)}
 
     def entries(self, metric: str, *, answers: bool = False) -> list[Entry]:
         """List the rows of a metric; with `answers` one for each answer of the judge behind a score."""
-        rows = []
-        for run, scores in self.of_metric(metric).items():
-            for score in scores:
-                item = self.items[run][score.item_id]
-                cell = self.cell(run, item)
-                rows += [Entry(*cell, item.id, value, run) for value in (_answers(score) if answers else [score.value])]
-        return rows
+        return [
+            Entry(*self.cell(run, item), item.id, value, run)
+            for run, item, score in self.rows(metric)
+            for value in (_answers(score) if answers else [score.value])
+        ]
 
     def table(
         self,
@@ -174,8 +177,9 @@ class Frame:
         Without `strict` the claims of a run are left out if one is malformed.
         """
         found: dict[str, list[PartRow]] = {}
-        for run, scores in self.of_metric(metric).items() if columns else ():
-            items = self.items[run]
+        by_run = grouped(self.rows(metric), lambda row: row[0]) if columns else {}
+        for run, rows in by_run.items():
+            items, scores = self.items[run], [score for *_, score in rows]
             try:
                 by_column = part_scores(items, scores, columns)
             except DataError:
@@ -194,14 +198,18 @@ class Frame:
         """Map each prompt to its value of a column; empty if it has none.
 
         Raises:
-            ConfigError: No prompt has one.
+            ConfigError: No prompt has one, or images of one prompt have several.
         """
         every = list(self._all_items())
         values: dict[str, str] = {}
         for item in every:
-            prompt = self.prompt(item)
-            values[prompt] = values.get(prompt) or _category_of(item, column)
-        if not any(values.values()):
+            prompt, value = self.prompt(item), _category_of(item, column)
+            if value and values.setdefault(prompt, value) != value and column not in DERIVED:
+                what = " and ".join(f"'{name}'" for name in sorted({value, values[prompt]}))
+                raise ConfigError(
+                    f"--by {column}: images of prompt '{prompt}' have {what}, and a prompt must have one value"
+                )
+        if not values:
             named = dict.fromkeys(str(name) for item in every for name in item.meta if _category_of(item, name))
             names = dict.fromkeys((*DERIVED, *PARTS, *named))
             what = f"its prompts have no '{column}'.{nearest(column, names)} Known: {', '.join(names)}"
@@ -235,6 +243,7 @@ def categories(
     A category has two to sixty values, the same for all images of a prompt, each of `fewest` prompts or more.
     """
     columns: dict[str, dict[str, str]] = {}
+    places: dict[str, int] = {}
     mixed: set[str] = set()
     for item in items:
         labels = {
@@ -242,10 +251,15 @@ def categories(
             for key, value in item.meta.items()
             if isinstance(value, str | int) and value != "" and key not in _NUMBERS
         }
-        for key, value in (labels | {_LENGTH: _length_of(item.prompt)}).items():
+        for place, (key, value) in enumerate((labels | {_LENGTH: _length_of(item.prompt)}).items()):
+            places[key] = max(place, places.get(key, 0))
             if columns.setdefault(key, {}).setdefault(prompt(item), value) != value:
                 mixed.add(key)
-    usable = {key: values for key, values in columns.items() if key not in mixed and _sizes_fit(values, fewest)}
+    usable = {
+        key: columns[key]
+        for key in sorted(columns, key=lambda key: (places[key], key))
+        if key not in mixed and _sizes_fit(columns[key], fewest)
+    }
     return dict(list(usable.items())[:COLUMNS])
 
 

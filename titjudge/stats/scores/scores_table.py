@@ -124,6 +124,12 @@ class ScoreTable:
         """Compute the score of `a` minus that of `b` on each prompt that both have; equal scores give exactly 0."""
         return self.unit_differences(a, b, by_prompt=True)[0]
 
+    def furthest_behind(self, a: int, b: int, most: int) -> list[int]:
+        """List the rows of the prompts on which `a` is furthest behind `b`; of equal gaps the higher scores, then the names decide."""
+        gaps = with_ties(score_differences(self.means[:, a], self.means[:, b]))
+        behind = np.flatnonzero(gaps < 0).tolist()
+        return sorted(behind, key=lambda row: (gaps[row], -self.means[row, a], self.prompts[row]))[:most]
+
     def unit_differences(self, a: int, b: int, *, by_prompt: bool = False) -> tuple[Floats, Floats]:
         """Sum the differences of each unit, a prompt or a family of prompts, and count its prompts that both have."""
         found = score_differences(self.means[:, a], self.means[:, b])
@@ -269,7 +275,6 @@ def score_table(
     bounds: Interval | None = None,
     cost: float | None = None,
     parts: Mapping[str, Iterable[tuple[str, str, str, float]]] | None = None,
-    notes: Sequence[str] = (),
     per_prompt: PerPrompt = MEAN,
     higher_is_better: bool = True,
     texts: Mapping[str, int] | None = None,
@@ -288,7 +293,6 @@ def score_table(
         bounds: Ends of the metric's scale, where it has them.
         cost: USD for one judged image, where known.
         parts: Column -> (prompt, generator, value, number) of each image: scores of parts, such as pillars.
-        notes: Notes for the reader.
         per_prompt: How the images of a prompt become one score.
         higher_is_better: Whether more is better.
         texts: Hash of the text of each prompt.
@@ -335,7 +339,6 @@ def score_table(
         cost=cost,
         slices=slices,
         notes=(
-            *notes,
             *family_notes(prompts, families),
             *_constant(metric, sign * score),
             *rule.warnings(_counts(cells, shape).ravel(), metric),

@@ -257,9 +257,7 @@ def _others(runs: Sequence[JudgedRun], metric: str, first: str, second: str) -> 
 def _examples(runs: Sequence[JudgedRun], pair: ScoreTable) -> BetterGenerator:
     """Find the prompts on which the first of two generators is furthest ahead and furthest behind, with their images."""
     gaps = pair.means[:, 0] - pair.means[:, 1]
-    order = [row for row in np.argsort(gaps, kind="stable").tolist() if np.isfinite(gaps[row])]
-    lost = [row for row in order[:EXAMPLES] if gaps[row] < 0]
-    won = [row for row in order[::-1][:EXAMPLES] if gaps[row] > 0]
+    lost, won = pair.furthest_behind(0, 1, EXAMPLES), pair.furthest_behind(1, 0, EXAMPLES)
     judged = _judged(runs, pair, {pair.prompts[row] for row in (*lost, *won)})
     examples = {
         row: PromptExample(
@@ -290,8 +288,8 @@ def _judged(runs: Sequence[JudgedRun], pair: ScoreTable, prompts: set[str]) -> M
 
 def _extreme(judged: Sequence[Judged], *, best: bool, several: bool) -> JudgedExample:
     """Choose the image with the best or the worst score of several images of a prompt."""
-    value = (max if best else min)(candidate[0] for candidate in judged)
-    _, run, item, metric = next(candidate for candidate in judged if candidate[0] == value)
+    sign = -1.0 if best else 1.0
+    _, run, item, metric = min(judged, key=lambda each: (sign * each[0], each[1].name, each[2]))
     score = run.scores.whole(item, metric)
     example = JudgedExample(item=item, score=score.value, reason=reason_of(score))
     return example.joined(JudgedExample(run=run.name)) if several else example

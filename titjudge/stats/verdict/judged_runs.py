@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from titjudge.core.files import JsonlReader
 from titjudge.core.registry import BESIDE, base_metric, first_metric
 from titjudge.core.run_records import Manifest, MetricRecord, MetricResult, Results, StoredRun
 from titjudge.core.serialization import lean_item, lean_score, score_from
-from titjudge.core.types import InvalidItem, Item, Score
+from titjudge.core.types import InvalidItem, Item, Json, Score
 from titjudge.stats.bootstrap import Ints
 from titjudge.stats.generators.comparison_tables import Scale
 from titjudge.stats.scores.frame import Frame
@@ -59,13 +59,13 @@ class RunScores(dict[tuple[str, str], Score]):
 
 
 class StoredScores(RunScores):
-    """The scores of a run folder, without reasons of values, replies and parts that no table or figure needs; `whole` has all."""
+    """The scores of a run folder, as far as `read` keeps them; `whole` has all of one."""
 
-    def __init__(self, run: StoredRun, items: Mapping[str, Item]) -> None:
+    def __init__(self, run: StoredRun, items: Mapping[str, Item], read: Callable[[Json], Score]) -> None:
         super().__init__()
         self._offsets = Offsets()
         for offset, record in run.located("scores.jsonl"):
-            score = lean_score(record)
+            score = read(record)
             self[score.item_id, score.metric] = score
             self._offsets.add((score.item_id, score.metric), offset)
         self.update(counted(list(self.values()), items.values))
@@ -149,7 +149,9 @@ class JudgedRun:
         return self.manifest.list_cost if self.results.list_cost is None else self.results.list_cost
 
 
-def stored_run(run: StoredRun, name: str, results: Results | None = None, *, alone: bool = False) -> JudgedRun:
+def stored_run(
+    run: StoredRun, name: str, results: Results | None = None, *, alone: bool = False, whole: bool = False
+) -> JudgedRun:
     """Read a run folder, without what no statistic needs (`lean_item`, `StoredScores`).
 
     Args:
@@ -157,19 +159,34 @@ def stored_run(run: StoredRun, name: str, results: Results | None = None, *, alo
         name: Tells the run from the others.
         results: Its results; by default those in the folder.
         alone: Whether there is no other run.
+        whole: Whether to read all of it: texts, replies and parts.
 
     Raises:
         DataError: The folder is not a run, or one of its files is damaged.
     """
     manifest, results = run.manifest(), run.results() if results is None else results
-    listed = {item.id: lean_item(item, alone=alone) for item in run.items()}
+    listed = {item.id: item if whole else lean_item(item, alone=alone) for item in run.items()}
     valid = {id: item for id, item in listed.items() if isinstance(item, Item)}
-    return JudgedRun(name, manifest, results, list(listed.values()), StoredScores(run, valid))
+    scores = StoredScores(run, valid, score_from if whole else lean_score)
+    turn = {name: place for place, name in enumerate(manifest.metrics)}
+    ordered = sorted(scores.items(), key=lambda entry: turn.get(base_metric(entry[0][1]), len(turn)))
+    scores.clear()  # the answers came in any order
+    scores.update(ordered)
+    return JudgedRun(name, manifest, results, list(listed.values()), scores)
 
 
 def joined(runs: Sequence[JudgedRun]) -> Frame:
     """Join the scores of runs to one table."""
-    return Frame({run.name: run.items for run in runs}, {run.name: run.scores.values() for run in runs})
+    return Frame({run.name: run.items for run in runs}, {run.name: run.scores for run in runs})
+
+
+def whole_frame(run: StoredRun) -> Frame:
+    """Read the scores of one run folder with all that is stored of them.
+
+    Raises:
+        DataError: The folder is not a run, or one of its files is damaged.
+    """
+    return joined([stored_run(run, str(run.path), whole=True)])
 
 
 def joined_table(runs: Sequence[JudgedRun], metric: str, *, sliced: bool = True) -> ScoreTable | None:
