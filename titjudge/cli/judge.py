@@ -97,7 +97,7 @@ class SettleFlags(NamedTuple):
                 )
         if config.per_prompt != "mean":
             raise ConfigError("--settle averages the images of a prompt: leave out --per-prompt")
-        return SettlingQuestion(tuple(name.strip() for name in self.settle.split(",")), self.margin)
+        return SettlingQuestion(tuple(self.settle.split(",")), self.margin)
 
 
 _settling_options: Callable[[F], F] = gathered(

@@ -38,15 +38,8 @@ def by_usual_name(columns: Iterable[str]) -> dict[str, str]:
 
 def split_names(text: str, known: Iterable[str]) -> tuple[str, ...]:
     """Split names at the commas between them; those of `known` stay whole with their own commas."""
-    parts = [part.strip() for part in text.split(",")]
-    whole = {",".join(map(str.strip, name.split(","))): name for name in known}
-    names = []
-    while parts:
-        size = next((size for size in range(len(parts), 1, -1) if ",".join(parts[:size]) in whole), 1)
-        name = ",".join(parts[:size])
-        names.append(whole.get(name, name))
-        del parts[:size]
-    return tuple(names)
+    name = "|".join([*map(re.escape, sorted(known, key=len, reverse=True)), "[^,]*"])
+    return tuple(map(str.strip, re.findall(rf"(?:^|,)\s*({name})(?=\s*(?:,|$))", text)))
 
 
 def id_of(value: Any) -> str:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from titjudge.core.names import id_of, is_nothing, plain
+from titjudge.core.names import id_of, is_nothing, plain, split_names
 
 
 @pytest.mark.parametrize(
@@ -68,3 +68,11 @@ def test_a_text_is_not_nothing(text: str) -> None:
 )
 def test_whole_numbers_as_ids_have_no_decimals(value: object, name: str) -> None:
     assert id_of(value) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [("z9, large,m 5", ("z9, large", "m 5")), ("a,b", ("a,b",)), ("a,b, a", ("a,b", "a")), ("ab ,x,", ("ab", "x", "")), ("", ("",))],
+)  # fmt: skip
+def test_names_are_split_at_the_commas_between_them(text: str, names: tuple[str, ...]) -> None:
+    assert split_names(text, ["z9, large", "m 5", "a", "a,b", "ab"]) == names

@@ -164,3 +164,13 @@ def test_an_image_that_never_gets_a_score_does_not_hold_the_run_up() -> None:
 
     assert asyncio.run(whole()) == "complete"
     assert len(panel.asked) == 2 * PROMPTS - 1
+
+
+def test_names_with_commas_stay_whole() -> None:
+    def value(name: str, prompt: int) -> float:
+        return 50.0 + prompt % 3 + 9 * (name == "b")
+
+    whole = question("a, large", "b")
+    named = Settling(SettlingQuestion(("a", " large", "b")), [*whole.order()], {"m": metric()})
+    assert named.names == ("a, large", "b")
+    assert judged(named, value) == judged(whole, value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -118,19 +119,18 @@ def test_neither_names_nor_the_order_of_pairs_decide_what_is_drawn() -> None:
     rng = np.random.default_rng(2)
     drawn = [(p, *map(int, rng.choice(9, 2, replace=False)), rng.random() < 0.7) for p in range(6) for _ in range(15)]
 
-    def result(order: list[int], name: str) -> object:
-        pairs = [Pair(f"{name}{p}", f"{name}{p} {(i * 4) % 9 if name == 'y' else i}", f"{name}{p} {(j * 4) % 9 if name == 'y' else j}",
-                      "a" if first else "b") for p, i, j, first in (drawn[k] for k in order)]  # fmt: skip
-        values = {
-            f"{name}{p} {(i * 4) % 9 if name == 'y' else i}": float((5 * p + i * i) % 7)
-            for p in range(6)
-            for i in range(9)
-        }
-        found = pairwise_accuracy(pairs, values)
+    def result(order: list[int], image: Callable[[int, int], str]) -> object:
+        pairs = [
+            Pair(f"p{p}", image(p, i), image(p, j), "a" if first else "b")
+            for p, i, j, first in map(drawn.__getitem__, order)
+        ]
+        found = pairwise_accuracy(pairs, {image(p, i): (5.0 * p + i * i) % 7 for p in range(6) for i in range(9)})
         assert found.accuracy_interval is not None
         return found
 
-    assert result(list(range(90)), "x") == result(rng.permutation(90).tolist(), "x") == result(list(range(90)), "y")
+    first = result(list(range(90)), lambda p, i: f"{p} {i}")
+    assert result(rng.permutation(90).tolist(), lambda p, i: f"{p} {i}") == first
+    assert result(list(range(90)), lambda p, i: f"{p} {4 * i % 9}") == first
 
 
 @pytest.mark.parametrize("bad", [Pair("p", "x", "y", "left"), Pair("p", "x", "y", ""), Pair("p", "x", "x", "a")])

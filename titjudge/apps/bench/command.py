@@ -380,8 +380,8 @@ class _Bench:
         config = self._config(folder / LIST, folder / RUN, report=report)
         if self._flags["settle"] is None:
             return Session(config)
-        names = tuple(name.strip() for name in self._flags["settle"].split(","))
-        return SettlingSession(config, SettlingQuestion(names, self._flags["margin"]))
+        question = SettlingQuestion(tuple(self._flags["settle"].split(",")), self._flags["margin"])
+        return SettlingSession(config, question)
 
     def _watcher(self) -> Any:
         from titjudge.cli.progress import watcher
