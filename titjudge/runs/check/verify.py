@@ -20,7 +20,7 @@ from typing import Any
 import orjson
 
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.files import JsonlReader, has_lines
+from titjudge.core.files import has_lines
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.run_records import Manifest, Results, TableRecord
 from titjudge.core.serialization import checksum_differs, item_from, lean_item, lean_score, score_from, score_record
@@ -41,6 +41,7 @@ from titjudge.runs.resolve import stored_run
 from titjudge.runs.results import summarize
 from titjudge.stats.scores.per_prompt import PerPrompt
 from titjudge.stats.scores.withheld import counted
+from titjudge.stats.verdict.judged_runs import StoredScores
 from titjudge.suites.base import Suite
 
 TOLERANCE = 1e-9
@@ -234,7 +235,7 @@ async def _verify(folder: RunFolder) -> VerificationResult:
     _check_ends(folder, complete, result)
     stored, images = Stored(folder.path, result.add), StoredImages(result.add)
     slim_items, slim = slimness(suite, metrics)
-    scores = _StoredScores(folder, result, slim=slim)
+    scores = _stored_scores(folder, result, partial(lean_score, counted=True) if slim else score_from)
     listed = (item_from(record, folder.path) for _, record in _located(folder, "items.jsonl", result))
     items = [lean_item(item, counted=True) if slim_items else item for item in listed]
     result.checked["items"] = len(items)
@@ -253,7 +254,7 @@ async def _verify(folder: RunFolder) -> VerificationResult:
     if manifest.status == "running":
         result.notes.append("the run was going on, or was killed: its tables are not compared")
     else:
-        _check_tables(folder, items, scores.for_tables, suite, metrics, result)
+        _check_tables(folder, items, scores, suite, metrics, result)
     return result
 
 
@@ -300,36 +301,19 @@ def _located(folder: RunFolder, name: str, result: VerificationResult) -> Iterat
         result.add("line", where, what)
 
 
-class _StoredScores:
-    """The last score of each item and metric; what no table needs of it is read again when it is checked.
+def _stored_scores(folder: RunFolder, result: VerificationResult, read: Callable[[Json], Score]) -> StoredScores:
+    """Read the last score of each item and metric; what `read` leaves out is read again when the score is checked."""
 
-    Attributes:
-        for_tables: The scores to make the tables from, in the stored order.
-    """
-
-    def __init__(self, folder: RunFolder, result: VerificationResult, *, slim: bool) -> None:
-        self.for_tables: dict[tuple[str, str], Score] = {}
-        self._score: Callable[[Json], Score] = partial(lean_score, counted=True) if slim else score_from
-        self._offsets: dict[tuple[str, str], int] = {}
+    def readable() -> Iterator[tuple[int, Json]]:
         for offset, record in _located(folder, "scores.jsonl", result):
             try:
-                score = self._score(record)
+                read(record)
             except (TypeError, ValueError) as error:
                 result.add("line", "scores.jsonl", f"not a score ({error})", str(record["item"]))
-                continue
-            self.for_tables[score.item_id, score.metric] = score
-            self._offsets[score.item_id, score.metric] = offset
-        self._reader = JsonlReader(folder.path / "scores.jsonl") if self._offsets else None
-        self.get = lru_cache(maxsize=1024)(self._read)
+            else:
+                yield offset, record
 
-    def _read(self, item: str, metric: str) -> Score | None:
-        """Read a whole score; None where there is none."""
-        offset = self._offsets.get((item, metric))
-        return None if offset is None or self._reader is None else score_from(self._reader.read_at(offset))
-
-    def replace(self, score: Score) -> None:
-        """Put another score into the tables."""
-        self.for_tables[score.item_id, score.metric] = self._score(score_record(score))
+    return StoredScores(folder.path, readable(), read)
 
 
 @dataclass(slots=True)
@@ -346,13 +330,15 @@ class _ScoreChecker:
     stored: Stored
     images: StoredImages
     panel: Panel
-    before: _StoredScores
+    before: StoredScores
     result: VerificationResult
     unanswered: int = 0
     without_image: int = 0
     _images_shown: Callable[[str, str], RequestImages] = field(init=False)
+    _whole: Callable[[str, str], Score] = field(init=False)
 
     def __post_init__(self) -> None:
+        self._whole = lru_cache(maxsize=1024)(self.before.whole)
         self._images_shown = lru_cache(maxsize=4096)(lambda item, name: self.stored.images_of(self._keys(item, name)))
 
     async def check(self, item: Item, name: str, metric: Metric, complete: bool) -> None:
@@ -382,8 +368,8 @@ class _ScoreChecker:
             labels = [self.engine.roles[judge].label for judge in self.panel.judges]
             names += [f"{name} [{label}]" for label in dict.fromkeys(labels)]
         for key in names:
-            if (score := self.before.get(item, key)) is not None:
-                yield key, score
+            if (item, key) in self.before:
+                yield key, self._whole(item, key)
 
     def _expect(self, item: Item, name: str) -> None:
         """Set which images the item's questions must show: its own, its sources, and those it was compared with."""
@@ -423,7 +409,7 @@ class _ScoreChecker:
             return
         if what:
             self.result.add("score", where, what, item.id)
-            self.before.replace(replace(now, item_id=item.id, metric=before.metric))
+            self.before[item.id, before.metric] = replace(now, item_id=item.id, metric=before.metric)
 
     def _explained(self, before: Score, now: Score) -> bool:
         """Tell whether the missing value of a score has a reason: its question was answered for another item, or never."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -59,17 +60,16 @@ class RunScores(dict[tuple[str, str], Score]):
 
 
 class StoredScores(RunScores):
-    """The scores of a run folder, as far as `read` keeps them; `whole` has all of one."""
+    """The scores of a run folder, as far as `read` keeps them of the located records; `whole` has all of one."""
 
-    def __init__(self, run: StoredRun, items: Mapping[str, Item], read: Callable[[Json], Score]) -> None:
+    def __init__(self, folder: Path, records: Iterable[tuple[int, Json]], read: Callable[[Json], Score]) -> None:
         super().__init__()
         self._offsets = Offsets()
-        for offset, record in run.located("scores.jsonl"):
+        for offset, record in records:
             score = read(record)
             self[score.item_id, score.metric] = score
             self._offsets.add((score.item_id, score.metric), offset)
-        self.update(counted(list(self.values()), items.values))
-        self._reader = JsonlReader(run.path / "scores.jsonl") if self else None
+        self._reader = JsonlReader(folder / "scores.jsonl") if self else None
 
     def whole(self, item: str, metric: str) -> Score:
         """Read a score with its reason, replies and parts."""
@@ -167,7 +167,8 @@ def stored_run(
     manifest, results = run.manifest(), run.results() if results is None else results
     listed = {item.id: item if whole else lean_item(item, alone=alone) for item in run.items()}
     valid = {id: item for id, item in listed.items() if isinstance(item, Item)}
-    scores = StoredScores(run, valid, score_from if whole else lean_score)
+    scores = StoredScores(run.path, run.located("scores.jsonl"), score_from if whole else lean_score)
+    scores.update(counted(list(scores.values()), valid.values))
     turn = {name: place for place, name in enumerate(manifest.metrics)}
     ordered = sorted(scores.items(), key=lambda entry: turn.get(base_metric(entry[0][1]), len(turn)))
     scores.clear()  # the answers came in any order
