@@ -57,17 +57,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
 
 
-def _plain_names(names: str) -> str:
-    return ",".join(map(plain, names.split(",")))
-
-
 _TYPES: dict[str | None, Any] = {
     "FILE": PATH,
     "DIR": PATH,
     "RUN": PATH,
     "N": int,
     "GENERATOR": plain,
-    **dict.fromkeys(("A,B", "A,B|all", "A,B[,C...]"), _plain_names),
+    **dict.fromkeys(("A,B", "A,B|all", "A,B[,C...]"), plain),
 }
 
 

@@ -39,7 +39,7 @@ def by_usual_name(columns: Iterable[str]) -> dict[str, str]:
 def split_names(text: str, known: Iterable[str]) -> tuple[str, ...]:
     """Split names at the commas between them; those of `known` stay whole with their own commas."""
     name = "|".join([*map(re.escape, sorted(known, key=len, reverse=True)), "[^,]*"])
-    return tuple(map(str.strip, re.findall(rf"(?:^|,)\s*({name})(?=\s*(?:,|$))", text)))
+    return tuple(map(plain, re.findall(rf"(?:^|,)\s*({name})(?=\s*(?:,|$))", text)))
 
 
 def id_of(value: Any) -> str:
