@@ -17,11 +17,11 @@ from titjudge.report.side_by_side import comparisons
 from titjudge.report.verdict import opening
 from titjudge.stats.people.agreement_tables import AGREEMENT, METRICS, STRENGTHS, agreement_tables
 from titjudge.stats.ranking.leaderboard import LEADERBOARD
-from titjudge.stats.scores.families import family_notes
+from titjudge.stats.scores.families import families, family_notes
 from titjudge.stats.scores.per_prompt import PerPrompt
 
 SETTLING = Declaration(
-    "settled", "verdicts at which the run stopped", Population.COMMON_OF_RACE, Unit.PROMPT, NEEDS_ALL
+    "settled", "verdicts at which the run stopped", Population.COMMON_OF_RACE, Unit.PROMPT, NEEDS_ALL, counts="of"
 )
 
 _NOTE = (
@@ -219,8 +219,9 @@ def _settled(run: Loaded) -> list[Table]:
                      dollars(record.spent), dollars(record.saved)))  # fmt: skip
     columns = ("generators", "better", "prompts", "of", "first minus second", "images", "of all", "spent", "spared")
     notes = ("The interval holds at every moment at once, so that the run could stop at the verdict.", *unequal)
+    declared = SETTLING.over(families=bool(families(run.items.values())))
     return (
-        [Table("The question that was to be settled", columns, tuple(rows), notes, declared=SETTLING)] if rows else []
+        [Table("The question that was to be settled", columns, tuple(rows), notes, declared=declared)] if rows else []
     )
 
 

@@ -26,7 +26,12 @@ from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.stats.verdict.judged_runs import whole_frame
 
 COSTS = Declaration(
-    "costs", "answers behind the scores, and their cost", Population.ANSWERS, Unit.IMAGE, order="order of the metrics"
+    "costs",
+    "answers behind the scores, and their cost",
+    Population.ANSWERS,
+    Unit.IMAGE,
+    order="order of the metrics",
+    counts="images",
 )
 
 _USUAL_SIZE = 1024, 1024  # of an image that is not at hand
