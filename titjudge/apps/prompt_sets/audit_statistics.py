@@ -179,7 +179,7 @@ class Audit:
         for title, pairs in (("Prompts that say the same", self.alike), ("Prompts that another set has", self.leaks)):
             rows = tuple(pair.row(self.prompts[pair.prompt]) for pair in pairs[:_MOST_PAIRS])
             rest = (f"and {len(pairs) - _MOST_PAIRS:,} more",) if len(pairs) > _MOST_PAIRS else ()
-            tables += [Table(title, columns, rows, rest)] if rows else []
+            tables += [_table(title, columns, rows, rest)] if rows else []
         return tables
 
     def _balance_table(self, column: str, values: Mapping[str, int]) -> Table:
@@ -194,7 +194,7 @@ class Audit:
             rows += [(kind, len(by_prompt), len(by_prompt) / len(self.prompts), words)] if by_prompt else []
         note = "found by words, in English: a place to look, not a verdict"
         columns = ("kind", "prompts", "share", "words")
-        return [Table("What no image can show", columns, tuple(rows), (note,))] if rows else []
+        return [_table("What no image can show", columns, tuple(rows), (note,))] if rows else []
 
     def _language(self) -> Table:
         grades = [grade for grade in self.grades if grade is not None]
