@@ -17,7 +17,7 @@ from titjudge.core.files import JsonlReader
 from titjudge.core.run_records import MetricRecord, StoredRun
 from titjudge.core.score_parts import Compared, TokensRead, bounds_of, contradicted, description, missing
 from titjudge.core.serialization import without_surrogates
-from titjudge.core.types import InvalidItem, Item, Score
+from titjudge.core.types import CONSTRUCTION, PEOPLE, InvalidItem, Item, Score
 from titjudge.data import containers
 from titjudge.report.card_record import CardRecord
 from titjudge.report.crops import ClaimCrops
@@ -173,6 +173,12 @@ class Report:
 
     def __post_init__(self) -> None:
         self.families = families(item for run in self.runs for item in run.items.values())
+
+    @property
+    def reference(self) -> str:
+        """What the preferences are: of people, or by construction of the images in all runs."""
+        constructed = self.runs and all(run.results.reference == CONSTRUCTION for run in self.runs)
+        return CONSTRUCTION if constructed else PEOPLE
 
     def unit(self, entry: ImageEntry) -> str:
         """Return the family of the prompt of an entry, or the prompt."""
@@ -397,6 +403,7 @@ def about(report: Report, numbers: Sequence[int]) -> Json:
             for judge in report.judges
         ],
         "runs": [run.name for run in report.runs],
+        "constructed": report.reference == CONSTRUCTION,
         "pairs": [
             value for a, b, sign in report.pairs if a in place and b in place for value in (place[a], place[b], sign)
         ],

@@ -8,7 +8,7 @@ from typing import Any
 
 from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.tables import Table, percent, plain
-from titjudge.core.types import CONSTRUCTION, PEOPLE
+from titjudge.core.types import CONSTRUCTION
 from titjudge.core.words import count_words, percentage
 from titjudge.report.drawing import COLOURS, Canvas, Chart, shortened
 from titjudge.report.model import Report
@@ -59,18 +59,18 @@ class _Generator:
 
 def people(report: Report) -> Section:
     """Make the section; without pairs it says how to get them."""
-    constructed = report.runs and all(run.results.reference == CONSTRUCTION for run in report.runs)
-    title = f"The metrics against {CONSTRUCTION if constructed else PEOPLE}"
+    title = f"The metrics against {report.reference}"
     charts = _charts(report)
     if not charts:
         introduction = "This run has no human pairs to compare with. Give it some with `--pairs`, or collect them with `titjudge label`."
         return Section("people", "People", title, introduction)
+    pairs = "Pairs that come from how the images were made" if report.reference == CONSTRUCTION else "Human pairs"
     introduction = (
-        f"{'Pairs that come from how the images were made' if constructed else 'Human pairs'} are the yardstick. Bars are 95% intervals over prompts; pairs of fewer than two prompts have none. The dotted "
+        f"{pairs} are the yardstick. Bars are 95% intervals over prompts; pairs of fewer than two prompts have none. The dotted "
         "line is what tossing a coin reaches."
     )
     names = tuple(judge.label for judge in report.judges[:COLOURS])
-    return Section("people", "People", title, introduction, single(Charts(tuple(charts), names)))
+    return Section("people", report.reference.capitalize(), title, introduction, single(Charts(tuple(charts), names)))
 
 
 def _charts(report: Report) -> list[Chart]:
@@ -80,13 +80,21 @@ def _charts(report: Report) -> list[Chart]:
     judged = judged_pairs(report)
     key, by_category = _by_category(report, judged)
     words = [count_words(report.entries[a].prompt) for a, _, _ in report.pairs]
-    gaps = "Agreement with people by how far apart the two scores are, in fifths of each metric’s own gaps."
-    ranks = "Places between the two images in people’s ranking of that prompt."
+    gaps = (
+        f"Agreement with {report.reference} by how far apart the two scores are, in fifths of each metric’s own gaps."
+    )
+    ranks = f"Places between the two images in the ranking of that prompt by {report.reference}."
     charts = [
         _lines(report, cut, f"people-{id}", title, note, axis, joined=id != "category")
         for id, cut, title, note, axis in (
             ("gap", by_score_gap(judged), "Is a clear verdict a safe one?", gaps, "gap between the two scores"),
-            ("rank", by_rank_gap(judged), "Agreement by how clearly people prefer one", ranks, "gap in human rank"),
+            (
+                "rank",
+                by_rank_gap(judged),
+                "Agreement by how clearly one image is better",
+                ranks,
+                f"gap in rank by {report.reference}",
+            ),
             ("length", by_length(judged, words), "Agreement by length of the prompt", "", "words in the prompt"),
             ("category", by_category, f"Agreement by {key}", "", key),
         )
@@ -166,17 +174,20 @@ def _scatter(report: Report, judge: int) -> Chart | None:
                 canvas.interval(axes, [point.human] * 2, point.interval, canvas.colour(judge))
         canvas.marks(axes, [p.human for p in points], [p.score for p in points], judge, markersize=7, zorder=4)
         _names(canvas, axes, points)
-        axes.set_xlabel("share of comparisons won with people")
+        axes.set_xlabel(f"share of comparisons won with {report.reference}")
         axes.xaxis.set_major_formatter(lambda x, _: percentage(x, 0))
 
     rows = tuple(
         (point.name or NO_NAME, percent(point.human), plain(point.score, point.interval, about.scale.digits))
         for point in points
     )
-    title = f"{shortened(about.label, 28)} against people"
+    title = f"{shortened(about.label, 28)} against {report.reference}"
     note = "One large mark a generator, its bar the 95% interval of the mean; one faint dot an image."
     numbers = Table(
-        title, ("generator", "won with people", "mean score"), rows, declared=WON.over(families=bool(report.families))
+        title,
+        ("generator", f"won with {report.reference}", "mean score"),
+        rows,
+        declared=WON.over(families=bool(report.families)),
     )
     return Chart(f"people-judge-{judge}", title, note, draw, numbers)
 

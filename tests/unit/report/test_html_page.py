@@ -25,7 +25,7 @@ from titjudge.report import write_report
 from titjudge.report.contents import contents
 from titjudge.report.drawing import COLOURS, PAGE, plain_svg
 from titjudge.report.html import render, script_safe
-from titjudge.report.model import load
+from titjudge.report.model import about, load
 from titjudge.report.people import people
 from titjudge.report.thumbnails import LADDER, thumbnail, thumbnails
 
@@ -410,3 +410,16 @@ def test_a_page_of_very_many_images_lists_a_part_of_them_and_says_so(
     pairs = [names[at] for place, at in enumerate(part["pairs"]) if place % 3 < 2]
     assert pairs == ["17-a", "17-b", "23-a", "23-b"]
     assert f"this page lists {len(names)} of 120 images" in path.read_text(encoding="utf-8")
+
+
+def test_pairs_by_construction_are_not_called_people(tmp_path: Path) -> None:
+    run = small_run(tmp_path / "run")
+    file = run.path / "results.json"
+    file.write_text(json.dumps(json.loads(file.read_bytes()) | {"reference": "construction"}))
+    report = load([run])
+    section = people(report)
+    assert about(report, range(len(report.entries)))["constructed"]
+    texts = [section.label, section.title, section.introduction]
+    texts += [text for chart in section.charts for text in (chart.title, chart.note)]
+    assert "construction" in section.label.lower()
+    assert not any("people" in text.lower() or "human" in text.lower() for text in texts)

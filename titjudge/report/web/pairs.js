@@ -1,4 +1,4 @@
-// The view of pairs: two images, the preference of people and that of each metric; the worst disagreements first.
+// The view of pairs: two images, which one is better for people or by construction, and the preference of each metric; the worst disagreements first.
 const SAID = { 1: "A", 0: "neither", "-1": "B" };
 
 const gapOf = ([a, b], judge) => {
@@ -7,7 +7,7 @@ const gapOf = ([a, b], judge) => {
   return data.judges[judge].higher ? x.v - y.v : y.v - x.v;
 };
 
-/** Compare a metric with people on a pair: agree, disagree, tied (equal scores), open (people tied), none (no score). */
+/** Compare a metric with people on a pair: agree, disagree, tied (equal scores), open (no preference), none (no score). */
 function outcome(pair, judge) {
   const gap = gapOf(pair, judge);
   if (gap === null) return "none";
@@ -15,7 +15,7 @@ function outcome(pair, judge) {
   if (gap === 0) return "tied";
   return gap > 0 === pair[2] > 0 ? "agree" : "disagree";
 }
-const OUTCOME = { agree: "agrees", disagree: "disagrees", tied: "equal scores", open: "people tied", none: "no score" };
+const OUTCOME = { agree: "agrees", disagree: "disagrees", tied: "equal scores", open: "no preference", none: "no score" };
 
 const spreads = [];
 /** Return the root mean square of a metric's gaps, by which the gaps of several metrics are made comparable. */
@@ -42,7 +42,7 @@ const pairsView = {
   items: (index) => data.pairs[index].slice(0, 2).map((one) => data.items[one]),
   options: () => ({
     g: generatorChoices(),
-    s: [["", "all"], ["disagree", "metric disagrees"], ["agree", "metric agrees"], ["tied", "equal scores"], ["open", "people tied"], ["none", "no score"]],
+    s: [["", "all"], ["disagree", "metric disagrees"], ["agree", "metric agrees"], ["tied", "equal scores"], ["open", "no preference"], ["none", "no score"]],
     m: metricChoices(data.judges.length > 1 ? "all" : null),
     o: [["", "worst disagreement first"], ["sure", "clearest agreement first"], ["close", "closest call first"], ["data", "as in the data"]],
   }),
@@ -78,7 +78,7 @@ const pairsView = {
     const [a, b] = [data.items[pair[0]], data.items[pair[1]]];
     const details = (item) => findDetails(text(item.p), item.s.flatMap((s) => (s && s.mi) || []), item.s.flatMap((s) => (s && s.co) || []));
     return [
-      h("header.detail-head", null, h("div", null, h("h2", null, pair[2] === 0 ? "People see no difference" : `People prefer ${SAID[pair[2]]}`), h("p.note", null, outside(a.grp === text(a.p) ? "" : a.grp))), view.steps()),
+      h("header.detail-head", null, h("div", null, h("h2", null, preferred(SAID[pair[2]])), h("p.note", null, outside(a.grp === text(a.p) ? "" : a.grp))), view.steps()),
       withSource(h("div", null, h("div.duel", null, side("A", a, pair[2] > 0), side("B", b, pair[2] < 0)))),
       verdictTable(pair, a, b),
       h("section.the-prompt", null, h("h3", null, "Prompt"), h("p.reading", { dir: "auto" }, text(a.p))),
@@ -87,13 +87,18 @@ const pairsView = {
   },
 };
 
+/** Return the title of a pair whose better image is A, B or neither. */
+const preferred = (better) => {
+  if (better === "neither") return data.constructed ? "Equal by construction" : "People see no difference";
+  return data.constructed ? `${better} is better by construction` : `People prefer ${better}`;
+};
 const judgesOf = (filters) => (filters.m === "" ? data.judges.map((_, index) => index) : [Number(filters.m)]);
 const pairHay = (item) => (item.pairHay ??= [item.id, item.g, item.grp, text(item.p)].join("\n").toLowerCase());
 
 function side(letter, item, won) {
   return h("figure" + (won ? ".won" : ""), null, largePicture(item, `Image ${letter}, ${item.id}`),
     h("figcaption", null, h("strong", null, letter), " ", h("a", { href: place("images", { i: item.index }) }, outside(item.id)), item.g ? [" · ", outside(item.g)] : null,
-      won ? h("span.badge", null, "people’s choice") : null));
+      won ? h("span.badge", null, data.constructed ? "better by construction" : "people’s choice") : null));
 }
 
 function verdictTable(pair, a, b) {
@@ -103,7 +108,7 @@ function verdictTable(pair, a, b) {
     const says = gap === null ? "–" : isOpen(a.s[index], b.s[index]) ? "not decided" : gap > 0 ? "A" : gap < 0 ? "B" : "equal";
     return h("tr", null, h("th", { scope: "row" }, outside(judge.label)), [a, b].map((item) => h("td.num", null, scoreOf(item.s[index], index))), h("td", null, says), h("td", null, h("span.one." + how, null, OUTCOME[how])));
   });
-  const head = ["metric", "A", "B", "prefers", "with people"].map((name, index) => h("th", { scope: "col", class: index === 1 || index === 2 ? "num" : null }, name));
+  const head = ["metric", "A", "B", "prefers", data.constructed ? "with construction" : "with people"].map((name, index) => h("th", { scope: "col", class: index === 1 || index === 2 ? "num" : null }, name));
   return h("div.wide-table", { tabindex: "0", role: "region", "aria-label": "What the metrics said" }, h("table", null, h("caption.away", null, "What the metrics said"), h("thead", null, h("tr", null, head)), h("tbody", null, rows)));
 }
 
