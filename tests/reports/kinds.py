@@ -299,7 +299,7 @@ class Served(Run):
         files: The data, in place of images of one colour with texts; in `data/`.
         sent: Texts that requests must hold.
         value: The score of each image that has one, if it matters.
-        provider: openai or gemini.
+        provider: openai with a model (titjudge would ask the server for its models), or gemini.
         config: Keys of run.yaml.
         server: Makes the server; of a batch service, the lines that it answers count as paid.
     """
@@ -314,7 +314,7 @@ class Served(Run):
     files: Mapping[str, Content] = field(default_factory=dict)
     sent: Collection[str] = ()
     value: float | None = None
-    provider: str = "openai"
+    provider: str = "openai/gpt-4o"
     config: Mapping[str, Any] = field(default_factory=dict)
     server: Callable[[Answer], Server] = Server
 

@@ -15,7 +15,7 @@ def grid(width: int, height: int) -> bytes:
 
 
 SCORE = '{"score": 70, "reason": "r"}'
-JUDGE = ("judge", "--provider", "openai", "--metric", "lmm-score", "--no-report")
+JUDGE = ("judge", "--provider", "openai/gpt-4o", "--metric", "lmm-score", "--no-report")
 
 REPORTS = [
     *(

@@ -208,12 +208,12 @@ REPORTS = [
     ),
     Command(
         "withceleste/celeste-python#116", "the key ends with a line break, and the header is refused",
-        {"data/0.png": 1, "data/0.txt": "a cup"}, ["judge", "data", "--provider", "openai", "--metric", "lmm-score", "--no-report"],
+        {"data/0.png": 1, "data/0.txt": "a cup"}, ["judge", "data", "--provider", "openai/gpt-4o", "--metric", "lmm-score", "--no-report"],
         env={"OPENAI_API_KEY": "sk-test-9876543210\n"}, asked=1, silent=["9876543210"],
     ),
     Command(
         "logicalclocks/feature-store-api#1145", "the key is printed when it is refused",
-        {"data/0.png": 1, "data/0.txt": "a cup"}, ["judge", "data", "--provider", "openai", "--metric", "lmm-score", "--no-report"],
+        {"data/0.png": 1, "data/0.txt": "a cup"}, ["judge", "data", "--provider", "openai/gpt-4o", "--metric", "lmm-score", "--no-report"],
         answer=rejected("Incorrect API key provided: sk-test-9876543210", 401), code=2,
         env={"OPENAI_API_KEY": "sk-test-9876543210"}, prints=["401"], silent=["9876543210"],
     ),
