@@ -22,7 +22,7 @@ from titjudge.stats.generators.replay_settling import replay_pairs, replay_race
 from titjudge.stats.generators.sequential import EQUIVALENT, OPEN
 from titjudge.stats.scores.scores_table import ScoreTable
 
-PROMPTS = (6, 12, 30, 100)
+PROMPTS = (6, 12, 40, 100)
 Scores = Callable[[np.random.Generator, tuple[int, ...]], Floats]
 
 

@@ -12,7 +12,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-PACKAGES = tuple(f"titjudge.{name}." for name in ("stats", "report", "runs", "cli", "core", "engine", "web"))
+PACKAGES = tuple(f"titjudge.{name}." for name in ("stats", "report", "runs", "cli", "core", "engine", "web", "probes", "suites", "data"))
 KEPT = (  # what matplotlib, models and editors of YAML read, and the words that models say
     *("titjudge.report.plots", "titjudge.report.drawing", "titjudge.report.generators", "titjudge.report.people"),
     *("titjudge.core.refusals", "titjudge.core.structured_output", "titjudge.core.prompts", "titjudge.core.config"),
@@ -29,7 +29,7 @@ def reworded(text: str) -> str:
 
 
 def _changed(value: Any) -> Any:
-    if isinstance(value, str):
+    if type(value) is str:  # a member of an enumeration is an id
         return reworded(value)
     if type(value) in (tuple, frozenset):
         return type(value)(map(_changed, value))

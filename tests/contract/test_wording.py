@@ -16,6 +16,7 @@ from titjudge.core.failure_advice import advice
 from titjudge.core.run_records import FailureRecord
 from titjudge.core.types import Cause, Failure, FailureKind, Status
 from titjudge.engine.retry import terminal_error
+from titjudge.probes.trust_card import line, with_verdicts
 from titjudge.report.model import load
 from titjudge.report.overview import overview_tables
 from titjudge.runs.folder.run_folder import RunFolder
@@ -40,12 +41,27 @@ def headings(page: Path) -> list[str]:
     return re.findall(r"<section[^>]* id=\"([^\"]+)\"|<h\d", page.read_text(encoding="utf-8"))
 
 
+def card() -> list[tuple[str, str, float | None]]:
+    """Verdicts of lines of a trust card of every rule, clear and not."""
+    lines = [
+        line("notices", f"{rule} {shift}", [(f"p{k}", shift + k % 3 / 10) for k in range(24)], rule=rule, limit=0.1)
+        for rule in ("at most", "at least", "within")
+        for shift in (-0.9, 0.0, 0.9)
+    ]
+    return [(each.rule, each.verdict, each.adjusted) for each in with_verdicts(lines)]
+
+
+GATE = ("compare", "generators", "plain", "--baseline", "model_a", "--fail-if-worse", "60")
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The bundled example, judged as it is (`plain`); while the tests run, titjudge speaks in other words."""
     folder = tmp_path_factory.mktemp("words")
     cli(folder, "judge", "--out", "plain", "--json", "plain.json")
     cli(folder, "compare", "generators", "plain", "--json", "generators.json")
+    cli(folder, *GATE, "--json", "gate.json")
+    (folder / "card.json").write_text(json.dumps(card()))
     cli(folder, "report", "plain", "--site", "site")
     with other_words() as places:
         assert places > 1000
@@ -90,6 +106,15 @@ def test_a_comparison_has_the_same_values(runs: Path) -> None:
     cli(runs, "compare", "generators", "plain", "--json", "again.json")
     before, after = (json.loads((runs / name).read_text()) for name in ("generators.json", "again.json"))
     assert facts(before) == facts(after)
+
+
+def test_gate_and_trust_card_have_the_same_verdicts(runs: Path) -> None:
+    cli(runs, *GATE, "--json", "gate2.json")
+    before, after = (json.loads((runs / name).read_text())["gate"] for name in ("gate.json", "gate2.json"))
+    assert (before["verdicts"], before["outcome"]) == (after["verdicts"], after["outcome"])
+    known = json.loads((runs / "card.json").read_text())
+    assert json.loads(json.dumps(card())) == known
+    assert {verdict for _, verdict, _ in known} >= {"caught", "not enough data"}
 
 
 def test_advice_is_the_same(runs: Path) -> None:

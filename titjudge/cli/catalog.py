@@ -241,6 +241,7 @@ def show_published(name: str, json_file: Path | None) -> int:
     facts = ("name", "title", "of", "source", "date", "scale", "judge", "protocol", "prompts", "prompts_of", "script", "differs",
              "remarks")  # fmt: skip
     record = {key: getattr(leaderboard, key) for key in facts} | {"rows": table.records}
+    record["differs"] = ": ".join(leaderboard.differs or ())
     show_results([table], record, json_file)
     return 0
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import Any, NamedTuple, NotRequired, TypedDict, cast
 
 from titjudge.core.numbers import is_number
@@ -24,6 +25,14 @@ TABLED = tuple(
     ).split()
 )
 """The parts from which suites make tables; a panel of judges combines them as it does its votes."""
+
+
+class GraphFrom(StrEnum):
+    """Who named the elements of a graph: `graph_from` of the parts."""
+
+    JUDGE = "the judge"
+    DATA = "the data"
+    EXTRACTED = "extracted"
 
 
 # -- texts that a model read -------------------------------------------------------------------------------------------

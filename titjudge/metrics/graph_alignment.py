@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from titjudge.core import item_meta
 from titjudge.core.errors import Unanswered
+from titjudge.core.score_parts import GraphFrom
 from titjudge.core.types import Ask, Item, Json, Reply, Score, Status, Values
 from titjudge.metrics import metric
 from titjudge.metrics._shared import image_of
@@ -251,7 +252,7 @@ async def _official(item: Item, image: Path, ask: Ask) -> Score:
         return _unparsed(reply, "no entity_score, attribute_score and relation_score in the answer")
     if not parsed.complete:
         return _unparsed(reply, f"the lists are incomplete: {parsed.problems[-1]}")
-    return _scored(parsed.alignment, "the judge", reply.text, list(parsed.problems))
+    return _scored(parsed.alignment, GraphFrom.JUDGE, reply.text, list(parsed.problems))
 
 
 def _unparsed(reply: Reply, reason: str) -> Score:
@@ -262,9 +263,9 @@ def _unparsed(reply: Reply, reason: str) -> Score:
 
 async def _strict(item: Item, image: Path, ask: Ask) -> Score:
     """Have the judge mark the numbered elements of a graph: the one in the data, else one extracted from the prompt."""
-    graph, source = graph_of(item), "the data"
+    graph, source = graph_of(item), GraphFrom.DATA
     if graph is None:
-        graph, source = await extract_graph(item.prompt, ask), "extracted"
+        graph, source = await extract_graph(item.prompt, ask), GraphFrom.EXTRACTED
     reply = await ask(
         "longt2ibench/align_graph",
         role="judge",
@@ -297,7 +298,7 @@ def graph_of(item: Item) -> Graph | None:
         raise Unanswered(Status.BAD_INPUT, f"the item's graph does not have the form {form}") from error
 
 
-def _scored(alignment: Alignment, source: str, output: str, problems: Sequence[str], summary: str = "") -> Score:
+def _scored(alignment: Alignment, source: GraphFrom, output: str, problems: Sequence[str], summary: str = "") -> Score:
     """Make the score of an alignment: the share of aligned elements, once those of misaligned entities are misaligned too."""
     consistent, changed = forced(alignment)
     value = ratio(consistent)
@@ -307,7 +308,7 @@ def _scored(alignment: Alignment, source: str, output: str, problems: Sequence[s
         },
         "forced": changed,
         "ratio_as_answered": ratio(alignment),
-        "graph_from": source,
+        "graph_from": source.value,
         "problems": list(problems),
         "output": output,
     }

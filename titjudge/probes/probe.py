@@ -32,12 +32,12 @@ from titjudge.probes.battery import ROBUST, Test, Trial
 from titjudge.probes.item_scorer import Prober, versions_of
 from titjudge.probes.prompt_edits import KINDS
 from titjudge.probes.trust_card import FEWEST, Line, line, untested, with_verdicts
-from titjudge.report.card_record import CardRecord
+from titjudge.report.card_record import CardRecord, LimitRule
 from titjudge.stats.equality import same
 from titjudge.suites.known_answer.suite import DONE, WRONG, KnownAnswer, is_known_edits, known_edits
 
 SELF_PREFERENCE = "self-preference"
-_untested = partial(untested, "is not bribed", SELF_PREFERENCE, "at most", ROBUST)
+_untested = partial(untested, "is not bribed", SELF_PREFERENCE, LimitRule.AT_MOST, ROBUST)
 Scores = Mapping[str, float]  # item -> score, in spans of the judge
 _SAME = {"o": "gpt", "chatgpt": "gpt", "gemma": "gemini", "qwq": "qwen", "qvq": "qwen"}
 
@@ -109,7 +109,7 @@ async def exchange(probed: Prober, items: Sequence[Item], rivals: Sequence[str])
         "is not bribed",
         SELF_PREFERENCE,
         rows,
-        rule="at most",
+        rule=LimitRule.AT_MOST,
         limit=ROBUST,
         failed=len(items) - len(rows),
         note=note,
@@ -305,7 +305,7 @@ def _share(
     name: str, rows: Sequence[tuple[str, float]], total: int, family: str = "sees", limit: float = ACCURATE
 ) -> Line:
     failed = total - len(rows)
-    return line(family, name, rows, rule="at least", limit=limit, failed=failed, bounds=(0, 1))
+    return line(family, name, rows, rule=LimitRule.AT_LEAST, limit=limit, failed=failed, bounds=(0, 1))
 
 
 def _errors(run: Prober, tests: Sequence[Test]) -> list[Result]:
@@ -347,7 +347,9 @@ def _tested(run: Prober, test: Test, span: float) -> Result:
     for trial in test.trials:
         before, after = run.value(trial.base), run.value(trial.changed)
         if before is not None and after is not None:
-            rows.append((trial.base.prompt_id, (before - after if test.rule == "at least" else after - before) / span))
+            rows.append(
+                (trial.base.prompt_id, (before - after if test.rule == LimitRule.AT_LEAST else after - before) / span)
+            )
     failed = len(test.trials) - len(rows)
     if not rows and (reason := _unable(run, _distinct([test]))):
         return test.name, reason
@@ -381,7 +383,7 @@ def _spread(run: Prober, items: Sequence[Item], repeats: int, span: float) -> Re
     if not rows and (reason := _unable(run, repeated)):
         return name, reason
     reach = run.reach(span)
-    return line("is not moved", name, rows, rule="at most", limit=battery.ROBUST, failed=failed, reach=reach)
+    return line("is not moved", name, rows, rule=LimitRule.AT_MOST, limit=battery.ROBUST, failed=failed, reach=reach)
 
 
 async def _order(probed: Prober, pairwise: Metric | None, items: Sequence[Item]) -> Result:
@@ -403,7 +405,7 @@ async def _order(probed: Prober, pairwise: Metric | None, items: Sequence[Item])
     failed = sum(score.value is None for score in run.scores.values())
     if not rows and (reason := _unable(run, items)):
         return name, reason
-    return line("is not moved", name, rows, rule="within", limit=ORDER, failed=failed)
+    return line("is not moved", name, rows, rule=LimitRule.WITHIN, limit=ORDER, failed=failed)
 
 
 def _failures(scores: Iterable[Score]) -> list[Line]:
@@ -422,7 +424,7 @@ def _failures(scores: Iterable[Score]) -> list[Line]:
             "answers",
             name,
             [(prompt_id, float(status in kind)) for prompt_id, status in answered],
-            rule="at most",
+            rule=LimitRule.AT_MOST,
             limit=UNUSABLE,
             bounds=(0, 1),
         )

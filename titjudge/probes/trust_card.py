@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from math import fsum, inf
 
 from titjudge.core.types import Json
-from titjudge.report.card_record import CAUGHT, MOST_PROMPTS, OPEN, PASS, CardLine
+from titjudge.report.card_record import CAUGHT, MOST_PROMPTS, OPEN, PASS, CardLine, LimitRule
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.bounds import approximate_bound, below, bound
 
@@ -71,7 +71,9 @@ def untested(
 
 
 def _allowed(rule: str, limit: float) -> tuple[float, float]:
-    return {"at most": (-inf, limit), "at least": (limit, inf), "within": (-limit, limit)}[rule]
+    return {LimitRule.AT_MOST: (-inf, limit), LimitRule.AT_LEAST: (limit, inf), LimitRule.WITHIN: (-limit, limit)}[
+        LimitRule(rule)
+    ]
 
 
 def line(
@@ -105,8 +107,7 @@ def line(
     """
     import numpy as np
 
-    if rule not in ("at most", "at least", "within"):
-        raise ValueError(f"no such rule: {rule}")
+    rule = LimitRule(rule)
     groups: dict[str, list[float]] = {}
     for group, effect in rows:
         groups.setdefault(group, []).append(effect)
@@ -137,11 +138,11 @@ def _ends(
     A judge that only guesses has effects on both sides of 0. Were 0, or the least effect seen, the least of all, six
     guesses that happen to be positive would pass too often: hence the standard deviation.
     """
-    if rule == "within":  # where the mean effect is beyond the limit, no prompt is taken to move the other way
+    if rule == LimitRule.WITHIN:  # where the mean effect is beyond the limit, no prompt is taken to move the other way
         effect = float(means.mean())
         least, most = (0.0 if effect > limit else -reach), (0.0 if effect < -limit else reach)
     else:
-        least, most = bounds or ((0.0, reach) if rule == "at most" else (-float(means.std(ddof=1)), 1.0))
+        least, most = bounds or ((0.0, reach) if rule == LimitRule.AT_MOST else (-float(means.std(ddof=1)), 1.0))
     return min(least, float(means.min())), max(most, float(means.max()))
 
 
@@ -150,7 +151,7 @@ def _p_value(means: Floats, rule: str, limit: float, bounds: tuple[float, float]
     import numpy as np
 
     low, high = _allowed(rule, limit)
-    least, most = (0.0, 0.0) if rule == "within" else bounds or (0.0, 1.0)
+    least, most = (0.0, 0.0) if rule == LimitRule.WITHIN else bounds or (0.0, 1.0)
     sides = [(means, least, high), (-means, -most, -low)]  # too high; too low, with all signs changed
     tails = [
         float(below(effects, min(end, float(effects.min())), np.array([edge]))[0])
@@ -189,7 +190,7 @@ def more_prompts(line: Line) -> int | None:
         return [approximate_bound(means, end, alpha, counts) for end in line.ends or ()]
 
     least, most = line.allowed
-    (low, high), (lowest, highest) = interval(TAIL), interval(ALPHA / 2 if line.rule == "within" else ALPHA)
+    (low, high), (lowest, highest) = interval(TAIL), interval(ALPHA / 2 if line.rule == LimitRule.WITHIN else ALPHA)
     passes, caught = (low >= least) & (high <= most), (lowest > most) | (highest < least)
     enough = counts[passes | caught]
     return int(enough[0]) - line.prompts if len(enough) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any
 
 from pydantic import Field, ValidationError
@@ -13,8 +14,26 @@ from titjudge.core.tables import Table, p_value, plain
 
 CARD = Declaration("trust_card", "tests of a judge with known answers", Population.KNOWN_ANSWERS, Unit.IMAGE)
 
-CAUGHT, PASS, OPEN = "caught", "pass", "not enough data"
 MOST_PROMPTS = 1000
+
+
+class CardVerdict(StrEnum):
+    """What a line of the card says of a judge."""
+
+    CAUGHT = "caught"
+    PASS = "pass"
+    OPEN = "not enough data"
+
+
+CAUGHT, PASS, OPEN = CardVerdict
+
+
+class LimitRule(StrEnum):
+    """On which side of its limit an effect should be."""
+
+    AT_MOST = "at most"
+    AT_LEAST = "at least"
+    WITHIN = "within"
 
 
 class CardLine(Record):

@@ -159,8 +159,7 @@ def _flags(manifest: Manifest, reference: PublishedTable, items: Sequence[Item |
         )
         flags.append(ReferenceMark("rows", words, False))
     if reference.differs:
-        what, _, words = reference.differs.partition(": ")
-        flags.append(ReferenceMark(what, words, False))
+        flags.append(ReferenceMark(*reference.differs, False))
     return flags
 
 

@@ -120,7 +120,7 @@ class Row:
     """
 
     metric: str
-    models: dict[str, str]
+    models: Mapping[str, ModelLabel]
     run: str
     numbers: MetricResult
     price: float | None
@@ -378,27 +378,42 @@ def _rows_of(name_of_run: str, run: ResolvedRun, outcome: Outcome) -> list[Row]:
     return rows
 
 
-def _models(config: RunConfig, metric: Metric) -> dict[str, str]:
+class ModelLabel(str):
+    """The name of a model with its settings in brackets, or those of a panel, or a folder of prompts."""
+
+    settings: str = ""
+
+    @property
+    def model(self) -> str:
+        """The name without the settings."""
+        return self.removesuffix(f" ({self.settings})")
+
+
+def _models(config: RunConfig, metric: Metric) -> dict[str, ModelLabel]:
     """Name the models and prompts that a metric uses; empty where it uses none."""
     judges = [_label(role) for name in config.judge_roles if (role := config.role(name)) is not None]
+    nothing = ModelLabel()
     named = {
-        "captioner": _label(config.captioner) if config.captioner else "",
+        "captioner": _label(config.captioner) if config.captioner else nothing,
         "embedder": _label(config.embedder),
-        "judge": " + ".join(judges),
+        "judge": judges[0] if len(judges) == 1 else ModelLabel(" + ".join(judges)),
     }
-    models = {role: label if role in metric.roles else "" for role, label in named.items()}
+    models = {role: label if role in metric.roles else nothing for role, label in named.items()}
     asks = set(metric.roles) - {"embedder"}
-    return {**models, "prompts": str(config.prompts) if config.prompts and asks else ""}
+    return {**models, "prompts": ModelLabel(config.prompts) if config.prompts and asks else nothing}
 
 
-def _label(role: RoleConfig) -> str:
+def _label(role: RoleConfig) -> ModelLabel:
     """Name a model and all its settings, so that two settings of one model are two rows."""
     more = role.model_dump(mode="json", exclude_defaults=True, exclude={"model"})
     if role.provider == "recorded":
         more.pop("options", None)
     if role.base_url:
         more["base_url"] = without_credentials(role.base_url)
-    return f"{role.model} ({', '.join(f'{name} {value}' for name, value in more.items())})" if more else role.model
+    settings = ", ".join(f"{name} {value}" for name, value in more.items())
+    label = ModelLabel(f"{role.model} ({settings})" if more else role.model)
+    label.settings = settings
+    return label
 
 
 def _per_thousand(
@@ -435,15 +450,6 @@ def _ranked(rows: list[Row], pairs: Sequence[Pair]) -> list[Row]:
             row.below = (ranked.right[0] - right) / ranked.pairs
         row.p_adjusted = p
     return [*compared, *(rows[k] for k in ranked.aside)]
-
-
-def _without_shared(labels: Sequence[str | None]) -> tuple[list[str | None], str]:
-    """Remove the settings that all labels share, and return them: they would make the column wide."""
-    present = [label for label in labels if label]
-    endings = {label.partition(" (")[2] for label in present}
-    if len(endings) != 1 or "" in endings or any(" + " in label for label in present):
-        return list(labels), ""
-    return [label and label.partition(" (")[0] for label in labels], endings.pop().removesuffix(")")
 
 
 def _cells(row: Row, *, own: bool) -> dict[str, Any]:
@@ -488,8 +494,10 @@ def _below(row: Row) -> Cell | None:
 
 def _without_shared_model(rows: Sequence[dict[str, Any]], role: str) -> tuple[list[dict[str, Any]], str]:
     """Remove the column of a role that has one model in all rows, or the settings that its models share; and return these."""
-    named = {cells[role]: None for cells in rows if cells[role]}
+    named: dict[ModelLabel, None] = {cells[role]: None for cells in rows if cells[role]}
     if len(named) < 2:
         return [{name: cell for name, cell in cells.items() if name != role} for cells in rows], next(iter(named), "")
-    labels, shared = _without_shared([cells[role] for cells in rows])
-    return [cells | {role: label} for cells, label in zip(rows, labels, strict=True)], shared
+    settings = {label.settings for label in named}
+    if len(settings) > 1 or "" in settings:
+        return list(rows), ""
+    return [cells | {role: cells[role] and cells[role].model} for cells in rows], settings.pop()

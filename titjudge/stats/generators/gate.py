@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,16 @@ from titjudge.stats.scores.population import FEWEST
 from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.significance import holm
 
-WORSE, NOT_WORSE, CANNOT_TELL = "worse", "not worse", "cannot tell"
+
+class GateVerdict(StrEnum):
+    """What a gate says of a candidate."""
+
+    WORSE = "worse"
+    NOT_WORSE = "not worse"
+    CANNOT_TELL = "cannot tell"
+
+
+WORSE, NOT_WORSE, CANNOT_TELL = GateVerdict
 _MOST_PROMPTS = 100_000
 
 
@@ -33,7 +43,7 @@ class Gate:
     """
 
     delta: float
-    verdicts: Mapping[str, str]
+    verdicts: Mapping[str, GateVerdict]
     least: Mapping[str, float] = field(default_factory=dict)
     needed: Mapping[str, int] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
@@ -71,7 +81,7 @@ def gate(differences: Sequence[GeneratorDifference], delta: float, table: ScoreT
         for difference in differences
     }
     below = [_p_below(*scores[difference.a], difference.interval, -delta) for difference in differences]
-    verdicts: dict[str, str] = {}
+    verdicts: dict[str, GateVerdict] = {}
     least: dict[str, float] = {}
     needed: dict[str, int] = {}
     reasons: dict[str, str] = {}

@@ -48,7 +48,7 @@ class PublishedTable:
         prompts_of: Rows made on another number of prompts, and that number; None where it is unknown.
         script: Script of the prompts, as Unicode names it; empty for Latin.
         options: Options of the suite that a comparable run must have; null for one that it must not have.
-        differs: What always differs from a run of titjudge.
+        differs: What always differs from a run of titjudge: in a word, and in a sentence.
         remarks: What one should know before comparing with a number, such as one that does not follow from the paper's own tables.
         counterparts: Where a run has the same numbers; empty where it has none.
         cells: The name of each row and its cells: numbers, texts, or None.
@@ -71,7 +71,7 @@ class PublishedTable:
     prompts_of: Mapping[str, int | None] = field(default_factory=dict)
     script: str = ""
     options: Values = field(default_factory=dict)
-    differs: str = ""
+    differs: tuple[str, str] | None = None
     remarks: tuple[str, ...] = ()
     counterparts: tuple[Counterpart, ...] = ()
 
@@ -105,7 +105,7 @@ class PublishedTable:
             self.title,
             (self.of, *self.columns),
             rows,
-            (*facts, *self.remarks, *([self.differs] if self.differs else [])),
+            (*facts, *self.remarks, *([": ".join(self.differs)] if self.differs else [])),
             declared=FACTS,
         )
 
@@ -142,6 +142,7 @@ def published(name: str) -> PublishedTable:
         "date": str(facts["date"]),
         "judges": tuple(facts.get("judges", ())),
         "remarks": tuple(facts.get("remarks", ())),
+        "differs": tuple(facts.get("differs", ())) or None,
     }
     return PublishedTable(name, columns=tuple(head[1:]), cells=cells, counterparts=tuple(mine), **facts)
 

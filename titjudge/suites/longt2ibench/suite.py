@@ -22,7 +22,7 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import read_json, write_json
 from titjudge.core.numbers import finite
 from titjudge.core.registry import base_metric
-from titjudge.core.score_parts import alignment
+from titjudge.core.score_parts import GraphFrom, alignment
 from titjudge.core.types import InvalidItem, Item, Items, Json, Score, Status, Table, Values
 from titjudge.core.words import is_texts
 from titjudge.data.data_paths import inside
@@ -171,7 +171,7 @@ def generation_results(items: Sequence[Item], scores: Sequence[Score]) -> Json:
     for number, item in enumerate(items):
         score = by_id.get(item.id)
         predicted = alignment(score.parts) if score else None
-        if score and (predicted is None or score.parts.get("graph_from") == "the judge"):
+        if score and (predicted is None or score.parts.get("graph_from") == GraphFrom.JUDGE):
             text = _from_first_keyword(score.parts.get("output")) if score.status in _ANSWERED else None
         else:
             text = target_text(read_alignment(predicted)) if predicted else None
