@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -67,12 +68,15 @@ class ScoreSource(NamedTuple):
         """Read the scores, with the category columns that `by` names."""
         from titjudge.runs.study.compared_runs import run_scores
         from titjudge.runs.study.score_files import read_scores
+        from titjudge.stats.scores.families import few_prompts
         from titjudge.stats.scores.per_prompt import PerPrompt
 
         rule = PerPrompt.parse(self.per_prompt)
         if self.scores is not None:
-            return read_scores(self.scores, self.metric, by, rule, self.range)
-        return run_scores(self.runs, self.metric, by, allow_drift=self.allow_drift, per_prompt=rule)
+            table = read_scores(self.scores, self.metric, by, rule, self.range)
+        else:
+            table = run_scores(self.runs, self.metric, by, allow_drift=self.allow_drift, per_prompt=rule)
+        return replace(table, notes=(*table.notes, *few_prompts(len(table.prompts)))) if table.unit is None else table
 
     def unknown_ends(self, table: ScoreTable, consequence: str) -> list[str]:
         """Return the note about scores whose scale has unknown ends, if they are unknown."""

@@ -170,8 +170,11 @@ def pairwise_accuracy(pairs: Sequence[Pair] | PairIndex, values: Values, *, inte
     )
 
 
-def _guessing(index: PairIndex, right: Floats, scored: NDArray[np.bool_], values: Values) -> Guessing:
-    """Compute the distribution of right pairs by chance; of families of prompts a normal one, as wide as they make it."""
+def _guessing(index: PairIndex, right: Floats, scored: NDArray[np.bool_], values: Values) -> Guessing | None:
+    """Compute the distribution of right pairs by chance; of families of prompts a normal one, as wide as they make it.
+
+    None if there is one family, which cannot tell.
+    """
     from titjudge.stats.special import ndtri, stdtrit
 
     group, a, b, preference = (column[scored] for column in (index.group, index.a, index.b, index.preference))
@@ -183,7 +186,7 @@ def _guessing(index: PairIndex, right: Floats, scored: NDArray[np.bool_], values
         for unit in (index.unit, index.group)
     )
     if families < 2:
-        return replace(chance, tail=np.ones(0), deviation=0.0)
+        return None
     times = max(1.0, wide / narrow if narrow else 1.0) * float(stdtrit(families - 1, 0.95) / ndtri(0.95))
     return replace(chance, tail=None, deviation=chance.deviation * times)
 

@@ -175,6 +175,43 @@ def test_generators_need_enough_families_in_common() -> None:
     assert compared_with_best(table(scores, np.arange(20) // 3)) is not None
 
 
+@pytest.mark.parametrize("families", [1, 3])
+def test_one_family_cannot_tell(tmp_path: Path, families: int) -> None:
+    listed = [item(f"p{p}", g, cluster=f"f{p % families}") for p in range(40) for g in "ABC"]
+    rng = np.random.default_rng(17)
+    scores = [
+        score(i, m, 50.0 - 9 * "ABC".index(i.generator) + rng.normal() * s)
+        for i in listed
+        for m, s in (("tit-llm", 6), ("lmm-score", 20))
+    ]
+    pairs = [
+        {"prompt_id": f"p{p}", "a": f"{a}/p{p}", "b": f"{b}/p{p}", "preference": "a"}
+        for p in range(40)
+        for a, b in ("AB", "BC", "AC")
+    ]
+    write_run(tmp_path / "run", listed, scores, results={"pairs": pairs})
+    cli(tmp_path, "compare", "run", "--strengths", "--json", "run.json")
+    cli(tmp_path, "compare", "generators", "run", "--json", "generators.json")
+    found, generators = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("run", "generators"))
+    metric, fit = found["metrics"]["tit-llm"], found["bradley_terry"]["tit-llm"]
+    numbers = [metric["p_value"], metric["accuracy_interval"], *(row["interval"] for row in fit["generators"])]
+    numbers += [row[key] for row in generators["pairs"] for key in ("p", "p_adjusted", "interval")]
+    assert {number is None for number in numbers} == {families == 1}
+    assert [row["mcnemar_p"] for row in found["differences"]] == [None]
+    assert min((row["p"] or 1 for row in generators["pairs"]), default=1) >= 0.25
+    planned = ("compare", "plan", "run", "--pair", "A,B", "--difference", "2")
+    assert "famil" in cli(tmp_path, *planned, code=2 if families == 1 else 0)
+
+
+def test_six_prompts_are_too_few_and_the_line_says_so(tmp_path: Path) -> None:
+    for prompts in (6, 10):
+        rows = [f"p{p},{g},{p * 7 % 5 + 9 * k}" for p in range(prompts) for k, g in enumerate("AB")]
+        (tmp_path / "scores.csv").write_text("\n".join(["prompt_id,generator,score", *rows]))
+        printed = cli(tmp_path, "compare", "generators", "--scores", "scores.csv")
+        assert ("6 prompts, too few" in printed) == (prompts == 6)
+        assert "too few" not in printed or prompts == 6
+
+
 def test_a_plan_allows_for_families() -> None:
     unit = np.repeat(np.arange(30), 4)
     scores = equal(np.random.default_rng(6), unit)

@@ -47,7 +47,7 @@ class Difference:
         p_value: Two-sided; permutation test that exchanges the two within whole prompts (`significance.sign_flip_p`).
         p_adjusted: After Benjamini-Hochberg over the comparisons made together.
         only_first: Pairs on which only `first` is right; likewise `only_second`. For accuracies only.
-        mcnemar_p: McNemar's exact test, which takes pairs as independent. For accuracies only.
+        mcnemar_p: McNemar's exact test, which takes pairs as independent. For accuracies only; None for families of prompts.
     """
 
     first: str
@@ -271,7 +271,7 @@ def _accuracy_difference(index: PairIndex, first: str, second: str, x: Floats, y
         difference,
         only_first=only_x,
         only_second=only_y,
-        mcnemar_p=mcnemar_p(only_x, only_y),
+        mcnemar_p=mcnemar_p(only_x, only_y) if int(index.units.max(initial=-1)) + 1 == len(index.groups) else None,
         reason=difference.reason if both.any() else "no pair is scored by both",
     )
 

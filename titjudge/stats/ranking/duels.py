@@ -15,6 +15,7 @@ from titjudge.core.score_parts import against
 from titjudge.core.types import Item, Pair, Score, Table
 from titjudge.stats.equality import with_ties
 from titjudge.stats.ranking.bradley_terry import bradley_terry
+from titjudge.stats.scores.families import families, in_families
 
 DUELS = Declaration(
     "duels", "strengths over drawn comparisons", Population.SCORED_IMAGES, Unit.PROMPT, order="strength"
@@ -39,7 +40,7 @@ def duel_tables(items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
     generator_of = {item.id: item.generator for item in items if item.generator}
     tables = []
     for name in sorted({score.metric for score in scores if score.parts.get("against")}):
-        pairs = drawn_pairs([score for score in scores if score.metric == name])
+        pairs = in_families(drawn_pairs([score for score in scores if score.metric == name]), families(items))
         fit = bradley_terry(pairs, generator_of)
         rows = _rows(pairs, generator_of, fit)
         notes = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -197,12 +198,10 @@ def expected_ndcg(gains: Floats, scores: Floats) -> Floats:
 
 def predicted_pairs(pairs: Iterable[Pair], values: Values) -> list[Pair]:
     """Return the pairs with the preferences of a metric: the higher score, a tie where equal; pairs without both scores drop."""
-    index = PairIndex.from_pairs(list(pairs))
+    listed = list(pairs)
     names = {1.0: "a", 0.0: "tie", -1.0: "b"}
     return [
-        Pair(index.groups[group], index.ids[a], index.ids[b], names[sign], "metric")
-        for group, a, b, sign in zip(
-            index.group.tolist(), index.a.tolist(), index.b.tolist(), index.predictions(values).tolist(), strict=True
-        )
+        replace(pair, preference=names[sign], source="metric", both_bad=False, ranks=None)
+        for pair, sign in zip(listed, PairIndex.from_pairs(listed).predictions(values).tolist(), strict=True)
         if sign in names
     ]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from titjudge.core import item_meta
 from titjudge.core.errors import DataError
 from titjudge.core.item_meta import HasMeta
+from titjudge.core.numbers import several
 from titjudge.core.types import InvalidItem, Item, Pair, Values, prompt_of
 from titjudge.core.words import truncated
 
@@ -24,7 +25,6 @@ Families = Mapping[str, str]
 """Prompt -> name of its family; a prompt that is absent is a family of its own."""
 ALONE: Families = {}
 UNIT = "a family is one unit of all intervals and tests"
-TOO_FEW = ", too few for a reliable level"
 FEWEST = 6  # prompts, or families of prompts, that two generators must share to be compared; prompts of a category
 RELIABLE = 10  # units below which a level is only approximate
 
@@ -140,11 +140,20 @@ def family_notes(prompts: Sequence[str], declared: Families) -> list[str]:
 
 def counted(families: int) -> str:
     """Write a number of families, and whether they are too few for the level of an interval or a test to be reliable."""
-    return f"{families:,} famil{'y' if families == 1 else 'ies'}{TOO_FEW if families < RELIABLE else ''}"
+    return f"{families:,} famil{'y' if families == 1 else 'ies'}{too_few(families)}"
+
+
+def few_prompts(count: int) -> list[str]:
+    """Note that the prompts are too few for a reliable level; none if there are enough."""
+    return [f"{several(count, 'prompt')}{too_few(count)}"] if too_few(count) else []
+
+
+def too_few(count: int) -> str:
+    """Say that so few units, or people, give no reliable level; empty if there are enough."""
+    return ", too few for a reliable level" if count < RELIABLE else ""
 
 
 def annotators_note(count: int, *, allowed: bool = True, what: str = "intervals") -> str:
     """Say how many annotators made all choices, and whether intervals allow for the choice of them."""
     some = "1 annotator has" if count == 1 else f"{count} annotators have"
-    few = TOO_FEW if count < RELIABLE else ""
-    return f"{some} made all choices: {what} {'' if allowed else 'do not '}allow for the choice of annotators{few}"
+    return f"{some} made all choices: {what} {'' if allowed else 'do not '}allow for the choice of annotators{too_few(count)}"

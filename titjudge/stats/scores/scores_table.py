@@ -11,9 +11,10 @@ import numpy as np
 
 from titjudge.core.declarations import ESTIMATED, Declaration, Population, Sizes
 from titjudge.core.errors import DataError, nearest
+from titjudge.core.numbers import several
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, unit_sums
 from titjudge.stats.equality import score_differences, with_ties
-from titjudge.stats.scores.families import ALONE, Families, family_notes, units
+from titjudge.stats.scores.families import ALONE, Families, counted, family_notes, units
 from titjudge.stats.scores.missing_scores import lacking, unequally_missing
 from titjudge.stats.scores.part_scores import ELEMENT
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt, pooled
@@ -225,8 +226,11 @@ class ScoreTable:
 
     def too_few(self, generators: Sequence[str], prompts: int, needed: str) -> DataError:
         """Make the error that generators have fewer than two prompts in common; `needed` ends the message."""
-        names, plural = "' and '".join(generators), "" if prompts == 1 else "s"
-        few = f"'{names}' have {prompts} prompt{plural} with a score in common: {needed}"
+        names, shared = (
+            "' and '".join(generators),
+            several(prompts, "prompt") if self.unit is None else counted(prompts),
+        )
+        few = f"'{names}' have {shared} with a score in common: {needed}"
         return DataError("; ".join((few, *self.only(generators).to_judge())), self.source)
 
     def to_judge(self, generators: Sequence[str] = ()) -> list[str]:

@@ -12,7 +12,7 @@ from titjudge.core.types import CONSTRUCTION
 from titjudge.core.words import interval, number, p_value, percentage, score_digits
 from titjudge.stats.generators.sequential import ASYMPTOTIC, EQUIVALENT, OPEN
 from titjudge.stats.people.agreement import GUESSING
-from titjudge.stats.scores.families import counted
+from titjudge.stats.scores.families import counted, too_few
 from titjudge.stats.scores.part_scores import ELEMENT, PARTS
 from titjudge.stats.scores.population import FEWEST
 from titjudge.stats.verdict import better_generator
@@ -106,10 +106,9 @@ def _lead(record: BetterGenerator, unnamed: str = "") -> str:
         two = unnamed or f"{record.first} and {record.second} {_LEVEL}"
         return _sentence(f"{two}: {record.reason}")
     prompts = _prompts(record.prompts)
-    if record.families is not None:
-        prompts += f" in {counted(record.families)}"
     if record.images is not None:
         prompts += f" with {record.images[0]:,} to {record.images[1]:,} images each"
+    prompts += f" in {counted(record.families)}" if record.families is not None else too_few(record.prompts)
     if record.better:
         finding = f"{record.first} beats {_beaten(record)} by {_gap(record)} on {prompts} ({_test(record)})"
         return _sentence("; ".join(filter(None, (finding, record.reason, _weakness(record)))))
