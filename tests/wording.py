@@ -12,7 +12,10 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-PACKAGES = tuple(f"titjudge.{name}." for name in ("stats", "report", "runs", "cli", "core", "engine", "web", "probes", "suites", "data"))
+PACKAGES = tuple(
+    f"titjudge.{name}."
+    for name in ("stats", "report", "runs", "cli", "core", "engine", "web", "probes", "suites", "data")
+)
 KEPT = (  # what matplotlib, models and editors of YAML read, and the words that models say
     *("titjudge.report.plots", "titjudge.report.drawing", "titjudge.report.generators", "titjudge.report.people"),
     *("titjudge.core.refusals", "titjudge.core.structured_output", "titjudge.core.prompts", "titjudge.core.config"),
