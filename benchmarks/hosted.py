@@ -106,7 +106,7 @@ class Run:
             "PYTHONPATH": str(root),
         }
         command = [
-            sys.executable, str(root / "cli.py"), "judge", "--data", str(data), "--provider", "openai", "--metric", "tit-llm",
+            sys.executable, str(root / "cli.py"), "judge", "--data", str(data), "--provider", "openai/gpt-4o", "--metric", "tit-llm",
             "--out", str(folder / "run"), "--json", str(folder / "out.json"), "--no-report", *options,
         ]  # fmt: skip
         folder.mkdir(parents=True, exist_ok=True)
@@ -203,6 +203,8 @@ def against(program: Path, data: Path, samples: int, work: Path, other: Path, pa
                 run = Run(server, data, folder, "--concurrency", "128", root=root)
                 outside = run.wall - server.stats()["span_s"]
                 again = Run(server, data, folder, "--concurrency", "128", root=root)
+                if run.code or again.code:
+                    sys.exit(f"{root}: {run.err or again.err}")
                 both.append({"CPU": run.cpu, "wall outside of the requests": outside, "peak memory": run.peak})
                 both[-1] |= {"CPU of the same command again": again.cpu}
             for name in both[0] if pair else ():  # the first pair writes the bytecode files
