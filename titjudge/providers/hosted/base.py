@@ -101,7 +101,7 @@ _LIMIT_NAMES = frozenset({"max_tokens", "max_completion_tokens"})
 MAY_BE_LEFT_OUT = frozenset(
     "temperature top_p top_k min_p seed frequency_penalty presence_penalty repetition_penalty".split()
 )
-_PICTURES = 64 * 2**20  # bytes of base64 kept
+_PICTURES = 24 * 2**20  # bytes of base64 kept: those of the images in flight
 _PIECE = 3 * 2**18  # bytes; a multiple of three
 _KEPT = 20_000  # bytes of an answer in no known form
 
