@@ -23,10 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
-
-from jinja2 import StrictUndefined, Template, TemplateError
-from jinja2.sandbox import SandboxedEnvironment
+from typing import TYPE_CHECKING, Any
 
 from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.files import load_yaml
@@ -34,10 +31,12 @@ from titjudge.core.paths import bundled_root
 from titjudge.core.types import ImageFile, Json, Message, Part, Values
 from titjudge.core.words import is_texts
 
+if TYPE_CHECKING:
+    from jinja2 import Environment, Template
+
 _NAME = re.compile(r"[a-z0-9_\-]+(/[a-z0-9_\-.]+)+")
 _KNOWN = set("version source vars system images output_tokens".split())
 _MARK = f"\u2060picture:{secrets.token_hex(8)}:"  # random, so that no prompt can hold it
-_ENVIRONMENT = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +129,14 @@ class PromptLibrary:
             self._loaded[name] = read_prompt(name, self.roots)
         return self._loaded[name]
 
+    def sha256(self, name: str) -> str:
+        """Hash the file of a prompt, which is not parsed.
+
+        Raises:
+            ConfigError: There is no such prompt.
+        """
+        return _sha256(_read(name, self.roots)[1])
+
     @property
     def used(self) -> dict[str, str]:
         """Name and SHA-256 of every prompt loaded so far."""
@@ -160,6 +167,11 @@ def read_prompt(name: str, folders: Sequence[Path]) -> Prompt:
     Raises:
         ConfigError: There is no such prompt, or its file is malformed.
     """
+    return _parsed(name, *_read(name, folders))
+
+
+def _read(name: str, folders: Sequence[Path]) -> tuple[Path, str]:
+    """Read the file of a prompt; returns its path, too."""
     if not _NAME.fullmatch(name) or ".." in name:
         raise ConfigError(f"'{name}' is not a prompt name (suite/name)")
     path = next((root / f"{name}.md" for root in folders if (root / f"{name}.md").is_file()), None)
@@ -169,10 +181,13 @@ def read_prompt(name: str, folders: Sequence[Path]) -> Prompt:
             f"Templates of your own: --prompts DIR with {name}.md"
         )
     try:
-        raw = path.read_text(encoding="utf-8")
+        return path, path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read as UTF-8: {error}") from error
-    return _parsed(name, path, raw)
+
+
+def _sha256(raw: str) -> str:
+    return hashlib.sha256(raw.encode()).hexdigest()
 
 
 @lru_cache(maxsize=256)  # compiling a template takes milliseconds, and every `Judge` has a library of its own
@@ -202,15 +217,26 @@ def _parsed(name: str, path: Path, raw: str) -> Prompt:
         body=body,
         images=front.get("images") or "first",
         output_tokens=(lengths[0], lengths[1], lengths[2]) if lengths else None,
-        sha256=hashlib.sha256(raw.encode()).hexdigest(),
+        sha256=_sha256(raw),
         fence=tags_of(raw),
     )
 
 
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    """Make the sandbox that templates run in."""
+    from jinja2 import StrictUndefined
+    from jinja2.sandbox import SandboxedEnvironment
+
+    return SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
+
+
 def _compiled(text: str, path: Path, above: int | None = None) -> Template:
     """Compile a template, which starts behind `above` lines of its file."""
+    from jinja2 import TemplateError
+
     try:
-        template = _ENVIRONMENT.from_string(text)
+        template = _environment().from_string(text)
         template.globals = dict(template.globals)  # Jinja copies them at each rendering, slowly from its ChainMap
         return template
     except TemplateError as error:

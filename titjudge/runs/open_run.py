@@ -239,9 +239,7 @@ class OpenRun:
         Raises:
             UserError: One has changed.
         """
-        changed = [
-            f"prompt {name}" for name, was in self.before.prompts.items() if self.library.get(name).sha256 != was
-        ]
+        changed = [f"prompt {name}" for name, was in self.before.prompts.items() if self.library.sha256(name) != was]
         versions = {name: metric.version for name, metric in self.run.metrics.items()}
         changed += [
             f"metric {name}"

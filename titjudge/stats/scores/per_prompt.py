@@ -125,11 +125,11 @@ class PerPrompt:
 
     def warnings(self, images: Ints, name: str) -> list[str]:
         """Warn where cells have unequal numbers of images on which the rule depends; `images` counts them, 0 is no cell."""
-        counts = np.unique(images[images > 0])
-        if self.kind == "mean" or len(counts) < 2:
+        counts = images[images > 0].tolist()
+        if self.kind == "mean" or len({*counts}) < 2:
             return []
         return [
-            f"{name}: prompts have {counts[0]} to {counts[-1]} images, and --per-prompt {self} depends on their number: of each prompt "
+            f"{name}: prompts have {min(counts)} to {max(counts)} images, and --per-prompt {self} depends on their number: of each prompt "
             "the expected value for the smallest number of any generator counts"
         ]
 
