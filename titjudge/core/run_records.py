@@ -354,6 +354,15 @@ class _RankRange(Record):
     rank_high: int | None = None
     """The worst rank that the tests leave open."""
 
+    @property
+    def ranks(self) -> tuple[int, int] | None:
+        """Both ranks; None if the generator is not compared."""
+        return None if self.rank_low is None or self.rank_high is None else (self.rank_low, self.rank_high)
+
+    def ranked(self, ranks: tuple[int, int] | None) -> Self:
+        """Copy it with both ranks; with None it has none."""
+        return self if ranks is None else self.model_copy(update={"rank_low": ranks[0], "rank_high": ranks[1]})
+
 
 class PlaceRecord(_RankRange):
     """The place of a generator by one metric, or by people."""

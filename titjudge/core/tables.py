@@ -240,10 +240,11 @@ def p_value(p: float | None) -> Cell | None:
     return None if p is None else Cell(p, CellFormat.P_VALUE)
 
 
-def rank_range(ranks: tuple[int | None, int | None] | None) -> Cell | int | None:
+def rank_range(ranks: tuple[int, int] | None) -> Cell | int | None:
     """Make the cell of the lowest and the highest rank that are possible: `2`, `1 to 3`; None stays None."""
-    low, high = ranks or (None, None)
-    return low if low == high or low is None else Cell(f"{low} to {high}", sort=low)
+    if ranks is None or ranks[0] == ranks[1]:
+        return ranks and ranks[0]
+    return Cell(f"{ranks[0]} to {ranks[1]}", sort=ranks[0])
 
 
 def dollars(value: float | None, unpriced: int = 0) -> Cell | None:

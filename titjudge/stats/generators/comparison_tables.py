@@ -334,7 +334,7 @@ def short_and_long(items: Mapping[str, Item], scores: ScoreTable, scale: Scale) 
         return []
     short, long = (scores.means[[pair[k] for pair in both]] for k in (0, 1))
     sign, digits, rows = scale.sign, scale.digits + 1, []
-    for k in np.argsort(-np.nan_to_num(averages(scores.means), nan=-np.inf), kind="stable").tolist():
+    for k in in_order(scores):
         paired = np.isfinite(short[:, k]) & np.isfinite(long[:, k])
         if paired.sum() < FEWEST:
             continue

@@ -95,16 +95,13 @@ def gate(differences: Sequence[GeneratorDifference], delta: float, table: ScoreT
             above &= least[name] > -delta
             if not above and len(values) >= FEWEST and (enough := _units_for(values, end, -delta)):
                 needed[name] = math.ceil(enough * size)
+        reason = table.unequally_missing(table.column(name), table.column(difference.b))
         if table.incomplete:
             reason = f"the run is incomplete ({table.incomplete})"
-        else:
-            reason = table.unequally_missing(table.column(name), table.column(difference.b))
         if reason:
             reasons[name] = reason
-        if table.incomplete:
-            verdicts[name] = CANNOT_TELL
-        else:
-            verdicts[name] = WORSE if p < TAIL else NOT_WORSE if above and not reason else CANNOT_TELL
+        worse = p < TAIL and not table.incomplete
+        verdicts[name] = WORSE if worse else NOT_WORSE if above and not reason else CANNOT_TELL
     return Gate(delta, verdicts, least, needed, reasons)
 
 

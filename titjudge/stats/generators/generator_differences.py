@@ -147,7 +147,7 @@ def compared_pairs(table: ScoreTable, baseline: str | None = None) -> list[tuple
     if len(table.generators) < 2:
         only = f"only the generator '{table.generators[0]}'" if table.generators else "no generator"
         raise DataError(f"{only}: a comparison needs two", table.source)
-    order = listed(table)
+    order = [table.generators[k] for k in in_order(table)]
     if baseline is not None:
         table.column(baseline)
         return [(name, baseline) for name in order if name != baseline]
@@ -159,11 +159,6 @@ def _lead(table: ScoreTable, a: str, b: str) -> tuple[float, int, list[float]]:
     d = np.sort(table.differences(table.column(a), table.column(b)))[::-1]
     mean = math.fsum(d)
     return 0.0 if abs(mean) < 1e-9 else mean, int(np.sign(d).sum()), d.tolist()
-
-
-def listed(table: ScoreTable) -> list[str]:
-    """Return the generators in the order of their table: by mean, the best first, and those that are not compared last."""
-    return [table.generators[k] for k in in_order(table)]
 
 
 def _check_shared(table: ScoreTable, pairs: Sequence[tuple[int, int]], differences: Sequence[Floats]) -> None:

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from titjudge.stats.bootstrap import Floats, Ints
 from titjudge.stats.equality import with_ties
@@ -101,6 +102,12 @@ def in_order(table: ScoreTable) -> list[int]:
     return [*order, *(k for k in range(len(table.generators)) if k not in order)]
 
 
+def possible_ranks(above: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Return the lowest and the highest rank of each of several, of which the row is known to rank above the column."""
+    low, high = 1 + above.sum(axis=0), len(above) - above.sum(axis=1)
+    return list(zip(low.tolist(), high.tolist(), strict=True))
+
+
 def rank_ranges(table: ScoreTable) -> dict[int, tuple[int, int]]:
     """Return the lowest and the highest rank that the tests leave open for each column that is compared; 1 is best.
 
@@ -117,8 +124,7 @@ def rank_ranges(table: ScoreTable) -> dict[int, tuple[int, int]]:
         worse = _worse_than_first(table.means[:, order[k:]], ALPHA, unit)
         end = max(end, k + min(worse, default=len(order) - k))
         above[k, end:] = [table.decides(order[k], other) for other in order[end:]]
-    low, high = 1 + above.sum(axis=0), len(order) - above.sum(axis=1)
-    return dict(zip(order, zip(low.tolist(), high.tolist(), strict=True), strict=True)) if len(order) > 1 else {}
+    return dict(zip(order, possible_ranks(above), strict=True)) if len(order) > 1 else {}
 
 
 def tier_means(

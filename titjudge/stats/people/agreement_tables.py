@@ -180,13 +180,13 @@ def _leaderboard(agreed: Results, correlations: bool) -> Table:
     names = list(standings[0].metrics)
     people = any(standing.human for standing in standings)
     firsts = any(standing.human and standing.human.first_places is not None for standing in standings)
-    ranked = any(_ranks(_place(standing, name)) is not None for standing in standings for name in names[:1])
+    ranked = any(_place(standing, name).ranks for standing in standings for name in names[:1])
     wide = len(names) > WIDE
     spread = {name for name in names if not wide and any(_place(s, name).spread is not None for s in standings)}
     rank, first = f"{reference}: mean rank", f"{reference}: first"
     columns = [
         _Column("generator", "generator", lambda s: s.generator or Cell(UNNAMED), Cell(f"SRCC with {reference}")),
-        *([_Column("rank", "rank", lambda s: _ranks(_place(s, names[0])))] if ranked else []),
+        *([_Column("rank", "rank", lambda s: rank_range(_place(s, names[0]).ranks))] if ranked else []),
         _Column("prompts", "prompts", lambda standing: _prompts([_place(standing, name) for name in names])),
     ]
     if people:
@@ -212,10 +212,6 @@ def _leaderboard(agreed: Results, correlations: bool) -> Table:
 
 def _place(standing: StandingRecord, metric: str) -> PlaceRecord:
     return standing.metrics.get(metric, PlaceRecord())
-
-
-def _ranks(place: PlaceRecord) -> Cell | int | None:
-    return rank_range((place.rank_low, place.rank_high))
 
 
 def _metric_columns(name: str, srcc: float | None, *, wide: bool, spread: bool) -> Iterator[_Column]:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, permutations
 from typing import Any
 
 import numpy as np
 
 from titjudge.core.declarations import Declaration, Excluded, Population, Unit
 from titjudge.core.serialization import fields_of
-from titjudge.core.tables import Cell, Table, percent, plain
+from titjudge.core.tables import Cell, Table, percent, plain, rank_range
 from titjudge.core.types import Json, Pair
 from titjudge.stats.bootstrap import LEVEL, Floats, Interval, codes
 from titjudge.stats.equality import with_ties
+from titjudge.stats.generators.slices import possible_ranks
 from titjudge.stats.ppi.inference import (
     Estimate,
     Fit,
@@ -148,16 +149,15 @@ class PeopleBoard:
         )
         strengths = any(s.strength is not None for s in self.standings)
         columns = ("generator", "rank", *(["strength"] if strengths else []), *_WAYS, "labels", "worth labels")
-        ranks = ("-".join(map(str, dict.fromkeys(s.ranks))) if s.ranks else None for s in self.standings)
         rows = tuple(
             (
                 s.generator,
-                rank,
+                rank_range(s.ranks),
                 *([plain(s.strength, digits=2)] if strengths else []),
                 *_ways(s.win_rate),
                 *_labels(s.win_rate),
             )
-            for s, rank in zip(self.standings, ranks, strict=True)
+            for s in self.standings
         )
         return Table("Leaderboard for people", columns, rows, notes, declared=self._over(PEOPLE))
 
@@ -286,7 +286,7 @@ def _couple(key: Sequence[str], generator_of: Mapping[str, str]) -> tuple[str, .
 
 def _strengths(
     human: Sequence[Pair], generator_of: Mapping[str, str], group: Sequence[str], members: Sequence[int]
-) -> tuple[dict[int, float], dict[int, float], dict[int, tuple[int, int] | None], str]:
+) -> tuple[dict[int, float], dict[int, float], dict[int, tuple[int, int]], str]:
     """Order generators that met unlike opponents by Bradley-Terry strength.
 
     Returns:
@@ -300,17 +300,10 @@ def _strengths(
         what = f"not every two generators met ({', '.join(group)}), so win rates do not rank them; strengths have {fit.reason}"
         return {}, {}, dict.fromkeys(members, (1, len(members))), what
     strength = {number[row.generator]: row.strength for row in fit.generators}
-    ends = {}
-    for row in fit.generators:
-        low, high = row.interval or (None, None)
-        ends[number[row.generator]] = (-np.inf if low is None else low, np.inf if high is None else high)
-    ranks: dict[int, tuple[int, int] | None] = {
-        k: (
-            1 + sum(ends[j][0] > ends[k][1] for j in members),
-            len(members) - sum(ends[j][1] < ends[k][0] for j in members),
-        )
-        for k in members
-    }
+    low, high = np.array([row.interval or (None, None) for row in fit.generators], dtype=np.float64).T
+    ranks = dict(
+        zip(strength, possible_ranks(low[:, None] > high), strict=True)
+    )  # an open end is NaN, above and below none
     what = (
         f"not every two generators met ({', '.join(group)}): they are ranked by Bradley-Terry strength, not by win rate"
     )
@@ -375,25 +368,18 @@ def _difference(fitted: Fit, k: int, j: int) -> tuple[float, float]:
     return float(fitted.value[k] - fitted.value[j]), float(spread[k, k] + spread[j, j] - 2 * spread[k, j])
 
 
-def _ranks(
-    fitted: Fit, columns: PreferenceArrays, members: Sequence[int], level: float
-) -> dict[int, tuple[int, int] | None]:
+def _ranks(fitted: Fit, columns: PreferenceArrays, members: Sequence[int], level: float) -> dict[int, tuple[int, int]]:
     """Compute the ranks that each generator may have, given which others are certainly better or worse."""
     size = len(members)
     couples = max(size * (size - 1) // 2, 1)
     t = half_width(float(fitted.effective[fitted.effective > 0].min()), 1 - (1 - level) / couples)
     usable = {k: not undefined(fitted, columns, k) for k in members}
-    out: dict[int, tuple[int, int] | None] = {}
-    for k in members:
-        better = worse = 0
-        for j in members:
-            if j != k and usable[j] and usable[k]:
-                difference, variance = _difference(fitted, k, j)
-                certain = variance > 0 and abs(difference) > t * variance**0.5
-                better += certain and difference < 0
-                worse += certain and difference > 0
-        out[k] = (1 + better, size - worse)
-    return out
+    above = np.zeros((size, size), dtype=bool)
+    for (row, k), (column, j) in permutations(enumerate(members), 2):
+        if usable[j] and usable[k]:
+            difference, variance = _difference(fitted, k, j)
+            above[row, column] = variance > 0 and difference > t * variance**0.5
+    return dict(zip(members, possible_ranks(above), strict=True))
 
 
 def _gap(fitted: Fit, columns: PreferenceArrays, names: Sequence[str], k: int, j: int, level: float) -> Gap:

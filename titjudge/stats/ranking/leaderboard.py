@@ -128,9 +128,7 @@ def leaderboard(
             scored=scored[k],
             prompts=int(np.isfinite(table.means[:, k]).sum()),
         )
-        if k in ranges:
-            place = place.with_(rank_low=ranges[k][0], rank_high=ranges[k][1])
-        variance = table.seed_variance[k]
+        place, variance = place.ranked(ranges.get(k)), table.seed_variance[k]
         places[generator] = place if variance is None else place.with_(spread=math.sqrt(variance))
     notes = table.notes if common else ()
     return Leaderboard(places if common else _best_first(places), notes, table.over(LEADERBOARD))

@@ -59,18 +59,15 @@ def better_generator(
     comparison = None if settled else compared_with_best(plain, baseline)
     columns = [k for k in in_order(plain) if np.isfinite(plain.means[:, k]).any()]
     order = [plain.generators[k] for k in columns]
-    aside = [] if settled else _aside(runs, plain, order, comparison)
     record = BetterGenerator(
         metric=metric,
         metric_range=scale.range,
         higher_is_better=scale.higher,
         ranking=_ranking(plain, columns, comparison, {} if settled else rank_ranges(plain), scale),
-        set_aside=_set_aside(plain, order[0], aside),
+        set_aside={},
     )
-    if aside:
-        known = [name for name in aside if name in plain.generators]
-        lines = [*(plain.to_judge(known) if known else ()), *(f"judge {name}" for name in aside if name not in known)]
-        record = record.joined(BetterGenerator(to_judge=lines))
+    if not settled:
+        record = record.joined(_aside(runs, plain, order, comparison))
     if len(order) < 2:
         return record
     first, second = _two(order, baseline, settled)
@@ -112,24 +109,24 @@ def _ranking(
             prompts=int(np.isfinite(table.means[:, k]).sum()),
             tier=tier.get(table.generators[k]),
         )
-        listed.append(place.with_(rank_low=ranks[k][0], rank_high=ranks[k][1]) if k in ranks else place)
+        listed.append(place.ranked(ranks.get(k)))
     return listed
 
 
 def _aside(
     runs: Sequence[JudgedRun], table: ScoreTable, order: Sequence[str], comparison: Comparison | None
-) -> list[str]:
-    """Name the generators that are not compared: they share too few prompts, or have no score."""
+) -> BetterGenerator:
+    """Find the generators that are not compared: they share too few prompts, or families, with the best one, or have no score."""
     frame = joined(runs)
     images = [frame.generator(run.name, item) for run in runs for item in run.items.values()]
     unscored = [name for name in (*table.generators, *images) if name not in order]
-    return list(dict.fromkeys([*(comparison.aside if comparison else order[2:]), *unscored]))
-
-
-def _set_aside(table: ScoreTable, best: str, names: Sequence[str]) -> dict[str, int]:
-    """Count the prompts, or families, that each generator which is not compared shares with the best one."""
-    shared = shared_prompts(table.means, table.unit)[table.column(best)]
-    return {name: int(shared[table.column(name)]) if name in table.generators else 0 for name in names}
+    aside = dict.fromkeys([*(comparison.aside if comparison else order[2:]), *unscored], 0)
+    if not aside:
+        return BetterGenerator()
+    shared = shared_prompts(table.means, table.unit)[table.column(order[0])]
+    known = {name: int(shared[table.column(name)]) for name in aside if name in table.generators}
+    lines = [*(table.to_judge([*known]) if known else ()), *(f"judge {name}" for name in aside if name not in known)]
+    return BetterGenerator(set_aside=aside | known, to_judge=lines)
 
 
 def _two(order: Sequence[str], baseline: str, settled: SettledPair | None) -> tuple[str, str]:

@@ -179,8 +179,7 @@ def _tiers(record: BetterGenerator) -> list[str]:
     tiers: dict[tuple[int, int], list[str]] = {}
     for ranked in record.ranking:
         if ranked.tier is not None:
-            ranks = ranked.rank_low or ranked.tier, ranked.rank_high or ranked.tier
-            tiers.setdefault(ranks, []).append(ranked.generator)
+            tiers.setdefault(ranked.ranks or (ranked.tier, ranked.tier), []).append(ranked.generator)
     overlap = any(before[1] >= after[0] for before, after in pairwise(tiers))
     return [f"{_names(names)} ({rank_range(ranks)})" if overlap else _names(names) for ranks, names in tiers.items()]
 

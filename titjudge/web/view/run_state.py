@@ -282,9 +282,7 @@ def with_results(state: RunState, file: Path) -> RunState | None:
     for standing in results.leaderboard:
         for name, place in standing.metrics.items():
             places.setdefault(name, {})[standing.generator] = place
-    ranks = {
-        name: rank_range((place.rank_low, place.rank_high)) for name, place in places.get(state.metric, {}).items()
-    }
+    ranks = {name: str(rank_range(place.ranks)) for name, place in places.get(state.metric, {}).items() if place.ranks}
     verdict = results.verdict or Verdict()
     lines = sentences(verdict, results.settle, state.status) if results.verdict else []
     covered = results.covered
@@ -298,7 +296,7 @@ def with_results(state: RunState, file: Path) -> RunState | None:
         ),
         coverage=covered[1] / covered[2] if covered else 0.0 if state.items else None,
         boards={name: _means(by_generator) for name, by_generator in places.items()},
-        ranks={name: str(rank) for name, rank in ranks.items() if rank is not None},
+        ranks=ranks,
         verdict=tuple(lines),
         brief=without_names(verdict.generators) if undecided and verdict.generators else "".join(lines[:1]),
         leader=not undecided,
