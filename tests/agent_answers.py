@@ -1,7 +1,5 @@
 """What a model of the tests answers where tit-agent has a prompt taken apart."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """What a model of the tests says to the metrics that compare a description with the prompt."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -9,8 +9,6 @@ Nothing depends on the clock: a job ends when it has been looked at `polls` time
 as `tests.kit.Server` would answer the same request (text, Scripted, None for the default).
 """
 
-from __future__ import annotations
-
 import json
 import re
 import threading

@@ -1,7 +1,5 @@
 """Small files that many tests need: pictures, folders of described pictures, JSON lines."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

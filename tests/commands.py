@@ -6,8 +6,6 @@
 Where the process is the point (signals, kill -9, closed streams, what is imported), use `shell` or `start`.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import io

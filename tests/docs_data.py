@@ -1,7 +1,5 @@
 """What the commands of README and docs name, made small: images with prompts, runs, votes, tables; and models that answer at once."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """People at the pages that the commands of the docs serve: whoever has a link answers what it asks, as the page would send it."""
 
-from __future__ import annotations
-
 import json
 import re
 import urllib.error

@@ -1,7 +1,5 @@
 """A fake provider whose answers wait."""
 
-from __future__ import annotations
-
 import asyncio
 
 from titjudge.core.types import Reply, Request

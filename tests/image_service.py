@@ -1,7 +1,5 @@
 """A service that makes images, behind the loopback server: it bills what reaches it, and fails where it is told to."""
 
-from __future__ import annotations
-
 import base64
 import io
 import threading

@@ -1,7 +1,5 @@
 """The bundled example of known answers, cut down to what a test can probe in a second."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Data folders for tests of the labelling page."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

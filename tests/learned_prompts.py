@@ -1,7 +1,5 @@
 """The prompts of learned metrics' models, as tests compare them."""
 
-from __future__ import annotations
-
 from titjudge.core.prompts import PromptLibrary
 from titjudge.data.learned_metrics import TABLE
 

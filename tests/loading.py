@@ -1,7 +1,5 @@
 """Reads a data folder as `judge` does, for tests that look at what was read: items, and what could not be read, with reasons."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

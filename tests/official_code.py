@@ -4,8 +4,6 @@ TITJUDGE_OFFICIAL names a folder with checkouts of the repositories, each under 
 Nothing of this code is part of the project: it is read from the checkout, and only the functions that tests name are run.
 """
 
-from __future__ import annotations
-
 import ast
 import os
 import re

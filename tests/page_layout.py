@@ -1,7 +1,5 @@
 """Find text over text, and text beside the window, in a page that is open in a browser."""
 
-from __future__ import annotations
-
 from typing import Any
 
 WIDTHS = (1440, 900, 768, 390)  # pixels: a desktop, two tablets, a phone

@@ -1,7 +1,5 @@
 """The words of prompts that are quoted from papers and code, as tests compare them."""
 
-from __future__ import annotations
-
 import hashlib
 
 from titjudge.core.prompts import PromptLibrary

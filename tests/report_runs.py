@@ -1,7 +1,5 @@
 """Run folders made by hand, for the tests of the report."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The retry loop around anything that sends, as the sender writes it."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 

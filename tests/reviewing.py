@@ -1,7 +1,5 @@
 """A small set of prompts to review, and `review-prompts` as a process of its own, for tests."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json

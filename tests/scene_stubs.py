@@ -1,7 +1,5 @@
 """Scenes without a renderer: nothing is ever wrong with the sight of them, and their pictures are plain noise."""
 
-from __future__ import annotations
-
 import hashlib
 from functools import cache
 from typing import Any

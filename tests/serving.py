@@ -1,7 +1,5 @@
 """A reward server in this process, for tests that ask it over loopback."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

@@ -1,7 +1,5 @@
 """Tiny copies of benchmarks: their prompts, as their makers' files have them, and the flags that read them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Each takes the folder to fill and returns it. They import torch and transformers when called.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

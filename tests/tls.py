@@ -5,8 +5,6 @@ with Untrusted() as server:
 assert server.heard == 0
 """
 
-from __future__ import annotations
-
 import datetime
 import ipaddress
 import socketserver

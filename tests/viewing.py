@@ -1,7 +1,5 @@
 """The `view` command as a process of its own, for tests that look at what it serves."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rewords titjudge: every sentence in its functions and constants is written in capitals, as a better wording would differ."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import importlib

@@ -1,8 +1,6 @@
 """An agent that misbehaves in every way that can be listed, through real wire formats and the whole engine, in both
 protocols: native tool calls, and JSON where the model has none."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """What batch jobs cost when their answers cannot be had or read, and where their requests may go."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

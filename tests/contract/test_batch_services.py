@@ -1,7 +1,5 @@
 """Both batch services behind one spec: what goes wrong with a job, and that nothing is paid twice because of it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable, Coroutine, Iterator

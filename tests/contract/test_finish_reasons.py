@@ -1,7 +1,5 @@
 """An answer that a server broke off is no answer: it is cut or asked again, kept in the record, and never scored."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from functools import partial

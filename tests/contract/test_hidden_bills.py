@@ -1,7 +1,5 @@
 """Tokens that only a total shows, or far beyond the limit, and costs that a server tells: the ledger holds the server's bill, and says so."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Each schedule is one of images of prompts, and of edits with a source each.
 """
 
-from __future__ import annotations
-
 import signal
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """No answer depends on the order of rows, on names, or on generators and prompts that have nothing to do with it."""
 
-from __future__ import annotations
-
 import csv
 import itertools
 import json

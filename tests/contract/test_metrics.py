@@ -1,7 +1,5 @@
 """What holds for every registered metric: pickling, repeats, a dry run, missing answers."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import replace
 from pathlib import Path

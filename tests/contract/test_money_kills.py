@@ -3,8 +3,6 @@
 A request is billed when it reaches the server, whoever reads the answer.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

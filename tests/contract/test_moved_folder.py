@@ -1,7 +1,5 @@
 """A folder that is moved, replaced or removed while a command writes there: it stops with one line, and begins none anew."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import threading

@@ -1,7 +1,5 @@
 """Terminal, report, board, view and CSV have one order of generators, the same ranks and the same numbers."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """What only one provider does: fallbacks, failover, error shapes, keys and addresses."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import json

@@ -1,7 +1,5 @@
 """The SDKs as yardsticks: what an adapter sends equals what the real SDK sends, and the SDKs can talk to our server."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import re

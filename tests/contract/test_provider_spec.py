@@ -1,7 +1,5 @@
 """Every hosted provider passes the contract of `tests.kit`, against a loopback server."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import ModuleType

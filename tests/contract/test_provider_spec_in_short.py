@@ -1,7 +1,5 @@
 """The contract of hosted providers in short, so that the fast tests notice a provider that breaks it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """A parameter that a server refuses: left out from then on, in the same question, and said."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Settings of a role that reach the request, and those that are refused before anything is sent."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """How many calls a request passes on its way from a metric to the network."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from types import FrameType

@@ -1,7 +1,5 @@
 """The vendors' SDKs as a way to send: the same bodies and answers as our own HTTP, with credentials that only they know."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

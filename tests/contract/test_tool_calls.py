@@ -1,7 +1,5 @@
 """Native tool calling: bodies equal to the SDKs', calls read from every wire, and servers that know no tools."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

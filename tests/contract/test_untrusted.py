@@ -1,7 +1,5 @@
 """Where keys, prompts and images may go: to no server whose certificate is not trusted, and to none that another points to."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

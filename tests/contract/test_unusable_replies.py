@@ -1,7 +1,5 @@
 """A paid reply that cannot be used is kept with its text, paid once, and many of them in a row end the run."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

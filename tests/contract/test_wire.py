@@ -1,7 +1,5 @@
 """Which bytes count as the answer to a request, and which failures may have been billed: the same for all five clients."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

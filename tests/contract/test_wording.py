@@ -1,7 +1,5 @@
 """Wording carries no meaning: with every sentence of titjudge in other words, it decides as before."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Whole runs of the command line, and of browsers, count as slow: `-m "not slow"` is for the small tests."""
 
-from __future__ import annotations
-
 import shutil
 import warnings
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A whole run of `judge --metric tit-agent` against a loopback server, through the command line."""
 
-from __future__ import annotations
-
 import json
 import re
 import tempfile

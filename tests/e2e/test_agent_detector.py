@@ -1,7 +1,5 @@
 """`judge --metric tit-agent --detector ...`: a detector of this machine beside a scripted judge, through the command line."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

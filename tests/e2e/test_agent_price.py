@@ -1,7 +1,5 @@
 """What the agentic judge costs where an image is easy: the recorded answers of the example, billed at a list price."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter, defaultdict

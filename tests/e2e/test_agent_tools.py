@@ -1,7 +1,5 @@
 """Runs of the agentic judge with native tools, its options from the command line, batch jobs and verification."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import io

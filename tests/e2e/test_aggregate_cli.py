@@ -1,7 +1,5 @@
 """Official tables from answers that exist already, through the command line."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`ask(choices=...)`: the same number from a model in this process and from a server, kept, recorded, exported, priced."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json

@@ -1,7 +1,5 @@
 """Two-stage runs through batch jobs: with the engine alone, and as a shell would start them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

@@ -1,7 +1,5 @@
 """Questions out as a file, answers in from anywhere, and a run without any network."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

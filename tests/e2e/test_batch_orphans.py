@@ -1,7 +1,5 @@
 """What batch jobs of an earlier session hold is paid, whether anybody asks for it again or not: it counts against the cap."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Answers become a recording beside the data: from people and models that see the pictures, or from a paid run's cache."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

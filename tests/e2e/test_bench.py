@@ -1,7 +1,5 @@
 """`bench`: from prompts to a verdict under one cap, with a service that makes images and a judge that sees which it was."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

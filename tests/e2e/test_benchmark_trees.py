@@ -1,7 +1,5 @@
 """Images of benchmarks as the makers' scripts leave them: each is read with the command of docs/data.md. Grids are cut."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """`judge --canary` against a judge that changes, and what `compare` makes of it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Output that cannot be written, a second Ctrl-C, a full disk: one line and an exit code, never a traceback."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

@@ -1,8 +1,6 @@
 """A run over Ray survives the death of a worker: its shard goes on in its folder, and nothing but what was on its way is
 asked again. In a process of its own: Ray opens sockets and starts threads."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import json

@@ -1,7 +1,5 @@
 """`compare generators` through the command line: tables and runs, gates and exit codes, files and errors."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

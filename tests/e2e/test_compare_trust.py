@@ -1,7 +1,5 @@
 """`compare people` on small stored runs, through the command line."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

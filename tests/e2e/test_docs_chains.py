@@ -4,8 +4,6 @@ Models behind a key are stood for by one that answers at once; all else is real.
 pages, and they are stopped when the next one starts or the page ends.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

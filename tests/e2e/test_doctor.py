@@ -1,7 +1,5 @@
 """`doctor --ask` proves every address, not one that happens to answer."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The walk of the page on edits from a retired judge to its successor, with the commands that stand there."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

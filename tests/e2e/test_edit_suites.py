@@ -1,7 +1,5 @@
 """A suite of edits from files to tables: what is sent, what a refusal does to the means, and that it can be recomputed."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys

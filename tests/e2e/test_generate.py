@@ -1,7 +1,5 @@
 """From the prompts of a suite to images and back: `prompts export`, `generate`, `coverage`, `judge --dry-run`."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

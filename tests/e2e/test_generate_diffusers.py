@@ -1,7 +1,5 @@
 """`generate --model diffusers/...` with a tiny pipeline of random weights."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from string import ascii_lowercase

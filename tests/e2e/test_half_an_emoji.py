@@ -1,7 +1,5 @@
 """Half an emoji (a lone surrogate, as a JSON escape) in any text that a server writes: the run ends as ever, and pays once."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What a hurried user gets wrong ends in one clear line and exit code 2, or just works."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whole runs of the command line, as a newcomer's shell would start them."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

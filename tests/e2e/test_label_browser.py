@@ -1,7 +1,5 @@
 """Keyboard voting in a real browser: Debian's Chromium, driven by playwright. Skipped, visibly, where either is missing."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

@@ -1,7 +1,5 @@
 """A model of this machine named on the command line: what cannot be loaded is one line, before anything is judged."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

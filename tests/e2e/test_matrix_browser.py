@@ -1,7 +1,5 @@
 """The matrix of a report in a real browser: sorted, filtered, shown in large, and marked; its votes are read by `compare`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Shards judged apart and merged are the run judged whole: same scores, same tables, same money, and it verifies."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

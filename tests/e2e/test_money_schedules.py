@@ -1,7 +1,5 @@
 """A few random schedules of faults and kills, judged by the server's bill; `benchmarks.money_chaos` plays many more."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

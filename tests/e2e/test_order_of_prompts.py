@@ -1,7 +1,5 @@
 """A run that ends early has judged the same prompts of all generators, whatever the order of the data."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """No page shows text over text, beside the window, or cut off, at the widths of a desktop, tablets and a phone."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What was paid is not paid again: by the same command, after a kill, with the cache gone."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A panel's votes make the tables of a suite too: each cell is joined as the votes themselves are."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter

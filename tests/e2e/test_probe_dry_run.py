@@ -1,7 +1,5 @@
 """`probe --dry-run` says what the probe then asks."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

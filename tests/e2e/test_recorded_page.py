@@ -1,7 +1,5 @@
 """The page on recorded answers works as it stands: its commands and its program, round by round."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

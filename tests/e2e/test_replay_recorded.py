@@ -1,7 +1,5 @@
 """The recorded answers of the example give its published tables again: without a network, a key or a cent, anywhere."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """The report in a real browser: it opens, filters, sorts and moves; nothing hostile runs; axe finds no serious fault."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable, Iterator

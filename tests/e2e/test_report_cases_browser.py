@@ -1,7 +1,5 @@
 """Claims and transcripts of a report in a real browser."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The report as a folder in a real browser: opened from the disk, it loads what is looked at."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

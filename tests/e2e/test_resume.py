@@ -1,7 +1,5 @@
 """A run that goes on: what it keeps, what it judges again, and what it refuses to mix."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import SimpleNamespace

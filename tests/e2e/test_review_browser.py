@@ -1,7 +1,5 @@
 """A set of prompts is reviewed with the keyboard in a real browser, on a wide page and on a phone's."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Several images of a prompt, from the command line to the tables."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`known-answer make` from the command line to a judged folder."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

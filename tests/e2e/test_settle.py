@@ -1,7 +1,5 @@
 """`judge --settle`: a run that stops when it is known which generator is better, and stops paying then."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A published board of the bundled example: `verify` accepts it, and every page reads in a real browser without scripts."""
 
-from __future__ import annotations
-
 import gzip
 import shutil
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """A small cap judges what it can pay for: what is set aside for an item is what it is likely to cost."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

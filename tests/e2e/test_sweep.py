@@ -1,7 +1,5 @@
 """Every combination over one cache and one cap; the table says which models agree best with people."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Where nobody knows a price, no output says $0: not the terminal, results.json, the manifest, the report or the list of runs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A run is computed again from its own answers: it holds, and a changed byte anywhere is found and named."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator

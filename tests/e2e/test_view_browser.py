@@ -1,7 +1,5 @@
 """What `view` serves in a real browser: a run's report works, and one that somebody planted reaches nothing."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import warnings

@@ -1,7 +1,5 @@
 """The contract of hosted providers on a loopback server that speaks the wire formats of OpenAI, Gemini and Anthropic."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """What a request in the OpenAI, Gemini or Anthropic wire format says, and what the three answer."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

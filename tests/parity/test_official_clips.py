@@ -13,8 +13,6 @@ The pictures are this project's (the official transforms need torchvision). Imag
 import parts that transformers 5 no longer has: test_older_transformers.py; LongT2IExpert is a script around its checkpoint.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import io

@@ -12,8 +12,6 @@ TITJUDGE_OFFICIAL names a folder with checkouts of the repositories, each under 
 The centre crop is compared with torchvision, where that is installed (official_code.py finds the checkouts).
 """
 
-from __future__ import annotations
-
 import gzip
 import math
 import re

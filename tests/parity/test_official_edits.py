@@ -11,8 +11,6 @@
 Where the official code guesses, asks for ever, crashes or takes a number off the scale, there is no score here.
 """
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import contextlib

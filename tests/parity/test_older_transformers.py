@@ -18,8 +18,6 @@ The official classes run there (older_transformers.py) on tiny random weights, f
 they save is read here as the released file is.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -4,8 +4,6 @@ The table of DSG-1k is computed from two files of github.com/j-min/DSG (dsg/data
 vqa_answers_release/pali17b_dsg.csv); the folder that holds both is named by TITJUDGE_DSG.
 """
 
-from __future__ import annotations
-
 import csv
 import os
 from collections import defaultdict

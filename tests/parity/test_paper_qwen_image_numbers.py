@@ -1,7 +1,5 @@
 """Qwen-Image-Bench paper: the six Spearman values of Table 1 come out of Table 2 (judge) and Table 4 (experts)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

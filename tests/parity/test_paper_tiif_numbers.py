@@ -3,8 +3,6 @@
 The diffusion and the closed group reproduce; the paper's values for AR and all models do not follow from its own tables.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """TIT-Score paper: the leaderboard correlations of Table 3 and the significance thresholds of A.2."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from math import comb
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Qwen-Image-Bench: the 72 responses with the official result of each; the published prompt and checklists by hash."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -11,8 +11,6 @@ TITJUDGE_OFFICIAL names a folder with checkouts, each under its own name (what i
 What the clients import of their own framework beside them (base classes of reward models) is stood in for.
 """
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import io

@@ -1,7 +1,5 @@
 """TIIF-Bench against the official numbers: 3,144 real answers and their expected results; skips where these are not."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -19,8 +19,6 @@ Names, prompts and images are ours. The rest says what is right. The class says 
 `test_reports.py` runs every record of every module in this folder.
 """
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json

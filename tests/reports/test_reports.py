@@ -1,7 +1,5 @@
 """Every public report in this folder stays fixed. See `kinds.py` for how to add one."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import sys

@@ -1,7 +1,5 @@
 """The Dockerfiles without Docker: what they name exists, what they run as is nobody's root, and no key is built in."""
 
-from __future__ import annotations
-
 import fnmatch
 import re
 import tomllib

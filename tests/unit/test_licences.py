@@ -1,7 +1,5 @@
 """The check of licences lets no package through whose licence binds those who use it."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from types import ModuleType

@@ -1,7 +1,5 @@
 """titjudge reads and writes UTF-8 whatever the locale and the time zone of whoever runs it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The recipes in examples/recipes do what their first lines promise."""
 
-from __future__ import annotations
-
 import json
 import re
 import runpy

@@ -1,7 +1,5 @@
 """The documentation site: every page and every exported name is on it, and its links lead to pages of the site."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import inspect

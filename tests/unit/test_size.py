@@ -1,7 +1,5 @@
 """The counter of `.ci/size.py`, and that no package is above its ceiling."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from types import ModuleType

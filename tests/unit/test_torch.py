@@ -1,7 +1,5 @@
 """`JudgeMetric`, with torchmetrics where it is installed and without."""
 
-from __future__ import annotations
-
 import copy
 import importlib
 import math

@@ -1,7 +1,5 @@
 """How a benchmark goes through its prompts, and what it calls their images."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

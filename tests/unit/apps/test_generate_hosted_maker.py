@@ -1,7 +1,5 @@
 """Images by a hosted model: what is paid is in its place, what fails is named, and no cap is passed."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

@@ -1,7 +1,5 @@
 """What hosted image models are asked, and how their answers and refusals are read."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import io

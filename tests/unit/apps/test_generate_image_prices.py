@@ -1,7 +1,5 @@
 """What a generated image costs: rates of litellm's list, and the user's own before them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

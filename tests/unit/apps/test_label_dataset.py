@@ -1,7 +1,5 @@
 """What people are shown of edits: the source of a prompt, and no result of another source."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

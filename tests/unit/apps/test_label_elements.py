@@ -1,7 +1,5 @@
 """Marks of single images: elements, what locks what, the page over HTTP, kill -9, majority and agreement, comparing a run."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import http.client

@@ -1,7 +1,5 @@
 """What is open goes to experts: exactly what the export lists, with what was said; their majority decides, kill -9 or not."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import http.client

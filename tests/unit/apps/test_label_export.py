@@ -1,7 +1,5 @@
 """Votes to pairs, ranks, agreement and the experts' list."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

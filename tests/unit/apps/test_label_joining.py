@@ -1,7 +1,5 @@
 """People who come by one link and type their names."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """What the organiser of a labelling sees."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path

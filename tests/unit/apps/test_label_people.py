@@ -1,7 +1,5 @@
 """Names of annotators, numbered or given."""
 
-from __future__ import annotations
-
 import pytest
 
 from titjudge.apps.label.store import annotators_of, folded, name_of, names_of

@@ -1,7 +1,5 @@
 """The plan: the right order, in fewer comparisons than all pairs, from the answers alone."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Items whose answer is known: how often a good annotator is stopped, who is stopped, and what becomes of their votes."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 from collections.abc import Iterator

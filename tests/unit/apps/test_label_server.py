@@ -1,7 +1,5 @@
 """The page as a real server on loopback: votes over HTTP, kill -9, strangers, hostile data."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json

@@ -1,7 +1,5 @@
 """An item with enough votes is asked no more; what somebody was looking at counts; agreement is not bent by it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

@@ -1,7 +1,5 @@
 """Votes on disk, one annotator's questions, and what is refused at the start."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

@@ -1,7 +1,5 @@
 """The pages and interfaces that are filled from static files."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Audits of prompt sets: planted duplicates, leaks and lengths are found, and nothing else."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

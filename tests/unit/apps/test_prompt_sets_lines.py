@@ -1,7 +1,5 @@
 """`facets`: prompts mapped to the checklist's facets by a judge, and the checklist that reads them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

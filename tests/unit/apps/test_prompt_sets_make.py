@@ -1,7 +1,5 @@
 """`make-prompts`: every recipe with a scripted language model, good, bad and repeated drafts."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """`review-prompts`: decisions over HTTP, kill -9, what an export keeps of edited prompts, and what is refused."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """Reward functions in the calls of TRL, ms-swift, flow_grpo, verl and verl-omni; a missing score is what the caller chose."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator
 from typing import Any

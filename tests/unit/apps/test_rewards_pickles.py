@@ -1,7 +1,5 @@
 """Pickles of a reward request: plain data is read as it was written, and everything else is refused without being run."""
 
-from __future__ import annotations
-
 import contextlib
 import pickle
 import struct

@@ -1,7 +1,5 @@
 """The reward server: who may ask, every wire format, what becomes of failures, the cache, the cap and the receipts."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gzip

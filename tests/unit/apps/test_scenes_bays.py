@@ -1,7 +1,5 @@
 """Templates of the ladder in perspective: what is drawn is what the words say, every kind of error is seen, and bays keep to themselves."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import fields
 from functools import cache

@@ -1,7 +1,5 @@
 """What is composed, asked, planted and annotated, without a renderer: from many seeds, each property by itself."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

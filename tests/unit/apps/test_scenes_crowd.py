@@ -1,7 +1,5 @@
 """Crowded scenes: what is composed, asked and planted in them, how they are made, and what sight of them is refused."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Known edits: each result shows exactly what its name says, and the folder is one that can be judged."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

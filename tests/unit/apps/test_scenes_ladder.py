@@ -1,7 +1,5 @@
 """The ladder: errors of one element that can be seen, in a box of their own, said by prompt, graph, questions and annotation alike."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from random import Random

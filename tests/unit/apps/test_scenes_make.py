@@ -1,7 +1,5 @@
 """The folder that is made: complete, resumable, refused where it would spoil something, read by the suite."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """With the renderer: what covers what, the same bits again, and a sight that is refused. Tiny pictures."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """The small rules: what is clear, what is near, what is misspelt, what is seen."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from random import Random
 

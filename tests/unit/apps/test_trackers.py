@@ -1,7 +1,5 @@
 """Sinks: what of a run goes to a tracker, read back by the tracker's own library where it is installed; never a secret."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Mapping, Sequence

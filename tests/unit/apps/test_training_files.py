@@ -1,7 +1,5 @@
 """Training data of the recorded example: conversations, preferences, and splits in which no prompt stands twice."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The benchmark of judges, pools and people on ImagenHub, and the study of docs/study.md, over tables with known numbers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The simulations whose numbers the documentation states, small and with fixed seeds."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The eye of the ladder: it reads from pixels, so it sees what is sharp and does not see what scaling has taken away."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The benchmark of judges on the ladder: a crop is read where it was cut, and eyes that err nowhere order every image right."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The study of edits over made replies, marks and votes whose numbers are known, in the layout of the published ones."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

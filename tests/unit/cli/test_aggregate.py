@@ -1,7 +1,5 @@
 """`aggregate` makes a command of whatever a suite, or another package, announces."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

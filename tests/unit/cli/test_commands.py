@@ -1,7 +1,5 @@
 """All commands: those of titjudge, those of its wing and those of other packages, and their help."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

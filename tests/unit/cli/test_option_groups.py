@@ -1,7 +1,5 @@
 """Help of long commands: one screen of common options, and all of them in groups."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """Where pages are served, and what is said about it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import click

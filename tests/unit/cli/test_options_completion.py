@@ -1,7 +1,5 @@
 """What a shell is told when somebody presses the tab key."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Flags and the configuration file that they override."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

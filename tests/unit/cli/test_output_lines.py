@@ -1,7 +1,5 @@
 """What the commands say of data that cannot be used, in whole or in part; in this process, with the fake provider."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

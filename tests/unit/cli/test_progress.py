@@ -1,7 +1,5 @@
 """The plain lines of a run that goes on."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`report`: where the page goes, and what it says of images that the page does not list."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

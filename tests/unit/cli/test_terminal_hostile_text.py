@@ -1,7 +1,5 @@
 """Text of other people stays text: on the terminal, in spreadsheets, in YAML, in the environment of programs."""
 
-from __future__ import annotations
-
 import csv
 import io
 import socket

@@ -1,7 +1,5 @@
 """The published schema of run.yaml: what it allows is what `load_config` takes, and every key says what it is."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Every table that the program makes declares what its numbers are over, and prints it."""
 
-from __future__ import annotations
-
 import ast
 import csv
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What packages announce, read as `importlib.metadata` reads it."""
 
-from __future__ import annotations
-
 import sys
 import zipfile
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Messages quote little of what they are about."""
 
-from __future__ import annotations
-
 import pytest
 
 from titjudge.core.errors import ConfigError, DataError, Unclear

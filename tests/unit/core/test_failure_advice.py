@@ -1,7 +1,5 @@
 """Advice after failures: by cause, with the option that helps."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

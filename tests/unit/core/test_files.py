@@ -1,7 +1,5 @@
 """Files are written whole or not at all, and reading says what is wrong."""
 
-from __future__ import annotations
-
 import gzip
 import os
 from pathlib import Path

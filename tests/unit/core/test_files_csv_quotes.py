@@ -1,7 +1,5 @@
 """A quote that is part of a text never swallows the rows below it; cells that go over several lines are read."""
 
-from __future__ import annotations
-
 import csv
 import io
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The keys of `Item.meta`: their values are checked in one place, and no other file reads one by its name."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

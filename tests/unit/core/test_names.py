@@ -1,7 +1,5 @@
 """Names are compared in Unicode NFC, without outer blanks and what nobody sees."""
 
-from __future__ import annotations
-
 import unicodedata
 
 import pytest

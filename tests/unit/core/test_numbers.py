@@ -1,7 +1,5 @@
 """A number of somebody else's file is finite, or it is none."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Addresses: what is none has no parts, and ends no command."""
 
-from __future__ import annotations
-
 import pytest
 
 from titjudge.core.errors import ConfigError

@@ -1,7 +1,5 @@
 """What is a description of an image, and what is a refusal: tables in both directions."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 

@@ -1,7 +1,5 @@
 """Names and what they lead to: every line of the tables can be imported, and is what its name says."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

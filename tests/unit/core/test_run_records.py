@@ -1,7 +1,5 @@
 """manifest.json and results.json: what a run writes is what the published schemas say, and damage is one clear line."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

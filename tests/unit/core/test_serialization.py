@@ -1,7 +1,5 @@
 """Records become JSON in one way, and items and scores are read no larger than a table needs them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """How a process ends: what is registered and printed comes first, and other threads are waited for."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Tables: a number has one look wherever it stands, and its value is kept."""
 
-from __future__ import annotations
-
 import pytest
 
 from titjudge.core.tables import Cell, CellFormat, Table, dollars, p_value, percent, plain, text_of

@@ -1,7 +1,5 @@
 """Words of prompts in several scripts, texts cut short, lists of texts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """WebDataset archives, saved folders of `datasets`, and prompts that stand in the images themselves."""
 
-from __future__ import annotations
-
 import io
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Compressed WebDataset shards (.tar.gz): images are read from any place of the unpacked archive, and nothing is unpacked to disk."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import os

@@ -1,7 +1,5 @@
 """Prompts in the EXIF comment of JPEG and WebP files, as A1111 saves them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from random import Random

@@ -1,7 +1,5 @@
 """What an edit changed: shares and similarities that are known, outside masks of both kinds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

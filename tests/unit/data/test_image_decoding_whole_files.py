@@ -1,7 +1,5 @@
 """Files that are cut or damaged are refused, also where a PNG or a JPEG is known to be whole without being decoded."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import random

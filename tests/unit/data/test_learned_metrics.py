@@ -1,7 +1,5 @@
 """The table of learned metrics: rows of other packages, and what of a row is part of a score's key."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Data sets of Hugging Face: images inside of parquet tables are judged without a copy of them."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from pathlib import Path

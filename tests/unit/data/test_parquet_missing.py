@@ -1,7 +1,5 @@
 """Without pyarrow: one line names the extra."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One reader of CSV for manifests, pairs, votes, scores and rankings."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

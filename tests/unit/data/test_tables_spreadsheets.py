@@ -1,7 +1,5 @@
 """Spreadsheets (.xlsx) as manifests: the values that are saved in them, and nothing that is to be computed."""
 
-from __future__ import annotations
-
 import io
 import re
 import sys

@@ -1,7 +1,5 @@
 """Sample numbers are in the keys of answers on disk: these integers may never change."""
 
-from __future__ import annotations
-
 import pytest
 
 from titjudge.engine.ask import Purpose, Sample

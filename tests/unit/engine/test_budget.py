@@ -1,7 +1,5 @@
 """The cap: what it admits, what it charges, who waits and who is turned away."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine
 from typing import Any

@@ -1,7 +1,5 @@
 """The cap under any interleaving: 128 tasks, random prices, random faults, cancellations; it holds and nobody hangs."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Items that need more than was set aside for them, in the loop of a run: they step back, and the cap is used up."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Answers of many tasks in one transaction: on disk when `put` returns, soon after `later`, never lost when something goes wrong."""
 
-from __future__ import annotations
-
 import asyncio
 import sqlite3
 from collections.abc import Iterator

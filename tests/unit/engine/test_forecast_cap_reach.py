@@ -1,7 +1,5 @@
 """What a cap pays for, in words."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

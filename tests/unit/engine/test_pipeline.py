@@ -1,7 +1,5 @@
 """The pipeline with stand-in models: what is asked, kept, shared, repaired, charged."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import re

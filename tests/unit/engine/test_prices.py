@@ -1,7 +1,5 @@
 """Prices: what is known, what a user says, what is never guessed."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime
 from typing import Any
 

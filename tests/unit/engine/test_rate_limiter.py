@@ -1,7 +1,5 @@
 """Slots, pauses and pace of one account, in virtual time."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import random

@@ -1,7 +1,5 @@
 """Token buckets, and the headers that fill them."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Limiter and retry loop together against a server that limits, in virtual time."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What follows a failure: how often, after how long, and how it ends."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import Awaitable, Callable

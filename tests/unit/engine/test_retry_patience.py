@@ -1,7 +1,5 @@
 """A server that is away for a while: what a run loses is decided by the patience it was given, not by the status."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from typing import Any

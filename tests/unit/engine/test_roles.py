@@ -1,7 +1,5 @@
 """Who plays which role: one model of this machine is there once, whatever it plays."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Scoring one item: which metrics judge edits, and what of an edit they are shown."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Servers that go away and come back, and run folders that cannot be written."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

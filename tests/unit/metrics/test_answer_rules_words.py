@@ -1,7 +1,5 @@
 """Yes and no in words: affirmations and denials are read with equal care, in sentences and in Chinese."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """DSG and TIFA: the dependency rule by its published example, answers that are no answers, the way through the engine."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

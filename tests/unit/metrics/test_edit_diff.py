@@ -1,7 +1,5 @@
 """TIT for edits: blind descriptions, one comparison, and a source that is paid for once."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """ImgEdit: the rubric of the type of edit, its rule about the first rating, and the published parser."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

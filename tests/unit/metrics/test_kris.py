@@ -1,7 +1,5 @@
 """KRIS-Bench: which questions a category is asked, in which order images are shown, and what each protocol makes of replies."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The learned baselines as metrics, through the engine and its cache; the table a person reads."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from pathlib import Path

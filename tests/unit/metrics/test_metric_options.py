@@ -1,7 +1,5 @@
 """Options of metrics: keyword-only parameters of their functions, read as annotated."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What every metric may rely on: an image or a status, its siblings, sample numbers that last."""
 
-from __future__ import annotations
-
 import asyncio
 import pickle
 from dataclasses import replace

@@ -4,8 +4,6 @@ A schema that changes here makes every kept answer to its question unfindable: a
 a class, keep its old name as `title` in its `model_config`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """The OCR engine after a fork: a child has its own, and does not end the one of its parent."""
 
-from __future__ import annotations
-
 import os
 import sys
 import types

@@ -1,7 +1,5 @@
 """Two images at a time, both orders, each comparison asked once for both images."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

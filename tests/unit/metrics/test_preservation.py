@@ -1,7 +1,5 @@
 """Preservation of an edit: nothing is asked, the mask of the data counts, and what cannot be compared has no score."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """RISEBench: which questions a category is asked, the weights, and what cannot be read."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

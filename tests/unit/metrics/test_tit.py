@@ -1,7 +1,5 @@
 """TIT-Score and TIT-Score-LLM: what is asked, what is compared, and what the official protocol does otherwise."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

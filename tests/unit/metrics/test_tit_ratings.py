@@ -1,7 +1,5 @@
 """LMM scores: the rating alone, as the paper's ablation has it, and the rating after a list of faults."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

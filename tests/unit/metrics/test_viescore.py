@@ -1,7 +1,5 @@
 """VIEScore and UnifiedReward: the published formulas and words, and no guess where an answer cannot be read."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """VIEScore for edits: both questions, the smaller rating of each, and no guess where an answer cannot be read."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """EditScore: both questions in every pass, ratings from 0 to 25 given on 0 to 10, and no guess where an answer cannot be read."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

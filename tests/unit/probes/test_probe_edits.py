@@ -1,7 +1,5 @@
 """The trust card of a judge of edits: which outcomes it tells from an edit that is done."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from pathlib import Path

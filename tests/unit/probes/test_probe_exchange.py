@@ -1,7 +1,5 @@
 """Self-preference: two families describe and judge each other."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

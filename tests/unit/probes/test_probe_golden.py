@@ -4,8 +4,6 @@
 verdicts are the recorded ones; vectors are word counts, so that no card depends on a model or its library.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

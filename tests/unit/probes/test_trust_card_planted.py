@@ -1,7 +1,5 @@
 """The trust card catches judges with a planted flaw, and no judge without one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """docs/trust_table.py counts what it says it counts."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from pathlib import Path

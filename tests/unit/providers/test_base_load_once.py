@@ -1,7 +1,5 @@
 """Models of one process load one after the other, each once; what cannot be loaded is not tried again."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

@@ -1,7 +1,5 @@
 """The files of batch jobs, and what wraps what."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Q-Eval-Score, the expected-value LMM score, HPSv3, EditReward, LongT2IExpert and MPS on tiny random weights, formulas written out."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

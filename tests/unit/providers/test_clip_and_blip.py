@@ -1,7 +1,5 @@
 """CLIPScore, PickScore and HPSv2 on tiny random weights: the three dialects, the cut that keeps its end, the renames."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """The likeness of an edit and its source, on tiny random weights of DINOv2's architecture."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

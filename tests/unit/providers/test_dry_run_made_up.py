@@ -1,7 +1,5 @@
 """Stand-ins answer what the metric can read: by its plan, by the choices, by the schema."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

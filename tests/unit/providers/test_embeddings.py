@@ -1,7 +1,5 @@
 """Hosted embedders against the loopback server: what is sent, what is made of the answer, what a failure is called."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

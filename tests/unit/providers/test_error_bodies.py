@@ -1,7 +1,5 @@
 """What a server says in an error is found through the wrappers of gateways."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Metrics that a command computes: what it is given, what it may answer, and everything that is no score."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """The example wrappers: their lines through titjudge's own provider, with stand-ins of the official repositories."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shlex

@@ -1,7 +1,5 @@
 """What fits on a machine: the formula by hand, the table against models built on paper, reports without torch."""
 
-from __future__ import annotations
-
 import builtins
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Parameter counts of the known models, from their shapes: every one is built on a device without memory and counted."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """BLIP-2, FGA-BLIP2, ImageReward and VQAScore on tiny random weights: formulas written out, and every silent trap."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

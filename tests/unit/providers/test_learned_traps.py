@@ -6,8 +6,6 @@ scores, layer norms, two label tokens, tied layers (test_learned_heads); literal
 replaced pictures (test_external_examples); cut prompts (test_learned); published figures (test_paper_dsg_numbers).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import json

@@ -1,7 +1,5 @@
 """What guards litellm's network guards the calls of titjudge alone: a program's own calls beside it are as they were."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

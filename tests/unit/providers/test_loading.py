@@ -1,7 +1,5 @@
 """What a person reads when a local model does not load, and what pins one in the cache key."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shutil

@@ -1,7 +1,5 @@
 """A LoRA adapter (`adapter`) is merged into a local model as peft merges it; one for another model is refused."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Weights on disk that do not fit their model are refused by every loader, in one line that names the first parameter."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The recipes of examples/train on tiny models with random weights: what they write is loaded by the metric and the judge."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

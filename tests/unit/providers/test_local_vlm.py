@@ -1,7 +1,5 @@
 """Local models on tiny random weights: the official snippet's tokens, alone or in a batch, and honest endings."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json

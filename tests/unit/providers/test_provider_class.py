@@ -1,7 +1,5 @@
 """A hosted provider describes itself: one class and one line make it known to everything that names providers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

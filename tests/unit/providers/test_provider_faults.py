@@ -1,7 +1,5 @@
 """Waiting times, redaction and kinds of failure."""
 
-from __future__ import annotations
-
 import builtins
 import socket
 from email.utils import format_datetime, formatdate

@@ -1,7 +1,5 @@
 """What a provider must bring, what it gets by default, and providers of packages that know the four methods alone."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

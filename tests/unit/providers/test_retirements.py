@@ -1,7 +1,5 @@
 """Judges retire: what is announced, what answers instead, and what that costs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from datetime import date

@@ -1,7 +1,5 @@
 """Local embeddings against the official recipe written out by hand, and the traps that change vectors silently."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

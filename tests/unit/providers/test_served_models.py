@@ -1,7 +1,5 @@
 """`--base-url` alone: the server says which model it has."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Image and text token rules: published examples, and bounds that no tokenizer exceeds."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

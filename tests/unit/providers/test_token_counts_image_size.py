@@ -1,7 +1,5 @@
 """Images larger than a role's `max_side` are scaled before they are sent, and are otherwise what they were."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import io

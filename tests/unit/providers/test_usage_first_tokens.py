@@ -1,7 +1,5 @@
 """Probabilities of answers from the first token: spellings summed, intervals where not all tokens are known."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

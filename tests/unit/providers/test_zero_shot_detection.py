@@ -1,7 +1,5 @@
 """Detectors on this machine: transformers' own boxes, in fractions of the image, by the names that were asked for."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json

@@ -1,7 +1,5 @@
 """Crops where claims were settled: small, of the judged image alone, and within the room that a report has."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """Charts are drawn once: the page and a file show the same, in colours of their own."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from xml.etree import ElementTree

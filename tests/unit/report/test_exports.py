@@ -1,7 +1,5 @@
 """Exports: the same numbers for programs, papers and pull requests; nothing in them is run or rendered by who reads them."""
 
-from __future__ import annotations
-
 import csv
 import importlib.util
 import io

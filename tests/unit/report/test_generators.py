@@ -1,7 +1,5 @@
 """Generators against each other in a report: gaps, tiers, categories, charts, what the next run takes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Claims, transcripts and the trust card as a report holds them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

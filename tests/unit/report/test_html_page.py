@@ -1,7 +1,5 @@
 """The HTML file: self-contained, under its limit, and safe whatever it is given."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib

@@ -1,7 +1,5 @@
 """Every script and style of the report is in a list of a page, and every list names what is there."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from titjudge.report import html, site_pages, tables_page

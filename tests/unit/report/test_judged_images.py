@@ -1,7 +1,5 @@
 """Which picture a report shows: the one that was judged, or none."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

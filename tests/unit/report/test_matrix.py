@@ -1,7 +1,5 @@
 """The matrix of pictures: when a report has one, and what it sorts prompts by."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the report says, before it is drawn."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The report as a folder: everything that the one file holds, in files that are loaded when they are looked at."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

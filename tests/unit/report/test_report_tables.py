@@ -1,7 +1,5 @@
 """One table in every format: the same numbers in the same words."""
 
-from __future__ import annotations
-
 import csv
 import io
 from pathlib import Path

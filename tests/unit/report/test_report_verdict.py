@@ -1,7 +1,5 @@
 """The first lines of a report: the verdict, and the prompts that show it with both images."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The folder of a board: names of files from any text, nothing written twice, and nothing removed that is not its own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import orjson

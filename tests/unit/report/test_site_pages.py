@@ -1,7 +1,5 @@
 """A published board: whole, safe, small, and added to by the same command."""
 
-from __future__ import annotations
-
 import re
 from html.parser import HTMLParser
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the answers behind scores cost: as billed, as another model would bill them, and by image."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The Python API: one, many, sync, async, failures, pandas."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import os

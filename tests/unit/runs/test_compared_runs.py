@@ -1,7 +1,5 @@
 """Runs compared with people and with each other."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

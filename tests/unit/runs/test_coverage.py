@@ -1,7 +1,5 @@
 """Which images of a data folder are there, and which cannot be used."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from labelling_data import make_data

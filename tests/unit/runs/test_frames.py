@@ -1,7 +1,5 @@
 """Scores as a data frame: what is in it, and what stands for scores that are missing."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import ModuleType

@@ -1,7 +1,5 @@
 """What a gate leaves for a pull request: JUnit XML, a comment with thumbnails, and the GitHub Action that uses them."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Votes and ratings from files, good and bad."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

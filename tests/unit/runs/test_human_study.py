@@ -1,7 +1,5 @@
 """Which metric of a run is meant."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

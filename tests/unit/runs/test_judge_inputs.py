@@ -1,7 +1,5 @@
 """What `Judge` takes, and how scores come back: arrays and tensors, batches, streams, HTML."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import io

@@ -1,7 +1,5 @@
 """A `Judge` outlives a wrong key, a caller that leaves and a fault in the code of a metric."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import sys

@@ -1,7 +1,5 @@
 """Tables in, tables with scores out."""
 
-from __future__ import annotations
-
 import io
 import math
 from pathlib import Path

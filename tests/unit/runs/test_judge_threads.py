@@ -1,7 +1,5 @@
 """A judge in threads, inside event loops, after a fork, in another process, and at the end of the process."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import gc

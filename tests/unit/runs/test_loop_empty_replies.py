@@ -1,7 +1,5 @@
 """Replies of a model that ends its answer without a word: kept, and an answer only if an official script takes it for one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

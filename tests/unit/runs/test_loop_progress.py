@@ -1,7 +1,5 @@
 """What a run that goes on counts: answers, how many are likely to come, and items; and that the embedder is loaded meanwhile."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import Any

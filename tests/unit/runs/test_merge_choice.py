@@ -1,7 +1,5 @@
 """Which scores a merge takes, against the rule in a few plain lines, over parts with repeated, failed and unknown items."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A reader of one's own gets the enlarged parts of an image in one question, and the recording says where they are."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The verdict on a run folder: recorded with the results, and the same when it is computed again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The copy of a run on a board: without paths of this machine, with checksums and digests that hold."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`compare_ranks` on good and bad CSV files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Published tables, and a run among their rows: a rank only where the two can be compared."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Results count images: not lines that list one again, nor lines of prompts."""
 
-from __future__ import annotations
-
 from titjudge.core import registry
 from titjudge.core.types import InvalidItem, Item, Score
 from titjudge.engine.budget import UNSPENT

@@ -1,7 +1,5 @@
 """Run folders that a power cut, a full disk or an editor has damaged: nothing crashes, what is damaged is named."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

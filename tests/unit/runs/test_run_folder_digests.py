@@ -1,7 +1,5 @@
 """What a score was given for: the digest of an item changes with its sources, and only theirs has any."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

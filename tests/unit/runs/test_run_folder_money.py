@@ -1,7 +1,5 @@
 """The ledger of an open run folder is summed up again after each new line, and at each call without the lock."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

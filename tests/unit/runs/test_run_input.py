@@ -1,7 +1,5 @@
 """`--limit` draws whole prompts; many equal refusals are said once; a metric that can judge nothing is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise

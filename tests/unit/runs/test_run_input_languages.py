@@ -1,7 +1,5 @@
 """A prompt that the embedder cannot read is said once a run."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tables of scores by prompt and generator: what is read, averaged and refused."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import sys

@@ -1,7 +1,5 @@
 """One odd item, file or line is named, and everything else goes on."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

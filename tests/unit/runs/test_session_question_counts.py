@@ -1,7 +1,5 @@
 """Scores that are made of questions: those without an answer are asked again where they can be, and counted."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One cap over several run folders: what may have been billed counts, nothing is given twice, and little is left over."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which images a run that settles a question judges next, and when it cannot tell."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace

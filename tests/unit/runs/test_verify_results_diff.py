@@ -1,7 +1,5 @@
 """Results side by side: tables by id, columns by key; what is new is not held against a run, and words decide nothing."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

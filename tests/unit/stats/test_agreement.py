@@ -1,7 +1,5 @@
 """`agreement`: what the CLI and the report show, on the example and on every kind of too little."""
 
-from __future__ import annotations
-
 import json
 import random
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The bootstrap by prompt: against scipy's, and does the interval cover what it should."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

@@ -1,7 +1,5 @@
 """Carrying a board over from one judge to another."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What guessing reaches: exact against brute force, and held under noise."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import combinations, permutations
 

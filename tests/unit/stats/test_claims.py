@@ -1,7 +1,5 @@
 """Claims of scores and their place in the prompt."""
 
-from __future__ import annotations
-
 import pytest
 
 from titjudge.core.errors import DataError

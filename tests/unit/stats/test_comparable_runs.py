@@ -1,7 +1,5 @@
 """Whether runs are judged alike: a detector that one of them had is another way of judging."""
 
-from __future__ import annotations
-
 from titjudge.core.run_records import Manifest
 from titjudge.stats.comparable_runs import judged_differently
 

@@ -1,7 +1,5 @@
 """Correlations over all images, and of generators by their means."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

@@ -1,7 +1,5 @@
 """Agreement by element: published confusion tables, brute-force kappa, and the command over real runs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

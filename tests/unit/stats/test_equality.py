@@ -1,7 +1,5 @@
 """Scores that are equal but for rounding are ties, wherever scores are compared."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

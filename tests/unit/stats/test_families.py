@@ -1,7 +1,5 @@
 """Families of prompts, and few annotators: the units of every interval and test."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

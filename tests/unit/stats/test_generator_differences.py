@@ -1,7 +1,5 @@
 """Generators against each other, by prompt: differences, tests, adjustments and gates."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import product

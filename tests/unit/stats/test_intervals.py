@@ -1,7 +1,5 @@
 """Intervals keep their level over few prompts; where all agree they are exact."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Leaderboards by mean rank and by Bradley-Terry strength."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Paired differences between metrics and between runs."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

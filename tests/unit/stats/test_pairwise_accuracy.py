@@ -1,7 +1,5 @@
 """Pairwise accuracy, thresholds, tie-optimised accuracy: known cases, and slow obvious implementations."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

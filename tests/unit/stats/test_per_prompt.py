@@ -1,7 +1,5 @@
 """Several images of a prompt become one score: mean, best, any and all, and what is certain where one has no score."""
 
-from __future__ import annotations
-
 import math
 from itertools import combinations
 

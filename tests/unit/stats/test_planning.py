@@ -1,7 +1,5 @@
 """Plans from a pilot: the variance with other numbers of images and answers, prompts, power and ranges."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

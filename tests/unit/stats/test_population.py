@@ -1,7 +1,5 @@
 """Uneven data: generators with scores on other prompts than the rest change no order, no "best" and no test of the others."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rank agreement inside prompts: human scores, SRCC, KRCC, nDCG with ties."""
 
-from __future__ import annotations
-
 import math
 from itertools import combinations, pairwise, permutations
 

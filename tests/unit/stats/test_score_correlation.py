@@ -1,7 +1,5 @@
 """Correlation of metrics and their parts with human scores, and what is recorded and tabulated of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from titjudge.core.types import Item, Score

@@ -1,7 +1,5 @@
 """Settling a question prompt by prompt: what the interval is, that it may be looked at, and what it costs."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

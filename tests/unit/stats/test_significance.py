@@ -1,7 +1,5 @@
 """Exchange tests of several generators: the same scores are tested once, and other scores have a result of their own."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Ranks as ranges: what the tests leave open, for neighbours that cannot be told apart and for scores that are missing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The compiled part of `scipy.special`: its values are those of the whole, to the last bit."""
 
-from __future__ import annotations
-
 import importlib
 import subprocess
 import sys

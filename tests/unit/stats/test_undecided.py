@@ -1,7 +1,5 @@
 """Pairs that a metric does not decide: by what is not known of two scores."""
 
-from __future__ import annotations
-
 import pytest
 
 from titjudge.core.types import Pair, Score, Status

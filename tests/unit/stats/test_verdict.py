@@ -1,7 +1,5 @@
 """The verdict on runs: who is better, what the loser fails at, what would tell, and which metric can be trusted."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

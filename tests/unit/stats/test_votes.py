@@ -1,7 +1,5 @@
 """The three steps of A.11, and agreement between annotators."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections import Counter

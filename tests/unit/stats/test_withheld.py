@@ -1,7 +1,5 @@
 """Which scores results do not count, by the replies of the whole run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

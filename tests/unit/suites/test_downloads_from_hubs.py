@@ -1,7 +1,5 @@
 """Files of the hub: at the address that HF_ENDPOINT names, pinned by the first download, gone on with, never another file."""
 
-from __future__ import annotations
-
 import hashlib
 import http.server
 import json

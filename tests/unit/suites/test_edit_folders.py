@@ -1,7 +1,5 @@
 """MagicBrush and InstructPix2Pix as they are unpacked."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Lists of images in a row, as roll-outs have them: each image is an item, and a sample of the row's prompt."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

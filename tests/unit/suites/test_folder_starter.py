@@ -1,7 +1,5 @@
 """The starter set: every bundled prompt passes the checks of its recipe again, and images of them are judged at once."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Trees of images: the path says generator, prompt and sample."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

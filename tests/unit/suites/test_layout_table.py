@@ -1,7 +1,5 @@
 """The layouts that docs/data.md promises: each with several generators and samples, whole and with an image missing."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

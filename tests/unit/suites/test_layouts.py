@@ -1,7 +1,5 @@
 """Folders of images with one list of prompts: what people have is recognised, and what is in doubt is refused."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A split file of LongT2IBench as rows to train on: the answer says what people marked."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from pathlib import Path

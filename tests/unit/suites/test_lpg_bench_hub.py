@@ -1,7 +1,5 @@
 """Copies of LPG-Bench as the hub may have them: prompts and images are found, or one line says what to name."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

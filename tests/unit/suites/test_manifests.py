@@ -1,7 +1,5 @@
 """Tables as people have them: an imagefolder, what a spreadsheet writes, columns of any name."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which column is the prompt, the generator or the sample: if several readings are possible, nothing is judged."""
 
-from __future__ import annotations
-
 import csv
 import json
 import shlex

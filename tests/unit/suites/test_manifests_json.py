@@ -1,7 +1,5 @@
 """Manifests that are one JSON value: an array of objects, COCO captions, DiffusionDB's parts; and cells that hold no path."""
 
-from __future__ import annotations
-
 import base64
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Published files come at their revision, are checked, and are named where there is no network."""
 
-from __future__ import annotations
-
 import hashlib
 import http.server
 import re

@@ -1,7 +1,5 @@
 """Votes of arenas as pairs, and both bad as an outcome of its own, from the page to the tables."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

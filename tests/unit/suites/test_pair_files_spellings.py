@@ -1,7 +1,5 @@
 """A name in several spellings is one name; files are opened by their real names; what an operating system leaves is skipped."""
 
-from __future__ import annotations
-
 import unicodedata
 from pathlib import Path
 

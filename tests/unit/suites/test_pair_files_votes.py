@@ -1,7 +1,5 @@
 """Tables of votes and pairs: one reader, in whatever shape several people are written down."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Patterns of image paths: fields in braces."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

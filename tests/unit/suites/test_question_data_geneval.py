@@ -1,7 +1,5 @@
 """GenEval's own results, its prompts as questions (which is not GenEval), and GenEval 2 with Soft-TIFA."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A suite may read several sets of prompts, join a table, and take questions from objects by their ids."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Suites that are a YAML file: what they read, how they ask, what they refuse."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Official files of edits: the layout that the authors' statistics scripts read."""
 
-from __future__ import annotations
-
 import csv
 import json
 import pickle

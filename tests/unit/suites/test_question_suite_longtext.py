@@ -1,7 +1,5 @@
 """LongText-Bench and OneIG-Bench: what they read, what they refuse, what text counts."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import unicodedata

@@ -1,7 +1,5 @@
 """Tables of suites: which images count, and what the means could be for images without a score."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """No suite drops the second image of a prompt: columns, fields of paths, and numbers at the end of names."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sources of edits: whatever columns, patterns and names are used, no result gets the source of another."""
 
-from __future__ import annotations
-
 import io
 import json
 import random

@@ -1,7 +1,5 @@
 """Source images of edits: where suites expect them, and what is said where one is missing."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Suites are loaded by name, with what the run says to them and options of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from itertools import permutations
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`assert_image` passes on a score that is high enough; a failure says score, reason and file."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The contract for authors of providers: good ones pass, and one that keeps broken answers does not."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

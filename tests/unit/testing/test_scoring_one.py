@@ -1,7 +1,5 @@
 """One item is scored as in a run, by whatever a test says the model answers."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

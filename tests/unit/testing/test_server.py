@@ -1,7 +1,5 @@
 """The loopback server closes what it opened, whenever it stops."""
 
-from __future__ import annotations
-
 import gc
 import socket
 import sys

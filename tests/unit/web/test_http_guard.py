@@ -1,7 +1,5 @@
 """The checks in front of every page."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Reports that `view` makes when somebody opens them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Tickets for reports."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from titjudge.web.view.server import Tickets

@@ -1,7 +1,5 @@
 """The live view: what it reads of a run, and what it gives to whom."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import http.client

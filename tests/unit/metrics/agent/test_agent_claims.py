@@ -1,7 +1,5 @@
 """Claims of a prompt: what a model says of a prompt is checked against the prompt."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The agentic judge behind the real pipeline: shared answers, a second run, plans, caps, repair."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections import Counter

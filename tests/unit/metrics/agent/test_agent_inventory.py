@@ -1,7 +1,5 @@
 """The first look as an inventory: the image and its parts in one request, and claims settled by its lines."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

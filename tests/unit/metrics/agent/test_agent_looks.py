@@ -1,7 +1,5 @@
 """What single looks bring, fail to bring, and send."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The loop of the agentic judge, against an orchestrator that misbehaves in every way that can be listed."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections import Counter

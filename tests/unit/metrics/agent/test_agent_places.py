@@ -1,7 +1,5 @@
 """Places that a detector proposes to the agentic judge: read with the first evidence, never settling, costing no look."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

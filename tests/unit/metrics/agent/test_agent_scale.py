@@ -1,7 +1,5 @@
 """What verdicts on claims are worth: the scale of the agentic judge, by the properties that are promised of it."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from pathlib import Path

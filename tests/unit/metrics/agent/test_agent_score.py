@@ -1,7 +1,5 @@
 """From verdicts to the number of the agentic judge, and when there is none."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from dataclasses import replace

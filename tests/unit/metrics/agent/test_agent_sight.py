@@ -1,7 +1,5 @@
 """The judge that sees: image, parts and crops in one conversation, without a captioner."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

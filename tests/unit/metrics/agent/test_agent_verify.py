@@ -1,7 +1,5 @@
 """Before the work ends, verdicts of the description are looked at once more: contradicted ones, and some that hold."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

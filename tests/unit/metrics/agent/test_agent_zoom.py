@@ -1,7 +1,5 @@
 """Zooming: boxes as models give them, crops as they are sent."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import math

@@ -1,7 +1,5 @@
 """The benchmark of the agentic judge's looks: scripted eyes without errors order every scene."""
 
-from __future__ import annotations
-
 import argparse
 
 from benchmarks.agent_looks import measure
