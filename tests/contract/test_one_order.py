@@ -141,8 +141,8 @@ def test_missing_prompts_come_with_one_command_and_no_place_on_a_page(tmp_path: 
     cli(tmp_path, "report", str(run), "--out", "report.html")
     (state,) = Runs(tmp_path / "runs").states()
     said = next(line for line in state.verdict if "python cli.py judge" in line)
-    listed = next(line for line in state.verdict if "judge few on" in line)
-    assert "none (0 prompts)" in listed
+    assert any("judge few on" in line for line in state.verdict)
+    assert any("none (0 prompts)" in line for line in state.verdict)
     for page in ("report.html", "site/index.html"):
         text = (tmp_path / page).read_text()
         assert said in text, page

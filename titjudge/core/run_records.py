@@ -638,7 +638,7 @@ class BetterGenerator(Record):
     set_aside: dict[str, int] = {}
     """Generators that are not compared, with the number of prompts that each shares with the best one."""
     to_judge: list[str] = []
-    """The prompts on which each of them has no score, in words."""
+    """The prompts on which each of them, or a leader that lacks scores, has no score, in words."""
     first: str = ""
     second: str = ""
     better: bool = False

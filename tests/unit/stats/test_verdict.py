@@ -244,6 +244,8 @@ def test_an_image_that_does_not_exist_is_a_missing_score(exist: bool) -> None:
         assert (record.first, record.better) == ("old" if better else "new", better)
         assert (record.difference or 0.0) > 0
         assert "new lacks a score on 16 prompts" in lead(run)
+        assert record.to_judge == ([] if better else ["judge new on p24, p25, p26, p27, p28, p29 and 10 more"])
+        assert ("python cli.py judge" in said_of(run)[-1]) != better
         ranks = [(ranked.rank_low, ranked.rank_high) for ranked in record.ranking]
         assert ranks == ([(1, 1), (2, 2)] if better else [(1, 2), (1, 2)])
 
@@ -258,7 +260,7 @@ def test_ranks_overlap_where_what_the_leader_lacks_may_decide() -> None:
     ("values", "named"),
     [
         ({"a": [50.0] * 8}, []),
-        ({"a": [50.0] * 8, "b": [None] * 8}, ["b (0 prompts); judge b on p0, p1, p2, p3, p4, p5 and 2 more"]),
+        ({"a": [50.0] * 8, "b": [None] * 8}, ["b (0 prompts)", "judge b on p0, p1, p2, p3, p4, p5 and 2 more"]),
         ({"a": [50.0] * 8 + [None] * 8, "b": [None] * 8 + [50.0] * 8}, ["they share 0 prompts", "judge a on p8"]),
         ({"a": [*range(5)], "b": [*range(5)]}, []),
     ],

@@ -81,7 +81,8 @@ def better_generator(
     decided = _difference(comparison, first, second, alone).joined(_images(pair))
     reason = pair.unequally_missing(0, 1)
     better = decided.p is not None and decided.p < ALPHA and (decided.difference or 0.0) > 0
-    better = better and pair.decides(0, 1)
+    if not pair.decides(0, 1):
+        better, record = False, record.with_(to_judge=[*record.to_judge, *pair.to_judge((first,))])
     return record.joined(
         decided,
         BetterGenerator(better=better, reason=reason, needed=None if better or reason else _needed(pair)),

@@ -75,8 +75,9 @@ def _of_generators(record: BetterGenerator, command: str) -> Iterator[str]:
     if record.set_aside:
         count_of, units = (_prompts, "prompts") if record.families is None else (_families, "families")
         shared = ", ".join(f"{name} ({count_of(count)})" for name, count in record.set_aside.items())
-        missing = "; ".join((shared, *record.to_judge))
-        yield f"Not compared, because they share fewer than {FEWEST} {units} with the others: {missing}."
+        yield f"Not compared, because they share fewer than {FEWEST} {units} with the others: {shared}."
+    if record.to_judge:
+        yield f"Missing scores: {'; '.join(record.to_judge)}."
     too_few = record.second and record.difference is None
     if record.to_judge or (too_few and any(ranked.prompts > record.prompts for ranked in record.ranking)):
         yield f"Add the images that do not exist, then judge them: {command}"
