@@ -19,7 +19,7 @@ from titjudge.cli.sweep import sweep as command
 from titjudge.core.errors import ConfigError, FatalProviderError
 from titjudge.core.tables import p_value
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.runs.study.sweep import Sweep, Swept, _without_shared
+from titjudge.runs.study.sweep import ModelLabel, Sweep, Swept, _without_shared_model
 
 IMAGES = 12
 
@@ -229,10 +229,20 @@ def test_the_command(tmp_path: Path, data: Path, server: Server) -> None:
 
 
 def test_settings_that_all_rows_share_stand_below_the_table() -> None:
-    both = [f"openai/{name} (base_url http://127.0.0.1:1/v1)" for name in ("a", "b")]
-    assert _without_shared([both[0], None, both[1]]) == (
-        ["openai/a", None, "openai/b"],
-        "base_url http://127.0.0.1:1/v1",
-    )
-    for labels in ([*both, "gemini/c"], [both[0], "openai/a (base_url http://127.0.0.1:2/v1)"], ["default"], []):
-        assert _without_shared(labels) == (labels, "")
+    def labelled(model: str, settings: str = "") -> ModelLabel:
+        label = ModelLabel(f"{model} ({settings})" if settings else model)
+        label.settings = settings
+        return label
+
+    def without_shared(*labels: ModelLabel) -> tuple[list[str | None], str]:
+        rows, shared = _without_shared_model([{"judge": label, "n": 1} for label in labels], "judge")
+        return [row.get("judge") for row in rows], shared
+
+    settings = "base_url http://127.0.0.1:1/v1"
+    both, nothing = [labelled(f"openai/{name}", settings) for name in ("a", "b")], labelled("")
+    assert without_shared(both[0], nothing, both[1]) == (["openai/a", "", "openai/b"], settings)
+    elsewhere = labelled("openai/a", "base_url http://127.0.0.1:2/v1")
+    for labels in ([*both, labelled("gemini/c")], [both[0], elsewhere]):
+        assert without_shared(*labels) == (labels, "")
+    assert without_shared(labelled("default")) == ([None], "default")
+    assert without_shared() == ([], "")
