@@ -20,7 +20,7 @@ from PIL import Image, ImageDraw, ImageFilter
 from titjudge.apps.scenes.finish import LIGHTS, STYLES, Canvas, Light, finished
 from titjudge.apps.scenes.scene import Look, Scene, ThingGroup
 from titjudge.apps.scenes.sprites import RGB, TALL, UNDER, Pen, Point, font, grained, label, lay
-from titjudge.apps.scenes.template import LETTERS, Box, Rung, Sprite, Template
+from titjudge.apps.scenes.template import LETTERS, Box, Rung, Sprite, Template, members
 from titjudge.apps.scenes.textures import Pixels
 
 VARIANTS = 4  # of what nobody asks for in a thing
@@ -89,7 +89,9 @@ class BayTemplate(Template):
         if group.form == "count":
             things = [Sprite(group.looks[0], *place) for place in self._heap(group.number, Random(str(group.order)))]
         elif group.form == "row":
-            things = self._members(group)
+            wide, high = self.pitch
+            places = [(look, (x * wide, (rows - 1 - row) * high)) for look, x, row, rows in members(group)]
+            things = [sprite for look, place in places for sprite in self._member(look, place)]
         elif group.form == "text":
             things = self.beside_text()
         else:
@@ -117,15 +119,6 @@ class BayTemplate(Template):
         places = [((x + 0.5 * (y % 2) - 0.25) * wide, y * high) for y in range(-2, 4) for x in range(-3, 4)]
         places.sort(key=lambda place: hypot(place[0] / wide, place[1] / high) + rng.uniform(0, 0.9))
         return [(x, y + 2 * high) for x, y in places[:number]]
-
-    def _members(self, group: ThingGroup) -> list[Sprite]:
-        *ones, other = group.looks
-        across, down = group.across, -(-group.number // group.across)
-        members = list[Sprite]()
-        for k, bit in enumerate(group.bits):
-            place = (k % across - (across - 1) / 2) * self.pitch[0], (down - 1 - k // across) * self.pitch[1]
-            members += self._member(other if bit == "1" else ones[k % len(ones)], place)
-        return members
 
     def _member(self, look: Look, place: Point) -> list[Sprite]:
         """Return what stands at a place of a row; always as many sprites, of which those with no look are not drawn."""

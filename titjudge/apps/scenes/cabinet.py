@@ -29,6 +29,7 @@ from titjudge.apps.scenes.template import (
     Rung,
     Sprite,
     Template,
+    members,
     unlike,
     with_article,
 )
@@ -122,7 +123,11 @@ class Cabinet(Template):
 
     def sprites(self, group: ThingGroup, rng: Random | None) -> list[Sprite]:
         if group.form == "row":
-            return [_displaced(sprite, rng, 0.12, 14) for sprite in _members(group)]
+            row = [
+                Sprite(look, x * 1.4, -(row - (rows - 1) / 2) * 1.45, 0.8 if look.get("size") == "small" else 1.0)
+                for look, x, row, rows in members(group)
+            ]
+            return [_displaced(sprite, rng, 0.12, 14) for sprite in row]
         if group.form == "count":
             heap = [Sprite(group.looks[0], *point) for point in _heap(group.number, Random(str(group.order)))]
             heap = [_displaced(sprite, rng, 0.06, 8) for sprite in heap]
@@ -217,18 +222,6 @@ def _heap(number: int, rng: Random) -> list[Point]:
     places = [((x + 0.5 * (y % 2)) * pitch, y * pitch * 0.95) for y in range(-3, 4) for x in range(-3, 3)]
     places.sort(key=lambda point: math.hypot(*point) + rng.uniform(0, 0.9))
     return [(x, -y) for x, y in places[:number]]
-
-
-def _members(group: ThingGroup) -> list[Sprite]:
-    """Return the objects of a row, from the top left."""
-    *ones, other = group.looks
-    across, down = group.across, -(-group.number // group.across)
-    members = []
-    for k, bit in enumerate(group.bits):
-        look = other if bit == "1" else ones[k % len(ones)]
-        place = (k % across - (across - 1) / 2) * 1.4, -(k // across - (down - 1) / 2) * 1.45
-        members.append(Sprite(look, *place, scale=0.8 if look.get("size") == "small" else 1.0))
-    return members
 
 
 @lru_cache(4000)

@@ -374,6 +374,14 @@ def unlike(hue: str) -> list[str]:
     return [other for other in HUES if not near(other, hue)]
 
 
+def members(group: ThingGroup) -> Iterator[tuple[Look, float, int, int]]:
+    """Yield each thing of a row: its look, its place from the middle of its row, the number of its row, and that of all rows."""
+    *ones, other = group.looks
+    for k, bit in enumerate(group.bits):
+        look = other if bit == "1" else ones[k % len(ones)]
+        yield look, k % group.across - (group.across - 1) / 2, k // group.across, -(-group.number // group.across)
+
+
 def listed(names: Sequence[str]) -> str:
     """List names with an article, sorted, so that their order tells nothing: "a blue ball, a red vase and a wooden block"."""
     *first, last = sorted(map(with_article, names))
