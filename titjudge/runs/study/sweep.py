@@ -442,7 +442,7 @@ def _ranked(rows: list[Row], pairs: Sequence[Pair]) -> list[Row]:
     index = PairIndex.from_pairs(pairs)
     ranked = common_accuracy(index, [row.values for row in rows])
     compared = [rows[k] for k in ranked.order]
-    p_values = below_the_best(index, [row.values for row in compared])
+    p_values = below_the_best(index, [row.values for row in compared], len(compared))
     for row, right, p in zip(compared, ranked.right, [None, *p_values], strict=True):
         if ranked.pairs and not ranked.complete:
             row.common = right / ranked.pairs, ranked.pairs

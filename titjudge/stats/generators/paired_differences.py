@@ -138,7 +138,9 @@ def _right(index: PairIndex, by_image: Values) -> Floats:
     return np.where(np.isnan(predicted), np.nan, predicted == index.preference)
 
 
-def below_the_best(pairs: Sequence[Pair] | PairIndex, values: Sequence[Values]) -> list[float | None]:
+def below_the_best(
+    pairs: Sequence[Pair] | PairIndex, values: Sequence[Values], count: int | None = None
+) -> list[float | None]:
     """Test whether each row is less accurate than the best one, which was chosen on the same pairs.
 
     Multiple comparisons with the best, as `significance.below_best_p`.
@@ -146,6 +148,7 @@ def below_the_best(pairs: Sequence[Pair] | PairIndex, values: Sequence[Values]) 
     Args:
         pairs: Human pairs.
         values: Of each row, score by image id, higher is better; the most accurate row first, then in order.
+        count: How many of the rows, the first ones, are compared; by default as `common_accuracy` says.
 
     Returns:
         One p for each row but the first; None for a row that is not compared (`common_accuracy`), and for all rows if the first
@@ -153,7 +156,7 @@ def below_the_best(pairs: Sequence[Pair] | PairIndex, values: Sequence[Values]) 
     """
     index = pair_index(pairs)
     predicted = np.array([index.predictions(by_image) for by_image in values])
-    compared = sorted(common_accuracy(index, values).order)
+    compared = sorted(common_accuracy(index, values).order) if count is None else range(count)
     compared = compared if 0 in compared else [0]
     ps: list[float | None] = []
     for k in range(1, len(predicted)):
