@@ -99,7 +99,7 @@ def runs(
         notes.append(ceiling.line() or f"{votes_file}: no vote on a pair that others decide: no human ceiling")
     if human is not None:
         correlations, raters = compared.correlations(human, by)
-        tables += correlation_tables(correlations, by, raters)
+        tables += correlation_tables(correlations, by, raters, families=bool(compared.families))
         record |= {"human_scores": correlation_record(correlations), "raters": raters}
     if differences := compared.differences(pairs):
         tables.append(differences_table(differences, families=bool(compared.families)))

@@ -50,6 +50,10 @@ class Population(StrEnum):
         "images that people and the metric have",
         "images with a human score, rank or pair, and a score of the metric",
     )
+    IMAGES_OF_COMMON = (
+        "images that people and the metric have, for the same prompts",
+        "the same; if a generator lacks prompts, both means are estimated for the same prompts by least squares",
+    )
     SCORED_BY_TWO = (
         "prompts, images or pairs that both have scored",
         "prompts, images or human pairs with a preference, that both rows have scored",

@@ -109,6 +109,23 @@ def test_generators_are_compared_by_their_means_over_the_images_that_have_both_n
     assert found.srcc_interval[0] <= found.srcc <= found.srcc_interval[1]
 
 
+def test_generators_with_easy_images_only_do_not_come_first() -> None:
+    """On each prompt people and the metric say a < b < c < d; people rated images of `a` for easy prompts only, and of `x` for others."""
+    rng = np.random.default_rng(1)
+    cells = [(g, p) for p in range(20) for g in "abcd" if g != "a" or p < 8] + [("x", 20), ("x", 21)]
+    level = {p: 90.0 if p < 8 else 20.0 for p in range(22)}
+    score = [level[p] + 4 * "abcdx".index(g) + rng.normal(0, 0.1) for g, p in cells]
+    human = [level[p] + 3 * "abcdx".index(g) + rng.normal(0, 0.1) for g, p in cells]
+    swapped = [-value if g in "bcd" else value for value, (g, _) in zip(human, cells, strict=True)]
+    found, other = (
+        generator_correlation(score, y, [g for g, _ in cells], [f"p{p}" for _, p in cells]) for y in (human, swapped)
+    )
+    assert (found.n, found.images, found.srcc) == (4, 68, pytest.approx(1.0))
+    assert "without 1" in found.reason
+    assert other.srcc is not None
+    assert other.srcc < 0
+
+
 def test_means_that_tie_are_ranked_as_ties() -> None:
     score, human = [1.0, 2.0, 2.0, 3.0], [1.0, 2.0, 3.0, 3.0]
     found = generator_correlation(score, human, list("abcd"), ["p"] * 4)
@@ -122,7 +139,9 @@ def test_means_that_tie_are_ranked_as_ties() -> None:
     [("aabb", [1.0, 2.0, 3.0, 4.0], "fewer than 3 generators"), ("abcd", [1.0] * 4, "one side does not vary")],
 )
 def test_generators_that_cannot_be_ranked_have_a_reason(generators: str, human: list[float], reason: str) -> None:
-    found = generator_correlation([1.0, 2.0, 3.0, 4.0], human, list(generators), list("ppqq"))
+    found = generator_correlation(
+        [1.0, 2.0, 3.0, 4.0], human, list(generators), list("ppqq" if reason[0] == "f" else "pppp")
+    )
     assert (found.srcc, found.reason) == (None, reason)
 
 

@@ -24,7 +24,7 @@ CORRELATIONS = Declaration(
 OF_GENERATORS = Declaration(
     "human_scores_of_generators",
     "mean scores of generators by people and by the metric",
-    Population.IMAGES_OF_BOTH,
+    Population.IMAGES_OF_COMMON,
     Unit.PROMPT,
     counts="images",
 )
@@ -106,8 +106,9 @@ def _correlate(
     generators = {}
     for name, ids in slices.items():
         x, y, images = columns(ids)
-        made_by, prompts = [item.generator for item in images], [units[item.id] for item in images]
-        generators[name] = generator_correlation(x, y, made_by, prompts)
+        made_by, of = [item.generator for item in images], [units[item.id] for item in images]
+        prompts = [item.prompt_id or item.id for item in images]
+        generators[name] = generator_correlation(x, y, made_by, of, prompts=prompts)
     return ScoreCorrelation(metric, part, over_images, generators)
 
 
@@ -128,7 +129,11 @@ def correlation_record(correlations: Sequence[ScoreCorrelation]) -> Json:
 
 
 def correlation_tables(
-    correlations: Sequence[ScoreCorrelation], by: str | None = None, raters: Mapping[str, str] | None = None
+    correlations: Sequence[ScoreCorrelation],
+    by: str | None = None,
+    raters: Mapping[str, str] | None = None,
+    *,
+    families: bool = False,
 ) -> list[Table]:
     """Tabulate correlations over images, and over generators where two or more are scored.
 
@@ -136,6 +141,7 @@ def correlation_tables(
         correlations: Of metrics and parts.
         by: What the slices are by: a column of the data.
         raters: How many people rate each image, by part.
+        families: Whether families of prompts are the unit.
     """
     rows = tuple(
         (row.metric, row.part, c.srcc, c.plcc, c.krcc, c.n, c.missing, (raters or {}).get(row.part))
@@ -144,12 +150,16 @@ def correlation_tables(
     )
     columns = ("metric", "of", "SRCC", "PLCC", "KRCC", "images", "without both", "raters")
     over_images = Table(
-        "Correlation with human scores", columns, rows, ("intervals are in --json",), declared=CORRELATIONS
+        "Correlation with human scores",
+        columns,
+        rows,
+        ("intervals are in --json",),
+        declared=CORRELATIONS.over(families=families),
     )
-    return [over_images, *_generator_table(correlations, by)]
+    return [over_images, *_generator_table(correlations, by, families)]
 
 
-def _generator_table(correlations: Sequence[ScoreCorrelation], by: str | None) -> list[Table]:
+def _generator_table(correlations: Sequence[ScoreCorrelation], by: str | None, families: bool) -> list[Table]:
     """Tabulate the correlations over generators; no table where fewer than two are scored."""
     rows = [
         (
@@ -171,4 +181,8 @@ def _generator_table(correlations: Sequence[ScoreCorrelation], by: str | None) -
         columns, rows = columns[:-1], [row[:-1] for row in rows]
     note = "generators by their means; KRCC is tau-b"
     title = "Rank correlation of generators with people"
-    return [Table(title, tuple(columns), tuple(rows), (note,), declared=OF_GENERATORS)] if rows else []
+    return (
+        [Table(title, tuple(columns), tuple(rows), (note,), declared=OF_GENERATORS.over(families=families))]
+        if rows
+        else []
+    )

@@ -20,6 +20,7 @@ from titjudge.stats.bootstrap import (
 )
 from titjudge.stats.equality import with_ties
 from titjudge.stats.ranking.rankdata import rankdata
+from titjudge.stats.scores.population import adjusted_scores, is_complete
 
 FEWEST = 3
 _TOGETHER = 64  # draws computed at once
@@ -106,37 +107,75 @@ def generator_correlation(
     generators: Sequence[str],
     groups: Sequence[str],
     *,
+    prompts: Sequence[str] = (),
     resamples: int = 2000,
 ) -> GeneratorCorrelation:
     """Compute SRCC and KRCC (tau-b) of generators by their mean score with generators by their mean human score.
 
-    This is Table 1 of the Qwen-Image-Bench paper, and with the images of one dimension Tables A4 and A5 of TIIF-Bench.
+    If not every generator has every prompt, means are estimated for the same prompts (`population.adjusted_scores`), without
+    generators that share no prompt with the others. This is Table 1 of the Qwen-Image-Bench paper, and with the images of one dimension Tables A4 and A5 of TIIF-Bench.
 
     Args:
         scores: One number an image; images with None or NaN are left out of both means.
         human: One number an image, in the same order; likewise.
         generators: Generator of each image; images without one are left out.
         groups: Prompt of each image, the unit of resampling.
+        prompts: Prompt of each image, if `groups` are families.
         resamples: Bootstrap draws of prompts for the intervals.
     """
     x, y, both = _both(scores, human)
     both &= np.array([bool(name) for name in generators], dtype=bool)
+    images, reason = int(both.sum()), ""
+    cells = _same_prompts(x, y, both, generators, prompts or groups)
+    if cells is not None:
+        x, y, generators, of, images, reason = cells
+        unit_of = dict(zip(prompts or groups, groups, strict=True))
+        groups, both = [unit_of[prompt] for prompt in of], np.ones(len(x), dtype=bool)
     kept = [(name, prompt) for name, prompt, keep in zip(generators, groups, both.tolist(), strict=True) if keep]
     made_by, names = codes(name for name, _ in kept)
-    group, prompts = codes(prompt for _, prompt in kept)
+    group, units = codes(unit for _, unit in kept)
     group = by_content(group, zip(x[both].tolist(), y[both].tolist(), strict=True))
-    sums = np.zeros((3, len(prompts), len(names)))  # of scores, of human scores, of images
+    sums = np.zeros((3, len(units), len(names)))  # of scores, of human scores, of images
     for total, values in zip(sums, (x[both], y[both], np.ones(len(kept))), strict=True):
         np.add.at(total, (group, made_by), values)
-    whole = _rank_rows(sums, np.ones((1, len(prompts))))[0] if len(names) >= FEWEST else np.full(2, np.nan)
+    whole = _rank_rows(sums, np.ones((1, len(units))))[0] if len(names) >= FEWEST else np.full(2, np.nan)
     if np.isnan(whole[0]):
         reason = f"fewer than {FEWEST} generators" if len(names) < FEWEST else "one side does not vary"
-        return GeneratorCorrelation(len(names), len(kept), None, None, None, None, reason)
-    blocks = [_rank_rows(sums, block) for block in multiplicities(len(prompts), resamples)]
+        return GeneratorCorrelation(len(names), images, None, None, None, None, reason)
+    blocks = [_rank_rows(sums, block) for block in multiplicities(len(units), resamples)]
     draws = np.concatenate(blocks) if blocks else np.zeros((0, 2))
-    ends = [percentile_interval(draws[:, k], len(prompts)) for k in range(2)]
-    reason = FEW_PROMPTS if len(prompts) < 2 else ""
-    return GeneratorCorrelation(len(names), len(kept), float(whole[0]), ends[0], float(whole[1]), ends[1], reason)
+    ends = [percentile_interval(draws[:, k], len(units)) for k in range(2)]
+    reason = FEW_PROMPTS if len(units) < 2 else reason
+    return GeneratorCorrelation(len(names), images, float(whole[0]), ends[0], float(whole[1]), ends[1], reason)
+
+
+def _same_prompts(
+    x: Floats, y: Floats, both: NDArray[np.bool_], generators: Sequence[str], prompts: Sequence[str]
+) -> tuple[Floats, Floats, list[str], list[str], int, str] | None:
+    """Estimate both numbers of each generator on each prompt; None if every generator has every prompt.
+
+    Returns:
+        Two numbers, generator and prompt of each cell, the number of images behind them, and how many generators are left out.
+    """
+    (made_by, names), (prompt, known) = codes(generators), codes(prompts)
+    cell, size = (prompt * len(names) + made_by)[both], len(known) * len(names)
+    count = np.bincount(cell, minlength=size)
+    means = [
+        np.divide(np.bincount(cell, values[both], size), count, out=np.full(size, np.nan), where=count > 0).reshape(
+            len(known), len(names)
+        )
+        for values in (x, y)
+    ]
+    if is_complete(means[0]):
+        return None
+    first, second = map(adjusted_scores, means)
+    rows, columns = (found.tolist() for found in np.nonzero(np.isfinite(first)))
+    inside = np.asarray(np.isfinite(first).any(axis=0))
+    aside = int((np.isfinite(means[0]).any(axis=0) & ~inside).sum())
+    images = int(np.count_nonzero(both & inside[made_by]))
+    words = f"without {aside} of other prompts" if aside else ""
+    of = [names[k] for k in columns], [known[row] for row in rows]
+    return first[rows, columns], second[rows, columns], *of, images, words
 
 
 def _both(scores: Sequence[float | None], human: Sequence[float | None]) -> tuple[Floats, Floats, NDArray[np.bool_]]:
