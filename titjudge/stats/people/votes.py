@@ -124,7 +124,7 @@ class VoteOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Alpha:
-    """Krippendorff's alpha, nominal, with a 95% interval by resampling prompts; None with a reason where undefined."""
+    """Krippendorff's alpha with a 95% interval over prompts and few annotators; `reason` says why it is None, or how far it holds."""
 
     alpha: float | None
     interval: Interval | None
