@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from titjudge.core.run_records import BestJudge, MetricResult, RankedJudge
 from titjudge.stats.generators.paired_differences import (
@@ -29,8 +29,7 @@ def best_judge(runs: Sequence[JudgedRun]) -> BestJudge | None:
     if not judges or any(set(run.results.human_pairs) != set(pairs) for run in runs[1:]):
         return None
     index = PairIndex.from_pairs(pairs)
-    ranked = common_accuracy(index, [values for _, values in judges.values()])
-    order = [list(judges)[k] for k in (*ranked.order, *ranked.aside)]
+    order = _order(index, judges)
     record = BestJudge(
         reference=runs[0].results.reference,
         first=order[0],
@@ -39,7 +38,7 @@ def best_judge(runs: Sequence[JudgedRun]) -> BestJudge | None:
     if len(order) < 2 or not pairs:
         return record
     values = {name: judges[name][1] for name in order}
-    ps = below_the_best(index, list(values.values()), len(ranked.order))
+    ps = below_the_best(index, list(values.values()))
     (two,) = paired_differences(index, {name: values[name] for name in order[:2]})
     level = [name for name, p in zip(order[1:], ps, strict=True) if p is not None and p >= ALPHA]
     level = level or (order[1:2] if ps[0] is None else [])
@@ -57,6 +56,13 @@ def _judges(runs: Sequence[JudgedRun]) -> dict[str, Judge]:
             label = name if len(runs) == 1 else f"{name} ({run.name})"
             judges[label] = run.results.metrics[name], values.get(name, {})
     return judges
+
+
+def _order(index: PairIndex, judges: Mapping[str, Judge]) -> list[str]:
+    """Sort the metrics by accuracy on the pairs that all compared ones have scored; those that are not compared come last."""
+    names = list(judges)
+    ranked = common_accuracy(index, [values for _, values in judges.values()])
+    return [names[k] for k in (*ranked.order, *ranked.aside)]
 
 
 def _ranked(name: str, result: MetricResult) -> RankedJudge:
