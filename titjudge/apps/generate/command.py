@@ -70,14 +70,23 @@ if TYPE_CHECKING:
     "Ask a hosted model again for images that moderation has refused, or whose paid answers could not be used.",
     is_flag=True,
 )
-@option("--retry-refused", "The same as --retry-failed.", is_flag=True, hidden=True)
 @DRY_RUN
 @JSON
 def generate(
-    todo: Path, command: str | None, model: str | None, out: Path, generator: str | None, options: tuple[str, ...],
-    timeout: float, shard: str | None, prices: tuple[str, ...], retry_failed: bool, retry_refused: bool, dry_run: bool, json_file: Path | None,
+    todo: Path,
+    command: str | None,
+    model: str | None,
+    out: Path,
+    generator: str | None,
+    options: tuple[str, ...],
+    timeout: float,
+    shard: str | None,
+    prices: tuple[str, ...],
+    retry_failed: bool,
+    dry_run: bool,
+    json_file: Path | None,
     **keys: Any,
-) -> int:  # fmt: skip
+) -> int:
     """Make the images that the lines of TODO ask for (`prompts export` writes them).
 
     Images that exist are not made again: after Ctrl-C the same command continues. One that was made of another prompt or source
@@ -120,7 +129,7 @@ def generate(
         failed,
         _ImageWatch().show,
         say=partial(say, err=True),
-        retry_failed=retry_failed or retry_refused,
+        retry_failed=retry_failed,
     )
     show_problems(result.refused, "images were refused by moderation (--retry-failed asks again)")
     show_problems(result.odd, "images are not as they were asked for")
