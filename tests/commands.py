@@ -72,7 +72,7 @@ def hosted(server: Server) -> dict[str, str]:
 def judge(folder: Path, server: Server, *arguments: str, code: int = 0, report: bool = False) -> str:
     """What `titjudge judge` prints of the images in `folder/data`, judged by OpenAI's models at a loopback server."""
     flags = arguments if report else (*arguments, "--no-report")
-    return cli(folder, "judge", "--data", "data", "--provider", "openai", *flags, code=code, **hosted(server))
+    return cli(folder, "judge", "--data", "data", "--provider", "openai/gpt-4o", *flags, code=code, **hosted(server))
 
 
 class Started:

@@ -84,7 +84,18 @@ class Mover:
 
 def arguments(kind: str, folder: Path) -> list[str]:
     """A command of some kind, which writes into `folder/out`."""
-    judging = ["--provider", "openai", "--metric", "lmm-score", "--concurrency", "1", "--max-cost", "5", "--out", "out"]
+    judging = [
+        "--provider",
+        "openai/gpt-4o",
+        "--metric",
+        "lmm-score",
+        "--concurrency",
+        "1",
+        "--max-cost",
+        "5",
+        "--out",
+        "out",
+    ]
     judging += ["--price", "gpt-4o=2.5,10"]
     if kind == "generate":
         todo(folder, 12)

@@ -130,7 +130,7 @@ def test_the_answers_of_a_detector_are_recorded_and_replayed(tmp_path: Path, dat
     with Server(Model()) as server:
         by_agent(tmp_path, server, *named(detector), "--out", "run")
         asked = ("--data", str(data), "--metric", "tit-agent")
-        cli(tmp_path, "batch", "record", *asked, "--provider", "openai", *named(detector), **hosted(server))
+        cli(tmp_path, "batch", "record", *asked, "--provider", "openai/gpt-4o", *named(detector), **hosted(server))
         sent = server.count()
         cli(
             tmp_path,

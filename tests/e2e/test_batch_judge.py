@@ -217,7 +217,7 @@ def test_judge_in_batches_costs_what_the_user_says_it_does(tmp_path: Path, data:
 @cli_only
 def test_the_cap_counts_batch_prices(tmp_path: Path, data: Path) -> None:
     with BatchServer(good) as server:
-        arguments = ("--provider", "openai", "--price", "gpt-4o=1000,1000", "--max-cost")
+        arguments = ("--provider", "openai/gpt-4o", "--price", "gpt-4o=1000,1000", "--max-cost")
         judged(tmp_path, *arguments, "0", server=server, code=3, idle=0.3)
         assert server.jobs == {}
         judged(tmp_path, *arguments, "12", server=server, code=3, idle=0.3)
@@ -238,7 +238,7 @@ def test_killed_while_a_job_is_live_the_same_command_collects_it(
 ) -> None:
     with BatchServer(good) as server:
         server.plans += [Plan(polls=1 if stage == 2 else 10**9), Plan(polls=10**9)]
-        process = start(tmp_path, "--provider", "openai", server=server)
+        process = start(tmp_path, "--provider", "openai/gpt-4o", server=server)
         wait_for(lambda: len(server.jobs) == stage and server.jobs[f"batch_{stage - 1}"].looks > 1)
         process.send_signal(number)
         out = finished(process, -signal.SIGKILL if number == signal.SIGKILL else 130)
@@ -251,7 +251,7 @@ def test_killed_while_a_job_is_live_the_same_command_collects_it(
         known = RunFolder(folder).money()  # of what is in the jobs, too: it will be billed, whoever comes for it
         assert known.requests == 6 * stage
         assert len(known.in_jobs) == 6
-        judged(tmp_path, "--provider", "openai", server=server)
+        judged(tmp_path, "--provider", "openai/gpt-4o", server=server)
         assert len(server.jobs) == 2
         assert server.paid() == 12
         money = RunFolder(folder).money()
@@ -267,11 +267,11 @@ def test_killed_while_a_job_is_live_the_same_command_collects_it(
 def test_killed_while_the_job_is_created(tmp_path: Path, data: Path) -> None:
     with BatchServer(good) as server:
         server.plans.append(Plan(create=Scripted.fault("hang")))
-        process = start(tmp_path, "--provider", "openai", server=server)
+        process = start(tmp_path, "--provider", "openai/gpt-4o", server=server)
         wait_for(server.created.is_set)
         process.kill()
         finished(process, -signal.SIGKILL)
-        out = judged(tmp_path, "--provider", "openai", server=server)
+        out = judged(tmp_path, "--provider", "openai/gpt-4o", server=server)
         assert "found job batch_0" in out
         assert len(server.jobs) == 2
         assert server.paid() == 12

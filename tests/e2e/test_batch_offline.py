@@ -185,7 +185,7 @@ def test_recorded_descriptions_are_not_asked_for(data: Path) -> None:
 
 
 def test_the_commands(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--data", str(data), "--provider", "openai", "--metric", "tit-llm"]
+    options = ["--data", str(data), "--provider", "openai/gpt-4o", "--metric", "tit-llm"]
     out = tmp_path / "q.jsonl"
     assert batch.main(["export", *options, "--out", str(out)], standalone_mode=False) == 0
     assert "4 questions" in capsys.readouterr().out

@@ -382,7 +382,7 @@ def test_the_commands(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert (folder / "answers.jsonl").is_file()
     with pytest.raises(ConfigError, match="--to"):
         batch.main(
-            ["record", "--data", str(data / "data.jsonl"), "--provider", "openai", "--metric", "tit-llm"],
+            ["record", "--data", str(data / "data.jsonl"), "--provider", "openai/gpt-4o", "--metric", "tit-llm"],
             standalone_mode=False,
         )
     assert batch.main(["record", *options, "--to", str(tmp_path / "new.jsonl")], standalone_mode=False) == 1

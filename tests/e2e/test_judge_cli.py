@@ -504,7 +504,15 @@ def test_secrets_in_an_address_are_written_nowhere(tmp_path: Path) -> None:
     with Server(good) as server:
         address = f"http://user:hunter2@127.0.0.1:{server.port}/v1"
         out = cli(
-            tmp_path, "judge", "--data", str(data), "--provider", "openai", "--base-url", address, OPENAI_API_KEY="sk-x"
+            tmp_path,
+            "judge",
+            "--data",
+            str(data),
+            "--provider",
+            "openai/gpt-4o",
+            "--base-url",
+            address,
+            OPENAI_API_KEY="sk-x",
         )
     assert "hunter2" not in out
     for path in tmp_path.rglob("*"):
@@ -526,7 +534,17 @@ def test_what_is_wrong_is_said_before_anything_is_paid(tmp_path: Path) -> None:
 
 def test_a_server_that_never_answers_ends_the_run_soon(tmp_path: Path) -> None:
     data = compared_images(tmp_path / "data", images=100)
-    arguments = ("judge", "--data", str(data), "--provider", "openai", "--metric", "tit-llm", "--concurrency", "32")
+    arguments = (
+        "judge",
+        "--data",
+        str(data),
+        "--provider",
+        "openai/gpt-4o",
+        "--metric",
+        "tit-llm",
+        "--concurrency",
+        "32",
+    )
     out = cli(tmp_path, *arguments, code=2, OPENAI_API_KEY="sk-x", OPENAI_BASE_URL="http://127.0.0.1:9/v1")
     assert "no answer yet" in out
 

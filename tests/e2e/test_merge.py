@@ -254,7 +254,7 @@ def test_a_shard_is_one_of_n(tmp_path: Path, shard: str) -> None:
 
 
 def test_shards_and_merge_on_the_command_line(tmp_path: Path, server: Server) -> None:
-    common = ("judge", "--data", "data", "--provider", "openai", "--metric", "tit-llm")
+    common = ("judge", "--data", "data", "--provider", "openai/gpt-4o", "--metric", "tit-llm")
     for k in ("1", "2"):
         cli(tmp_path, *common, "--shard", f"{k}/2", "--out", f"s{k}")
     assert server.count() == 2 * IMAGES

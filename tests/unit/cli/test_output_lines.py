@@ -128,7 +128,7 @@ def test_json_on_standard_output_is_nothing_but_json(cli: Callable[..., Ran], tm
 def test_a_failed_start_can_be_mended_in_the_same_folder(cli: Callable[..., Ran], tmp_path: Path) -> None:
     _folder(tmp_path / "data")
     (tmp_path / "run.yaml").write_text("data: data\nmetrics: [yes-no]\ncaptioner: fake/x\n", encoding="utf-8")
-    start = ("judge", "--data", "data", "--provider", "openai", "--no-report", "--out", "run", "--max-cost", "5")
+    start = ("judge", "--data", "data", "--provider", "openai/gpt-4o", "--no-report", "--out", "run", "--max-cost", "5")
     code, _, err = cli(*start, "--captioner", "openai/no-such-model", "--metric", "tit-llm")
     assert code == 2, err  # a cap on a model without a price
     assert not (tmp_path / "run").exists()

@@ -162,7 +162,11 @@ def test_a_base_url_holds_for_the_models_of_the_file_too(tmp_path: Path) -> None
         "http://x/v1",
     ]
     with pytest.raises(ConfigError, match="base_url needs a model"):
-        load_config(None, {"base_url": "http://x/v1"})
+        load_config(None, {"captioner": "recorded", "base_url": "http://x/v1"})
+    alone = load_config(None, {"base_url": "http://x/v1"})  # of a server that speaks OpenAI's API
+    assert [(role.model, role.base_url) for role in (alone.captioner, alone.judge) if role] == [
+        ("openai", "http://x/v1")
+    ] * 2
 
 
 def test_squash_is_for_all_models_that_see_images(tmp_path: Path) -> None:
