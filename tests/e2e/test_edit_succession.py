@@ -106,7 +106,7 @@ def test_refused_edits_are_no_zeros_on_the_bridge_and_are_named(place: Path, mon
     assert old["map"]["slope"] == pytest.approx(1, abs=0.05)  # zeros would have bent the line
     assert old["map"]["intercept"] == pytest.approx(1.5, abs=0.1)
     assert old["lacking"] == {"editor_0": 3}
-    assert "editor_0 (3)" in said
+    assert "editor_0 3 (no score" in said
 
 
 def test_instructions_that_changed_under_the_same_id_are_no_bridge(place: Path) -> None:

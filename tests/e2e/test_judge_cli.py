@@ -162,7 +162,9 @@ def test_a_wrong_key_stops_at_once_with_one_line(tmp_path: Path) -> None:
 
 
 def test_no_key_is_one_line_that_names_the_variable(tmp_path: Path) -> None:
-    out = cli(tmp_path, "judge", "--data", str(compared_images(tmp_path / "data")), "--provider", "openai", code=2)
+    out = cli(
+        tmp_path, "judge", "--data", str(compared_images(tmp_path / "data")), "--provider", "openai/gpt-4o", code=2
+    )
     assert "OPENAI_API_KEY" in out
     assert "Traceback" not in out
 
@@ -255,7 +257,7 @@ def test_killed_in_the_middle_nothing_is_asked_twice(tmp_path: Path, number: sig
         "--data",
         str(data),
         "--provider",
-        "openai",
+        "openai/gpt-4o",
         "--metric",
         "tit-llm",
         "--concurrency",
@@ -351,7 +353,7 @@ def test_score_on_the_spot(tmp_path: Path) -> None:
             "--prompt",
             "a red square",
             "--provider",
-            "openai",
+            "openai/gpt-4o",
             "ü x.png",
             "none.png",
             "--json",

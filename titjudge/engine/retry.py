@@ -17,7 +17,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn
 
 from titjudge.core.errors import FatalProviderError, TitjudgeError, Unanswered
 from titjudge.core.types import Failure, FailureKind, Status
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from tenacity import AsyncRetrying, RetryCallState
 
 logger = logging.getLogger(__name__)
-A = TypeVar("A")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,27 +94,6 @@ def retrying(
         retry_error_callback=failures.give_up,
         sleep=sleep,
     )
-
-
-async def repeated(send: Callable[[], Awaitable[A]], policy: Policy = DEFAULT) -> A:
-    """Send until there is an answer.
-
-    tenacity, which costs 0.25 ms of CPU for each attempt, enters after the first one, which nearly always has the answer.
-
-    Raises:
-        Unanswered: The policy allows no further attempt.
-    """
-    try:
-        return await send()
-    except AttemptFailed as error:
-        failed: AttemptFailed | None = error
-    async for attempt in retrying(policy):
-        with attempt:
-            if failed is not None:
-                first, failed = failed, None
-                raise first
-            answer = await send()
-    return answer
 
 
 class _Failures:

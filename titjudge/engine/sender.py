@@ -205,7 +205,15 @@ class Sender:
         bound = role.bound(question)
         try:
             self._check_answers(role)
-            return await retry.repeated(lambda: self._attempt(role, question, bound, reservation), self._policy)
+            try:  # nearly always answered; tenacity costs 0.25 ms of CPU for each attempt
+                return await self._attempt(role, question, bound, reservation)
+            except retry.AttemptFailed as error:
+                first = error
+            async for attempt in retry.retrying(self._policy):
+                with attempt:
+                    if attempt.retry_state.attempt_number == 1:
+                        raise first
+                    answer = await self._attempt(role, question, bound, reservation)
         except FatalProviderError as error:
             self._end(role, error)
             raise
@@ -219,6 +227,7 @@ class Sender:
             names = {"role": role.name, "item": role.item_of(question), "reason": error.reason}
             logger.info("%(role)s of %(item)s: no answer (%(reason)s)", names)
             raise
+        return answer
 
     def _end(self, role: Role[Any, Any, Any], error: FatalProviderError) -> None:
         """Send nothing more."""

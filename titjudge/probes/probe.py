@@ -470,7 +470,7 @@ def _card(
     if "embedder" in run.metric.roles:
         models["embedder"] = run.engine.roles.embedder().name
     values = {score.value for score in run.scores.values() if score.value is not None}
-    card = CardRecord(
+    return CardRecord(
         metric=run.name,
         models=models,
         versions=versions_of(roles),
@@ -481,5 +481,5 @@ def _card(
         lines=[*lines],
         skipped=dict(skipped),
         notes=[run.stopped] if run.stopped else [],
+        **({"same_score": values.pop()} if len(values) == 1 else {}),
     )
-    return card.with_(same_score=values.pop()) if len(values) == 1 else card

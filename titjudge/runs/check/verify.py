@@ -485,7 +485,14 @@ def _check_tables(
     rule = PerPrompt.parse(before.per_prompt)
     judged = counted(scores.values(), folder.judged)
     results, tables = summarize(
-        items, judged.values(), suite, before.human_pairs, metrics, status="", money=folder.money(), per_prompt=rule
+        items,
+        judged.values(),
+        suite,
+        before.human_pairs,
+        metrics,
+        status="settled" if before.settle else "",
+        money=folder.money(),
+        per_prompt=rule,
     )
     settled = results.joined(Results(settle=before.settle))
     results = results.joined(Results(verdict=verdict_on(folder, settled, judged)))
