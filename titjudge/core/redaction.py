@@ -109,7 +109,7 @@ CODE_FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, Nam
 def code_fault(error: Exception) -> str:
     """Write an error in the code of a metric or a provider with its place: `KeyError: 'role' (my_package/prov.py:27)`.
 
-    The place is in the code that titjudge called: of a plug-in rather than of a library that it calls.
+    The place is in the code that titjudge called: of a plug-in rather than of a library that it calls. No key is in it.
     """
     import traceback
 
@@ -118,4 +118,4 @@ def code_fault(error: Exception) -> str:
     if others:
         frames = [frame for frame in others if Path(frame.filename).parent == Path(others[0].filename).parent]
     place = "/".join(Path(frames[-1].filename).parts[-2:]) + f":{frames[-1].lineno}" if frames else "unknown place"
-    return f"{type(error).__name__}: {error} ({place})"
+    return f"{type(error).__name__}: {one_line(str(error))} ({place})"

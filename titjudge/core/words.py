@@ -112,13 +112,16 @@ def script(prompt: str) -> str:
 
 
 _FUNCTION_WORDS = {
-    "": "the a an of in on with and is are at to from by its under behind",
-    "German": "der die das den dem und ein eine einen einem einer mit auf im am ist sind von zu über unter",
-    "French": "le la les des du de un une et avec dans sur est sous au aux",
-    "Spanish": "el la los las del de un una y con en es sobre por al",
-    "Italian": "il lo gli le di del della un una con nel su è e che",
-    "Portuguese": "o os as do da dos de um uma com em no na e sobre",
-    "Dutch": "de het een met van op en is zijn onder naast",
+    name: frozenset(words.split())
+    for name, words in {
+        "": "the a an of in on with and is are at to from by its under behind",
+        "German": "der die das den dem und ein eine einen einem einer mit auf im am ist sind von zu über unter",
+        "French": "le la les des du de un une et avec dans sur est sous au aux",
+        "Spanish": "el la los las del de un una y con en es sobre por al",
+        "Italian": "il lo gli le di del della un una con nel su è e che",
+        "Portuguese": "o os as do da dos de um uma com em no na e sobre",
+        "Dutch": "de het een met van op en is zijn onder naast",
+    }.items()
 }
 _FEWEST = 2  # different function words that tell a language
 
@@ -128,6 +131,6 @@ def language(prompt: str) -> str:
     if found := script(prompt):
         return found
     words = set(prompt.casefold().split())
-    counts = {name: len(words.intersection(known.split())) for name, known in _FUNCTION_WORDS.items()}
+    counts = {name: len(words & known) for name, known in _FUNCTION_WORDS.items()}
     best = max(counts, key=lambda name: counts[name])  # English if as many are its own
     return best if counts[best] >= _FEWEST else ""

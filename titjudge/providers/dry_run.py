@@ -141,6 +141,17 @@ class _Zeros:
 
         return np.zeros(1, *kind)
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # NumPy would read the memory of an array that is gone
+            raise AttributeError(name)
+        return getattr(self.__array__("float32"), name)
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.__array__("float32")[place]
+
 
 class EstimateEmbedder(Embedder):
     """Stands in for an embedder: its name and identity, so that the cache is consulted; vectors of zeros, no model."""

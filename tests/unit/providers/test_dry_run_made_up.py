@@ -12,7 +12,7 @@ from commands import cli
 from titjudge.core.structured_output import schema_of
 from titjudge.core.types import Request, ToolCall
 from titjudge.metrics.answer_rules import VisualQuestion
-from titjudge.providers.dry_run import made_up_reply
+from titjudge.providers.dry_run import _Zeros, made_up_reply
 from titjudge.providers.fake import Fake
 
 SCHEMA = schema_of(VisualQuestion)
@@ -72,3 +72,13 @@ def test_metrics_of_many_elements_are_tried_without_a_key(tmp_path: Path, metric
     (scored,) = json.loads((tmp_path / "out.json").read_text())["metrics"].values()
     assert (scored["scored"], scored["coverage"]) == (1, 1)
     assert scored["mean"] == {"checklist": 100, "graph-alignment": 1}[metric]
+
+
+def test_the_vector_of_a_plan_can_be_used_like_an_array() -> None:
+    """A metric of another package may do more with it than a cosine."""
+    import numpy as np
+
+    zeros = _Zeros()
+    assert (len(zeros), list(zeros), zeros.tolist(), zeros.shape) == (1, [0.0], [0.0], (1,))
+    assert np.asarray(zeros, dtype="float64").tolist() == [0.0]
+    assert float(np.linalg.norm(zeros)) == 0.0

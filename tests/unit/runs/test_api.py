@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,7 @@ def test_scores_in_a_terminal_are_short_and_a_slice_is_scores(tmp_path: Path) ->
     assert len(repr(scores[0])) < 150
     assert len(repr(scores)) < 2_500
     assert "bad_input" in repr(scores[1])
+    assert repr(replace(scores[0], prompt="\ud800\n")).encode().decode().isprintable()  # also in a terminal
     assert (type(scores[:3]), len(scores[:3]), scores[:3][1]) == (type(scores), 3, scores[1])
 
 

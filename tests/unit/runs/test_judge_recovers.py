@@ -17,6 +17,8 @@ from titjudge.core.types import Ask, Cause, Status
 from titjudge.engine import sender
 from titjudge.metrics import metric
 
+KEY = "sk-abcdefgh12345678"
+
 
 def judging(server: Server, cache: Path) -> Judge:
     return Judge("lmm-score", captioner={"model": "openai/m", "base_url": server.openai}, cache=cache)
@@ -94,12 +96,15 @@ def test_a_fault_in_the_code_of_a_metric_names_its_line(
     @metric("faulty", roles=("captioner",), range=(0, 1))
     async def faulty(item: Item, ask: Ask) -> Score:
         parts: dict[str, Any] = {}
-        return Score.of(parts["absent"])
+        return Score.of(parts["absent\n" + KEY])
 
     monkeypatch.setitem(registry.TABLES["metrics"], "faulty", f"{__name__}:faulty")
     monkeypatch.setattr(sys.modules[__name__], "faulty", faulty, raising=False)
     with caplog.at_level(logging.WARNING, "titjudge"), Judge("faulty", captioner="fake/x") as judge:
         score = judge.score(images[0], "a")
     assert (score.status, score.cause) == (Status.FAILED, Cause.REJECTED)
-    assert "KeyError: 'absent' (runs/test_judge_recovers.py:" in score.reason
+    assert score.reason.startswith("the metric could not use this item: KeyError: 'absent")
+    assert "(runs/test_judge_recovers.py:" in score.reason
+    assert KEY not in score.reason
+    assert "\n" not in score.reason
     assert any(record.exc_info for record in caplog.records)

@@ -52,8 +52,8 @@ class JudgedScore(Score):
         return cls(**values, number=number, prompt=prompt, image=image, _stat=stat, _thumbnail=thumbnail)
 
     def __repr__(self) -> str:
-        value = f"{self.value:.4g}" if self.value is not None else f"{self.status}: {truncated(self.reason, 80)}"
-        return f"<{self.metric} {value}; {truncated(self.item_id, 40)}: {truncated(self.prompt, 40)}>"
+        value = f"{self.value:.4g}" if self.value is not None else f"{self.status}: {truncated(self.reason, 80)!r}"
+        return f"<{self.metric} {value}; {truncated(self.item_id, 40)!r}: {truncated(self.prompt, 40)!r}>"
 
     def _repr_html_(self) -> str:
         value = "no score" if self.value is None else f"{self.value:.4g}"
