@@ -60,7 +60,7 @@ def batch() -> None:
       python cli.py batch record --provider recorded --by me answered.jsonl
       python cli.py judge --data my_images --provider recorded
 
-    docs/recorded.md explains it step by step.
+    docs/how-to/recorded-answers.md explains it step by step.
     """
 
 

@@ -123,7 +123,7 @@ _settling_options: Callable[[F], F] = gathered(
 @click.command(
     cls=Command,
     resumed=True,
-    epilog="See docs/configuration.md for run.yaml and docs/metrics.md for the metrics.",
+    epilog="See docs/reference/configuration.md for run.yaml and docs/reference/metrics.md for the metrics.",
 )
 @click.argument("folder", type=PATH, required=False, metavar="[DATA]")
 @key_options(data="DATA", images="PATTERN", prompt_file="FILE[:ID,PROMPT]", columns="image=COLUMN,prompt=...")

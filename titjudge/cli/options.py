@@ -223,7 +223,7 @@ def say_address(lines: Sequence[str], link: str, usual: int, port: int | None) -
         say(f"port {usual} is taken, so these links hold only until it ends; --port N fixes one")
     if where.scheme == "http" and not is_loopback(where.hostname or ""):
         say(
-            "without TLS: whoever is on the way can read links and answers; docs/people.md has a tunnel and a proxy with TLS"
+            "without TLS: whoever is on the way can read links and answers; docs/how-to/collect-votes.md has a tunnel and a proxy with TLS"
         )
 
 

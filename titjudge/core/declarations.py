@@ -1,6 +1,6 @@
 """What the numbers of a table are over: population, unit, rule for missing scores, order and correction.
 
-A `Declaration` is a constant of the module that makes the table. Caption, `--json`, CSV, report and docs/populations.md take their words from it.
+A `Declaration` is a constant of the module that makes the table. Caption, `--json`, CSV, report and docs/reference/populations.md take their words from it.
 """
 
 from __future__ import annotations

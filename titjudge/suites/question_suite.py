@@ -1,6 +1,6 @@
 """Suites that are defined by a YAML file: prompts with questions or source images, how they are judged, means by category.
 
-The registry finds the bundled files, which are beside this module, by their names; `--suite my_suite.yaml` reads one of your own (docs/suites.md). A file is data: it
+The registry finds the bundled files, which are beside this module, by their names; `--suite my_suite.yaml` reads one of your own (docs/how-to/run-a-benchmark.md). A file is data: it
 names columns, rules and prompt templates, and holds no code.
 """
 

@@ -9,6 +9,7 @@ import pytest
 from builders import image_file, read_lines
 from commands import cli
 from loading import loaded
+from pages import page_text
 
 from titjudge.core.errors import DataError
 from titjudge.data import containers, images, parquet
@@ -146,7 +147,7 @@ def test_a_path_below_a_file_that_is_no_table_is_no_image(tmp_path: Path) -> Non
 
 
 def test_the_command_of_the_page_on_data_runs(tmp_path: Path) -> None:
-    page = (Path(__file__).resolve().parents[3] / "docs" / "data.md").read_text(encoding="utf-8")
+    page = page_text("judge-images")
     (command,) = re.findall(r"^python cli\.py (judge --data train\.parquet .*)", page, re.MULTILINE)
     table(tmp_path / "train.parquet", {"image": structs(2), "caption": ["a cat", None]})
     assert "2 items found: 1 usable, 1 refused" in cli(tmp_path, *command.split(), GEMINI_API_KEY="none")
