@@ -205,9 +205,9 @@ def test_nothing_to_compare_is_said(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_image_is_left_out_with_its_reason(tmp_path: Path) -> None:
-    for name in ("a", "b"):
+    for number, name in enumerate(("a", "b")):
         (tmp_path / name).mkdir()
-        Image.new("L", (4, 4)).save(tmp_path / name / "x.png")
+        Image.new("L", (4, 4), number).save(tmp_path / name / "x.png")
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "x.png").write_text("<svg onload=alert(1)>")
     (tmp_path / "x.txt").write_text("a prompt")
