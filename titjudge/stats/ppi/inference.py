@@ -124,9 +124,9 @@ def fit(columns: PreferenceArrays) -> Fit:
     effective = _effective(columns.mask, columns.group, columns.groups), _effective(mask, group, columns.groups)
     parts = (a, b, u)
     spread, alone = contributions.T @ contributions, a.T @ a
-    with_judge, by_people = (_of_annotators(columns, weight) for weight in (power, 0.0))
+    (with_judge, few), (by_people, _) = (_of_annotators(columns, weight) for weight in (power, 0.0))
     if len(columns.annotator):
-        whole, few = np.diag(spread + with_judge), np.diag(with_judge)
+        whole = np.diag(spread + with_judge)
         parts_of_freedom = np.diag(spread) ** 2 / np.maximum(effective[0] - 1, 1) + few**2 / columns.annotator.max()
         freedom = np.divide(whole**2, parts_of_freedom, out=effective[0] - 1, where=parts_of_freedom > 0)
         effective = freedom + 1, effective[1]
@@ -134,24 +134,28 @@ def fit(columns: PreferenceArrays) -> Fit:
     return Fit(value, people, naive, *spreads, power, parts, labelled, *effective, with_judge)
 
 
-def _of_annotators(columns: PreferenceArrays, weight: float) -> Floats:
+def _of_annotators(columns: PreferenceArrays, weight: float) -> tuple[Floats, Floats]:
     """Estimate the covariance of all columns that comes from the choice of few annotators; 0 if they are no sample.
 
     Their variance, without that of what one of them says of one prompt, which the variance over prompts has already.
+
+    Returns:
+        The covariance, and the variances before this subtraction, by which degrees of freedom are counted.
     """
     size, who = columns.people.shape[1], columns.annotator
     people = int(who.max(initial=-1)) + 1
     if people < 2:
-        return np.zeros((size, size))
+        return np.zeros((size, size)), np.zeros(size)
     rows = columns.people - weight * columns.judge
     count = np.maximum(columns.mask.sum(axis=0), 1.0)
     rows = columns.mask * (rows - (rows * columns.mask).sum(axis=0) / count) / count
     cells = np.zeros((people, columns.groups, size))
     np.add.at(cells, (who, columns.group), rows)
     by_person, single = cells.sum(axis=1), cells.reshape(-1, size)
-    values, vectors = np.linalg.eigh((by_person.T @ by_person - single.T @ single) * people / (people - 1))
+    whole, times = by_person.T @ by_person, people / (people - 1)
+    values, vectors = np.linalg.eigh((whole - single.T @ single) * times)
     spread: Floats = (vectors * np.maximum(values, 0.0)) @ vectors.T
-    return spread
+    return spread, np.diag(whole) * times
 
 
 def _linear(values: Floats, mask: Floats, group: Ints, groups: int) -> tuple[Floats, Floats]:
