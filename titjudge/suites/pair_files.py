@@ -70,7 +70,7 @@ def read_votes(path: Path | str, images: Images | None = None, notes: dict[str, 
     """
     path = Path(path)
     if is_battles(path):
-        raise DataError("battles (model_a, model_b, winner) are no votes on pairs: give them to --pairs", path)
+        raise DataError("battles (model_a, model_b, winner) are not votes on pairs: give them to --pairs", path)
     names = table_columns(path)
     required: tuple[str, ...] = VOTE_COLUMNS[:3] if names is None else ()
     if names is not None:

@@ -374,7 +374,9 @@ class QuestionSuite(Suite):
             self.spec = self.spec.variant(variant.lower())
         needed = {*fields_of(self.spec.prompts.unique)} - {"prompt_id", *fields_of(images)}
         if images and not images.endswith(".json") and needed:
-            raise ConfigError(f"images={images}: the pattern needs {{{min(needed)}}}, as ids are those of one folder")
+            raise ConfigError(
+                f"images={images}: the pattern must contain {{{min(needed)}}}, because ids are unique in one folder only"
+            )
 
     def load(self, folder: Path) -> Items:
         """Yield the images with their prompts and questions.

@@ -247,7 +247,7 @@ def test_the_usual_port_is_taken_where_it_is_free_and_said_where_it_is_not(capsy
             link = f"{http_guard.address('127.0.0.1', other)}/vote"
             assert other.getsockname()[1] != usual
             say_address([link], link, usual, None)
-            assert capsys.readouterr().out.startswith(f"{link}\nport {usual} is taken")
+            assert capsys.readouterr().out.startswith(f"{link}\nport {usual} is in use")
             say_address([link], link, usual, 0)
             assert capsys.readouterr().out == f"{link}\n"
     with http_guard.listen("127.0.0.1", None, usual) as again:

@@ -67,7 +67,10 @@ def test_what_is_no_image_is_named_with_file_and_row(tmp_path: Path) -> None:
     items, bad = loaded(file)
     assert [item.id for item in items] == ["a.parquet:1", "a.parquet:2"]
     assert set(bad) == {"a.parquet:3", "a.parquet:4"}
-    assert (bad["a.parquet:4"], "neither 'image'" in bad["a.parquet:3"]) == ("the prompt is no text: None", True)
+    assert (bad["a.parquet:4"], "neither 'image'" in bad["a.parquet:3"]) == (
+        "the prompt must be a text, not None",
+        True,
+    )
     for row, reason in ((2, "a.parquet:2: there is no image in 'image'"), (4, "is empty"), (5, "no such row")):
         with pytest.raises(DataError, match=reason):
             images.read(file / "image" / str(row))

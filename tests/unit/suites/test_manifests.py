@@ -30,7 +30,7 @@ def test_an_imagefolder_is_read_by_its_metadata(tmp_path: Path, prompt: str) -> 
     assert bad == {"metadata.jsonl:2": "metadata.jsonl:2: the key 'prompt' is missing"}
     assert notes[0].startswith("'file_name' is read as image")
     assert len(notes) == 1
-    assert notes[0].endswith("--columns image=...,prompt=...,generator=...,prompt_id=...,sample=... says otherwise")
+    assert notes[0].endswith("--columns image=...,prompt=...,generator=...,prompt_id=...,sample=... changes this")
     assert item.sample == 3
     assert (f"'{prompt}' is read as prompt" in notes[0]) == (prompt != "prompt")
 
