@@ -36,5 +36,4 @@ def _functions() -> ModuleType:
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    function = globals()[name] = getattr(_functions(), name)  # the next import finds it without this function
-    return function
+    return getattr(_functions(), name)

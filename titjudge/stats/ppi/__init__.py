@@ -2,6 +2,7 @@
 
 | module | what it computes |
 | --- | --- |
-| `ppi_leaderboard` | generators as people would rank them: prediction-powered inference from few preferences of people and many of a judge |
+| `inference` | prediction-powered inference: few preferences of people and many of a judge |
+| `ppi_leaderboard` | a leaderboard by it |
 | `bridging` | an old judge's leaderboard on a new judge's scale |
 """
