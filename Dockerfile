@@ -1,4 +1,4 @@
-# titjudge for hosted models, replays, statistics and small local models, on a CPU. docs/docker.md says how to run it.
+# titjudge for hosted models, replays, statistics and small local models, on a CPU. docs/how-to/scale-out.md says how to run it.
 #   docker build -t titjudge .
 FROM python:3.11-slim-bookworm
 

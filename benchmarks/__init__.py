@@ -1,1 +1,1 @@
-"""Figures that docs/speed.md quotes: each command prints ratios or counts against a reference in the same run."""
+"""Figures that docs/measurements/speed.md quotes: each command prints ratios or counts against a reference in the same run."""

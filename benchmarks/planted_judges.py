@@ -2,7 +2,7 @@
 
     python -m benchmarks.planted_judges            # about ten minutes of processor time
     python -m benchmarks.planted_judges --quick    # a fifth of the cards
-    python -m benchmarks.planted_judges --write    # and puts the table into docs/trust.md
+    python -m benchmarks.planted_judges --write    # and puts the table into docs/how-to/test-a-judge.md
 
 The known answers are those of the bundled example, each prompt once (6 prompts) or twice (12), its images small. All judges
 take a third of their span off for each level of errors in the image and a tenth of it for an error planted in the prompt (a

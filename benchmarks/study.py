@@ -1,4 +1,4 @@
-"""The study of docs/study.md and docs/study-edits.md: which judges agree with people, what they cost, and what a verdict takes.
+"""The study of docs/measurements/study.md and docs/measurements/study-edits.md: which judges agree with people, what they cost, and what a verdict takes.
 
     python -m benchmarks.study [PART ...] [--viescore CHECKOUT] [--genai CHECKOUT] [--human FILE] [--tiif CHECKOUT] [--write | --check]
 
@@ -41,7 +41,7 @@ from titjudge.stats.generators.sequential import OPEN
 from titjudge.stats.pairwise_accuracy import Values, pair_index, pairwise_accuracy
 from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+DOCS = Path(__file__).resolve().parents[1] / "docs" / "measurements"
 PART = re.compile(
     r"(<!-- measured: python -m benchmarks\.study ([\w-]+)[^\n]* -->\n).*?(<!-- end measured -->)", re.DOTALL
 )

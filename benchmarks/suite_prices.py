@@ -1,7 +1,7 @@
 """What it costs to judge one generator on each suite that labs run: dry runs at list prices, on empty images of the right number.
 
     python -m benchmarks.suite_prices FOLDER [--judge openai/gpt-4o]   # FOLDER holds checkouts, each under its own name
-    python -m benchmarks.suite_prices FOLDER --write                   # and puts the table into docs/benchmarks.md
+    python -m benchmarks.suite_prices FOLDER --write                   # and puts the table into docs/reference/benchmarks.md
 
 A checkout that is not there is left out. Of DPG-Bench without its dpg_bench.csv (too large for some copies of the repository) the
 prompts are priced with made-up questions, as many as an evaluation of it counts; GEdit-Bench, whose instructions are in no
@@ -32,7 +32,7 @@ from titjudge.suites.question_data import QuestionSpec, SourceImages, read_promp
 from titjudge.suites.question_suite import QuestionSuite
 from titjudge.suites.sources import source_paths
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "benchmarks.md"
 PART = re.compile(
     r"(<!-- measured: python -m benchmarks\.suite_prices FOLDER --write -->\n).*?(<!-- end measured -->)", re.DOTALL
 )

@@ -249,7 +249,7 @@ def changed(file: Path, content: str) -> bool:
 
 def main() -> None:
     sys.path.insert(0, str(ROOT))
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     stale = [file for file, content in schemas().items() if changed(file, content)]  # first: help is made from them
     stale += [page for page in pages if changed(page, filled(page.read_text(encoding="utf-8")))]
     if stale and "--check" in sys.argv:

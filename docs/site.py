@@ -18,6 +18,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOT_PAGES = {"README.md": "index.md"} | {name: name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")}
+MOVED = {
+    "architecture": "explanation/architecture", "benchmarks": "reference/benchmarks", "configuration": "reference/configuration",
+    "data": "how-to/judge-images", "docker": "how-to/scale-out", "edits": "how-to/judge-edits", "extending": "extend/extending",
+    "generating": "how-to/generate-images", "metrics": "reference/metrics", "models": "how-to/choose-models",
+    "people": "how-to/collect-votes", "populations": "reference/populations", "prompts": "how-to/prompt-sets",
+    "python": "how-to/python", "recorded": "how-to/recorded-answers", "serve": "how-to/reward-server",
+    "speed": "measurements/speed", "study": "measurements/study", "study-edits": "measurements/study-edits",
+    "suites": "how-to/run-a-benchmark", "training": "how-to/training-data", "trust": "how-to/test-a-judge",
+    "verdicts": "how-to/compare-generators",
+}  # fmt: skip
+"""Former addresses of pages and where each page is now: the site redirects them."""
+REDIRECT = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=../{0}/"><a href="../{0}/">{0}</a>\n'
 LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
 FENCE = re.compile(r"(^```.*?^```)", re.DOTALL | re.MULTILINE)
 
@@ -74,7 +86,7 @@ def lay_out(folder: Path) -> None:
             shutil.copyfile(source, target)
     api = api_pages()
     for place, text in api.items():
-        (folder / "docs" / place).parent.mkdir(exist_ok=True)
+        (folder / "docs" / place).parent.mkdir(parents=True, exist_ok=True)
         (folder / "docs" / place).write_text(text, encoding="utf-8")
     configuration = (ROOT / "zensical.toml").read_text(encoding="utf-8")
     for place in (*places.values(), *api):
@@ -88,6 +100,13 @@ def lay_out(folder: Path) -> None:
     (folder / "titjudge").symlink_to(ROOT / "titjudge")
 
 
+def redirect(site: Path) -> None:
+    """Write a page that leads to the new address at each former address."""
+    for old, new in MOVED.items():
+        (site / old).mkdir(parents=True, exist_ok=True)
+        (site / old / "index.html").write_text(REDIRECT.format(new), encoding="utf-8")
+
+
 def build(out: Path) -> None:
     """Build the site into `out`; a warning of the generator, or of its reader of docstrings, ends this program."""
     with tempfile.TemporaryDirectory() as name:
@@ -98,6 +117,7 @@ def build(out: Path) -> None:
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
         if done.returncode != 0 or "griffe: " in done.stderr:
             sys.exit(f"the site was not built:\n{done.stdout}{done.stderr.partition('Traceback')[0]}")
+        redirect(folder / "site")
         shutil.rmtree(out, ignore_errors=True)
         shutil.copytree(folder / "site", out)
 

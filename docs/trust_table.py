@@ -2,7 +2,7 @@
 
 Every figure comes from a run that this script makes: `judge` over the example, `probe` for planted errors, and `judge
 --dry-run` for the price. Nothing is asked over the network: descriptions and answers are the recorded ones, vectors those
-of the embedded model. `--write` puts the table into docs/trust.md, and part of it into docs/study.md, between their markers.
+of the embedded model. `--write` puts the table into docs/how-to/test-a-judge.md, and part of it into docs/measurements/study.md, between their markers.
 """
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ def main() -> None:
     text = table(rows, [name for name, cells in found.items() if not cells])
     print(text)
     if "--write" in sys.argv:
-        for name, part in (("trust.md", text), ("study.md", short(rows))):
+        for name, part in (("how-to/test-a-judge.md", text), ("measurements/study.md", short(rows))):
             page = ROOT / "docs" / name
             old = page.read_text(encoding="utf-8")
             if not PART.search(old):

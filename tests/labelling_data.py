@@ -16,7 +16,7 @@ def make_data(folder: Path, names: list[str], **prompt: Any) -> Path:
     """Make a folder of one prompt: an image of each name, a generator each; `prompt` is what the prompt has to be marked."""
     folder.mkdir()
     images = [{"image": name, "prompt_id": "p", "generator": f"g{number}"} for number, name in enumerate(names)]
-    return _write(folder, images, [{"prompt_id": "p", "prompt": "a cat", **prompt}])
+    return _write(folder, images, [{"prompt_id": "p", "prompt": "a cat"} | prompt])
 
 
 def begin_store(

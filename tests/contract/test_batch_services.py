@@ -411,7 +411,7 @@ def test_leaving_stops_the_waiting_and_not_the_job(service: BaseBatchService) ->
         return await asyncio.gather(*tasks, return_exceptions=True)
 
     assert all(isinstance(each, asyncio.CancelledError) for each in service.session(work))
-    assert any("the same command collects them" in line for line in service.said)
+    assert any("run the command again" in line for line in service.said)
     service.server.held = False
     assert service.kinds(service.ask(requests)) == [Status.OK] * 3
     assert len(service.server.jobs) == 1

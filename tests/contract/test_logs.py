@@ -122,7 +122,7 @@ def test_retries_waits_and_limits_are_logged_and_no_key_is(
     assert by_logger["titjudge.engine.retry"]["fields"]["attempt"] == 3
     assert "HTTP 503" in by_logger["titjudge.engine.retry"]["message"] or model.startswith("litellm")
     assert by_logger["titjudge.engine.sender"]["fields"]["item"] == "the-item"
-    assert "a request is put off" in text
+    assert "a request is delayed" in text
     assert "600 left" in text or model.startswith(("gemini", "litellm"))
     assert lines[-1]["message"] == "judge tit/compare of the-item: in the cache"
     assert set(lines[0]) == {"time", "level", "logger", "message", "fields"}

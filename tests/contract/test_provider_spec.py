@@ -1,12 +1,12 @@
 """Every hosted provider passes the contract of `tests.kit`, against a loopback server."""
 
 import sys
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 from google.oauth2.credentials import Credentials
+from pages import page_text
 
 from tests.kit.provider_spec import KEY, ProviderCase, ProviderSpec
 from titjudge.core import registry
@@ -19,11 +19,11 @@ pytestmark = pytest.mark.slow  # many in all, each of them short
 
 
 def _example() -> Any:
-    """The hosted provider of docs/extending.md, as a module of its own."""
-    page = (Path(__file__).resolve().parents[2] / "docs" / "extending.md").read_text(encoding="utf-8")
+    """The hosted provider of docs/extend/extending.md, as a module of its own."""
+    page = page_text("extending")
     code = page.partition("# my_package/messages.py\n")[2].partition("```")[0]
     module = sys.modules["extending_messages"] = ModuleType("extending_messages")
-    exec(compile(code, "docs/extending.md", "exec"), module.__dict__)
+    exec(compile(code, "docs/extend/extending.md", "exec"), module.__dict__)
     return module.Messages
 
 

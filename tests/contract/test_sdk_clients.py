@@ -184,7 +184,7 @@ def test_azure_takes_an_address_in_any_form_of_its_portal(server: Server, addres
 
 
 def test_azure_says_where_the_address_is_of_another_deployment(server: Server) -> None:
-    with pytest.raises(ConfigError, match="the address is that of the deployment other, and the model is azure/my-dep"):
+    with pytest.raises(ConfigError, match="the address contains the deployment other, but the model is azure/my-dep"):
         Azure(ProviderSettings("my-dep", f"{server.url}/openai/deployments/other/chat/completions?api-version=1"))
     given = Azure(ProviderSettings("my-dep", f"{server.url}{PLAIN}1", options={"api_version": "2"}))
     asked(given, question("my-dep"))
@@ -399,7 +399,7 @@ def test_settings_that_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
         Gemini(ProviderSettings("gemini-2.5-pro", options={"vertexai": True}))
     with pytest.raises(ConfigError, match="needs a project and a location"):
         Gemini(ProviderSettings("gemini-2.5-pro", options={**VERTEX, "location": "x/../y"}))
-    with pytest.raises(ConfigError, match=r"client is http .* or sdk"):
+    with pytest.raises(ConfigError, match=r"client must be http .* or sdk"):
         OpenAI(ProviderSettings("gpt-4o", options={"client": "curl"}))
     for provider in (Gemini(ProviderSettings("g", options=VERTEX)), Azure(ProviderSettings("g", "http://127.0.0.1:9"))):
         with pytest.raises(ConfigError, match="only for gemini and openai; leave out --batch"):

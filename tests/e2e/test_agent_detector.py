@@ -226,7 +226,7 @@ def test_an_outage_of_the_detector_is_no_score_and_the_same_command_asks_it_agai
         (("--detector", "owlv2"), "'owlv2' names no provider: a model is PROVIDER/MODEL"),
         (("--detector", "zero-shot-object-detection"), "names no model: write zero-shot-object-detection/MODEL"),
         (("--detector", "zero-shot-object-detection/./nowhere"), "no model folder './nowhere'"),
-        (("--detector", "zero-shot-object-detection/clip"), "is no model of zero-shot object detection (its model_type is clip"),
+        (("--detector", "zero-shot-object-detection/clip"), "is not a model for zero-shot object detection (its model_type is clip"),
         (("--captioner", "zero-shot-object-detection/owlv2"), "finds things in an image by their names and answers nothing else"),
     ],
 )  # fmt: skip

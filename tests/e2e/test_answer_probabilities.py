@@ -202,7 +202,7 @@ def test_a_server_is_asked_once_and_spellings_are_summed(
         ("openai/gpt-4o", Scripted("Yes"), Status.UNPARSED, "without the probabilities", 3),
         ("openai/gpt-4o", Scripted("<think>", tops=[("<think>", -0.1), ("Yes", -3.0)]), Status.UNPARSED, "thinks", 3),
         ("openai/gpt-4o", Scripted(kind="refusal", tops=TOPS), Status.REFUSED, "declined", 3),
-        ("openai/o3", Scripted("Yes", tops=TOPS), Status.FAILED, "does not tell how likely", 0),
+        ("openai/o3", Scripted("Yes", tops=TOPS), Status.FAILED, "no probabilities", 0),
         ("gemini/gemini-2.0-flash", Scripted("Yes"), Status.UNPARSED, "without the probabilities", 3),
     ],
 )
@@ -282,9 +282,7 @@ def test_a_dry_run_prices_one_token(data: Path, tmp_path: Path, server: Server) 
     assert found.total is not None
     other = {**settings, "captioner": "openai/o3"}
     refused = Session(config(data, tmp_path / "run", **other)).dry_run().refused
-    assert [reason.partition(":")[0] for _, reason in refused] == [
-        "openai/o3 does not tell how likely an answer is"
-    ] * 3
+    assert [reason.partition(":")[0] for _, reason in refused] == ["openai/o3 returns no probabilities of answers"] * 3
     assert 0 < found.total[1] < 0.01
 
 

@@ -140,7 +140,7 @@ def test_an_answer_that_does_not_fit_its_schema_is_unusable(data: Path) -> None:
     assert found.imported == 1
     ((key, reason),) = found.unusable
     assert key == keys[0]
-    assert reason == "0.png, tit/compare: the answer holds no complete JSON object"
+    assert reason == "0.png, tit/compare: the answer has no complete JSON object"
 
 
 def test_an_answer_that_is_there_is_never_replaced(data: Path) -> None:

@@ -272,7 +272,7 @@ def test_a_rejected_answer_is_named_with_item_question_and_reason(data: Path) ->
         {"custom_id": third, "text": ""},
     ]
     found = dict(recorded(data, given).unusable)
-    assert found[first] == "images/0.png, tit/compare: the answer holds no complete JSON object"
+    assert found[first] == "images/0.png, tit/compare: the answer has no complete JSON object"
     assert found[second] == "images/1.png, tit/compare: field score: Input should be less than or equal to 100"
     assert found[third] == "images/2.png, tit/compare: 'text' is empty"
 

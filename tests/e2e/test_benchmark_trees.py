@@ -1,4 +1,4 @@
-"""Images of benchmarks as the makers' scripts leave them: each is read with the command of docs/data.md. Grids are cut."""
+"""Images of benchmarks as the makers' scripts leave them: each is read with the command of docs/how-to/judge-images.md. Grids are cut."""
 
 import hashlib
 import io
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from builders import write_lines
 from commands import cli
+from pages import page_text
 from PIL import Image
 from suite_data import corebench, dpg, oneig, tiif, unigenbench, wise
 
@@ -102,7 +103,7 @@ TREES: dict[str, tuple[Callable[[Path], None], int]] = {
 
 
 def commands() -> dict[str, str]:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+    page = page_text("judge-images")
     return dict(re.findall(r"^# (\S+)\npython cli\.py (judge .*)$", page, re.MULTILINE))
 
 

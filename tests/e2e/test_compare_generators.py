@@ -173,8 +173,8 @@ def test_errors_are_one_line(scores: Path, tmp_path: Path, capsys: pytest.Captur
     assert "--baseline" in cli(capsys, "--scores", scores, "--fail-if-worse", "0.1", code=2)
     assert "not both" in cli(capsys, tmp_path, "--scores", scores, code=2)
     assert "--scores FILE" in cli(capsys, code=2)
-    assert f"given with --scores {scores}" in cli(capsys, scores, code=2)
-    assert "named without --scores" in cli(capsys, "--scores", tmp_path, code=2)
+    assert f"--scores {scores}" in cli(capsys, scores, code=2)
+    assert "not a folder" in cli(capsys, "--scores", tmp_path, code=2)
     assert "written as .svg or .png" in cli(capsys, "--scores", scores, "--plot", tmp_path / "x.pdf", code=2)
     assert "written as .md, .tex, .csv" in cli(capsys, "--scores", scores, "--out", tmp_path / "x.doc", code=2)
     scores.write_text("prompt_id,generator,score\np,a,1\np,b,2\n")
@@ -315,7 +315,7 @@ def test_a_plan_from_a_pilot(scores: Path, tmp_path: Path, capsys: pytest.Captur
     command(capsys, *options, "--pair", "all")
     assert len(json.loads(out.read_text())["plans"]) == 6
     assert "choose two generators with --pair" in command(capsys, *options, code=2)
-    assert "cannot tell of other numbers" in command(capsys, *options, "--pair", "good,bad", "--seeds", "2", code=2)
+    assert "cannot be planned" in command(capsys, *options, "--pair", "good,bad", "--seeds", "2", code=2)
     assert "whole numbers" in command(capsys, *options, "--pair", "good,bad", "--seeds", "two", code=2)
 
 
@@ -348,7 +348,7 @@ def test_replays_and_plans_count_the_images_of_a_prompt_by_the_given_rule(
     assert {each["seeds"] for each in json.loads((tmp_path / "out.json").read_text())["plans"]} == {1, 2, 4}
     command(capsys, *plan, "--per-prompt", "any:1")
     assert [each["seeds"] for each in json.loads((tmp_path / "out.json").read_text())["plans"]] == [2]
-    assert "cannot tell" in command(capsys, *plan, "--per-prompt", "any:1", "--seeds", "4", code=2)
+    assert "cannot be planned" in command(capsys, *plan, "--per-prompt", "any:1", "--seeds", "4", code=2)
 
 
 def test_an_old_board_on_a_new_judges_scale(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,13 +20,13 @@ from commands import ROOT, Started, cli, start
 from docs_data import HOSTED, PAINTERS, working_folder
 from docs_people import answer_all, links_in
 from filelock import FileLock
+from pages import README, all_pages, relative
 
 from titjudge.apps.generate import image_models
 from titjudge.core import registry
 
-README = ROOT / "README.md"
-WALKED_ELSEWHERE = {"recorded": "round by round, by test_recorded_page.py"}
-PAGES = [README, *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.stem not in WALKED_ELSEWHERE)]
+WALKED_ELSEWHERE = {"recorded-answers": "round by round, by test_recorded_page.py"}
+PAGES = [page for page in all_pages() if page.stem not in WALKED_ELSEWHERE]
 NEEDS = {
     r"pip install": "installs packages and runs all tests, as the build does",
     r"^docker ": "needs Docker: see tests/unit/test_docker.py",
@@ -180,7 +180,7 @@ def test_each_reason_to_leave_a_command_out_is_that_of_a_command() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=relative)
 def test_the_commands_of_a_page_run_in_order(page: Path, reader: Reader, request: pytest.FixtureRequest) -> None:
     told = [command for command in commands(page) if not reason_to_leave_out(command)]
     if page != README and any("runs/first" in command for command in told):  # the README has made it

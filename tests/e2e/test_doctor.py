@@ -43,7 +43,7 @@ def test_weights_of_learned_metrics_are_found_or_missed(
     (tmp_path / "weights" / "pickscore").mkdir(parents=True)
     code = run_command("titjudge", ["doctor", "--local", "--cache", str(tmp_path / "c"), "--json", str(tmp_path / "d")])
     (row,) = [each for each in json.loads((tmp_path / "d").read_text()) if each["what"] == "weights of learned metrics"]
-    said = {"": "TITJUDGE_WEIGHTS is not set", "weights": "weights: pickscore;", "absent": "absent is no folder"}
+    said = {"": "TITJUDGE_WEIGHTS is not set", "weights": "weights: pickscore;", "absent": "absent is not a folder"}
     assert said[place] in row["facts"]
     assert (row["state"], code) == (("failed", 2) if place == "absent" else ("ok", 0))
     capsys.readouterr()

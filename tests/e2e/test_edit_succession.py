@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from builders import png, read_lines, write_lines
-from commands import ROOT, cli
+from commands import cli
+from pages import page_text
 
 from titjudge.core import registry
 from titjudge.core.types import ImageFile, Reply, Request, Usage
@@ -74,7 +75,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def walk() -> list[list[str]]:
     """The commands of the section, split into words, without `python cli.py`."""
-    section = (ROOT / "docs" / "edits.md").read_text(encoding="utf-8").split(f"## {TITLE}\n", 1)[1].split("\n## ", 1)[0]
+    section = page_text("judge-edits").split(f"## {TITLE}\n", 1)[1].split("\n## ", 1)[0]
     block = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)[0]
     return [shlex.split(line)[2:] for line in block.splitlines()]
 

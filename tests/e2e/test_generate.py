@@ -259,7 +259,7 @@ def test_ctrl_c_ends_the_command_and_keeps_what_is_made(tmp_path: Path, command:
         process.send_signal(number)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "interrupted; the same command goes on" in err
+    assert "interrupted; to continue, run the command again" in err
     assert os.listdir(tmp_path / "out") in (["a.png", "metadata.jsonl"], ["metadata.jsonl", "a.png"])
 
 

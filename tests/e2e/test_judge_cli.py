@@ -189,7 +189,7 @@ def test_the_cap_holds_and_a_higher_one_goes_on(tmp_path: Path) -> None:
         whole = 0.0
         out = judge(tmp_path, server, *arguments, "--metric", "tit-llm", "--max-cost", "40", code=3)
         assert "$40 cap reached" in out
-        assert "the same command with a higher cap goes on" in out
+        assert "again with a higher cap" in out
         first = results(tmp_path)
         assert 0 < first["spent"] <= 40
         assert first["status"].startswith("incomplete: budget")

@@ -87,9 +87,11 @@ def page_of(browser: Any, link: str, **options: Any) -> Iterator[Any]:
 
 
 def begin(page: Any) -> None:
-    """Close the guide; keys count once it is gone."""
+    """Close the guide and read the prompt to its end; keys count once both are done."""
     page.click("#begin")
     page.wait_for_selector("#begin", state="hidden")
+    page.keyboard.press("End")
+    page.wait_for_selector("#more", state="hidden")
 
 
 def press(page: Any, key: str) -> None:
@@ -144,6 +146,31 @@ def test_a_prompt_is_shown_as_text_and_images_appear(browser: Any, data: Path, t
         page.keyboard.press("Escape")
         assert page.is_hidden("#zoom")
     assert votes(tmp_path / "votes.db") == []
+
+
+@pytest.mark.slow
+def test_a_long_prompt_is_read_to_its_end_before_its_first_answer(browser: Any, data: Path, tmp_path: Path) -> None:
+    store = tmp_path / "votes.db"
+    (data / "prompts.jsonl").write_text(json.dumps({"prompt_id": "p", "prompt": "a red house " * 200}) + "\n")
+    with serving(data, store) as (_, links), page_of(browser, links[0]) as page:
+        page.click("#begin")
+        page.wait_for_selector("#begin", state="hidden")
+        assert page.evaluate("parseFloat(getComputedStyle(document.querySelector('#prompt')).fontSize)") < 17
+        assert "More below" in page.inner_text("#more")
+        page.keyboard.press("ArrowLeft")
+        page.click("[data-answer=tie]")
+        assert "end first" in page.inner_text("#more")
+        page.evaluate("document.activeElement.blur()")
+        for _number in range(9):
+            page.keyboard.press("Space")
+        page.wait_for_selector("#more", state="hidden")
+        assert votes(store) == []
+        press(page, "ArrowLeft")
+        page.keyboard.press("Home")
+        page.wait_for_selector("#more")
+        press(page, "ArrowRight")  # the same prompt: it is read
+        assert ", at most 4 to go" in page.inner_text("#left-over")
+    assert [answer for _, answer in votes(store)] == ["left", "right"]
 
 
 @pytest.mark.slow
@@ -224,6 +251,7 @@ def test_a_phone_sees_both_images_and_votes_by_touch(browser: Any, data: Path, t
     phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
     with serving(data, tmp_path / "votes.db") as (_, links), page_of(browser, links[0], **phone) as page:
         page.tap("#begin")
+        page.evaluate("document.querySelector('#prompt').scrollTop = 1e9")
         for selector in (
             "#frame-left",
             "#frame-right",
@@ -276,6 +304,7 @@ def test_a_graph_is_marked_with_the_keyboard_and_by_touch(browser: Any, data: Pa
             assert page.locator("[aria-pressed=true]").all_inner_texts() == ["yes", "yes", "no", "yes"]
         with page_of(browser, links[1], **phone) as page:
             page.tap("#begin")
+            page.evaluate("document.querySelector('#prompt').scrollTop = 1e9")
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
             for number in range(2):
                 page.locator(".element").nth(number).locator("button").nth(1).tap()
@@ -344,6 +373,7 @@ def test_an_expert_marks_what_is_open_on_a_phone(browser: Any, data: Path, tmp_p
     phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
     with serving(data, store, script=SERVE_EXPERTS) as (_, links), page_of(browser, links[0], **phone) as page:
         page.tap("#begin")
+        page.evaluate("document.querySelector('#prompt').scrollTop = 1e9")
         assert page.locator(".element").count() == 1
         assert page.inner_text(".counts") == "0 by 1 · 1 by 1 · 2 by 1"
         assert page.evaluate("document.querySelector('#said-notes *:not(li)') === null && window.hacked === undefined")
@@ -492,7 +522,7 @@ def test_people_type_their_names_and_a_taken_one_is_asked_about(browser: Any, da
             page.goto(links[0])
             assert page.input_value("#name") == "Anna", "remembered"
             page.click("#begin")
-            page.wait_for_function("() => document.getElementById('count').textContent === '1 answered'")
+            page.wait_for_function("() => document.getElementById('count')?.textContent === '1 answered'")
         with page_of(browser, links[0]) as page:
             type_name(page, "anna")
             page.wait_for_selector("#taken:not([hidden])")

@@ -30,7 +30,7 @@ def judged(folder: Path, model: Path, *more: str, code: int = 2) -> str:
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        ({"auto_map": {"AutoConfig": "own.Config"}, "model_type": "own"}, "give --trust-remote-code if you trust it"),
+        ({"auto_map": {"AutoConfig": "own.Config"}, "model_type": "own"}, "--trust-remote-code"),
         ({"model_type": "flux9000"}, "does not know its architecture"),
         (None, "no model folder"),
     ],

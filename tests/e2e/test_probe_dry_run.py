@@ -31,7 +31,7 @@ def test_the_forecast_counts_what_is_then_asked_and_sends_nothing(
         monkeypatch.setenv("OPENAI_BASE_URL", server.openai)
         out = tmp_path / "dry.json"
         assert probe(tmp_path, data, "--dry-run", "--json", str(out)) == 0
-        assert "Dry run: what this would ask and cost" in capsys.readouterr().out
+        assert "Dry run: requests and cost" in capsys.readouterr().out
         assert server.count() == 0
         assert not (tmp_path / "run").exists()
         found = json.loads(out.read_text())

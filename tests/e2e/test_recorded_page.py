@@ -7,12 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from pages import page_of
 from PIL import Image
 
 from titjudge.cli.commands import run_command
 from titjudge.runs.folder.run_folder import RunFolder
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "recorded.md"
+PAGE = page_of("recorded-answers")
 MODEL = """
 import json
 from pathlib import Path

@@ -104,7 +104,7 @@ def test_a_missing_answer_is_missing_and_never_a_score(
     lost = [item for item, score in scores.items() if score["value"] is None]
     assert lost == gone["images"]
     assert scores[lost[0]]["status"] == "missing"
-    assert "answers.jsonl holds no answer to" in scores[lost[0]]["reason"]
+    assert "answers.jsonl has no answer to" in scores[lost[0]]["reason"]
     assert outcome.results.metrics[metric].scored == 23
     rewrite(data, lines)
     again = replay(data, tmp_path / "run", [metric])  # the same run, once the answer is there

@@ -298,13 +298,13 @@ def test_the_command_names_item_and_cell_and_exits_with_1(judged: Path, tmp_path
     runner = CliRunner()
     first = runner.invoke(command, [str(judged)], standalone_mode=False)
     assert (first.return_value, first.exception) == (0, None)
-    assert "holds" in first.output
+    assert "verified" in first.output
     edit(judged / "replies.jsonl", -1, flip(b'score\\": '))
     item = json.loads((judged / "replies.jsonl").read_bytes().splitlines()[-1])["item"]
     second = runner.invoke(command, [str(judged), "--json", str(tmp_path / "v.json")], standalone_mode=False)
     assert second.return_value == 1
-    assert f"first item that does not hold: {item}" in second.output
-    assert "first cell that does not hold: table '" in second.output
+    assert f"first item that differs: {item}" in second.output
+    assert "first cell that differs: table '" in second.output
     stored = json.loads((tmp_path / "v.json").read_text())
     assert stored["holds"] is False
     assert stored["first_item"]["item"] == item

@@ -1,4 +1,4 @@
-"""The reward clients of five training frameworks, unchanged but for the lines of docs/serve.md, against our server.
+"""The reward clients of five training frameworks, unchanged but for the lines of docs/how-to/reward-server.md, against our server.
 
 TITJUDGE_OFFICIAL names a folder with checkouts, each under its own name (what is not there is skipped):
 
@@ -26,6 +26,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 import yaml
+from pages import page_text
 from PIL import Image
 from serving import TOKEN, expected, rating, serving
 from test_official_code import module, official
@@ -63,8 +64,8 @@ def wanted(format: str, **options: Any) -> list[float]:
 
 
 def lines(framework: str, address: str) -> str:
-    """The lines that docs/serve.md gives a framework, with the address and the metric of the server of these tests."""
-    page = (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
+    """The lines that docs/how-to/reward-server.md gives a framework, with the address and the metric of the server of these tests."""
+    page = page_text("reward-server")
     block = re.search(rf"\n\*\*{framework}\*\*.*?```text\n(.*?)```", page, re.DOTALL)
     assert block is not None, framework
     parts = urlsplit(address)

@@ -38,7 +38,7 @@ REPORTS = [
     Files(
         "desihub/prospect#88", "a spreadsheet has rounded long ids, which are now equal",
         {f"390898374997528{n}.png": n for n in (54, 64)} | {"prompts.csv": "id,prompt\n3.91E+16,a cup\n3.91E+16,a hat\n"},
-        refused=["do not say which belongs to which prompt"],
+        refused=["do not match the prompts"],
     ),
     Files(
         "pandas-dev/pandas#48704", "whole numbers become 1.0 and 2.0 beside an empty cell, and match nothing",
@@ -68,7 +68,7 @@ REPORTS = [
     Files(
         "ryouchinsa/Rectlabel-support#44", "files are sorted as text, so that 3390 stands between 339 and 340",
         {"339.png": 1, "340.png": 2, "3390.png": 3, "prompts.txt": "a cup\na hat\na fox\n"},
-        refused=["do not say which belongs to which prompt"],
+        refused=["do not match the prompts"],
     ),
     Files(
         "9001/copyparty#1555", "files from a Mac have decomposed names, and their texts are not found",

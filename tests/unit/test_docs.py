@@ -16,12 +16,11 @@ import jsonschema
 import numpy as np
 import pytest
 import yaml
+from pages import README, ROOT, all_pages, page_of, relative
 from PIL import Image
 from report_runs import small_run
 
-ROOT = Path(__file__).resolve().parents[2]
-README = ROOT / "README.md"
-PAGES = [README, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "CONTRIBUTING.md", *all_pages()]
 
 
 def text(page: Path) -> str:
@@ -43,14 +42,14 @@ def test_the_readme_is_read_in_one_sitting() -> None:
     assert len(text(README).splitlines()) <= 180
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=relative)
 def test_links_lead_to_files(page: Path) -> None:
     links = [link for link in re.findall(r"\]\(([^)#\s]+)\)", text(page)) if "://" not in link]
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
 def test_the_drawings_of_the_architecture_name_what_is_there() -> None:
-    page = ROOT / "docs" / "architecture.md"
+    page = page_of("architecture")
     named = {name for block in blocks("text", page) for name in re.findall(r"^[a-z_]+/[\w./]*", block, re.MULTILINE)}
     named |= set(re.findall(r"`((?:core|engine|runs|providers|metrics|suites|stats)/[\w./]+)`", text(page)))
     assert len(named) > 12
@@ -60,7 +59,7 @@ def test_the_drawings_of_the_architecture_name_what_is_there() -> None:
 def test_the_run_yaml_loads(tmp_path: Path) -> None:
     from titjudge.core.config import load_config
 
-    (block,) = blocks("yaml", ROOT / "docs" / "configuration.md")
+    (block,) = blocks("yaml", page_of("configuration"))
     (tmp_path / "run.yaml").write_text(block)
     assert load_config(tmp_path / "run.yaml").limits.max_cost == 5
     assert yaml.safe_load(block)["metrics"] == ["tit", "tit-llm"]
@@ -71,10 +70,10 @@ def test_the_run_yaml_loads(tmp_path: Path) -> None:
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The examples of docs/extending.md as a package, announced as its entry points would announce it."""
+    """The examples of docs/extend/extending.md as a package, announced as its entry points would announce it."""
     from titjudge.core import registry
 
-    page = ROOT / "docs" / "extending.md"
+    page = page_of("extending")
     folder = tmp_path / "my_package"
     folder.mkdir()
     (folder / "__init__.py").touch()
@@ -248,7 +247,7 @@ def test_the_suite_file_of_the_extension_page_is_judged(tmp_path: Path) -> None:
     from titjudge.core.config import load_config
     from titjudge.runs import Session
 
-    block, _ = blocks("yaml", ROOT / "docs" / "extending.md")
+    block, _ = blocks("yaml", page_of("extending"))
     (tmp_path / "my_suite.yaml").write_text(block)
     (tmp_path / "data" / "images" / "gen").mkdir(parents=True)
     Image.new("RGB", (8, 8)).save(tmp_path / "data" / "images" / "gen" / "1_0.png")
@@ -263,7 +262,7 @@ def test_the_suite_file_of_the_extension_page_is_judged(tmp_path: Path) -> None:
 def test_the_suite_of_edits_of_the_extension_page_is_read(tmp_path: Path) -> None:
     from titjudge.core import registry
 
-    (file := tmp_path / "my_edits.yaml").write_text(blocks("yaml", ROOT / "docs" / "extending.md")[1])
+    (file := tmp_path / "my_edits.yaml").write_text(blocks("yaml", page_of("extending"))[1])
     assert registry.load("suites", str(file)).metrics == ("viescore-edit",)
 
 
@@ -278,7 +277,7 @@ def test_the_examples_of_the_python_page_run(tmp_path: Path, monkeypatch: pytest
     Image.new("RGB", (8, 8)).save("image.png")
     small_run(tmp_path / "runs" / "first")
     names: dict[str, Any] = {"__name__": "page"}
-    for block in blocks("python", ROOT / "docs" / "python.md"):
+    for block in blocks("python", page_of("python")):
         offline = block.replace("gemini/gemini-2.5-pro", "fake/one").replace("openai/gpt-4o", "fake/two")
         offline = offline.replace('provider="gemini"', 'provider="fake"')
         ran = eval(compile(offline, "cell", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
@@ -296,7 +295,7 @@ def test_the_examples_of_readme_and_the_page_on_edits_run(tmp_path: Path, monkey
     monkeypatch.setenv("TITJUDGE_CACHE", str(tmp_path / "cache"))
     for number, name in enumerate(("image", "a", "b", "c", "1", "2", "before", "after")):
         Image.new("RGB", (8, 8), (number, 0, 0)).save(f"{name}.png")
-    for page in (README, ROOT / "docs" / "edits.md"):
+    for page in (README, page_of("judge-edits")):
         names: dict[str, Any] = {}
         for block in blocks("python", page):
             exec(re.sub(r'"(gemini|openai)(/[\w.-]+)?"', '"fake/one"', block), names)
@@ -310,7 +309,7 @@ def test_the_reward_functions_of_the_page_on_rewards_are_called_as_trainers_call
     monkeypatch.setenv("TITJUDGE_CACHE", str(tmp_path / "cache"))
     orms: dict[str, Any] = {}
     names: dict[str, Any] = {"decode": lambda completion: bytes.fromhex(completion) or None, "orms": orms}
-    for block in blocks("python", ROOT / "docs" / "serve.md"):
+    for block in blocks("python", page_of("reward-server")):
         exec(block.replace('provider="gemini"', 'provider="fake"'), names)
     file = io.BytesIO()
     Image.new("RGB", (8, 8)).save(file, "PNG")
@@ -343,7 +342,7 @@ def test_the_query_over_all_runs_counts_the_last_line_of_each_image(
     scored("a", score("1.png", None), score("2.png", 0.5), score("1.png", 0.7, tokens=3))
     scored("b", score("1.png", 0.1), score("2.png", None))
     monkeypatch.chdir(tmp_path)
-    (query,) = blocks("sql", ROOT / "docs" / "architecture.md")
+    (query,) = blocks("sql", page_of("architecture"))
     found = duckdb.sql(query).fetchall()
     assert [(Path(run).parent.name, mean, scored, images) for run, _, _, mean, scored, images in found] == [
         ("a", pytest.approx(0.6), 2, 2),
@@ -426,7 +425,7 @@ def test_a_command_in_prose_that_is_gone_is_told() -> None:
     assert faults == ["no such command", "no sub-command 'generatrs'", "no option --vots", "no option --dta", ""]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=relative)
 def test_every_command_in_prose_exists(page: Path) -> None:
     faults = [
         (*each, fault) for each in commands_in_prose(text(page)) if (fault := faults_of_a_command_in_prose(*each))

@@ -44,7 +44,7 @@ def test_every_page_is_in_the_navigation_once(project: Path) -> None:
     navigation = tomllib.loads((project / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"]
     pages = sorted(page.relative_to(project / "docs").as_posix() for page in (project / "docs").rglob("*.md"))
     assert sorted(places(navigation)) == pages
-    assert {"index.md", "extending.md", "api/titjudge.md"} <= set(pages)
+    assert {"index.md", "reference/metrics.md", "api/titjudge.md"} <= set(pages)
 
 
 def test_links_of_the_site_lead_to_its_pages_and_pictures(project: Path, site: ModuleType) -> None:
@@ -102,6 +102,12 @@ def test_a_link_that_leaves_the_site_is_named(
     page.write_text("```md\n[in code](nowhere.md)\n```\n[the code](../setup.py), [elsewhere](https://example.org)\n")
     with pytest.raises(SystemExit, match=r"docs/page\.md: \.\./setup\.py is no page"):
         site.with_site_links(page, {page: "page.md"})
+
+
+def test_former_addresses_lead_to_pages(site: ModuleType, tmp_path: Path) -> None:
+    site.redirect(tmp_path)
+    assert [new for new in site.MOVED.values() if not (ROOT / "docs" / f"{new}.md").is_file()] == []
+    assert 'url=../how-to/judge-images/"' in (tmp_path / "data" / "index.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

@@ -60,7 +60,7 @@ def batch() -> None:
       python cli.py batch record --provider recorded --by me answered.jsonl
       python cli.py judge --data my_images --provider recorded
 
-    docs/recorded.md explains it step by step.
+    docs/how-to/recorded-answers.md explains it step by step.
     """
 
 
@@ -130,10 +130,8 @@ def import_(keys: RunKeys, files: tuple[Path, ...], json_file: Path | None) -> i
 @click.argument("files", nargs=-1, type=PATH, metavar="[FILE...]")
 @_run_options
 @option("--to", "The recording  [default: answers.jsonl in the data folder].", "FILE")
-@option("--by", "Name of who gave the answers  [default: the name of the model].", "WHO")
-@option(
-    "--replace", "Replace recorded answers by those in FILE, and drop the answers that depend on them.", is_flag=True
-)
+@option("--by", "Name of the person or model that answered  [default: the name of the model].", "WHO")
+@option("--replace", "Replace recorded answers by answers in FILE; drop the answers that depend on them.", is_flag=True)
 @JSON
 @configured
 def record(
@@ -141,8 +139,8 @@ def record(
 ) -> int:
     """Record answers beside the data, where `recorded` replays them.
 
-    Records the answers in each FILE, and those in the cache that a run with these options would use. Each line of FILE has
-    one of the forms that `batch import` reads. A line of the recording holds the question, the image, the answer and who
+    Records the answers in each FILE, and the cached answers that a run with these options would use. Each line of FILE has
+    one of the forms that `batch import` reads. A line of the recording has the question, the image, the answer and who
     gave it; its key contains no path, so the folder can be moved or given away. A recorded answer is replaced only with
     --replace. The exit code is 1 if there is nothing to record.
 
@@ -158,12 +156,14 @@ def record(
     session = _session(keys)
     folder = Path(session.config.data or "")
     if to is None and not folder.is_dir():
-        raise ConfigError(f"{folder} is no folder that could hold {ANSWERS}: --to names the recording")
+        raise ConfigError(f"{folder} is not a folder, so it cannot contain {ANSWERS}: add --to FILE")
     to = to or folder / ANSWERS
     result = record_answers(session, files, to, by=by or "", replace=replace)
     say(f"{to}: {result.imported} answers recorded, {result.already} were there already")
     if result.replaced:
-        say(f"  {result.replaced} of them in the place of others; {result.dropped} answers built on those were dropped")
+        say(
+            f"  {result.replaced} of them replace earlier answers; {result.dropped} answers that depended on these were dropped"
+        )
     _show_some("recorded otherwise before (--replace would correct them)", result.differing)
     _show_unused(result)
     write_json(json_file, asdict(result))

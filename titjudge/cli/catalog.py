@@ -36,8 +36,8 @@ def _load_all(kind: str) -> list[Any]:
 
 _WEIGHTS_NOTES = (
     "Weights come from the hub (huggingface.co) when a metric is first used, small files of the second repository with them.",
-    "Your own lie in $TITJUDGE_WEIGHTS/METRIC/ (the released file under its name, or a folder as transformers saves it), or "
-    "where the YAML file that $TITJUDGE_SCORERS names says so: {METRIC: {weights: PATH, base: FOLDER, dtype: bfloat16}}.",
+    "Put your weights into $TITJUDGE_WEIGHTS/METRIC/ (the released file, or a folder that transformers saved), or name them "
+    "in the YAML file $TITJUDGE_SCORERS: {METRIC: {weights: PATH, base: FOLDER, dtype: bfloat16}}.",
     "With HF_HUB_OFFLINE=1 nothing is downloaded.",
 )
 
@@ -101,7 +101,7 @@ def metrics(json_file: Path | None) -> int:
     about = ("metric", "weights", "size", "also needed", "licence", "token limit", "status")
     tables = [
         Table("metrics", ("metric", "asks", "range", "needs", "what it is"), tuple(overview), declared=FACTS),
-        Table("where they come from", ("metric", "source"), tuple(sources), declared=FACTS),
+        Table("source", ("metric", "source"), tuple(sources), declared=FACTS),
         Table("options of metrics", ("--metric-option", "default", "what it is"), tuple(options), declared=FACTS),
         Table("learned metrics (higher is better)", about, tuple(weights), _WEIGHTS_NOTES, declared=FACTS),
     ]
@@ -115,7 +115,7 @@ def metrics(json_file: Path | None) -> int:
 @click.command(cls=Command)
 @JSON
 def providers(json_file: Path | None) -> int:
-    """List the providers and embedders, and the environment variable that holds the key of each."""
+    """List the providers and embedders, and the environment variable for the key of each."""
     from titjudge.core import registry
     from titjudge.core.types import Table
     from titjudge.providers.retirements import default_model
@@ -132,7 +132,7 @@ def providers(json_file: Path | None) -> int:
 @click.command(cls=Command)
 @JSON
 def suites(json_file: Path | None) -> int:
-    """List the suites: version, metrics, what they need, and how they deviate from the official code."""
+    """List the suites: version, metrics, required data, and deviations from the official code."""
     from titjudge.core.types import Table
 
     loaded = _load_all("suites")

@@ -158,7 +158,7 @@ def _imported(target: str) -> click.Command:
     module, _, attribute = target.partition(":")
     command = getattr(importlib.import_module(module), attribute)
     if not isinstance(command, click.Command):
-        raise TypeError(f"{target} is no command of click")
+        raise TypeError(f"{target} is not a click command")
     return command
 
 
@@ -227,7 +227,7 @@ def run_command(program: str, arguments: list[str]) -> int:
         if error.errno not in _MACHINE_ERRORS:
             raise
         where = f" ({error.filename})" if error.filename else ""
-        say(f"titjudge: {error.strerror}{where}; what was answered is kept, the same command goes on", err=True)
+        say(f"titjudge: {error.strerror}{where}; all answers are kept. To continue, run the command again", err=True)
         return 1
     except BaseException as error:
         # asyncio's, which is not imported for --help; pydantic puts an error of its own in the place of a KeyboardInterrupt
@@ -242,6 +242,6 @@ def _has_option(name: str, option: str) -> bool:
 
 def _interrupted(arguments: list[str]) -> int:
     command = command_of(arguments[0]) if {*arguments[:1]} & {*names()} else None
-    ends = "; the same command goes on where it stopped" if isinstance(command, Command) and command.resumed else ""
+    ends = "; to continue, run the command again" if isinstance(command, Command) and command.resumed else ""
     say(f"titjudge: interrupted{ends}", err=True)
     return INTERRUPTED

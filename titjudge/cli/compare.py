@@ -16,7 +16,7 @@ from titjudge.core.errors import ConfigError
 
 @click.group(cls=Group, default="runs")
 def compare() -> None:
-    """Measure how far runs agree with human pairs (`compare RUN...`), compare generators and judges, convert votes and ranks.
+    """Measure how well runs agree with human pairs (`compare RUN...`), compare generators and judges, convert votes and ranks.
 
     \b
     Examples:
@@ -40,7 +40,9 @@ for command in (*compare_judges.COMMANDS, *compare_generators.COMMANDS):
 
 @compare.command(short_help="Measure the agreement of runs with human pairs or scores.")
 @click.argument("runs", nargs=-1, required=True, type=PATH)
-@option("--pairs", "Human pairs (jsonl or csv)  [default: those of the first run].", "FILE", name="pairs_file")
+@option(
+    "--pairs", "Human pairs (jsonl or csv)  [default: the human pairs of the first run].", "FILE", name="pairs_file"
+)
 @option(
     "--human",
     "Human scores (jsonl or csv with image, score, or a column for each pillar): SRCC, PLCC, KRCC over all images, and SRCC, KRCC of "
@@ -86,7 +88,7 @@ def runs(
     from titjudge.suites.pair_files import read_votes
 
     if by is not None and human is None:
-        raise ConfigError("--by goes with --human: it slices the correlation of generators with human scores")
+        raise ConfigError("--by requires --human: it splits the correlation of generators with human scores")
     compared = ComparedRuns(runs, allow_drift=allow_drift)
     pairs = compared.pairs(pairs_file)
     agreed = compared.agreement(pairs, strengths=strengths)
@@ -151,7 +153,7 @@ def ranks(csv_file: Path, reference: str, json_file: Path | None) -> int:
 @click.argument("votes_file", type=PATH, metavar="FILE")
 @option("--experts", "Votes of experts on the pairs that the annotators leave open.", "FILE")
 @option(
-    "--annotators", "How many votes each pair should have  [default: those that it has].", "N", type=click.IntRange(1)
+    "--annotators", "Planned number of votes for each pair  [default: its present number].", "N", type=click.IntRange(1)
 )
 @option("--pairs-out", "Write the decided pairs as JSON lines, for `judge --pairs`.", "FILE")
 @JSON

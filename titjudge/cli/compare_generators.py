@@ -50,12 +50,12 @@ class GateFlags(NamedTuple):
             UserError: They do not, or one cannot.
         """
         if self.baseline is None and (self.fail_if_worse is not None or self.strict):
-            raise ConfigError("--fail-if-worse needs --baseline GENERATOR: worse than what?")
+            raise ConfigError("--fail-if-worse requires --baseline GENERATOR")
         for flag, value in (("--strict", self.strict), ("--junit", self.junit), ("--comment", self.comment)):
             if value and self.fail_if_worse is None:
-                raise ConfigError(f"{flag} goes with --fail-if-worse DELTA")
+                raise ConfigError(f"{flag} requires --fail-if-worse DELTA")
         if self.image_url and self.comment is None:
-            raise ConfigError("--image-url goes with --comment FILE")
+            raise ConfigError("--image-url requires --comment FILE")
         for file in (self.junit, self.comment):
             check_writable(file)
 
@@ -73,14 +73,12 @@ _gate_options = gathered(
     ),
     option(
         "--fail-if-worse",
-        "Exit with code 1 if a generator is worse than the baseline by more than DELTA: its whole interval is. Not worse is only "
-        "what stays so if prompts not seen are as bad as the scale allows, and no generator lacks scores on clearly more prompts.",
+        "Exit with code 1 if a generator is worse than the baseline by more than DELTA (its whole interval). A generator is not worse "
+        "only if this remains true when missing scores are as bad as the scale allows, and no generator misses clearly more prompts.",
         "DELTA",
         type=click.FloatRange(min=0),
     ),
-    option(
-        "--strict", "With --fail-if-worse: exit with code 1 also if these prompts are too few to tell.", is_flag=True
-    ),
+    option("--strict", "With --fail-if-worse: exit with code 1 also if the result is undecided.", is_flag=True),
     option("--junit", "With --fail-if-worse: write a test case for each generator, as CI systems read it.", "FILE"),
     option(
         "--comment",
@@ -162,7 +160,7 @@ def _show_gate(verdict: Gate, differences: Sequence[GeneratorDifference], strict
     for difference in differences:
         say(verdict_line(verdict, difference), colour=colours.get(verdict.verdicts[difference.a]))
     if verdict.open and not verdict.failed:
-        say("not told apart counts as a failure (--strict)" if strict else "--strict makes that a failure")
+        say("an undecided comparison is a failure (--strict)" if strict else "--strict makes this a failure")
 
 
 def _write_gate(
@@ -310,7 +308,7 @@ def plan(
     """Plan a comparison from a pilot: prompts x images x judge answers, with the cost, as a range.
 
     The pilot is a run, or a table, of two generators on some prompts (30 or more). Only a pilot with several images of each
-    prompt, or several answers (`judge --samples`), can tell what more of them would bring.
+    prompt, or several answers (`judge --samples`), can show the effect of more of them.
 
     \b
     Examples:
@@ -324,7 +322,7 @@ def plan(
     table = source.read()
     two = _pilot_pairs(pair, table)
     if files.plot is not None and len(two) > 1:
-        raise ConfigError("--pair takes two generators where a chart is wanted")
+        raise ConfigError("--plot can draw one pair only. Give --pair A,B, or remove --plot")
     cost = table.cost if image_cost is None else image_cost
     pilots = [Pilot.from_scores(table, a, b) for a, b in two]
     options = [
@@ -341,8 +339,8 @@ def plan(
     ]
     if not options:
         raise ConfigError(
-            f"{table.source}: the pilot has one image a prompt, one answer an image, or unequal numbers of images, or --per-prompt "
-            "joins its images: it cannot tell of other numbers. Give each prompt of both generators the same number of images"
+            f"{table.source}: the pilot has one image per prompt, one answer per image, or unequal numbers of images, or --per-prompt "
+            "joins its images, so other numbers cannot be planned. Give each prompt of both generators the same number of images"
         )
     record = {
         "source": table.source,

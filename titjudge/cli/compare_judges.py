@@ -96,7 +96,7 @@ def elements(run: Path, human: Path, metric: str | None, files: OutputFiles) -> 
     return 0
 
 
-@click.command(short_help="Estimate scores by a new judge from those of an old one.")
+@click.command(short_help="Estimate the scores of a new judge from the scores of an old judge.")
 @click.argument("old", type=PATH)
 @click.argument("new", type=PATH)
 @SCORE_METRIC

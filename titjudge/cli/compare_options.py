@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from titjudge.report.drawing import Chart
     from titjudge.stats.scores.scores_table import ScoreTable
 
-METRIC = option("--metric", "The metric to look at  [default: tit-llm where the run has it, else its first].", "NAME")
+METRIC = option("--metric", "The metric  [default: tit-llm if the run has it, otherwise its first metric].", "NAME")
 SCORE_METRIC = option(
     "--metric",
-    "Metric of the runs  [default: tit-llm where they have it, else their first], or column of the score in a table "
+    "Metric of the runs  [default: tit-llm if they have it, otherwise their first], or column of the score in a table "
     "[default: score].",
     "NAME",
 )
@@ -56,13 +56,15 @@ class ScoreSource(NamedTuple):
         """
         if bool(self.runs) == (self.scores is not None):
             both = ", not both" if self.runs else ""
-            raise ConfigError(f"name run folders, or a table with --scores FILE{both}")
+            raise ConfigError(f"give run folders, or a table with --scores FILE{both}")
         if table := next((path for path in self.runs if path.is_file()), None):
-            raise ConfigError(f"{table} is no run folder: a table of scores is given with --scores {table}")
+            raise ConfigError(f"{table} is a file, not a run folder. Give a table of scores with --scores {table}")
         if self.scores is not None and self.scores.is_dir():
-            raise ConfigError(f"{self.scores} is a folder: a run is named without --scores")
+            raise ConfigError(
+                f"--scores {self.scores} must be a file, not a folder. Give a run folder without --scores"
+            )
         if self.scores is None and self.range is not None:
-            raise ConfigError("--range goes with --scores: a run knows the scale of its metric")
+            raise ConfigError("--range requires --scores: the scale of a run is given by its metric")
 
     def read(self, by: Sequence[str] = ()) -> ScoreTable:
         """Read the scores, with the category columns that `by` names."""
@@ -180,15 +182,15 @@ scores_options: Callable[[F], F] = gathered(
     SCORE_METRIC,
     option(
         "--range",
-        "Ends of the scale of a table's scores, as 0,100: what unseen prompts can do.",
+        "Lowest and highest possible score, such as 0,100.",
         "LOW,HIGH",
         callback=_ends,
     ),
     option("--allow-drift", "Compare runs even if the judge, its version or the protocol differs.", is_flag=True),
     option(
         "--per-prompt",
-        "What several images of a prompt count as: their mean, the best, any or all of them right (any:0.8: right from "
-        "that score on).",
+        "How several images of a prompt become one score: their mean, the best, any or all right (any:0.8: right from "
+        "a score of 0.8).",
         "HOW",
         default="mean",
     ),

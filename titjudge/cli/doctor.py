@@ -128,14 +128,14 @@ def _weights() -> Row:
     from titjudge.providers.local.hub import offline
 
     place = os.environ.get("TITJUDGE_WEIGHTS", "")
-    others = "not to be had: HF_HUB_OFFLINE is set" if offline() else "from the hub when they are first used"
+    others = "not available, because HF_HUB_OFFLINE is set" if offline() else "downloaded from the hub at first use"
     if not place:
-        return ("weights of learned metrics", "ok", f"TITJUDGE_WEIGHTS is not set; what is not cached is {others}")
+        return ("weights of learned metrics", "ok", f"TITJUDGE_WEIGHTS is not set; others are {others}")
     folder = Path(place).expanduser()
     if not folder.is_dir():
-        return ("weights of learned metrics", "failed", f"TITJUDGE_WEIGHTS: {folder} is no folder")
+        return ("weights of learned metrics", "failed", f"TITJUDGE_WEIGHTS: {folder} is not a folder")
     present = [row.key for row in rows(NATIVE) if (folder / row.key).is_dir()]
-    facts = f"{folder}: {', '.join(present) or 'none'}; others, where not cached, are {others}"
+    facts = f"{folder}: {', '.join(present) or 'none'}; other weights, if not cached, are {others}"
     return ("weights of learned metrics", "ok", facts)
 
 
@@ -218,7 +218,7 @@ def _ask(config: RunConfig) -> list[Row]:
             return (f"{name} {role.label}", "warning", f"{facts}, with too few input tokens for an image: {_UNSEEN}")
         if shown and reply.status is Status.OK and "red" not in reply.text.lower():
             said = truncated(" ".join(reply.text.split()), 40)
-            return (f"{name} {role.label}", "warning", f"{facts}, and said '{said}' of a red image: {_UNSEEN}")
+            return (f"{name} {role.label}", "warning", f"{facts}, and described a red image as '{said}': {_UNSEEN}")
         return (f"{name} {role.label}", "ok", facts)
 
     async def ask_all(image: Path) -> list[Row]:

@@ -74,7 +74,7 @@ class SettleFlags(NamedTuple):
             ConfigError: They do not.
         """
         if self.settle is None and self.margin is not None:
-            raise ConfigError("--margin goes with --settle A,B")
+            raise ConfigError("--margin requires --settle A,B")
 
     def question(self, config: RunConfig) -> SettlingQuestion | None:
         """Make the question of the flags; None without them.
@@ -123,7 +123,7 @@ _settling_options: Callable[[F], F] = gathered(
 @click.command(
     cls=Command,
     resumed=True,
-    epilog="See docs/configuration.md for run.yaml and docs/metrics.md for the metrics.",
+    epilog="See docs/reference/configuration.md for run.yaml and docs/reference/metrics.md for the metrics.",
 )
 @click.argument("folder", type=PATH, required=False, metavar="[DATA]")
 @key_options(data="DATA", images="PATTERN", prompt_file="FILE[:ID,PROMPT]", columns="image=COLUMN,prompt=...")
@@ -179,7 +179,7 @@ def judge(
     dry_run: bool,
     json_file: Path | None,
 ) -> int:
-    """Judge the images of a data folder, and say how far each metric agrees with people.
+    """Judge the images of a data folder, and measure how well each metric agrees with people.
 
     Without arguments it judges the bundled example: no key and no network. The same command again asks only what is missing.
 
@@ -321,9 +321,7 @@ def run_prompts(keys: RunKeys, json_file: Path | None, *, dry_run: bool, **task:
 def _check_official(run: ResolvedRun, folder: Path | None) -> None:
     """Refuse a suite that cannot write official files, before anything is asked."""
     if folder is not None and not run.suite.writes_official:
-        raise ConfigError(
-            f"--official-files: what the official scripts of the suite {run.config.suite} write is not known here"
-        )
+        raise ConfigError(f"--official-files: the suite {run.config.suite} has no official files. Remove the option")
 
 
 def _write_official(suite: Suite, outcome: Outcome, folder: Path) -> None:
@@ -429,7 +427,7 @@ def _show_advice(outcome: Outcome, limits: Limits) -> None:
 
     lines = advice(outcome.results.failures, limits.model_dump())
     if lines:
-        say("\nwhat to do about scores that are missing:", err=True)
+        say("\nmissing scores:", err=True)
     for line in lines:
         say(f"  {line}", err=True)
 
@@ -439,9 +437,9 @@ def how_to_resume(status: str, reason: str = "") -> str:
     from titjudge.core.run_records import stopped_by
 
     if stopped_by(status) != "budget":
-        return f"{status}: the same command goes on where it stopped"
+        return f"{status}: to continue, run the command again"
     why = f": {reason}" if reason else ""
-    return f"{status}{why}; the same command with a higher cap goes on where it stopped"
+    return f"{status}{why}; to continue, run the command again with a higher cap"
 
 
 def _show_retirements(config: RunConfig) -> None:

@@ -52,7 +52,7 @@ def add_log_options(command: click.Command) -> None:
             expose_value=False,
             callback=_chosen,
             group=OUTPUT,
-            help=f"Append the log to this file, one JSON object a line  [level: {_DEFAULT}].",
+            help=f"Append the log to this file, one JSON object per line  [level: {_DEFAULT}].",
         ),
     ]
 

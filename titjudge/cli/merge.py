@@ -16,7 +16,7 @@ from titjudge.cli.terminal import say
 @click.command(cls=Command)
 @click.argument("runs", nargs=-1, required=True, type=PATH)
 @option("--out", "The run folder to write.", "DIR", required=True)
-@option("--pairs", "Human pairs (jsonl or csv)  [default: those of the runs].", "FILE")
+@option("--pairs", "Human pairs (jsonl or csv)  [default: the human pairs of the runs].", "FILE")
 @option("--report/--no-report", "Write report.html at the end.", default=True)
 @EXPLAIN
 @JSON
@@ -55,8 +55,8 @@ def merge(runs: tuple[Path, ...], out: Path, pairs: Path | None, report: bool, j
 def verify(run: Path, json_file: Path | None) -> int:
     """Recompute every number of a run from its stored answers, and compare. No model is asked, nothing is written.
 
-    Checks image hashes, prompt templates, every score and every table cell. The exit code is 1 if something differs; the
-    first item and the first cell that differ are named.
+    Checks image hashes, prompt templates, every score and every table cell. The exit code is 1 if something differs. The
+    first item and the first cell that differ are printed.
 
     \b
     Examples:
@@ -70,18 +70,18 @@ def verify(run: Path, json_file: Path | None) -> int:
     show_notes(verdict.notes)
     write_json(json_file, verdict.to_json())
     if verdict.holds:
-        say(f"{run} holds")
+        say(f"{run}: verified")
         return 0
     item, cell = verdict.first_item, verdict.first_cell
     if item:
-        say(f"first item that does not hold: {item.item}: {item}")
+        say(f"first item that differs: {item.item}: {item}")
     if cell:
-        say(f"first cell that does not hold: {cell}")
+        say(f"first cell that differs: {cell}")
     others = [problem for problem in verdict.problems if problem not in (item, cell) and problem.kind != "table"]
     for problem in others[:20]:
         say(f"  {problem.kind}: {problem}")
     if not cell:
-        say("every table cell holds: none depends on what changed")
+        say("no table cell differs")
     wrong = verdict.to_json()["wrong"]
-    say(f"{run} does not hold: " + ", ".join(f"{kind} {count:,}" for kind, count in wrong.items()))
+    say(f"{run} differs from its stored answers: " + ", ".join(f"{kind} {count:,}" for kind, count in wrong.items()))
     return 1

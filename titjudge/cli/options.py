@@ -121,14 +121,14 @@ EXPLAIN = option(
     expose_value=False,
     callback=_explain,
     group=OUTPUT,
-    brief="Also say what the columns mean.",
+    brief="Also explain the columns.",
 )
 DRY_RUN = option(
     "--dry-run",
-    "Count the requests and tokens and what they would cost; send nothing.",
+    "Count the requests, tokens and cost; send nothing.",
     is_flag=True,
     group=MONEY,
-    brief="Only say what it would ask and cost.",
+    brief="Only count requests and cost.",
 )
 TABLE_FILE = option("--out", "Write the tables to a file: Markdown, LaTeX or CSV (.md, .tex, .csv).", "FILE")
 PROMPT_COLUMNS = option(
@@ -193,7 +193,7 @@ def page_options(port: int) -> Callable[[F], F]:
 def _url(context: click.Context, parameter: click.Parameter, value: str) -> str:
     """Refuse what is no address of a page."""
     if value and not _is_page(value):
-        raise click.BadParameter(f"{value!r} is no address such as https://label.example.org")
+        raise click.BadParameter(f"{value!r} is not an address such as https://label.example.org")
     return value
 
 
@@ -220,10 +220,12 @@ def say_address(lines: Sequence[str], link: str, usual: int, port: int | None) -
         say(line)
     where = url_parts(link)
     if port is None and where.port not in (None, usual):
-        say(f"port {usual} is taken, so these links hold only until it ends; --port N fixes one")
+        say(
+            f"port {usual} is in use, so these links are valid only until this command ends. Use --port N for a fixed port"
+        )
     if where.scheme == "http" and not is_loopback(where.hostname or ""):
         say(
-            "without TLS: whoever is on the way can read links and answers; docs/people.md has a tunnel and a proxy with TLS"
+            "without TLS: anyone on the network path can read links and answers; docs/how-to/collect-votes.md describes a tunnel and a proxy with TLS"
         )
 
 
@@ -392,7 +394,7 @@ model_options: Callable[[F], F] = with_options(
     option(
         "--base-url",
         "Address of a compatible server for captioner and judge; several, separated by commas, share the load. An embedder of "
-        "the same provider needs an address of its own (embedder.base_url of a configuration file).",
+        "the same provider needs a separate address (embedder.base_url of a configuration file).",
         "URL",
         group=MODELS,
         brief="Address of a compatible server (vLLM, ...).",

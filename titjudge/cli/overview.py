@@ -25,7 +25,7 @@ SECTIONS = JUDGE, COMPARE, TRUST, PROMPTS, LOOK_UP, OTHERS = (
 
 SUMMARIES = {
     JUDGE: {
-        "titjudge.cli.judge:judge": "Judge the images of a data folder, and say how far each metric agrees with people.",
+        "titjudge.cli.judge:judge": "Judge the images of a data folder, and measure how well each metric agrees with people.",
         "titjudge.cli.score:score": "Score images against one prompt.",
         "titjudge.cli.sweep:sweep": "Run every combination of the captioners, embedders, judges and prompts of a YAML file over the same data.",
         "titjudge.cli.batch:batch": "Export the questions of a run to a file, and import or record answers from a file.",
@@ -35,7 +35,7 @@ SUMMARIES = {
         "titjudge.apps.rewards.command:serve": "Serve rewards to a training run: any metrics, in the wire formats of five frameworks, from one process.",
     },
     COMPARE: {
-        "titjudge.cli.compare:compare": "Measure how far runs agree with human pairs (`compare RUN...`), compare generators and judges, convert votes and ranks.",
+        "titjudge.cli.compare:compare": "Measure how well runs agree with human pairs (`compare RUN...`), compare generators and judges, convert votes and ranks.",
         "titjudge.cli.report:report": "Write one self-contained HTML report of one or several runs, or a folder of many images.",
         "titjudge.cli.aggregate:aggregate": "Compute the official tables of a benchmark from files that its scripts, or a run, have written.",
         "titjudge.cli.catalog:reference": "List or show leaderboards published in papers; `report RUN --reference NAME` puts a run among their rows.",
@@ -43,7 +43,7 @@ SUMMARIES = {
         "titjudge.apps.training.command:export": "Write finished runs as training data for judges and generators, or split such data by prompt.",
     },
     TRUST: {
-        "titjudge.cli.probe:probe": "Test a judge on known errors, planted errors, bribes and harmless changes, and print its trust card.",
+        "titjudge.cli.probe:probe": "Test a judge on known errors, planted errors, prompt injection and harmless changes, and print its trust card.",
         "titjudge.apps.scenes.command:known_answer": "Make test images of which it is known how far they follow their long prompts.",
         "titjudge.apps.label.command:label": "Let people vote on pairs of images, or mark single images (`label DATA`); turn votes into labels and agreement.",
     },
@@ -51,7 +51,7 @@ SUMMARIES = {
         "titjudge.cli.catalog:prompts": "List the prompt templates, show one, or export the prompts of a suite.",
         "titjudge.cli.catalog:fetch": "Download the published files of a suite at a pinned revision, and verify their checksums.",
         "titjudge.cli.coverage:coverage": "List the missing images of each generator, before money is spent on judging the rest.",
-        "titjudge.apps.prompt_sets.audit_command:audit_prompts": "Audit a set of prompts: lengths, what text encoders would cut off, near-duplicates, balance, language.",
+        "titjudge.apps.prompt_sets.audit_command:audit_prompts": "Audit a set of prompts: lengths, parts that text encoders cut off, near-duplicates, balance, language.",
         "titjudge.apps.prompt_sets.facets_command:facets": "Let a judge name the facets of the Qwen-Image-Bench rubric that each prompt tests.",
         "titjudge.apps.generate.command:generate": "Make the images that the lines of TODO ask for (`prompts export` writes them).",
         "titjudge.apps.prompt_sets.make_command:make_prompts": "Make a set of prompts with a language model (--judge), by the recipe of a paper.",
@@ -59,8 +59,8 @@ SUMMARIES = {
     },
     LOOK_UP: {
         "titjudge.cli.catalog:metrics": "List the metrics: the models they ask, range, source and options; and the learned ones with their weights.",
-        "titjudge.cli.catalog:suites": "List the suites: version, metrics, what they need, and how they deviate from the official code.",
-        "titjudge.cli.catalog:providers": "List the providers and embedders, and the environment variable that holds the key of each.",
+        "titjudge.cli.catalog:suites": "List the suites: version, metrics, required data, and deviations from the official code.",
+        "titjudge.cli.catalog:providers": "List the providers and embedders, and the environment variable for the key of each.",
         "titjudge.cli.catalog:cache": "Show or clear the cache: answers, embeddings and image checks, kept on disk so that nothing is paid twice.",
         "titjudge.cli.doctor:doctor": "Check which providers have keys, which models load, and where the cache is; with --ask, also whether models answer.",
     },
@@ -90,7 +90,7 @@ Options:
 """
 _ABOUT = (
     "Judge text-to-image outputs against their prompts with vision-language models, language models and embeddings.",
-    "It also measures how far the judgement agrees with people.",
+    "It also measures how well the scores agree with people.",
 )
 
 

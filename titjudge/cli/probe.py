@@ -25,7 +25,7 @@ from titjudge.cli.terminal import say
 @option("--repeats", "How often each question is repeated.", "N", type=click.IntRange(min=2), default=3)
 @option(
     "--edits",
-    "Errors of each kind to plant in the prompt of each image, one at a time; fewer cost less and tell less.",
+    "Number of errors of each kind to plant in the prompt of each image, one at a time. Fewer cost less and give wider intervals.",
     "N",
     type=click.IntRange(min=2),
     default=6,
@@ -35,7 +35,7 @@ from titjudge.cli.terminal import say
 @JSON
 @configured
 def probe(keys: RunKeys, metric: str | None, repeats: int, edits: int, dry_run: bool, json_file: Path | None) -> int:
-    """Test a judge on known errors, planted errors, bribes and harmless changes, and print its trust card.
+    """Test a judge on known errors, planted errors, prompt injection and harmless changes, and print its trust card.
 
     Each line of the card has an effect, an interval, a p-value and a verdict: pass, caught, or not enough data (with the
     number of prompts it would take; 12 catch a judge that is blind to a kind of error, or to the end of a prompt). With several judges each gets a card, and judges of different families describe the

@@ -45,7 +45,7 @@ _SUFFIX = {"latex": "tex", "markdown": "md"}
 @option(
     "--site",
     "Write a board for any web server: pages that read without scripts, thumbnails, scores, and the runs, which `verify` accepts. "
-    "A board that is there gets these runs besides its own.",
+    "An existing board keeps its runs and gets these in addition.",
     "DIR",
 )
 @option("--title", "With --site: the title of the board  [default: Leaderboard].", "TEXT")
@@ -78,18 +78,16 @@ def report(
     for run in folders:
         run.check()
     if reference is not None and kind != "html":
-        raise ConfigError("--reference goes with the page, not with --format")
+        raise ConfigError("--reference cannot be combined with --format: it is for the page only")
     if baseline and kind not in ("html", *_SUFFIX):
-        raise ConfigError(
-            "--baseline goes with the page and its tables (html, latex, markdown): other formats hold single scores"
-        )
+        raise ConfigError("--baseline requires --format html, latex or markdown: other formats contain single scores")
     if folder and kind != "html":
-        raise ConfigError("--folder goes with the page, not with --format")
+        raise ConfigError("--folder cannot be combined with --format: it is for the page only")
     if title is not None and site is None:
-        raise ConfigError("--title goes with --site")
+        raise ConfigError("--title requires --site DIR")
     if site is not None:
         if kind != "html" or folder or reference is not None or baseline or out is not None or sinks.sinks:
-            raise ConfigError("--site goes with --title and --full-images alone")
+            raise ConfigError("--site can be combined with --title and --full-images only")
         return _write_site(runs, Path(site), title or "Leaderboard", full_images, json_file)
     placed = _standings(folders[0], reference) if reference is not None else []
     name = "report.html" if kind == "html" else f"export.{_SUFFIX.get(kind, kind)}"

@@ -32,7 +32,7 @@ def sweep(
     """Run every combination of the captioners, embedders, judges and prompts of a YAML file over the same data.
 
     All combinations share one cache and one cap. The table at the end gives accuracy with its interval and what chance
-    reaches, how far each row is below the best, and price per 1,000 images; a wide terminal and the page sweep.html also time,
+    reaches, the difference of each row to the best, and price per 1,000 images; a wide terminal and the page sweep.html also time,
     refusals, ties, SRCC, KRCC and nDCG.
 
     \b
@@ -79,7 +79,9 @@ def _dry_run(plan: Any, json_file: Path | None) -> int:
         stored.append({"run": combination.folder, **forecast.to_json()})
     from titjudge.engine.forecast import FORECAST
 
-    notes = ("list price in USD at p10, p50, p90; what several combinations ask is counted in each, and paid once",)
+    notes = (
+        "list price in USD at p10, p50, p90; requests shared by several combinations are counted in each and paid once",
+    )
     table = Table("Dry run", ("run", "items", "requests", "p10", "p50", "p90"), tuple(rows), notes, declared=FORECAST)
     show_results([table], {"dry_run": True, "combinations": stored}, json_file)
     return 0

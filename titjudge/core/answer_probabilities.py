@@ -53,7 +53,7 @@ class FirstToken:
             ValueError: A log probability is not a number.
         """
         if any(math.isnan(logprob) for _, logprob in (*top, *([chosen] if chosen else []))):
-            raise ValueError("a log probability is no number")
+            raise ValueError("a log probability is not a number")
         likeliest = max(top, key=lambda token: token[1], default=chosen)
         if likeliest is None or likeliest[0].lstrip().startswith("<think"):
             return None
@@ -120,7 +120,7 @@ def probabilities(first: FirstToken, tokens: Mapping[str, Sequence[str]]) -> dic
         likelihood = sum(by_text.get(text, 0.0) for text in texts)
         absent = sum(text not in by_text for text in texts)
         if absent == len(texts) and not first.rest:
-            raise ValueError(f"'{choice}' is no single token of this model")
+            raise ValueError(f"'{choice}' is not a single token of this model")
         result[choice] = Probability(min(1.0, likelihood), min(1.0, likelihood + min(absent * first.rest, unknown)))
     return result
 

@@ -440,7 +440,9 @@ def _check_names(config: RunConfig) -> None:
     for path in (str(Path(name).resolve()) for name in names if name is not None):
         readable = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
         if readable != path:
-            raise ConfigError(f"the name of {readable} is not UTF-8, which no manifest can hold: rename it")
+            raise ConfigError(
+                f"the name of {readable} is not UTF-8, so it cannot be written to the manifest: rename it"
+            )
 
 
 def _check_panel(config: RunConfig) -> None:
@@ -448,7 +450,7 @@ def _check_panel(config: RunConfig) -> None:
     for number, judge in enumerate(judges):
         if judge in judges[:number]:
             raise ConfigError(
-                f"the judge {judge.model} is named twice: its answers would count double (`samples` repeats a judge)"
+                f"the judge {judge.model} is given twice, so its answers would count double. Remove one, or use `samples` to repeat a judge"
             )
     if config.quorum and config.quorum > max(1, len(judges)):
         raise ConfigError(f"a quorum of {config.quorum} cannot be reached: the number of judges is {len(judges)}")
@@ -467,12 +469,12 @@ def _set_base_url(config: RunConfig, address: str) -> RunConfig:
     """Set the address of the captioner and the judges that are asked over the network."""
     hosted = [name for name, role in config.roles.items() if name not in TOOL_ROLES and _is_hosted(role)]
     if not hosted:
-        raise ConfigError("base_url needs a model to ask there: a captioner or judge such as openai/MODEL")
+        raise ConfigError("base_url requires a captioner or judge that uses it, such as openai/MODEL")
     embedder = config.embedder
     if embedder.base_url is None and embedder.provider in {config.roles[name].provider for name in hosted}:
         raise ConfigError(
-            f"base_url is the address of captioner and judge, and {embedder.model} would be asked elsewhere: give the embedder "
-            f"its own in a configuration file, as embedder: {{model: {embedder.model}, base_url: ...}}"
+            f"base_url is the address of captioner and judge, and the embedder {embedder.model} uses another: give the embedder "
+            f"an address in a configuration file, as embedder: {{model: {embedder.model}, base_url: ...}}"
         )
     return with_roles(config, {name: {"base_url": address} for name in hosted})
 

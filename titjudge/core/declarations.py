@@ -1,6 +1,6 @@
 """What the numbers of a table are over: population, unit, rule for missing scores, order and correction.
 
-A `Declaration` is a constant of the module that makes the table. Caption, `--json`, CSV, report and docs/populations.md take their words from it.
+A `Declaration` is a constant of the module that makes the table. Caption, `--json`, CSV, report and docs/reference/populations.md take their words from it.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Population(StrEnum):
     )
     SAME_IN_COLUMN = (
         "same prompts for all in a column",
-        "the same for each metric or run on its own, because they have scores on different prompts",
+        "the same for each metric or run separately, because they have scores on different prompts",
     )
-    COMMON_IN_COLUMN = "common prompts of all in a column", "the same for each metric or run on its own"
+    COMMON_IN_COLUMN = "common prompts of all in a column", "the same for each metric or run separately"
     COMMON_OF_RACE = "common prompts of all in a race", "prompts on which every generator of the race has a score"
     PROMPTS_OF_JUDGES = (
         "common prompts of the two judges",
@@ -52,7 +52,7 @@ class Population(StrEnum):
     )
     IMAGES_OF_COMMON = (
         "images that people and the metric have, for the same prompts",
-        "the same; if a generator lacks prompts, both means are estimated for the same prompts by least squares",
+        "the same; if prompts of a generator are missing, both means are estimated for the same prompts by least squares",
     )
     SCORED_BY_TWO = (
         "prompts, images or pairs that both have scored",
@@ -91,7 +91,7 @@ class Unit(StrEnum):
 
 SKIPPED = "skipped, and counted"
 ESTIMATED = (
-    "means: estimated for the same prompts; generators with too few common prompts come last, with their own means"
+    "means: estimated for the same prompts; generators with too few common prompts come last, with unadjusted means"
 )
 NEEDS_BOTH = "counts only if both have a score"
 NEEDS_ALL = "counts only if all have a score"

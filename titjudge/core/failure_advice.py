@@ -56,38 +56,41 @@ def remedy(cause: Cause | Status, concurrency: int = 32) -> str:
 
 WORDS: dict[Cause | Status, tuple[str, str]] = {
     Cause.CROWDED: (
-        "held up by rate limits, an overloaded server or timeouts",
-        "the same command again with a lower --concurrency, such as {slower}",
+        "delayed by rate limits, an overloaded server or timeouts",
+        "run the command again with a lower --concurrency, such as {slower}",
     ),
     Cause.UNANSWERED: (
         "without an answer (an outage or a broken connection)",
-        "the same command again asks them again",
+        "run the command again to repeat these requests",
     ),
     Cause.REJECTED: (
         "rejected by the server or the model",
-        "look at the reasons; once the cause is mended, the same command asks them again",
+        "read the reasons; after you correct the cause, run the command again",
     ),
     Status.TRUNCATED: (
         "cut off at the token limit",
         "a larger max_tokens for this model in a file for --config (`captioner: {{model: ..., max_tokens: 16384}}`, "
-        "or `judge:`); this is a new run, which asks that model anew",
+        "or `judge:`); this starts a new run, which repeats the requests to this model",
     ),
     Status.REFUSED: (
         "refused by the model or its content filter",
-        "the same command with --retry-failed asks once more; another model may answer what this one never will",
+        "run the command again with --retry-failed, or use another model for these images",
     ),
     Status.UNPARSED: (
         "not readable",
-        "look at the reasons; the same command with --retry-failed asks once more; --lenient repairs malformed JSON",
+        "read the reasons; run the command again with --retry-failed; --lenient repairs malformed JSON",
     ),
     Status.BAD_INPUT: (
         "for images or prompts that cannot be used",
-        "mend or remove them, then the same command again",
+        "correct or remove them, then run the command again",
     ),
     Status.MISSING: (
         "without a recorded answer",
-        "`batch export` writes what is open, `batch record` records the answers; then the same command again",
+        "write the open requests with `batch export`, record answers with `batch record`, then run the command again",
     ),
-    Status.BUDGET: ("not asked, as the cap was reached", "the same command with a higher cap (--max-cost)"),
+    Status.BUDGET: (
+        "not requested, because the cap was reached",
+        "run the command again with a higher cap (--max-cost)",
+    ),
 }
 """Each cause in words that follow the number of scores, and what to do."""

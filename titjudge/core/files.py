@@ -117,9 +117,7 @@ def _kind(cell: str) -> str:
 
 _NO_FILE = "a pipe or a device, not a file"
 _SQLITE = b"SQLite format 3\0"
-_DATABASE = (
-    "a database, not a table: where it is a store of `label`, `label export` writes the files that are read here"
-)
+_DATABASE = "a database, not a table. If it is the store of `label`, write its tables with `label export`"
 UTF16 = "this is UTF-16 text: save the file as UTF-8"
 _BOM = b"\xef\xbb\xbf"
 _LINE = 4096  # bytes: most lines are shorter
@@ -203,7 +201,7 @@ def load_yaml(text: str) -> Any:
             for key, _ in node.value:
                 if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                     if key.value in seen:
-                        raise ValueError(f"the key '{key.value[:80]}' stands twice (line {key.start_mark.line + 1})")
+                        raise ValueError(f"duplicate key '{key.value[:80]}' (line {key.start_mark.line + 1})")
                     seen.add(key.value)
             return super().construct_mapping(node, deep)
 
@@ -240,7 +238,7 @@ def load_yaml(text: str) -> Any:
 def _measure(node: Any, sizes: dict[int, int], depth: int) -> int:
     """Count the values in a YAML node, with aliases expanded."""
     if depth > _DEEPEST:
-        raise ValueError(f"it is nested more than {_DEEPEST} deep, or holds itself")
+        raise ValueError(f"it is nested more than {_DEEPEST} levels deep, or contains itself")
     if id(node) not in sizes:
         pairs = node.value if isinstance(node.value, list) else ()
         children = [child for pair in pairs for child in (pair if isinstance(pair, tuple) else (pair,))]
@@ -633,7 +631,7 @@ def scan_csv(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, 
         record = dict(zip_longest(names, map(_unguarded, cells[: len(names)])))
         if len(cells) > len(names) or any(record[name] is None for name in required):
             problem = f"{len(cells)} cells where the first line has {len(names)} columns"
-            hint = "; a text with commas stands in quotes" if len(cells) > len(names) else ""
+            hint = "; put a text with commas in quotes" if len(cells) > len(names) else ""
             yield line, DataError(problem + hint, path, line)
         else:
             yield line, record

@@ -122,25 +122,25 @@ _ANYTHING: MetaForm[Any] = MetaForm("anything", lambda value: True)
 
 # fmt: off
 # What metrics ask about
-DESCRIPTION = MetaKey("description", _TEXT, "data; probes", "tit and all that compare descriptions, where there is no image")
+DESCRIPTION = MetaKey("description", _TEXT, "data; probes", "tit and all metrics that compare descriptions, if there is no image")
 QUESTIONS = MetaKey("questions", _TEXTS, "data; tiif; make-prompts", "yes-no; text-rendering; labelling by questions")
 GOLD_ANSWERS = MetaKey("gold_answers", _TEXTS, "data; tiif; known-answer; make-prompts", "yes-no; tables of suites; probes")
 TEMPLATE = MetaKey("template", _ANYTHING, "data", "yes-no: 1, 2, 3, random, or the name of a prompt template")
 TEMPLATE_SEED = MetaKey("template_seed", _ANYTHING, "data", "yes-no, with the template random")
 ASKED = MetaKey("asked", _OBJECT, "question suites", "questions; soft-tifa (titjudge.metrics.questions.Asked)")
-DSG = MetaKey("dsg", _OBJECTS, "data", "dsg: questions that are there, in place of the judge's")
-TIFA = MetaKey("tifa", _OBJECTS, "data", "tifa: questions that are there, in place of the judge's")
+DSG = MetaKey("dsg", _OBJECTS, "data", "dsg: questions that replace the judge's")
+TIFA = MetaKey("tifa", _OBJECTS, "data", "tifa: questions that replace the judge's")
 TEXT = MetaKey("text", _OBJECT, "longtext-bench; oneig-bench", "text-reading (titjudge.metrics.text_reading.Wanted)")
 TEXT_WORDS = MetaKey("text_words", _WORDS, "data; tiif; known-answer", "text-rendering: the words that the image must show")
 GRAPH = MetaKey("graph", _OBJECT, "data; known-answer; make-prompts", "graph-alignment; probes: entities, attributes, relations")
 ELEMENTS = MetaKey("elements", _WORDS, "data", "fga-blip2: phrases of the prompt that are scored one by one")
 FACETS = MetaKey("facets", _ANYTHING, "facets.jsonl; qwen-image-bench; make-prompts", "checklist: {pillar: [[sub-capability, facet]]}")
 RUBRIC_FACETS = MetaKey("rubric_facets", _WHOLE, "qwen-image-bench", "checklist: 56, or 38 for the shorter rubric")
-MAX_LOOKS = MetaKey("max_looks", _ANYTHING, "data", "tit-agent: most looks at this image")
+MAX_LOOKS = MetaKey("max_looks", _ANYTHING, "data", "tit-agent: maximum number of image requests for this image")
 EDIT_TYPE = MetaKey("edit_type", _EDIT_TYPE, "imgedit; data", "imgedit: by which rubric an edit is rated; tables of imgedit")
 CATEGORY = MetaKey("category", _TEXT, "kris-bench; rise-bench; data", "kris; rise: by which rubric an edit is judged; tables")
-EXPLANATION = MetaKey("explanation", _TEXT, "kris-bench; wise; data", "kris: what a right edit shows, and why")
-REFERENCE = MetaKey("reference", _TEXT, "rise-bench", "rise: what a right edit shows")
+EXPLANATION = MetaKey("explanation", _TEXT, "kris-bench; wise; data", "kris: content of a right edit, and why")
+REFERENCE = MetaKey("reference", _TEXT, "rise-bench", "rise: content of a right edit")
 REFERENCE_TEXT = MetaKey("reference_txt", _TEXT, "rise-bench", "rise: the answer to a logical problem")
 REFERENCE_IMAGE = MetaKey("reference_image", _TEXT, "kris-bench; rise-bench", "kris; rise: the image of a right edit")
 REASONING_IMAGE = MetaKey("reasoning_image", _ANYTHING, "rise-bench", "rise: whether reasoning is judged beside the source")
@@ -169,30 +169,30 @@ CLUSTER = MetaKey("cluster", _ANYTHING, "data", "statistics: prompts with one va
 PAIR = MetaKey("pair", _ANYTHING, "make-prompts", "families of prompts: the short and the long wording of one prompt have one value")
 PROMPT_FROM = MetaKey("prompt_from", _TEXT, "folder", "notes of folder: where in the image file the prompt was found")
 SUFFIX = MetaKey("suffix", _TEXT, "lists of prompts", "file names of generated images")
-IMAGE_PATH = MetaKey("image_path", _TEXT, "tables with images in their cells", "nobody: the name that the table gives the image")
+IMAGE_PATH = MetaKey("image_path", _TEXT, "tables with images in their cells", "not used: the name that the table gives the image")
 MASK: MetaKey[str | list[int]] = MetaKey(
     "mask", _MASK, "tables of edits",
-    "preservation: image of the region that may change, white where it may; or its runs in a grid of 512 x 512 (PIE-Bench)",
+    "preservation: image of the region that may change (white); or its runs in a grid of 512 x 512 (PIE-Bench)",
 )
 
 # What people say of an image, and what is known of it by construction
 ANNOTATION = MetaKey(
     "annotation", _OBJECT, "longt2ibench; known-answer",
-    "their tables; probes: the elements and, if marked, whether they hold",
+    "their tables; probes: the elements and, if marked, whether they are true",
 )
 ALIGN_RATIO = MetaKey("align_ratio", _NUMBER, "longt2ibench", "tables of longt2ibench: people's score")
 ALIGNMENT = MetaKey("alignment", _NUMBER, "known-answer", "tables of known-answer; probes: the true share of elements, 0 to 1")
 LEVEL = MetaKey("level", _WHOLE, "known-answer", "tables of known-answer; probes: how many edits away from the prompt, from 0")
-GRAPH_TRUTH = MetaKey("graph_truth", _OBJECT, "known-answer", "tables of known-answer; probes: for each element whether it holds")
-PROMPT_ANSWERS = MetaKey("prompt_answers", _TEXTS, "known-answer", "tables of known-answer; probes: answers that hold for the prompt")
+GRAPH_TRUTH = MetaKey("graph_truth", _OBJECT, "known-answer", "tables of known-answer; probes: whether each element is true")
+PROMPT_ANSWERS = MetaKey("prompt_answers", _TEXTS, "known-answer", "tables of known-answer; probes: answers that are true for the prompt")
 PROMPT_WORDS = MetaKey("prompt_words", _TEXTS, "known-answer", "probes: words that the prompt asks for")
 
 # What a recipe of make-prompts starts from
 CONCEPTS = MetaKey("concepts", _TEXTS, "make-prompts", "tiif")
 THEME_CLASS = MetaKey("theme_class", _TEXT, "make-prompts", "six-block")
 TAGS = MetaKey("tags", _ANYTHING, "make-prompts; data", "six-block")
-ABOUT = MetaKey("about", _TEXT, "make-prompts", "six-block: what a class of themes is about")
-NUMBER = MetaKey("number", _ANYTHING, "make-prompts", "six-block: tells themes of one class apart")
+ABOUT = MetaKey("about", _TEXT, "make-prompts", "six-block: subject of a class of themes")
+NUMBER = MetaKey("number", _ANYTHING, "make-prompts", "six-block: distinguishes themes of one class")
 FEWEST = MetaKey("fewest", _WHOLE, "make-prompts", "long-graph: fewest words")
 MOST = MetaKey("most", _WHOLE, "make-prompts", "long-graph: the words stay below this")
 # fmt: on

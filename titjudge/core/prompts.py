@@ -178,7 +178,7 @@ def _read(name: str, folders: Sequence[Path]) -> tuple[Path, str]:
     if path is None:
         raise ConfigError(
             f"there is no prompt '{name}'.{nearest(name, prompt_names(folders))} "
-            f"Templates of your own: --prompts DIR with {name}.md"
+            f"For your templates, add --prompts DIR with {name}.md"
         )
     try:
         return path, path.read_text(encoding="utf-8")

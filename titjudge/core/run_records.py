@@ -461,7 +461,7 @@ class TableRecord(Record):
     """Stable names of the columns; empty if these are their titles."""
     id: str = ""
     population: str = ""
-    """What its numbers are over (docs/populations.md)."""
+    """What its numbers are over (docs/reference/populations.md)."""
     unit: str = ""
 
     @classmethod

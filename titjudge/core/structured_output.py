@@ -265,7 +265,7 @@ def problem(text: str, schema: type[BaseModel]) -> str:
     """Return in one line why `text` did not validate, for the repair turn and the report."""
     candidates = list(_found(after_thinking(text)))
     if not candidates:
-        return "the answer holds no complete JSON object"
+        return "the answer has no complete JSON object"
     if repeated := candidates[-1].repeated:
         return f"the key {repeated[0][:40]!r} occurs twice"
     try:

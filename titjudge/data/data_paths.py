@@ -16,7 +16,7 @@ _ADDRESS = re.compile(r"(https?|ftp|s3|gs)://", re.IGNORECASE)
 _DRIVE = re.compile(r"[A-Za-z]:(/|[^/]*$)")
 _OF_WINDOWS = "path begins with a drive or server of Windows: write it relative to the data folder, with its file there"
 _ALLOW = "allow its folder with `judge --image-root DIR`"
-_REMEDY = f"copy it there, put the manifest into the folder that holds them all, or {_ALLOW}"
+_REMEDY = f"copy it there, put the manifest into their common parent folder, or {_ALLOW}"
 
 
 _STRAYS = frozenset(

@@ -59,7 +59,7 @@ def _whole(path: Path) -> list[Any] | Json | None:
             return None
         return content if isinstance(content, dict) else None
     if size > _LARGEST:
-        hint = "write one object a line (jq -c '.[]' does)"
+        hint = "write one object per line (jq -c '.[]' does)"
         raise DataError(f"one JSON value of {size / 2**20:,.0f} MiB, more than {_LARGEST >> 20}: {hint}", path)
     content = read_json(path)
     return content if isinstance(content, list | dict) else None
@@ -116,7 +116,7 @@ def _records(content: list[Any] | Json, path: Path) -> Iterable[Any]:
                 **{_DIFFUSION_DB.get(key, key): value for key, value in record.items()},
             }
             if isinstance(record, dict)
-            else DataError(f"'{name:.80}' is no object")
+            else DataError(f"'{name:.80}' is not an object")
             for name, record in content.items()
         )
     raise DataError(
@@ -133,7 +133,7 @@ def _captions(images: list[Any], annotations: list[Any], path: Path) -> Iterator
         raise DataError("COCO annotations without a caption: use its captions_*.json", path)
     for caption in annotations:
         if not isinstance(caption, dict):
-            yield DataError("this annotation is no JSON object")
+            yield DataError("this annotation is not a JSON object")
             continue
         image_id = str(caption.get("image_id"))
         without.pop(image_id, None)

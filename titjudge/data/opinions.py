@@ -137,7 +137,7 @@ class Opinions(Generic[Key, T]):
         if said[who] != opinion:
             before = f"'{said[who]}' in row {self.lines[key, who]}"
             raise DataError(
-                f"'{who}' says '{opinion}' of {what} here and {before}: keep one of the rows", self.path, line
+                f"'{who}' has '{opinion}' for {what} here and {before}: keep one of the rows", self.path, line
             )
         self.doubles += 1
         return None

@@ -119,7 +119,7 @@ def _add(record: Json, archive: Any, member: Any, ending: str, path: Path) -> st
             if kind == ".txt":
                 record[column or "txt"] = raw.decode("utf-8-sig").strip()
             elif not isinstance(keys := orjson.loads(raw), dict):
-                return f"'{member.name}' is no JSON object"
+                return f"'{member.name}' is not a JSON object"
             else:
                 record.update(
                     {name: value for name, value in keys.items() if not isinstance(record.get(name), ImageCell)}

@@ -195,7 +195,7 @@ class BoundAsk:
         except ValueError as error:
             raise ConfigError(f"choices: {error}") from error
         if tokens and not role.provider.capabilities.probabilities:
-            raise Unanswered(Status.FAILED, f"{role.label} does not tell how likely an answer is: choose another model")
+            raise Unanswered(Status.FAILED, f"{role.label} returns no probabilities of answers: choose another model")
         return tokens
 
     @staticmethod

@@ -222,8 +222,8 @@ class Budget:
         if not self._overrun:
             return []
         return [
-            f"answers cost ${self._overrun / _PICO:.4f} more than their requests allowed: a server counts more tokens than it was "
-            "asked for at most, or bills more than its list price, and the cap cannot hold against that"
+            f"answers cost ${self._overrun / _PICO:.4f} more than their requests allowed. The server counts more tokens than the maximum "
+            "in the request, or bills more than its list price. titjudge cannot prevent this"
         ]
 
     def resume(self, earlier: Spending, *, jobs: bool = True) -> None:
@@ -398,7 +398,7 @@ class Budget:
         self._draws.remove(wait)
         if wait.parent is not None and self._fits(wait.want, _NOTHING):
             held = BudgetHeld(
-                "what is left of the cap is held by other items", wait.want.cost / _PICO, wait.want.tokens
+                "the rest of the cap is reserved by other items", wait.want.cost / _PICO, wait.want.tokens
             )
             wait.granted.set_exception(held)
         else:
@@ -431,7 +431,7 @@ class Budget:
             return (
                 f"cap of {self.max_requests} requests reached: {used.requests} sent, the next may need {want.requests}"
             )
-        return "the cap is reached: what is left is held by items that wait for it, too"
+        return "the cap is reached: the rest is reserved by items that also wait for it"
 
     # -- called by reservations and draws ----------------------------------------------------------------------------
 

@@ -382,7 +382,7 @@ class Forecast:
             "thinking",
             "list price",
         )
-        return Table("Dry run: what this would ask and cost", columns, tuple(rows), tuple(notes), declared=FORECAST)
+        return Table("Dry run: requests and cost", columns, tuple(rows), tuple(notes), declared=FORECAST)
 
 
 def _dollars(cost: tuple[float, float, float] | None) -> str | None:

@@ -384,7 +384,7 @@ class RateLimiter:
             self._limited += slot.recent
         self._streak += 1
         if not self._account_is_limited(slot.tokens if slot is not None else 1):
-            text = "%(account)s: a request is put off; the pace stays, as that says little about the others"
+            text = "%(account)s: a request is delayed; the pace stays, because other requests are not affected"
             logger.info(text, {"account": self.account})
             return
         now = self._now()
@@ -429,7 +429,7 @@ class RateLimiter:
         self._forget_transit(now)
         if logger.isEnabledFor(logging.DEBUG):
             limits = {name: f"{limit.remaining:g} of {limit.limit:g} left" for name, limit in header_limits.items()}
-            logger.debug("%(account)s tells its limits: %(limits)s", {"account": self.account, "limits": limits})
+            logger.debug("%(account)s reports its limits: %(limits)s", {"account": self.account, "limits": limits})
         for name, header_limit in header_limits.items():
             tokens = name != "requests"
             pacer = self._from_headers.get(name)

@@ -382,12 +382,12 @@ class Roles:
                 where = f" at {role.provider.base_url}" if role.price is not None else ""
                 free = "; 0,0 if the server costs nothing" if role.config.base_url else ""
                 raise ConfigError(
-                    f"the price of {role.label}{where} is unknown, so a cap cannot hold: add {_its_price(role.model)}{free}"
+                    f"the price of {role.label}{where} is unknown, and a cap requires a price: add {_its_price(role.model)}{free}"
                 )
             successor = retirements.stands_in(role.config.provider, role.model)
             if successor and not _is_known(role.priced_as(successor)):
                 raise ConfigError(
-                    f"{successor} answers in place of {role.label}, which has retired, and its price is unknown, so a cap cannot hold: add {_its_price(successor)}"
+                    f"{role.label} has retired and is replaced by {successor}. Its price is unknown, and a cap requires a price: add {_its_price(successor)}"
                 )
 
     def notes(self) -> list[str]:
@@ -397,14 +397,14 @@ class Roles:
         for role in filter(None, roles):
             if role.price is not None and role.price.elsewhere:
                 lines.append(
-                    f"{role.label} is asked at {role.provider.base_url}, where its price is not known: amounts are the vendor's "
-                    f"list price (--price {role.model}=IN,OUT gives the one that is billed)"
+                    f"The price of {role.label} at {role.provider.base_url} is not known: amounts use the vendor's "
+                    f"list price. Set the price with --price {role.model}=IN,OUT"
                 )
             if role.tally.unpriced:
                 where = f" at {role.provider.base_url}" if role.provider.base_url else ""
                 lines.append(
-                    f"the price of {role.label}{where} is not known, and the server does not say what it bills: "
-                    f"{role.tally.unpriced} requests are in no sum (--price {role.model}=IN,OUT gives it, in USD per million tokens)"
+                    f"No price is known for {role.label}{where}, and the server reports no cost: its "
+                    f"{role.tally.unpriced} requests are not in the total. Set a price with --price {role.model}=IN,OUT (USD per million tokens)"
                 )
             if role.tally.blind:
                 lines.append(

@@ -328,7 +328,7 @@ def activated_facets(item: Item) -> Activated:
     try:
         activated = {str(pillar): [(str(sub), str(facet)) for sub, facet in pairs] for pillar, pairs in facets.items()}
     except (AttributeError, TypeError, ValueError) as error:
-        reason = "its facets are no object of pillar: [[sub-capability, facet], ...]"
+        reason = "its facets must be an object of pillar: [[sub-capability, facet], ...]"
         raise Unanswered(Status.BAD_INPUT, reason) from error
     for pillar, pairs in activated.items():
         if pillar not in rubric():

@@ -50,7 +50,7 @@ def agreement(done: int, elsewhere: int, not_done: int, extra: int) -> float:
     "edit-diff",
     roles=("captioner", "judge"),
     range=(0, 1),
-    source="titjudge; the description is that of the TIT-Score paper, A.4.1",
+    source="titjudge; the description follows the TIT-Score paper, A.4.1",
     sources="required",
 )
 async def edit_diff(item: Item, ask: Ask) -> Score:

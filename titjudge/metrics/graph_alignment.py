@@ -56,7 +56,7 @@ class PromptGraph(_Model):
         for relation in self.relations:
             for end in (relation.subject, relation.object):
                 if end not in names:
-                    raise ValueError(f"the relation '{relation.relation}' names '{end}', which is no entity")
+                    raise ValueError(f"the relation '{relation.relation}' contains '{end}', which is not an entity")
         return self
 
 

@@ -31,7 +31,7 @@ async def _measured(item: Item, measure: Callable[[EditPixels], float]) -> Score
     """Measure an edit with one source, outside its mask where there is one (`meta["mask"]`)."""
     result, sources = image_of(item), sources_of(item)
     if len(sources) > 1:
-        reason = f"it has {len(sources)} sources, and nothing says which of them should stay as it is"
+        reason = f"it has {len(sources)} sources, and it is unknown which of them should stay unchanged"
         return Score.none(Status.BAD_INPUT, reason)
     named = item_meta.MASK.checked(item)
     mask = Path(named) if named and isinstance(named, str) else (named or None)

@@ -65,7 +65,7 @@ class CanaryReport(CanaryRecord):
         if self.state == "frozen":
             return [f"canaries: {self.asked} answers frozen in {self.file}"]
         if self.state == "incomplete":
-            return [f"canaries: {self.why}; nothing can be said about drift"]
+            return [f"canaries: {self.why}; drift cannot be judged"]
         notes = [
             f"note: {role} answered from a backend not seen before: {', '.join(new)}"
             for role, new in self.backends.items()
@@ -74,7 +74,7 @@ class CanaryReport(CanaryRecord):
             return notes
         moved = "" if self.effect is None else f", values moved by {100 * self.effect:+.1f}% of the scale on average"
         return [
-            f"DRIFT: {len(self.flips)} of {self.asked} canaries have another answer than when they were frozen{moved}",
+            f"DRIFT: {len(self.flips)} of {self.asked} canaries have a different answer now{moved}",
             *(
                 f"DRIFT: {role} answers as {', '.join(each['now']) or 'an unnamed version'}, was "
                 f"{', '.join(each['before']) or 'an unnamed version'}"

@@ -104,7 +104,7 @@ async def exchange(probed: Prober, items: Sequence[Item], rivals: Sequence[str])
         reach[judge] = max(run.reach(span) for run in runs.values())
     rows = excess(scores, "judge", {item.id: item.prompt_id for item in items})
     against = ", ".join(open_roles[role].label for role in others)
-    note = f"against {against}" + ("" if third or len(others) > 1 else "; which of the two it is cannot be told")
+    note = f"against {against}" + ("" if third or len(others) > 1 else "; the two judges cannot be distinguished")
     return line(
         "is not bribed",
         SELF_PREFERENCE,
@@ -230,7 +230,7 @@ async def _tests(run: Prober, items: Sequence[Item], work: Path, edits: int) -> 
     skipped: dict[str, str] = {}
     tests = battery.severity(items)
     if "questions" in run.metric.needs:
-        skipped |= dict.fromkeys(KINDS, "this metric asks its questions whatever the prompt says")
+        skipped |= dict.fromkeys(KINDS, "the questions of this metric do not depend on the prompt")
     else:
         tests += battery.sensitivity(items, edits)
     tests.append(battery.instructions(items))

@@ -333,7 +333,9 @@ class Provider(Model, ABC):
         """Bound the tokens that a request can cost; a cap on money holds as well as this bound."""
         if self.direct:
             return Usage()
-        raise NotImplementedError(f"{type(self).__name__} does not say what a request costs at most (usage_bound)")
+        raise NotImplementedError(
+            f"{type(self).__name__} has no method usage_bound, which returns the maximum cost of a request"
+        )
 
     def in_job(self, request: Request) -> bool:
         """Whether a batch job that may yet answer a request, and bill it, holds it at the provider."""

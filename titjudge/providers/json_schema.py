@@ -20,8 +20,7 @@ _UNSUPPORTED = frozenset(
     (
         "default examples minLength maxLength uniqueItems contains minContains maxContains prefixItems "
         "unevaluatedItems patternProperties propertyNames minProperties maxProperties unevaluatedProperties "
-        "dependentRequired dependentSchemas if then else not discriminator deprecated readOnly writeOnly "
-        "$schema $id"
+        "dependentRequired dependentSchemas if then else not discriminator deprecated readOnly writeOnly $schema $id"
     ).split()
 )
 _FORMATS = frozenset("date-time time date duration email hostname ipv4 ipv6 uuid".split())

@@ -73,7 +73,7 @@ def _read_answers(file: Path, _: tuple[int, int]) -> dict[str, Reply]:
         try:
             first = FirstToken.read(record["first_token"]) if "first_token" in record else None
         except (LookupError, TypeError, ValueError) as error:
-            raise DataError("'first_token' holds no log probabilities", file, number) from error
+            raise DataError("'first_token' has no log probabilities", file, number) from error
         answers[key], lines[key] = _reply(answer, file, first), number
     return answers
 
@@ -146,11 +146,11 @@ class Recorded(Provider):
     def _reason_missing(self, request: Request) -> str:
         what = request.images[0].path.name if request.images else "a question without an image"
         if request.template == DESCRIBE:
-            return f"{self.file.name} holds no description of {what}"
+            return f"{self.file.name} has no description of {what}"
         if not self._answers:
-            return f"{self.file.name} holds descriptions only, no answer to {request.template}"
+            return f"{self.file.name} has descriptions only, no answer to {request.template}"
         sample = f", sample {request.sample}" if request.sample else ""
-        return f"{self.answers.name} holds no answer to {request.template} ({what}{sample})"
+        return f"{self.answers.name} has no answer to {request.template} ({what}{sample})"
 
 
 def _reply(text: str, file: Path, first: FirstToken | None = None) -> Reply:

@@ -17,7 +17,7 @@ from titjudge.core.files import JsonlReader
 from titjudge.core.run_records import MetricRecord, StoredRun
 from titjudge.core.score_parts import Compared, TokensRead, bounds_of, contradicted, description, missing
 from titjudge.core.serialization import without_surrogates
-from titjudge.core.types import CONSTRUCTION, PEOPLE, InvalidItem, Item, Score
+from titjudge.core.types import CONSTRUCTION, PEOPLE, InvalidItem, Item, Json, Score
 from titjudge.data import containers
 from titjudge.report.card_record import CardRecord
 from titjudge.report.crops import ClaimCrops
@@ -26,9 +26,8 @@ from titjudge.report.transcripts import DRAWN, Texts, case
 from titjudge.stats.equality import with_ties
 from titjudge.stats.generators.comparison_tables import Scale
 from titjudge.stats.scores.families import Families, families
-from titjudge.stats.verdict.judged_runs import JudgedRun, Offsets, stored_run
+from titjudge.stats.verdict.judged_runs import JudgedRun, stored_run
 
-Json = dict[str, Any]
 _SHOWN = frozenset({*Compared.__annotations__, *TokensRead.__annotations__})
 _ANSWER_FIELDS = tuple(
     (
@@ -116,16 +115,17 @@ class StoredAnswers:
 
     def __init__(self, run: StoredRun, name: str, counts: Callable[[Json], bool]) -> None:
         """Read where they are; `counts` tells whether a record takes the place of an earlier one with its key."""
-        self._offsets = Offsets()
-        self._reader: JsonlReader | None = None
+        self._offsets = dict[int, int]()  # by the hash of the key
         for offset, record in run.located(name):
-            self._offsets.add(str(record.get("key", "")), offset, counts=counts(record))
-            self._reader = self._reader or JsonlReader(run.path / name)
+            key = hash(record["key"])
+            if counts(record) or key not in self._offsets:
+                self._offsets[key] = offset
+        self._reader = JsonlReader(run.path / name) if self._offsets else None
 
     def get(self, key: str) -> Json | None:
         """Read the record with a key; None where there is none."""
-        offset = self._offsets.get(key)
-        return None if offset is None or self._reader is None else self._reader.read_at(offset)
+        offset = self._offsets.get(hash(key))
+        return self._reader.read_at(offset) if self._reader and offset is not None else None
 
 
 @dataclass(slots=True, kw_only=True)

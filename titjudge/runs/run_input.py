@@ -6,7 +6,6 @@ Of prompts that `--limit` takes, all images are taken, so that generators can st
 from __future__ import annotations
 
 import re
-import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,9 +17,9 @@ from titjudge.core.item_meta import CLUSTER
 from titjudge.core.numbers import several
 from titjudge.core.serialization import storable
 from titjudge.core.types import InvalidItem, Item, Pair, prompt_of
-from titjudge.core.words import language, truncated
+from titjudge.core.words import language
 from titjudge.metrics import Metric
-from titjudge.stats.scores.families import DECLARED, cluster_of
+from titjudge.stats.scores.families import Alike, cluster_of
 from titjudge.suites.base import Suite
 from titjudge.suites.readings import pairing
 from titjudge.suites.samples import cells
@@ -65,50 +64,6 @@ class UnfitPrompts:
                 f"{concerned} compares only the beginning: --embedder {MULTILINGUAL} reads 8,192"
             )
         return lines
-
-
-class Alike:
-    """Finds prompts whose words are nearly those of another, among the first prompts that declare no family."""
-
-    _MOST = 1_000  # prompts that are looked at
-    _SHARE = 0.8  # of the words of two prompts together, that both must have
-    # Orders of the pairs of neighbouring words: prompts with the same first pair are compared.
-    _MASKS = (0, 0x5BD1E995, 0x9E3779B9, 0xC2B2AE35)
-    _COMPARED = 4  # prompts with one first pair
-
-    def __init__(self) -> None:
-        self._seen: dict[str, None] = {}
-        self._first: dict[tuple[int, int], list[tuple[str, frozenset[str]]]] = {}
-        self._found: dict[str, str] = {}
-
-    def look(self, item: Item | InvalidItem) -> Item | InvalidItem:
-        """Compare the item's prompt with those before, and return the item."""
-        if isinstance(item, Item) and prompt_of(item) not in self._seen and len(self._seen) < self._MOST:
-            self._seen[prompt_of(item)] = None
-            if item.prompt and DECLARED.keys().isdisjoint(item.meta):
-                self._compare(prompt_of(item), re.findall(r"\w+", item.prompt.casefold()))
-        return item
-
-    def _compare(self, prompt: str, listed: list[str]) -> None:
-        words, following = frozenset(listed), [*listed[1:], ""]
-        hashes = {zlib.crc32(f"{a} {b}".encode(errors="replace")) for a, b in zip(listed, following, strict=True)}
-        for mask in self._MASKS if words else ():
-            others = self._first.setdefault((mask, min(number ^ mask for number in hashes)), [])
-            for name, other in others:
-                if len(words & other) > self._SHARE * len(words | other):
-                    self._found.setdefault(prompt, name)
-            if len(others) < self._COMPARED:
-                others.append((prompt, words))
-
-    def notes(self) -> list[str]:
-        """Return one line that counts the prompts and says how to declare a family; none without such prompts."""
-        if not self._found:
-            return []
-        first, other = next(iter(self._found.items()))
-        return [
-            f"{several(len(self._found), 'prompt')} nearly the same as another ({truncated(first, 40)} as {truncated(other, 40)}). "
-            f"If such prompts are variants of one, give them one value in a column '{CLUSTER.name}': they then count as one unit."
-        ]
 
 
 Load = Callable[[], Iterator[Item | InvalidItem]]

@@ -36,4 +36,5 @@ def _functions() -> ModuleType:
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    return getattr(_functions(), name)
+    function = globals()[name] = getattr(_functions(), name)  # the next import finds it without this function
+    return function

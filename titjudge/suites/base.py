@@ -137,11 +137,11 @@ class Suite(ABC):
 
     def __init__(self, inputs: SuiteInputs = SuiteInputs()) -> None:
         if inputs.images and not self.TAKES_IMAGES:
-            raise ConfigError(f"the suite {self.name} has a layout of its own: leave out --images")
+            raise ConfigError(f"the suite {self.name} has a fixed layout: remove --images")
         if inputs.sources and not (self.TAKES_IMAGES and inputs.images):
-            raise ConfigError("--sources PATTERN goes with --images PATTERN and --prompt-file FILE")
+            raise ConfigError("--sources PATTERN requires --images PATTERN and --prompt-file FILE")
         if inputs.prompt_file and not self.TAKES_IMAGES:
-            raise ConfigError(f"the suite {self.name} has prompts of its own: leave out --prompt-file")
+            raise ConfigError(f"the suite {self.name} has fixed prompts: remove --prompt-file")
         if inputs.columns and not self.TAKES_COLUMNS:
             raise ConfigError(f"the columns that the suite {self.name} reads are fixed: leave out --columns")
         self.inputs = inputs
@@ -190,7 +190,7 @@ class Suite(ABC):
             first = next(iter(several_texts))
             notes.append(
                 f"{several(len(several_texts), 'prompt id')} with more than one text, such as {printable(first)}: images are judged "
-                "by their own text and compared as images of one prompt. Give each text an id of its own if they are not."
+                "by their text and compared as images of one prompt. If they are different prompts, give each text a different id."
             )
         if strays := strays_below(folder):
             first = strays[0].relative_to(folder).as_posix()

@@ -56,7 +56,7 @@ class Unavailable(UserError):
 
     def __init__(self, url: str, reason: str, status: int = 0) -> None:
         self.url, self.reason, self.status = url, reason, status
-        super().__init__(f"{url} cannot be had ({reason})")
+        super().__init__(f"{url} cannot be downloaded ({reason})")
 
 
 def checksum_of(path: Path, like: str) -> str:
@@ -158,7 +158,8 @@ class Downloads:
             part.unlink()
             expected = f", expected {wanted.size:,}" if wanted.size not in (None, size) else ""
             raise DataError(
-                f"what came is another file than was pinned ({size:,} bytes{expected}): not written", wanted.place
+                f"the downloaded file differs from the pinned file ({size:,} bytes{expected}): not written",
+                wanted.place,
             )
         wanted.place.parent.mkdir(parents=True, exist_ok=True)
         os.replace(part, wanted.place)

@@ -153,7 +153,5 @@ def _filled(file: Path, kind: type, expected: str) -> Any:
     if not isinstance(content, kind):
         raise DataError(f"expected {expected}", file)
     if not content:
-        raise DataError(
-            "no edits are listed here: unpack the data set again, or name a file of yours with --data FILE", file
-        )
+        raise DataError("no edits are listed here: unpack the data set again, or give a file with --data FILE", file)
     return content

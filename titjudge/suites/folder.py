@@ -86,7 +86,7 @@ class Folder(Suite):
     def notes(self) -> list[str]:
         """Lines for the user: columns that are read as something else, and images that were left out."""
         roles = [*NAMES, *(["source"] if "source" in self._taken.values() else [])]
-        hint = f"--columns {'=...,'.join(roles)}=... says otherwise"
+        hint = f"--columns {'=...,'.join(roles)}=... changes this"
         return [*([f"{', '.join(self._taken)}; {hint}"] if self._taken else []), *self._notes]
 
     def load(self, folder: Path) -> Items:
@@ -228,7 +228,9 @@ def _images(folder: Path, roots: Sequence[Path]) -> Items:
         generator = named_generator(record, NAMES["generator"])
         prompt = prompts.get(plain(prompt_id))
         if not isinstance(image, str):
-            yield InvalidItem(f"images.jsonl:{number}", f"the image is no text: {image!r:.60}", generator, prompt_id)
+            yield InvalidItem(
+                f"images.jsonl:{number}", f"the image must be a path, not {image!r:.60}", generator, prompt_id
+            )
         elif prompt is None:
             reason = f"prompts.jsonl has no prompt '{prompt_id}' (images.jsonl:{number})"
             yield InvalidItem(image, reason, generator, prompt_id)
@@ -308,7 +310,7 @@ def _loose(folder: Path, roots: Sequence[Path], notes: dict[str, None]) -> Items
     images = image_files(folder)
     tables = [path for path in files_below(folder) if is_table(path) and path.name not in _BESIDE]
     unread = (
-        f"{tables[0]} is not read: judge that file in place of its folder, or name it with --prompt-file"
+        f"{tables[0]} is not read. Judge this file instead of its folder, or give it with --prompt-file"
         if tables
         else ""
     )
@@ -350,7 +352,7 @@ def _loose(folder: Path, roots: Sequence[Path], notes: dict[str, None]) -> Items
         yield item_of(name, prompt, generator, prompt_id, {}, folder, roots, sample, typed=True)
     if embedded:
         sources = ", ".join(f"{source} {count:,}" for source, count in embedded.items())
-        notes[f"{embedded.total():,} prompts are those that stand in the images themselves ({sources})"] = None
+        notes[f"{embedded.total():,} prompts are read from the images themselves ({sources})"] = None
     for text in sorted(texts - used):
         yield InvalidItem(printable(text.relative_to(folder).as_posix()), "a prompt without an image of the same name")
 

@@ -62,7 +62,7 @@ def _summary(file: Path) -> Json:
     for number, row in read_jsonl(file, ("tag", "correct", "metadata")):
         tag, correct, metadata = row["tag"], row["correct"], row["metadata"]
         if not isinstance(tag, str) or not tag:
-            raise DataError("'tag' is no task", file, number)
+            raise DataError("'tag' is not a task", file, number)
         if not isinstance(correct, bool):
             raise DataError(f"'correct' is true or false, not {correct!r:.40}", file, number)
         tasks.setdefault(tag, []).append(correct)

@@ -70,7 +70,7 @@ class ImageTree:
         """
         unknown = {*fields_of(self.pattern)} - {"generator", "prompt_id", "suffix", *NUMBERS}
         if unknown:
-            raise ConfigError(f"--images '{self.pattern}': nothing says what {{{min(unknown)}}} of a new image is")
+            raise ConfigError(f"--images '{self.pattern}': the value of {{{min(unknown)}}} for a new image is unknown")
         listed = self._read()
         yield from listed.problems
         sources = self._sources(root, roots, listed, ("prompt_id",))
@@ -244,9 +244,7 @@ def _check_counting(file: str, root: Path, pattern: str, names: Sequence[str]) -
     """
     possible = readings(names, [pattern], [file])
     if not possible:
-        what = (
-            f"the numbers of {len(names):,} images, such as {names[0]}, are not those of the lines of {Path(file).name}"
-        )
+        what = f"the numbers of {len(names):,} images, such as {names[0]}, differ from the line numbers of {Path(file).name}"
         unclear(what, root, guesses(names, [pattern], file))
     if choose(possible, root).prompt_file != f"{file}:0":
         unclear(f"the images do not count the lines of {Path(file).name} from 0", root, possible)
@@ -274,7 +272,7 @@ def find_tree(folder: Path, patterns: Sequence[str], named: str = "") -> tuple[P
         if any(regex.fullmatch(path.relative_to(place).as_posix()) for path in image_files(place)):
             return place, [below for other_top, below in split[first:] if other_top == top]
     expected = " or ".join(f"{pattern}.png" for pattern in patterns)
-    raise DataError(f"no images: expected {expected} here, or say --suite-option images=PATTERN", folder)
+    raise DataError(f"no images found: expected {expected}, or add --suite-option images=PATTERN", folder)
 
 
 def listed_images(file: Path, prompts: Mapping[str, str], roots: Sequence[Path], notes: dict[str, None]) -> Items:

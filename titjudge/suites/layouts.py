@@ -87,7 +87,7 @@ def recognised(folder: Path, prompt_file: str = "", roots: Sequence[Path] = ()) 
     patterns = list(dict.fromkeys(_patterns(names, PromptNames(numberings(lists[0])[0].prompts))))
     possible = readings(names, patterns, lists)
     if not possible:
-        what = f"the names of {len(names):,} images, such as {names[0]}, do not say which belongs to which prompt of {lists[0]}"
+        what = f"the names of {len(names):,} images, such as {names[0]}, do not match the prompts of {lists[0]}"
         meant = guesses(names, patterns, lists[0])
         unclear(what, folder, meant, [] if meant else with_table(names, patterns))
     reading = choose(possible, folder)
@@ -197,7 +197,7 @@ def _lists(folder: Path, names: Iterable[str]) -> list[str]:
     files = _files(folder, names)
     for file in files:
         if file.suffix != ".txt" and names_images(file):
-            raise DataError("this table names the images: judge the file in place of its folder", file)
+            raise DataError("this table lists the images: judge the file instead of its folder", file)
     return [str(file) for file in files]
 
 

@@ -24,7 +24,7 @@ def suite_class(name: str) -> type[Suite]:
     """
     loaded = registry.load("suites", name)
     if not (inspect.isclass(loaded) and issubclass(loaded, Suite)):
-        raise ConfigError(f"the suite '{name}' is no class that inherits from titjudge.suites.Suite")
+        raise ConfigError(f"the suite '{name}' must be a class that inherits from titjudge.suites.Suite")
     return loaded
 
 

@@ -56,8 +56,7 @@ PATTERNS = tuple(
     (
         "{generator}/{prompt_id}.{suffix} {generator}/{prompt_id}_{sample}.{suffix} "
         "{generator}/prompt_{prompt_id}.{suffix} {prompt_id}/{generator}.{suffix} "
-        "prompt_{prompt_id}/{generator}.{suffix} {prompt_id}_{generator}.{suffix} "
-        "{generator}_{prompt_id}.{suffix}"
+        "prompt_{prompt_id}/{generator}.{suffix} {prompt_id}_{generator}.{suffix} {generator}_{prompt_id}.{suffix}"
     ).split()
 )
 """How images may lie below the folder that holds them all; the pattern that fits most images with a prompt is taken."""
@@ -88,7 +87,7 @@ def hub_items(
     if not prompts and not images and tables:
         taken: dict[str, str] = {}
         yield from read_items(folder, roots, columns, taken)
-        notes.update({f"{line}; --columns {'=...,'.join(NAMES)}=... says otherwise": None for line in taken})
+        notes.update({f"{line}; --columns {'=...,'.join(NAMES)}=... changes this": None for line in taken})
         return
     prompt_file, pattern = _hub_tree(folder, prompts, images)
     notes[f"prompts are read from {prompt_file}, images from {pattern}"] = None
@@ -124,7 +123,7 @@ def _hub_tree(folder: Path, prompts: str, images: str) -> tuple[str, str]:
     most = max(counts.values())
     if not most:
         raise DataError(
-            f"none of {len(names):,} images, such as {names[0]}, has an id of {readings[0]} in its path: say "
+            f"none of {len(names):,} images, such as {names[0]}, has an id of {readings[0]} in its path: add "
             "--suite-option images='{generator}/{prompt_id}.png' and --suite-option prompts=FILE:ID,PROMPT",
             folder,
         )
@@ -138,7 +137,7 @@ def _image_names(folder: Path) -> list[str]:
     names = [path.relative_to(folder).as_posix() for path in image_files(folder)]
     if not names:
         packed = next((path.name for path in files_below(folder) if path.suffix.lower() in _PACKED), "")
-        hint = f"unpack {packed} first" if packed else "expected GENERATOR/PROMPT_ID.png, or a table that holds them"
+        hint = f"unpack {packed} first" if packed else "expected GENERATOR/PROMPT_ID.png, or a table of images"
         raise DataError(f"no images here: {hint}", folder)
     return names
 
@@ -204,12 +203,12 @@ class LpgBench(Suite):
     TAKES_COLUMNS = True
     DEVIATIONS = (
         "how the data set lies on the hub is documented nowhere, and was not read for this: a copy is read as data sets usually are, "
-        "or our own two layouts (titjudge/suites/lpg_bench.py)",
+        "or one of two layouts of this project (titjudge/suites/lpg_bench.py)",
         "human preferences are taken from ranks, as published; every pair of a prompt is formed, equal ranks are ties, and "
         "accuracy is over the pairs without a human tie (12,832 of 15,600 in the full set)",
         "people's mean ranks and first places are of the ranks as published (from pairs.jsonl: of the share of the other images beaten, "
         "ties at their mean rank); a metric's are of its scores within each prompt, ties at their mean rank",
-        "a predicted tie counts as wrong: the paper does not say so, its Table 4 implies it; half credit is shown beside",
+        "a predicted tie counts as wrong: the paper does not state it, its Table 4 implies it; half credit is also shown",
         "SRCC, KRCC (tau-b) and nDCG are means over prompts; the paper names neither the tau variant nor the gain of nDCG. Our nDCG "
         "(gain: share of the other images beaten) is about .82 by chance and does not compare with the paper's, which is .73 there; "
         "`paper fit` (that gain squared) is .73 by chance and .84 with an accuracy of 67%: a fit to the paper's Table 2, not its definition",
@@ -221,8 +220,8 @@ class LpgBench(Suite):
         "the pairs go round in a circle or ties are not transitive; `--suite-option rank=sort_rank` compares with the latter",
         "several images of a generator for one prompt are all judged and enter its means; the first that is listed is the one "
         "that people ranked",
-        "the embedder is a bundled MiniLM (512 tokens) unless another is named; the paper's are Qwen3-Embedding-8B and -0.6B",
-        "strict: the captioner is asked at temperature 0, where the released snippet leaves the model its own sampling; a "
+        "the embedder is a bundled MiniLM (512 tokens) by default; the paper's are Qwen3-Embedding-8B and -0.6B",
+        "strict: the captioner runs at temperature 0; the released snippet uses the default sampling of the model. A "
         "description cut at 512 tokens has no score, and scores are not rounded to four decimals. official: as the snippet",
         "tit-llm, lmm-score and self-eval: the paper prints neither template nor scale; both are ours",
     )
@@ -247,7 +246,7 @@ class LpgBench(Suite):
             listed = _tree(folder, self.image_roots)
         for item in listed:
             if isinstance(item, Item) and not item.generator:
-                yield InvalidItem(item.id, "no generator is named", "", item.prompt_id)
+                yield InvalidItem(item.id, "no generator is given", "", item.prompt_id)
             else:
                 yield item
 
@@ -258,7 +257,7 @@ class LpgBench(Suite):
             DataError: images.jsonl lists the images already, or an id is no file name.
         """
         if (folder / "images.jsonl").is_file():
-            raise DataError("images.jsonl lists the images here: copy prompts.jsonl into a folder of its own", folder)
+            raise DataError("images.jsonl lists the images here: copy prompts.jsonl into a separate folder", folder)
         if self._prompts or not _is_own_layout(folder):
             for name, prompt in hub_prompts(folder, self._prompts).items():
                 place = loose_place(name, prompt)

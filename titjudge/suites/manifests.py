@@ -515,10 +515,10 @@ def _no_path(image: Any) -> str:
     if not image:
         return "has no image here"
     if isinstance(image, Mapping | Sequence) and not isinstance(image, str):
-        return f"holds {type(image).__name__} {image!r:.40}..., not a path; images inside a table are bytes in a parquet file"
+        return f"must be a path, not {type(image).__name__} {image!r:.40}...; images inside a table are bytes in a parquet file"
     text = str(image)
     if len(text) > _LONGEST_PATH or text.startswith(_CONTENT):
-        return f"holds {len(text):,} characters ({text:.20}...), not a path; images inside a table are bytes in a parquet file"
+        return f"must be a path, not {len(text):,} characters ({text:.20}...); images inside a table are bytes in a parquet file"
     return ""
 
 
@@ -616,11 +616,11 @@ def item_of(
     """
     reason = ""
     if not isinstance(prompt, str):
-        reason = f"the prompt is no text: {prompt!r:.60}"
+        reason = f"the prompt must be a text, not {prompt!r:.60}"
     elif not plain(prompt) if typed else is_nothing(prompt):
         reason = f"the prompt is empty{f' ({prompt:.20})' if prompt.strip() else ''}"
     elif image is None and not isinstance(meta[item_meta.DESCRIPTION.name], str):
-        reason = f"the description is no text: {meta[item_meta.DESCRIPTION.name]!r:.60}"
+        reason = f"the description must be a text, not {meta[item_meta.DESCRIPTION.name]!r:.60}"
     name, is_file = name or str(image), isinstance(image, str)
     if not reason and isinstance(image, str):
         try:
@@ -630,7 +630,9 @@ def item_of(
     if not sources and isinstance(image, Path) and is_file:
         sources = beside(image)
     if image in sources:
-        reason = reason or "the result is its own source: name the columns with --columns image=COLUMN,source=COLUMN"
+        reason = (
+            reason or "result and source are the same image: give the columns with --columns image=COLUMN,source=COLUMN"
+        )
     if reason or isinstance(image, str):
         return InvalidItem(name or "(empty)", reason, generator, prompt_id)
     return Item(name, prompt, image, generator, prompt_id, meta, sample, sources=tuple(sources))

@@ -83,7 +83,7 @@ def endpoint() -> str:
     address = (os.environ.get("HF_ENDPOINT", "").strip() or HUB).rstrip("/")
     parts = url_parts(address)
     if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc or parts.query:
-        raise ConfigError("HF_ENDPOINT is no address such as https://huggingface.co")
+        raise ConfigError("HF_ENDPOINT must be an address such as https://huggingface.co")
     return address
 
 
@@ -176,7 +176,7 @@ def _listed(source: OfficialFiles, downloads: Downloads) -> OfficialFiles:
             if isinstance(size, int):
                 sizes[path] = size
     except (TypeError, KeyError, AttributeError) as error:
-        raise Unavailable(url, "the reply is not that of a hub") from error
+        raise Unavailable(url, "the reply does not come from a hub") from error
     if _COMMIT.fullmatch(source.revision) and commit != source.revision:
         raise DataError(f"asked for {source.revision[:7]} the hub names {str(commit)[:7]}", url)
     return _checked(replace(source, revision=commit, files=files, sizes=sizes), url)
@@ -215,7 +215,7 @@ def _read_lock(folder: Path, source: OfficialFiles | None = None) -> OfficialFil
         lock = OfficialFiles(**content)
         lock = _checked(replace(lock, files=dict(lock.files), sizes=dict(lock.sizes)), file)
     except (TypeError, ValueError) as error:
-        raise DataError("damaged: move it away, the next fetch pins anew", file) from error
+        raise DataError("damaged: move it away, the next fetch pins the data set again", file) from error
     if source is not None and lock.repository != source.repository:
         raise DataError(f"the files here are of {lock.repository}: take another folder (-o)", file)
     return lock
@@ -264,4 +264,4 @@ def _by_hand(error: Unavailable, source: OfficialFiles, folder: Path) -> str:
     names, most = list(source.files) or ["its files"], 3
     rest = f" and {len(names) - most} more" if len(names) > most else ""
     commit = f" at {source.revision[:7]}" if source.revision else ""
-    return f"{error.url} cannot be had ({why}). By hand: put {', '.join(names[:most])}{rest} of {source.page}{commit} into {folder}, at the same paths"
+    return f"{error.url} cannot be downloaded ({why}). By hand: put {', '.join(names[:most])}{rest} of {source.page}{commit} into {folder}, at the same paths"

@@ -23,7 +23,7 @@ from titjudge.core.words import truncated
 from titjudge.data.opinions import RATERS, Opinions, column_of, opinion_columns, opinions_in
 from titjudge.data.tables import first_row, read_table, table_columns
 from titjudge.stats.people.votes import BOTH_BAD, Key, Vote, aggregate_votes, pair_of, read_choice
-from titjudge.stats.scores.families import cluster_of
+from titjudge.stats.scores.families import cluster_of, in_families
 
 VOTE_COLUMNS = ("prompt_id", "image_a", "image_b", "annotator", "preference")
 COLUMNS = ("model_a", "model_b", "winner")
@@ -70,7 +70,7 @@ def read_votes(path: Path | str, images: Images | None = None, notes: dict[str, 
     """
     path = Path(path)
     if is_battles(path):
-        raise DataError("battles (model_a, model_b, winner) are no votes on pairs: give them to --pairs", path)
+        raise DataError("battles (model_a, model_b, winner) are not votes on pairs: give them to --pairs", path)
     names = table_columns(path)
     required: tuple[str, ...] = VOTE_COLUMNS[:3] if names is None else ()
     if names is not None:
@@ -152,15 +152,17 @@ def _decided(votes: list[Vote], file: Path, notes: dict[str, None]) -> list[Pair
         return [  # names of people are left in their file
             replace(
                 pair_of(vote.prompt_id, vote.a, vote.b, vote.choice, vote.source),
+                family=vote.family,
                 annotator="" if vote.annotator.startswith("#") else number[vote.annotator],
             )
             for vote in votes
         ]
     summary = aggregate_votes(votes, annotators=1, resamples=0, majority=True)
-    pairs = []
+    pairs, family = [], {vote.prompt_id: vote.family for vote in votes}
     for pair in summary.pairs:
         given = sources[pair.prompt_id, min(pair.a, pair.b), max(pair.a, pair.b)]
-        pairs.append(replace(pair, source=given.pop()) if len(given) == 1 and given != {""} else pair)
+        source = given.pop() if len(given) == 1 and given != {""} else pair.source
+        pairs.append(replace(pair, source=source, family=family[pair.prompt_id]))
     open_pairs = len(sources) - len(pairs)
     undecided = f"; {open_pairs:,} without a majority are not counted" if open_pairs else ""
     line = f"{file}: {len(votes):,} votes on {len(sources):,} pairs: the majority of each pair counts once{undecided}"
@@ -202,7 +204,7 @@ def read_battles(file: Path, items: Callable[[], Iterable[Item]] | None = None) 
             and line.
     """
     pairs, lacking, complete = [], "", False
-    images = None
+    images, clusters = None, dict[str, str]()
     for number, record in read_table(file, COLUMNS):
         models = plain(str(record["model_a"])), plain(str(record["model_b"]))
         choice = read_choice(record["winner"], *models)
@@ -230,10 +232,11 @@ def read_battles(file: Path, items: Callable[[], Iterable[Item]] | None = None) 
             complete |= all(sides)
             if not all(sides) and not lacking:
                 lacking = f"{file}:{number}: there is no image of {b if sides[0] else a}"
+        cluster_of(record, prompt_id, clusters, file, number)
         pairs.append(pair_of(prompt_id, a, b, choice, judge))
     if lacking and not complete:
         raise DataError(f"{lacking}, nor both images of any other battle")
-    return pairs
+    return in_families(pairs, clusters)
 
 
 def _unknown(prompt: str, model: str) -> str:

@@ -39,7 +39,7 @@ def named_pattern(option: str, pattern: str) -> tuple[Path, str]:
     """
     folder, rest = split_pattern(pattern)
     if not folder.is_dir():
-        raise ConfigError(f"--suite-option {option}={pattern}: {folder} is no folder")
+        raise ConfigError(f"--suite-option {option}={pattern}: {folder} is not a folder")
     return folder, rest
 
 

@@ -182,7 +182,7 @@ def _read_rows(path: Path, columns: tuple[str, str], listing: PromptList) -> Non
         elif not key or not text:
             reason = f"{where}: no column is known as {'id' if text else 'prompt'}: name both, {path.name}:ID,PROMPT"
         elif not isinstance(row[text], str) or is_nothing(row[text]):
-            reason = f"{where}: '{text}' is no prompt: {row[text]!r:.60}"
+            reason = f"{where}: '{text}' must be a prompt, not {row[text]!r:.60}"
         else:
             name = id_of(row[key]) if first is None else str(index + first)
             if listing.prompts.setdefault(name, row[text]) == row[text]:

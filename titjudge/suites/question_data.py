@@ -257,17 +257,17 @@ class QuestionSpec(PromptSet):
                 raise ValueError(key_problem(error, model, above)) from error
         if (self.metric in _ASKING) is all(prompts.questions == [] for prompts in self.prompt_sets):
             raise ValueError(
-                f"questions: {self.metric} asks {'them' if self.metric in _ASKING else 'questions of its own'}"
+                f"questions: {self.metric} {'requires them' if self.metric in _ASKING else 'has fixed questions'}"
             )
         prompt_fields = (*self.prompts.fields, *self.prompts.bands, *self.prompts.groups, *self.prompts.absent)
         fields = {"", *prompt_fields, *fields_of(" ".join(self.images))}
         for number, table in enumerate(self.tables):
             if table.metric not in ("", "further", self.metric, *self.also):
-                raise ValueError(f"tables.{number}.metric: '{table.metric}' is no metric of the suite")
+                raise ValueError(f"tables.{number}.metric: '{table.metric}' is not a metric of the suite")
             if table.by not in fields and (table.mean, table.by) != ("answers", "category"):
-                raise ValueError(f"tables.{number}.by: '{table.by}' is no field of the prompts")
+                raise ValueError(f"tables.{number}.by: '{table.by}' is not a field of the prompts")
             if unknown := {*table.where, *table.columns} - fields:
-                raise ValueError(f"tables.{number}.where: '{min(unknown)}' is no field of the prompts")
+                raise ValueError(f"tables.{number}.where: '{min(unknown)}' is not a field of the prompts")
         return self
 
     @property
@@ -367,7 +367,7 @@ def read_prompts(
                 records[name] = record
             elif not by_rows:
                 name = "" if record.prompt == records[name].prompt else name  # of two equal ones the first counts
-                raise DataError(f"the prompt '{record.id}' stands twice")
+                raise DataError(f"duplicate prompt '{record.id}'")
             else:
                 records[name].questions += record.questions
         except DataError as error:
@@ -462,14 +462,14 @@ def _rows(file: Path) -> Iterator[Row]:
         place = key or str(index + 1)
         yield (
             place,
-            {**row, "$key": key, "$row": index} if isinstance(row, dict) else DataError("this row is no object"),
+            {**row, "$key": key, "$row": index} if isinstance(row, dict) else DataError("this row is not an object"),
         )
 
 
 def _id(row: Values, prompts: PromptFiles, file: Path) -> str:
     name = _one(row, prompts.id, file)
     if not isinstance(name, str | int) or isinstance(name, bool) or not str(name).strip():
-        raise DataError(f"'{prompts.id}' is no id: {name!r:.40}")
+        raise DataError(f"'{prompts.id}' must be an id, not {name!r:.40}")
     return str(name)
 
 
@@ -481,7 +481,7 @@ def _record(row: Values, part: PromptSet, spec: QuestionSpec, file: Path, where:
     """
     text = _one(row, part.prompts.prompt, file)
     if not isinstance(text, str) or not text.strip():
-        raise DataError(f"'{part.prompts.prompt}' is no prompt: {text!r:.40}")
+        raise DataError(f"'{part.prompts.prompt}' must be a prompt, not {text!r:.40}")
     fields = {key: _field(row, column, file) for key, column in part.prompts.fields.items()}
     for key, bands in part.prompts.bands.items():
         fits = [band for band, (low, high) in bands.items() if name.isdecimal() and low <= int(name) <= high]
@@ -529,7 +529,7 @@ def _wanted(row: Values, texts: TextColumn) -> Json:
         with contextlib.suppress(ValueError):
             cell = listed(written)
     if not is_texts(cell) or not cell:
-        raise DataError(f"'{texts.column}' is no list of texts")
+        raise DataError(f"'{texts.column}' must be a list of texts")
     wanted = Wanted(texts=cell, rule=texts.rule, source=written, max_tokens=limit)
     if not compare(wanted, "", official=False):
         raise DataError(f"'{texts.column}' has no words")
@@ -585,7 +585,7 @@ def _listed_questions(row: Values, columns: QuestionColumns, file: Path, unit: s
     objects = {key: cell for key, cell in cells.items() if isinstance(cell, dict)}
     if objects:
         if other := lists.keys() - objects.keys():
-            raise DataError(f"'{named[min(other)]}' is no object of questions")
+            raise DataError(f"'{named[min(other)]}' must be an object of questions")
         ids = list(objects["question"])
         lists = {key: [cell.get(name, "") for name in ids] for key, cell in objects.items()} | {"id": ids}
     counts = {key: len(cells) for key, cells in lists.items()}
@@ -658,7 +658,7 @@ def values(row: Values, column: str, file: Path) -> list[Any]:
         if several:
             entries = [_decoded(cell) for cell in cells]
             if not all(isinstance(cell, list) for cell in entries):
-                raise DataError(f"'{column}': '{name}' is no list")
+                raise DataError(f"'{column}': '{name}' must be a list")
             cells = [cell for entry in entries for cell in entry]
     return cells
 

@@ -1,6 +1,6 @@
 """Suites that are defined by a YAML file: prompts with questions or source images, how they are judged, means by category.
 
-The registry finds the bundled files, which are beside this module, by their names; `--suite my_suite.yaml` reads one of your own (docs/suites.md). A file is data: it
+The registry finds the bundled files, which are beside this module, by their names; `--suite my_suite.yaml` reads one of your own (docs/how-to/run-a-benchmark.md). A file is data: it
 names columns, rules and prompt templates, and holds no code.
 """
 
@@ -374,7 +374,9 @@ class QuestionSuite(Suite):
             self.spec = self.spec.variant(variant.lower())
         needed = {*fields_of(self.spec.prompts.unique)} - {"prompt_id", *fields_of(images)}
         if images and not images.endswith(".json") and needed:
-            raise ConfigError(f"images={images}: the pattern needs {{{min(needed)}}}, as ids are those of one folder")
+            raise ConfigError(
+                f"images={images}: the pattern must contain {{{min(needed)}}}, because ids are unique in one folder only"
+            )
 
     def load(self, folder: Path) -> Items:
         """Yield the images with their prompts and questions.

@@ -272,7 +272,7 @@ def unclear(
         name = next(iter(reading.prompts)) if image is None else image
         options.append((reading.options, pairing(name, reading.prompts[name])))
     options += further
-    raise Unclear(f"{message}{'; say which is meant:' if options else ''}", place, options)
+    raise Unclear(f"{message}{'. Choose one:' if options else ''}", place, options)
 
 
 def _of_pattern(pattern: str, groups: Groups, numbered: Sequence[Numbering]) -> Iterator[Reading]:

@@ -105,7 +105,7 @@ def named_sources(row: Values, folder: Path, roots: Sequence[Path] = ()) -> tupl
     """
     cells = [cell for column in _columns_of(row) for cell in names_of(row[column]) if cell]
     if wrong := [cell for cell in cells if not isinstance(cell, str)]:
-        raise DataError(f"the source is no path: {wrong[0]!r:.60}")
+        raise DataError(f"the source must be a path, not {wrong[0]!r:.60}")
     return tuple(inside(folder, str(cell), "source", roots) for cell in cells)
 
 
@@ -173,7 +173,9 @@ class SourcePattern:
         top, self._below = split_pattern(pattern)
         self._pattern = pattern
         if not self._below or not any(place.is_dir() for place in (root / top, top)):
-            raise ConfigError(f"--sources '{pattern}': {top} is no folder, or no field such as {{prompt_id}} follows")
+            raise ConfigError(
+                f"--sources '{pattern}': {top} is not a folder, or no field such as {{prompt_id}} follows"
+            )
         self._top = root / top if (root / top).is_dir() else top
 
     def find(self, fields: Mapping[str, str], prompt_id: str, roots: Sequence[Path]) -> Path:
@@ -224,7 +226,7 @@ def find_sources(
         if files and all(files):
             return tuple(endings[0] for endings in files)
     expected = " or ".join(dict.fromkeys(path for pattern in patterns for path in source_paths(pattern, values)))
-    raise DataError(f"its source image is missing: expected {expected}, or say --suite-option sources=PATTERN")
+    raise DataError(f"its source image is missing: expected {expected}, or add --suite-option sources=PATTERN")
 
 
 def find_reference(folder: Path, pattern: str, values: Values, roots: Sequence[Path] = ()) -> Path | None:

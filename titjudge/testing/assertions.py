@@ -44,7 +44,7 @@ def assert_image(
     try:
         (used,) = opened.metrics.values()
         if not used.higher_is_better:
-            raise UserError(f"{used.name} is better when it is lower: at_least says nothing of it")
+            raise UserError(f"{used.name} is better when it is lower: at_least does not apply")
         score = opened.score(image, prompt)
         if score.value is None or score.value < at_least:
             raise AssertionError(_message(score, _file(image, score), at_least))

@@ -86,7 +86,7 @@ class Wire(Transport):
         usual = told.kind if told.kind in ("length", "refusal") else "stop"
         whole = self.answer(told.text or "", usual if told.finish_reason == "" else told.finish_reason)
         if told.status >= 400:
-            whole = {"error": {"message": f"{KEY} is no key,\nor something else is wrong"}}
+            whole = {"error": {"message": f"{KEY} is not a key,\nor something else is wrong"}}
         raw = b"<html>Bad Gateway</html>" if told.kind in ("html", "page") else json.dumps(whole).encode()
         headers = {name.lower(): value for name, value in told.headers.items()}
         return Answer(told.status, headers, raw[: len(raw) // 2] if told.kind == "malformed" else raw)

@@ -14,6 +14,7 @@ import pytest
 from builders import read_lines
 from commands import Started, serving
 from labelling_data import make_data
+from pages import page_text
 
 from titjudge.apps.label import server
 from titjudge.apps.label.dataset import load_dataset
@@ -259,7 +260,7 @@ def test_where_nothing_is_open_it_says_why(data: Path, tmp_path: Path, capsys: p
 def test_the_command_prints_what_its_page_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    blocks = (ROOT / "docs" / "people.md").read_text(encoding="utf-8").split("```text\n")[1:]
+    blocks = page_text("collect-votes").split("```text\n")[1:]
     block = next(block for block in blocks if block.startswith("expert 1")).split("```")[0]
     links = [line.split()[-1] for line in block.splitlines()[:3]]
     monkeypatch.setattr(server, "serve_experts", lambda data, **given: given["ready"](links, 35))

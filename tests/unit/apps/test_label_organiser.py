@@ -36,6 +36,20 @@ def test_everybody_is_listed_with_what_they_have_done(service: Service) -> None:
     assert anna["left"] + 2 == ben["left"]
 
 
+def test_answers_that_nobody_can_have_read_and_looked_for_are_counted(tmp_path: Path) -> None:
+    dataset = load_dataset(make_data(tmp_path / "data", ["a.png", "b.png", "c.png"], prompt="a cat " * 500))
+    with contextlib.closing(Store(tmp_path / "v.db")) as store:
+        service = Service(dataset, store, Pairs(), annotators=["anna", "ben", "chris"], seed=0)
+        for who, seconds in (("anna", (29, 1, 0.14)), ("ben", (31, 1, 0.6)), ("chris", (None, None, None))):
+            for second in seconds:
+                took = second and second * 1000
+                service.vote(who, service.state(who)["question"], "left", took)
+        overview = Organiser(service).overview()
+        assert [person["too_fast"] for person in overview["people"]] == [2, 0, 0]
+        table = overview["tables"][-1]
+        assert [row[table["columns"].index("too fast")] for row in table["rows"]] == ["2", "0", "0"]
+
+
 def test_the_tables_are_those_of_the_export(service: Service) -> None:
     for who in ("anna", "ben"):
         vote(service, who, "tie")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from labelling_data import make_data
+from pages import page_text
 
 from benchmarks.label_stops import ever_stopped
 from titjudge.apps.label.dataset import load_dataset
@@ -21,7 +22,6 @@ from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Pair
 from titjudge.stats.generators.sequential import share_at_most
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "people.md"
 IMAGES = 14
 GOOD, BAD = "annotator-01", "annotator-02"
 
@@ -105,7 +105,7 @@ def test_who_is_wrong_on_gold_pairs_is_stopped_and_left_out_and_the_others_go_on
     assert (people[BAD]["gold_accuracy"], people[BAD]["left_out"]) == (0.0, True)
     line = f"left out: {len(states) - 1} votes of {BAD}, who is right in 0 of 4 checks (at most 68 %, at 95 %; asked for: 70 %)"
     assert result["left_out"] == [line]
-    assert line in PAGE.read_text(encoding="utf-8")
+    assert line in page_text("collect-votes")
     assert any(line in table.notes for table in tables)
     assert (result["votes_expected"], result["annotators"]) == (1, 1)
     assert BAD not in (tmp_path / "out" / "votes.csv").read_text() + (tmp_path / "out" / "battles.jsonl").read_text()

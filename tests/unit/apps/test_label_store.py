@@ -205,9 +205,9 @@ def test_nothing_to_compare_is_said(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_image_is_left_out_with_its_reason(tmp_path: Path) -> None:
-    for name in ("a", "b"):
+    for number, name in enumerate(("a", "b")):
         (tmp_path / name).mkdir()
-        Image.new("L", (4, 4)).save(tmp_path / name / "x.png")
+        Image.new("L", (4, 4), number).save(tmp_path / name / "x.png")
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "x.png").write_text("<svg onload=alert(1)>")
     (tmp_path / "x.txt").write_text("a prompt")
@@ -247,7 +247,7 @@ def test_the_usual_port_is_taken_where_it_is_free_and_said_where_it_is_not(capsy
             link = f"{http_guard.address('127.0.0.1', other)}/vote"
             assert other.getsockname()[1] != usual
             say_address([link], link, usual, None)
-            assert capsys.readouterr().out.startswith(f"{link}\nport {usual} is taken")
+            assert capsys.readouterr().out.startswith(f"{link}\nport {usual} is in use")
             say_address([link], link, usual, 0)
             assert capsys.readouterr().out == f"{link}\n"
     with http_guard.listen("127.0.0.1", None, usual) as again:

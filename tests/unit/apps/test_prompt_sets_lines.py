@@ -200,7 +200,7 @@ def test_a_list_of_prompts_says_where_its_facets_go(tmp_path: Path) -> None:
         assert "list.csv is read here" in told
         assert "none.csv: no such file" in cli(tmp_path, "facets", "--data", "none.csv", *judge, code=2, **key)
         told = cli(tmp_path, "facets", "--data", "list.csv", "--columns", "nr,text", *judge, "-o", "f.jsonl", **key)
-    assert "list.csv:3: bad_input: 'text' is no prompt" in told
+    assert "list.csv:3: bad_input: 'text' must be a prompt" in told
     assert [(line["prompt_id"], line["prompt"]) for line in read_lines(tmp_path / "f.jsonl")] == [("1", "A red cube")]
 
 
@@ -210,7 +210,7 @@ def test_a_list_of_prompts_says_where_its_facets_go(tmp_path: Path) -> None:
         ({"Charm": [["a", "b"]]}, "the rubric has no pillar 'Charm'"),
         ({"Quality": [["Detail", "Wit"]]}, "the rubric has no facet 'Quality / Detail / Wit'"),
         ({"Quality": []}, "it names no facets to judge"),
-        (["Quality"], "its facets are no object"),
+        (["Quality"], "its facets must be an object"),
     ],
 )
 def test_facets_that_the_rubric_does_not_have_are_named(data: Path, tmp_path: Path, given: Any, reason: str) -> None:

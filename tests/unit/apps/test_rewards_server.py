@@ -24,6 +24,7 @@ import jsonschema
 import numpy as np
 import pytest
 from builders import image_file, read_lines
+from pages import page_text
 from serving import TOKEN, expected, rating, serving, text_of
 
 from tests.kit import Scripted, Server
@@ -391,8 +392,8 @@ def test_each_reward_of_a_metric_that_compares_is_a_line(judge: Server, tmp_path
 
 
 def documented(framework: str) -> str:
-    """The block of docs/serve.md with the lines to change in a framework."""
-    page = (Path(__file__).parents[3] / "docs" / "serve.md").read_text(encoding="utf-8")
+    """The block of docs/how-to/reward-server.md with the lines to change in a framework."""
+    page = page_text("reward-server")
     block = re.search(rf"\n\*\*{framework}\*\*.*?```\w+\n(.*?)```", page, re.DOTALL)
     assert block is not None, framework
     return block[1]

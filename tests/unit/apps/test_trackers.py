@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from commands import cli
+from pages import page_text
 from PIL import Image
 
 from titjudge.core import registry
@@ -158,7 +159,7 @@ OWN = sorted(name for name, target in registry.announced("sinks").items() if tar
 
 def test_the_page_and_the_flag_lead_to_every_sink(run: Path, tmp_path: Path) -> None:
     """The list is the registry's: those of entry points."""
-    page = (Path(__file__).parents[3] / "docs" / "verdicts.md").read_text(encoding="utf-8")
+    page = page_text("compare-generators")
     section = page.partition("## Where a training is watched")[2].partition("\n## ")[0]
     assert [name for name in OWN if name not in section.lower()] == []
     assert f"Known: {', '.join(registry.names('sinks'))}" in cli(tmp_path, "report", str(run), "--sink", "?", code=2)

@@ -1,4 +1,4 @@
-"""The benchmark of judges, pools and people on ImagenHub, and the study of docs/study.md, over tables with known numbers."""
+"""The benchmark of judges, pools and people on ImagenHub, and the study of docs/measurements/study.md, over tables with known numbers."""
 
 import json
 from pathlib import Path

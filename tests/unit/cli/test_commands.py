@@ -149,7 +149,7 @@ def test_a_plain_command_of_another_package_runs(announce: Announce, tmp_path: P
     ("name", "source", "cause"),
     [
         ("m1", "import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
-        ("m2", "def command(): pass", "TypeError: package_with_m2:command is no command of click"),
+        ("m2", "def command(): pass", "TypeError: package_with_m2:command is not a click command"),
         ("m3", "", "AttributeError: module 'package_with_m3' has no attribute 'command'"),
     ],
 )  # a command is loaded once, so each has a name of its own
@@ -182,7 +182,7 @@ def test_a_command_that_goes_on_promises_it_when_it_is_stopped(
     monkeypatch.setattr(command, "parse_args", lambda context, arguments: [])
     monkeypatch.setattr(command, "invoke", stopped)
     assert run_command("titjudge", [name]) == 130
-    assert ("goes on where it stopped" in capsys.readouterr().err) == command.resumed
+    assert ("run the command again" in capsys.readouterr().err) == command.resumed
 
 
 def test_what_is_made_anew_promises_nothing() -> None:

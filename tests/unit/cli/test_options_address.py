@@ -43,5 +43,5 @@ def test_a_link_beyond_this_machine_without_tls_comes_with_a_warning(capsys: pyt
 
 
 def test_a_port_that_holds_for_this_time_only_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "port 8765 is taken" in said("http://127.0.0.1:4000/#key", capsys)[0]
+    assert "port 8765 is in use" in said("http://127.0.0.1:4000/#key", capsys)[0]
     assert said("http://127.0.0.1:4000/#key", capsys, asked=4000) == []

@@ -138,7 +138,7 @@ def test_a_prompt_that_is_not_there_names_the_folder_option(tmp_path: Path) -> N
     from titjudge.core.errors import ConfigError
     from titjudge.core.prompts import PromptLibrary
 
-    with pytest.raises(ConfigError, match=r"Templates of your own: --prompts DIR with mine/mood\.md"):
+    with pytest.raises(ConfigError, match=r"add --prompts DIR with mine/mood\.md"):
         PromptLibrary().get("mine/mood")
 
 
@@ -223,7 +223,9 @@ def test_paths_as_people_have_them(tmp_path: Path) -> None:
     assert len(reasons) == 5
     assert reasons[2] == "the image is a web address: download it into the data folder"
     for reason in (*reasons[:2], *reasons[3:]):
-        assert "leads outside the data folder: copy it there, put the manifest into the folder" in reason
+        assert (
+            "leads outside the data folder: copy it there, put the manifest into their common parent folder" in reason
+        )
         assert reason.endswith("`judge --image-root DIR`")
 
 
@@ -290,4 +292,4 @@ def test_only_commands_that_keep_their_work_say_so_when_interrupted(
     assert run_command("titjudge", [name]) == 130
     said = capsys.readouterr().err
     assert "titjudge: interrupted" in said
-    assert ("the same command goes on" in said) == goes_on
+    assert ("run the command again" in said) == goes_on

@@ -13,7 +13,9 @@ def test_a_folder_lies_in_the_run_or_where_it_is_asked_for(tmp_path: Path) -> No
     assert (tmp_path / "run" / "report" / "files" / "0000.js").is_file()
     cli(tmp_path, "report", "run", "--folder", "--out", "elsewhere")
     assert (tmp_path / "elsewhere" / "index.html").is_file()
-    assert "--folder goes with the page" in cli(tmp_path, "report", "run", "--folder", "--format", "csv", code=2)
+    assert "--folder cannot be combined with --format" in cli(
+        tmp_path, "report", "run", "--folder", "--format", "csv", code=2
+    )
 
 
 def test_a_file_that_lists_a_part_of_the_images_names_the_way_to_all(

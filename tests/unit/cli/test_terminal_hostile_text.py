@@ -94,12 +94,12 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("limits: {max_cost: 1}\njudge: fake\nlimits: {rpm: 5}\n", "the key 'limits' stands twice \\(line 3\\)"),
-        ("limits:\n  max_cost: 1\n  max_cost: 2\n", "the key 'max_cost' stands twice"),
+        ("limits: {max_cost: 1}\njudge: fake\nlimits: {rpm: 5}\n", "duplicate key 'limits' \\(line 3\\)"),
+        ("limits:\n  max_cost: 1\n  max_cost: 2\n", "duplicate key 'max_cost'"),
         (BOMB, "stand for more than 100,000 values"),
         ("a: " + "[" * 3000 + "]" * 3000, "nested"),
-        ("a: " + "[" * 60 + "]" * 60, "nested more than 50 deep"),
-        ("a: &a [*a]\n", "holds itself"),
+        ("a: " + "[" * 60 + "]" * 60, "nested more than 50 levels deep"),
+        ("a: &a [*a]\n", "contains itself"),
         ("a: [", "not YAML"),
         ("a: !!python/object/apply:os.getcwd []", "could not determine a constructor"),
     ],
@@ -121,7 +121,7 @@ def test_aliases_and_merges_that_people_write_are_read() -> None:
 def test_front_matter_of_a_prompt_says_every_key_once(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "p.md").write_text("---\nversion: 1\nvars: []\nversion: 2\n---\nx\n")
-    with pytest.raises(ConfigError, match="the key 'version' stands twice"):
+    with pytest.raises(ConfigError, match="duplicate key 'version'"):
         PromptLibrary(tmp_path).get("mine/p")
 
 

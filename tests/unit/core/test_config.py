@@ -142,7 +142,7 @@ def test_an_embedder_does_not_go_to_the_vendor_unnoticed_where_the_others_have_a
     address = {"base_url": "http://x/v1"}
     text = "{captioner: openai/a, judge: gemini/b, embedder: %s}"
     for embedder in ("openai/c", "gemini/c"):
-        with pytest.raises(ConfigError, match=f"{embedder} would be asked elsewhere: give the embedder its own"):
+        with pytest.raises(ConfigError, match=f"the embedder {embedder} uses another: give the embedder an address"):
             from_text(tmp_path, text % embedder, address)
     for embedder in (
         "default",
@@ -161,7 +161,7 @@ def test_a_base_url_holds_for_the_models_of_the_file_too(tmp_path: Path) -> None
         "http://x/v1",
         "http://x/v1",
     ]
-    with pytest.raises(ConfigError, match="base_url needs a model"):
+    with pytest.raises(ConfigError, match="base_url requires a captioner"):
         load_config(None, {"captioner": "recorded", "base_url": "http://x/v1"})
     alone = load_config(None, {"base_url": "http://x/v1"})  # of a server that speaks OpenAI's API
     assert [(role.model, role.base_url) for role in (alone.captioner, alone.judge) if role] == [
@@ -205,7 +205,7 @@ def test_sections_without_content_count_as_absent(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("judge: [openai/a, openai/b, openai/a]", "named twice"),
+        ("judge: [openai/a, openai/b, openai/a]", "given twice"),
         ("{judge: [openai/a, openai/b], quorum: 3}", "cannot be reached"),
         ("limits: {max_cost: .inf}", "finite"),
         ("prices: {a: {input: .inf, output: 1}}", "finite"),

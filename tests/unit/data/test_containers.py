@@ -59,7 +59,7 @@ def test_samples_of_an_archive_are_rows(tmp_path: Path) -> None:
     assert "neither 'image'" in bad["a.tar:3"]
     assert "the key 'prompt' is missing" in bad["a.tar:4"]
     assert "'x/5.txt' cannot be read" in bad["a.tar:5"]
-    assert "'x/6.json' is no JSON object" in bad["a.tar:6"]
+    assert "'x/6.json' is not a JSON object" in bad["a.tar:6"]
     assert "'txt' is read as prompt" in notes[0]
 
 
@@ -225,7 +225,7 @@ def test_a_folder_of_such_images_needs_no_texts(tmp_path: Path) -> None:
         ("ComfyUI_00001_.png", "a red fox", "juggernaut", 42),
     ]
     assert list(bad) == ["0004.png"]
-    assert notes == ["2 prompts are those that stand in the images themselves (A1111 1, ComfyUI 1)"]
+    assert notes == ["2 prompts are read from the images themselves (A1111 1, ComfyUI 1)"]
 
 
 READ_ALL = """

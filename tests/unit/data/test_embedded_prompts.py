@@ -181,6 +181,6 @@ def test_a_folder_of_such_images_needs_no_texts(tmp_path: Path) -> None:
         ("2.webp", "a dog", "sd_xl", 77),
     ]
     assert [item.id for item in found if isinstance(item, InvalidItem)] == ["3.jpg"]
-    assert suite.notes == ["2 prompts are those that stand in the images themselves (A1111 2)"]
+    assert suite.notes == ["2 prompts are read from the images themselves (A1111 2)"]
     said = cli(tmp_path, "judge", "--data", "data", "--captioner", "fake/c", "--metric", "tit", "--dry-run")
-    assert "2 prompts are those that stand in the images themselves (A1111 2)" in said
+    assert "2 prompts are read from the images themselves (A1111 2)" in said

@@ -9,6 +9,7 @@ import pytest
 from builders import image_file, read_lines
 from commands import cli
 from loading import loaded
+from pages import page_text
 
 from titjudge.core.errors import DataError
 from titjudge.data import containers, images, parquet
@@ -66,7 +67,10 @@ def test_what_is_no_image_is_named_with_file_and_row(tmp_path: Path) -> None:
     items, bad = loaded(file)
     assert [item.id for item in items] == ["a.parquet:1", "a.parquet:2"]
     assert set(bad) == {"a.parquet:3", "a.parquet:4"}
-    assert (bad["a.parquet:4"], "neither 'image'" in bad["a.parquet:3"]) == ("the prompt is no text: None", True)
+    assert (bad["a.parquet:4"], "neither 'image'" in bad["a.parquet:3"]) == (
+        "the prompt must be a text, not None",
+        True,
+    )
     for row, reason in ((2, "a.parquet:2: there is no image in 'image'"), (4, "is empty"), (5, "no such row")):
         with pytest.raises(DataError, match=reason):
             images.read(file / "image" / str(row))
@@ -146,7 +150,7 @@ def test_a_path_below_a_file_that_is_no_table_is_no_image(tmp_path: Path) -> Non
 
 
 def test_the_command_of_the_page_on_data_runs(tmp_path: Path) -> None:
-    page = (Path(__file__).resolve().parents[3] / "docs" / "data.md").read_text(encoding="utf-8")
+    page = page_text("judge-images")
     (command,) = re.findall(r"^python cli\.py (judge --data train\.parquet .*)", page, re.MULTILINE)
     table(tmp_path / "train.parquet", {"image": structs(2), "caption": ["a cat", None]})
     assert "2 items found: 1 usable, 1 refused" in cli(tmp_path, *command.split(), GEMINI_API_KEY="none")

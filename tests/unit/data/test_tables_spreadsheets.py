@@ -56,7 +56,7 @@ def test_the_first_sheet_is_a_manifest(tmp_path: Path) -> None:
         ("a.png", "a cat", "x", 3),
         ("b.png", "a dog", "x", 0),
     ]
-    assert bad == {"b.png": "the prompt is no text: None"}
+    assert bad == {"b.png": "the prompt must be a text, not None"}
     assert table_columns(file) == ("image", "prompt", "model", "seed")
     assert [number for number, _ in scan_table(file)][:2] == [3, 4]
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pages import page_text
 
 from titjudge.core.types import Item, Pair, Score
 from titjudge.suites.known_answer.suite import KnownAnswer
@@ -63,20 +64,20 @@ def test_pairs_and_levels(module: Any, example: Path) -> None:
 
 
 def test_the_page_has_the_table_and_what_is_missing_is_named(module: Any) -> None:
-    (part,) = module.PART.finditer((ROOT / "docs" / "trust.md").read_text(encoding="utf-8"))
+    (part,) = module.PART.finditer(page_text("test-a-judge"))
     assert part[0].count("\n| ") == 2 + len(module.ROWS)
     assert "Not recorded: agent." in module.table([], ["agent"])
 
 
 def test_the_study_has_the_same_figures(module: Any) -> None:
     def shown(page: str) -> str:
-        found = module.PART.search((ROOT / "docs" / page).read_text(encoding="utf-8"))
+        found = module.PART.search(page_text(page))
         return found[0].partition("\n")[2]
 
     rows = [
         tuple(cell.strip() for cell in line.strip("|").split("|"))
-        for line in shown("trust.md").splitlines()
+        for line in shown("test-a-judge").splitlines()
         if line.startswith("|")
     ]
     assert rows[0] == module.COLUMNS
-    assert module.short(rows[2:]) in shown("study.md")
+    assert module.short(rows[2:]) in shown("study")

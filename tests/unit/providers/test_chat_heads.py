@@ -111,7 +111,7 @@ def test_weights_without_the_head_of_librehps_are_refused(tmp_path: Path) -> Non
     state = load_file(folder / "model.safetensors")
     kept = {name: value for name, value in state.items() if "axis" not in name}
     save_file(kept, folder / "model.safetensors", {"format": "pt"})
-    with pytest.raises(UserError, match="the weights of 'librehps' hold no head"):
+    with pytest.raises(UserError, match="the weights of 'librehps' have no head"):
         score("librehps", PAIRS[:1], weights=folder, dtype="float32")
 
 

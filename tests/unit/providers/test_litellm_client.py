@@ -1,6 +1,9 @@
 """What guards litellm's network guards the calls of titjudge alone: a program's own calls beside it are as they were."""
 
 import asyncio
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -21,6 +24,34 @@ def outgoing() -> httpx.Request:
 
 async def _moved(client: Any, request: httpx.Request) -> httpx.Response:
     return httpx.Response(302, headers={"Location": "http://elsewhere/"}, request=request)
+
+
+OF_TRANSPORT = ("get_valid_client_session", "_get_valid_client_session", "_get_proxy_settings")
+
+
+@pytest.mark.slow
+def test_threads_that_load_litellm_at_once_guard_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a guard around the guard, every answer was lost: the inner one had read it."""
+    litellm_client.load()
+    transport = sys.modules["litellm.llms.custom_httpx.aiohttp_transport"].LiteLLMAiohttpTransport
+    handler = sys.modules["litellm.llms.custom_httpx.http_handler"].AsyncHTTPHandler
+    monkeypatch.setattr(transport, "handle_async_request", _moved)
+    for kind, names in ((transport, OF_TRANSPORT), (handler, litellm_client._SENDS_AGAIN)):
+        for name in names:
+            if hasattr(kind, name):
+                monkeypatch.setattr(kind, name, getattr(kind, name))
+    guards = []
+
+    def guarded(send: Any) -> Any:
+        guards.append(once_guarded(send))
+        time.sleep(0.02)
+        return guards[-1]
+
+    once_guarded = litellm_client._guarded
+    monkeypatch.setattr(litellm_client, "_guarded", guarded)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: litellm_client.load(), range(4)))
+    assert guards == [transport.handle_async_request]
 
 
 async def _anew(*arguments: Any, **named: Any) -> str:

@@ -1,4 +1,4 @@
-"""A LoRA adapter (`adapter`) is merged into a local model as peft merges it; one for another model is refused."""
+"""A LoRA adapter (`adapter`) is merged into a local model as peft merges it; one belongs to this model is refused."""
 
 import re
 from pathlib import Path
@@ -88,7 +88,7 @@ def test_an_adapter_is_merged_as_peft_merges_it_also_under_the_names_of_older_ve
 def test_an_adapter_of_another_model_is_refused(base: Path, tmp_path: Path) -> None:
     adapter = save_adapter(base, tmp_path / "adapter")
     foreign = renamed(adapter, tmp_path / "foreign", r"layers\.0\.", "layers.7.")
-    with pytest.raises(UserError, match="for another model"):
+    with pytest.raises(UserError, match="belongs to this model"):
         answers(base, adapter=str(foreign))
 
 

@@ -96,7 +96,7 @@ def test_the_least_provider_has_all_that_the_engine_asks_for() -> None:
 
 def test_a_provider_that_costs_money_must_bound_it_and_one_of_this_process_need_not() -> None:
     provider = Least()
-    with pytest.raises(NotImplementedError, match=r"Least does not say what a request costs at most \(usage_bound\)"):
+    with pytest.raises(NotImplementedError, match=r"Least has no method usage_bound"):
         provider.usage_bound(REQUEST)
     provider.capabilities = Capabilities(direct=True)
     assert provider.usage_bound(REQUEST) == Usage()

@@ -194,7 +194,7 @@ def test_an_unknown_price_of_the_successor_refuses_a_cap(monkeypatch: pytest.Mon
     monkeypatch.setenv(retirements.TODAY, BEFORE)
     Roles(made).check_prices(["judge"])
     monkeypatch.setenv(retirements.TODAY, AFTER)
-    with pytest.raises(ConfigError, match=f"{FLASH} answers in place of .*--price {FLASH}=IN,OUT"):
+    with pytest.raises(ConfigError, match=f"replaced by {FLASH}.*--price {FLASH}=IN,OUT"):
         Roles(made).check_prices(["judge"])
 
 

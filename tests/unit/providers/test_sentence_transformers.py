@@ -208,7 +208,7 @@ def test_remote_code_is_refused(qwen: Path, tmp_path: Path) -> None:
     shutil.copytree(qwen, folder)
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "auto_map": {"AutoModel": "evil.Model"}}))
-    with pytest.raises(UserError, match="own code"):
+    with pytest.raises(UserError, match="contains Python code"):
         embed(make(folder), ["a"])
 
 

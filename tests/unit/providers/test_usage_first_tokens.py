@@ -108,14 +108,14 @@ def test_a_drawn_token_behind_the_likeliest_does_not_narrow_the_interval() -> No
 def test_nothing_told_and_thoughts_are_no_probabilities() -> None:
     assert FirstToken.from_top([]) is None
     assert FirstToken.from_top([("<think>", -0.1), ("Yes", -3.0)]) is None
-    with pytest.raises(ValueError, match="no number"):
+    with pytest.raises(ValueError, match="not a number"):
         FirstToken.from_top([("Yes", math.nan)])
-    with pytest.raises(ValueError, match="no number"):
+    with pytest.raises(ValueError, match="not a number"):
         FirstToken.from_top([], ("Yes", math.nan))
 
 
 def test_a_choice_that_is_no_token_of_a_model_is_no_zero() -> None:
-    with pytest.raises(ValueError, match="'Excellent' is no single token"):
+    with pytest.raises(ValueError, match="'Excellent' is not a single token"):
         probabilities(FirstToken((("Bad", -0.1),)), {"Excellent": ("Excellent",), "Bad": ("Bad",)})
 
 

@@ -131,9 +131,9 @@ def test_a_table_without_images_is_commented_all_the_same(tmp_path: Path) -> Non
 
 def test_flags_that_do_not_go_together_are_said(run: Path, tmp_path: Path) -> None:
     names = ("compare", "generators", "run", "--metric", "tit")
-    assert "--junit goes with --fail-if-worse" in cli(tmp_path, *names, "--junit", "a.xml", code=2)
-    assert "--comment goes with --fail-if-worse" in cli(tmp_path, *names, "--comment", "a.md", code=2)
-    assert "--image-url goes with --comment" in gate(tmp_path, "--image-url", "x", code=2)
+    assert "--junit requires --fail-if-worse" in cli(tmp_path, *names, "--junit", "a.xml", code=2)
+    assert "--comment requires --fail-if-worse" in cli(tmp_path, *names, "--comment", "a.md", code=2)
+    assert "--image-url requires --comment" in gate(tmp_path, "--image-url", "x", code=2)
 
 
 def _action() -> dict[str, Any]:

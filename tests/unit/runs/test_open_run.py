@@ -276,6 +276,6 @@ def test_prompts_are_not_embedded_under_a_cap_at_a_price_that_nobody_knows(tmp_p
     prompts = tmp_path / "prompts.txt"
     prompts.write_text("a red cube\na blue ball\n")
     embedder = {"model": "openai/text-embedding-unheard-of"}
-    with pytest.raises(ConfigError, match="so a cap cannot hold"):
+    with pytest.raises(ConfigError, match="a cap requires a price"):
         audit_prompts(config(tmp_path, embedder=embedder, limits={"max_cost": 1}), prompts)
     assert server.count() == 0

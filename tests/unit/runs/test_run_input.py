@@ -12,7 +12,7 @@ from titjudge.core.errors import ConfigError
 from titjudge.core.grouping import alike, brief, listed
 from titjudge.core.types import InvalidItem, Item
 from titjudge.metrics.tit import lmm_score
-from titjudge.runs.run_input import Alike, Drawn, RunInput
+from titjudge.runs.run_input import Drawn, RunInput
 from titjudge.suites.base import Suite
 
 
@@ -129,25 +129,3 @@ def test_a_metric_that_can_judge_no_item_for_want_or_presence_of_sources_is_refu
     _check(_IMAGE, _EDIT)
     _check(_EDIT, ignore_sources=True)
     _check()
-
-
-def test_prompts_that_are_nearly_the_same_are_counted() -> None:
-    alike, words = Alike(), "a heron stands on one leg beside a lantern and a small red door in the morning mist"
-    prompts = [
-        "An old map of Rome",
-        f"{words}.",
-        words.title(),
-        words.replace("red", "blue"),
-        "A photo of a cup",
-        "A photo of a cow",
-    ]
-    for k, prompt in enumerate(prompts):
-        for generator in "AB":
-            alike.look(Item(f"{generator}{k}", prompt, None, generator, f"p{k}"))
-    (note,) = alike.notes()
-    assert note.startswith("2 prompts")
-    assert "cluster" in note
-    declared = Alike()
-    for k in range(3):
-        declared.look(Item(str(k), words, None, "", str(k), {"cluster": str(k)}))
-    assert not declared.notes()

@@ -28,7 +28,7 @@ from titjudge.stats.pairwise_accuracy import pairwise_accuracy
 from titjudge.stats.people.votes import Vote, aggregate_votes, human_ceiling
 from titjudge.stats.ppi.ppi_leaderboard import people_board
 from titjudge.stats.ranking.leaderboard import leaderboard
-from titjudge.stats.scores.families import families, family_notes, in_families, units
+from titjudge.stats.scores.families import Alike, families, family_notes, in_families, units
 from titjudge.stats.scores.population import shared_prompts
 from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
 from titjudge.stats.verdict.sentences import sentences
@@ -282,6 +282,38 @@ def test_votes_of_families_and_of_few_people() -> None:
         assert high_of_family - low_of_family > high - low
 
 
+def test_prompts_that_are_nearly_the_same_are_counted() -> None:
+    alike, words = Alike(), "a heron stands on one leg beside a lantern and a small red door in the morning mist"
+    prompts = [
+        "An old map of Rome",
+        f"{words}.",
+        words.title(),
+        words.replace("red", "blue"),
+        "A photo of a cup",
+        "A photo of a cow",
+    ]
+    for k, prompt in enumerate(prompts):
+        for generator in "AB":
+            alike.look(Item(f"{generator}{k}", prompt, None, generator, f"p{k}"))
+    (note,) = alike.notes()
+    assert note.startswith("2 prompts")
+    assert "cluster" in note
+    declared = Alike()
+    for k in range(3):
+        declared.look(Item(str(k), words, None, "", str(k), {"cluster": str(k)}))
+    assert not declared.notes()
+
+
+def test_prompts_of_a_table_that_are_nearly_the_same_are_counted(tmp_path: Path) -> None:
+    words = "a heron stands on one leg beside a lantern and a small red door in the morning mist"
+    rows = [f'p{p},{g},{p + k},"{words} {p // 2}"' for p in range(12) for k, g in enumerate("AB")]
+    file = tmp_path / "scores.csv"
+    for column, found in (("prompt", 11), ("text", 0)):
+        file.write_text(f"prompt_id,generator,score,{column}\n" + "\n".join(rows))
+        printed = cli(tmp_path, "compare", "generators", "--scores", str(file))
+        assert (f"{found} prompts nearly the same" in printed) == (found > 0)
+
+
 def test_a_table_of_scores_names_families(tmp_path: Path) -> None:
     file, out = tmp_path / "scores.csv", tmp_path / "out.json"
     rows = [f"p{p},{g},{(p * 37 + k * 11) % 50 + 5 * k},f{p // 4}" for p in range(40) for k, g in enumerate("AB")]
@@ -363,3 +395,28 @@ def test_a_generator_that_shares_few_families_is_named_with_their_number() -> No
     assert "6 families" in said
     assert "C (1 family), D (3 families)" in said
     assert "prompt" not in said
+
+
+@pytest.mark.parametrize("kind", ["pairs", "votes", "battles"])
+def test_a_file_of_human_pairs_names_families(kind: str, tmp_path: Path) -> None:
+    listed = [item(f"p{p}", g) for p in range(40) for g in "AB"]
+    scores = [score(each, "tit-llm", 50.0 + k * 7 % 11) for k, each in enumerate(listed)]
+    write_run(tmp_path / "run", listed, scores)
+    rows = [f"p{p},A/p{p},B/p{p},{'ab'[p % 3 == 0]},f{p // 4}" for p in range(40)]
+    head = "prompt_id,image_a,image_b,preference,cluster"
+    if kind == "votes":
+        head, rows = f"{head},annotator", [f"{row},{who}" for row in rows for who in "xyz"]
+    if kind == "battles":
+        head, rows = (
+            "prompt_id,model_a,model_b,winner,cluster",
+            [row.replace(f"/p{p}", "") for p, row in enumerate(rows)],
+        )
+    found = []
+    for name in (head, head.replace("cluster", "other")):
+        (tmp_path / "pairs.csv").write_text("\n".join([name, *rows]))
+        printed = " ".join(cli(tmp_path, "compare", "run", "--pairs", "pairs.csv", "--json", "out.json").split())
+        low, high = json.loads((tmp_path / "out.json").read_text())["metrics"]["tit-llm"]["accuracy_interval"]
+        people = " ".join(cli(tmp_path, "compare", "people", "run", "--pairs", "pairs.csv").split())
+        found.append((high - low, "40 prompts in 10 families" in printed, "40 prompts in 10 families" in people))
+    assert found[0][0] != found[1][0]
+    assert [row[1:] for row in found] == [(True, True), (False, False)]

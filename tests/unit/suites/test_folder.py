@@ -147,7 +147,7 @@ def test_a_prompt_that_is_no_text_is_not_judged(tmp_path: Path) -> None:
     )
     items, bad = loaded(tmp_path)
     assert [(item.id, item.prompt) for item in items] == [("c.png", "a cat")]
-    assert bad["a.png"] == "the prompt is no text: None"
+    assert bad["a.png"] == "the prompt must be a text, not None"
     assert "no text" in bad["b.png"]
     assert "no text" in bad["images.jsonl:3"]
     assert set(bad) == {"a.png", "b.png", "images.jsonl:3", "prompts.jsonl:3", "prompts.jsonl:5"}

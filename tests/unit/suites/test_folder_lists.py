@@ -119,7 +119,7 @@ def test_pixels_in_a_table_are_one_short_line(tmp_path: Path) -> None:
     pixels = [[[1, 2, 3]] * 48] * 40
     items, bad = loaded(as_parquet(tmp_path / "a.parquet", {"image": [pixels], "prompt": ["a cat"]}))
     assert (items, list(bad)) == ([], ["a.parquet:1"])
-    assert "not a path" in bad["a.parquet:1"]
+    assert "must be a path" in bad["a.parquet:1"]
     assert len(bad["a.parquet:1"]) < 200
 
 

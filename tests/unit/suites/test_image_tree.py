@@ -38,7 +38,10 @@ def test_fields_of_paths_are_what_an_image_is(out: Path) -> None:
         ("a_b/cat_2_11.png", "a cat", "a_b", "cat_2", "11"),
         ("c/007_1.jpg", "a dog", "c", "7", "1"),
     ]
-    assert bad == {"p.csv:4": "p.csv:4: 'en' is no prompt: ''", "c/dog_0.png": f"{table}:n,en has no prompt 'dog'"}
+    assert bad == {
+        "p.csv:4": "p.csv:4: 'en' must be a prompt, not ''",
+        "c/dog_0.png": f"{table}:n,en has no prompt 'dog'",
+    }
     assert notes == [
         "1 images do not fit '{generator}/{prompt_id}_{sample}.{suffix}' and are left out",
         "1 of 2 prompts have no image by a_b",
@@ -106,7 +109,7 @@ def test_both_flags_go_together_and_make_a_run_of_their_own(out: Path) -> None:
     said = cli(out.parent, "judge", "--images", "out/{prompt_id}.png", "--captioner", "fake/any", code=2)
     assert "--images PATTERN and --prompt-file FILE go together, as in --images '" in said
     config = RunConfig(data=out, images="{prompt_id}.png", prompt_file="p.csv", suite="tiif")
-    with pytest.raises(ConfigError, match="a layout of its own"):
+    with pytest.raises(ConfigError, match="a fixed layout"):
         open_suite(config)
     assert identity(config)["images"] == "{prompt_id}.png"
     assert "images" not in identity(RunConfig(data=out))

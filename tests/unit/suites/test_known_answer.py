@@ -68,7 +68,7 @@ def test_yes_no_is_marked_against_the_image_and_correlated_by_what_the_prompt_re
     assert set(rows) == {"all", "level 0", "level 1", "level 2", "level 3"}
     polite = [answered(item, "yes-no", 0.5, preds=["yes"] * len(item.meta["questions"])) for item in items]
     row = table(KnownAnswer().aggregate(items, polite), "yes / no").rows[0]
-    assert [str(cell) for cell in row[5:]] == ["100.0%", "0.0%"]  # always yes where it is no, never no where it is yes
+    assert [str(cell) for cell in row[5:]] == ["100.0%", "0.0%"]  # always yes instead of no, never no instead of yes
 
 
 def test_graph_verdicts_are_marked_element_by_element(items: list[Item]) -> None:
@@ -109,7 +109,7 @@ def test_scores_of_unknown_items_and_nothing_at_all(items: list[Item]) -> None:
     [
         ({"alignment": 1.2}, "between 0 and 1"),
         ({"alignment": None}, "not a number"),
-        ({"answers": ["yes"]}, "another length"),
+        ({"answers": ["yes"]}, "not as long"),
         ({"questions": None}, "'questions' is missing; this suite reads folders as"),
         ({"answers": ["maybe"] * 10}, "neither yes nor no"),
         ({"entity_scores": {}}, "do not cover the graph"),

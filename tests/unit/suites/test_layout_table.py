@@ -1,22 +1,20 @@
-"""The layouts that docs/data.md promises: each with several generators and samples, whole and with an image missing."""
+"""The layouts that docs/how-to/judge-images.md promises: each with several generators and samples, whole and with an image missing."""
 
 import json
 import re
 from pathlib import Path
 
 import pytest
+from pages import page_text
 
 from titjudge.core.errors import DataError
 from titjudge.core.types import Item
 from titjudge.suites.folder import Folder
 from titjudge.suites.patterns import filled
 
-DOCS = Path(__file__).resolve().parents[3] / "docs" / "data.md"
 TEXTS = ["a red cube on a blue sphere", "a green cone: beside a cup?", "two dogs, one cat", "5 ships at 16:9 in fog"]
 IDS = ["cat", "dog", "ship", "cup"]
-ROWS = re.findall(
-    r"^\| `(.+?)` \| `(.+?)` \| (number|id|text|record) \|", DOCS.read_text(encoding="utf-8"), re.MULTILINE
-)
+ROWS = re.findall(r"^\| `(.+?)` \| `(.+?)` \| (number|id|text|record) \|", page_text("judge-images"), re.MULTILINE)
 MAKERS = {
     "models": ["flux", "sdxl", "sd3"],
     "steps": ["step_1000", "step_2000", "step_3000"],

@@ -189,7 +189,7 @@ def test_a_list_beside_the_folder_with_prompts_that_have_no_image_is_asked_about
 
 def test_a_list_that_names_images_is_a_table_to_judge_itself(tmp_path: Path) -> None:
     folder = laid(tmp_path, ["0.png"], {"prompts.csv": "image,prompt\n0.png,a cat\n"})
-    with pytest.raises(DataError, match=r"prompts\.csv:? .*judge the file in place of its folder"):
+    with pytest.raises(DataError, match=r"prompts\.csv:? .*judge the file instead of its folder"):
         loaded(folder)
 
 

@@ -47,7 +47,7 @@ def test_listed_images(tmp_path: Path) -> None:
 def test_images_without_a_generator_are_named(tmp_path: Path) -> None:
     lines(tmp_path / "prompts.jsonl", [{"prompt_id": 1, "prompt": "p"}])
     lines(tmp_path / "images.jsonl", [{"image": "a.png", "prompt_id": 1}])
-    assert list(LpgBench().load(tmp_path)) == [InvalidItem("a.png", "no generator is named", "", "1")]
+    assert list(LpgBench().load(tmp_path)) == [InvalidItem("a.png", "no generator is given", "", "1")]
 
 
 def test_a_tree_of_images(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_the_mean_of_the_ranks_of_several_people_counts(tmp_path: Path, text: st
     assert read_ranks(tmp_path / "ranks.csv", notes=notes) == {"0": {"g0": 1.5, "g1": 3.0, "g2": 1.5}}
     assert len(notes) == 1
     (tmp_path / "ranks.csv").write_text("prompt_id,annotator,g0\n0,a,1\n0,a,2\n")
-    with pytest.raises(DataError, match=r"'a' says .* row 2"):
+    with pytest.raises(DataError, match=r"'a' has .* row 2"):
         read_ranks(tmp_path / "ranks.csv")
 
 

@@ -86,7 +86,7 @@ def test_a_table_without_generators_names_its_rows(tmp_path: Path) -> None:
     write(tmp_path, {"metadata.csv": "file_name,text\n1.png,a red cube\n", **images("1.png")})
     (item,) = LpgBench().load(tmp_path)
     assert isinstance(item, InvalidItem)
-    assert item.reason == "no generator is named"
+    assert item.reason == "no generator is given"
 
 
 def test_what_is_said_counts(tmp_path: Path) -> None:

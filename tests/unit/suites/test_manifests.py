@@ -8,6 +8,7 @@ import pytest
 from builders import png, write_lines
 from commands import cli
 from loading import loaded_with_notes
+from pages import page_text
 
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, DataError
@@ -29,7 +30,7 @@ def test_an_imagefolder_is_read_by_its_metadata(tmp_path: Path, prompt: str) -> 
     assert bad == {"metadata.jsonl:2": "metadata.jsonl:2: the key 'prompt' is missing"}
     assert notes[0].startswith("'file_name' is read as image")
     assert len(notes) == 1
-    assert notes[0].endswith("--columns image=...,prompt=...,generator=...,prompt_id=...,sample=... says otherwise")
+    assert notes[0].endswith("--columns image=...,prompt=...,generator=...,prompt_id=...,sample=... changes this")
     assert item.sample == 3
     assert (f"'{prompt}' is read as prompt" in notes[0]) == (prompt != "prompt")
 
@@ -120,7 +121,7 @@ def test_the_command_says_what_it_took_for_what(tmp_path: Path) -> None:
 
 
 def test_the_dry_runs_of_the_page_on_data_run(tmp_path: Path) -> None:
-    page = (Path(__file__).resolve().parents[3] / "docs" / "data.md").read_text(encoding="utf-8")
+    page = page_text("judge-images")
     page = re.sub(r"```sh\n# .*?```", "", page, flags=re.DOTALL)  # the benchmarks: see test_benchmark_trees
     commands = re.findall(r"^python cli\.py (judge .*--dry-run)", page, re.MULTILINE)
     for name in ("flux/1.png", "sd3/1.png", "my_images/1.png"):

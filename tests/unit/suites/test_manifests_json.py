@@ -106,7 +106,7 @@ def test_the_captions_of_coco_are_rows(tmp_path: Path, indent: int | None) -> No
     }
     assert items[0].meta["width"] == 8
     assert "there is no image with the id 66" in bad["captions_val.json:4"]
-    assert "this annotation is no JSON object" in bad["captions_val.json:5"]
+    assert "this annotation is not a JSON object" in bad["captions_val.json:5"]
     assert "the image with the id 9 has no caption" in bad["captions_val.json:6"]
 
 
@@ -137,7 +137,7 @@ def test_a_part_of_diffusion_db_is_read_by_its_file_or_its_folder(tmp_path: Path
             (f"{below}b.png", "a dog", 5),
         ]
         assert items[0].meta["sa"] == "k_lms"
-        assert "'c.png' is no object" in bad[f"{below}part-000001.json:3"]
+        assert "'c.png' is not an object" in bad[f"{below}part-000001.json:3"]
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_objects_by_their_ids_are_rows_with_an_id(tmp_path: Path) -> None:
 
 def test_an_array_of_a_size_that_memory_cannot_hold_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_tables, "_LARGEST", 50)
-    with pytest.raises(DataError, match=r"write one object a line"):
+    with pytest.raises(DataError, match=r"write one object per line"):
         loaded(saved(tmp_path / "m.json", ROWS))
 
 
@@ -210,7 +210,7 @@ def test_an_image_in_a_cell_of_text_is_named_in_one_short_line(tmp_path: Path, p
     items, bad = loaded(tmp_path / "m.csv")
     assert [item.id for item in items] == ["none.png"]
     assert list(bad) == ["m.csv:2"]
-    assert f"'image' holds {len(cell):,} characters ({cell[:20]}...), not a path" in bad["m.csv:2"]
+    assert f"'image' must be a path, not {len(cell):,} characters ({cell[:20]}...)" in bad["m.csv:2"]
     assert len(bad["m.csv:2"]) < 200
 
 
@@ -218,7 +218,7 @@ def test_pixels_in_a_cell_are_named_in_one_short_line(tmp_path: Path) -> None:
     (tmp_path / "m.jsonl").write_text(json.dumps({"image": [[[1, 2, 3]] * 48] * 40, "prompt": "a cat"}) + "\n")
     items, bad = loaded(tmp_path / "m.jsonl")
     assert (items, list(bad)) == ([], ["m.jsonl:1"])
-    assert "not a path" in bad["m.jsonl:1"]
+    assert "must be a path" in bad["m.jsonl:1"]
     assert len(bad["m.jsonl:1"]) < 200
 
 

@@ -72,7 +72,7 @@ def test_missing_and_unknown_tasks_and_prompts_are_noted(
     ("line", "says"),
     [
         ('{"tag": "a", "correct": "yes", "metadata": ""}', r"r\.jsonl:1: 'correct' is true or false, not 'yes'"),
-        ('{"tag": 1, "correct": true, "metadata": ""}', r"r\.jsonl:1: 'tag' is no task"),
+        ('{"tag": 1, "correct": true, "metadata": ""}', r"r\.jsonl:1: 'tag' is not a task"),
         ('{"correct": true, "metadata": ""}', r"r\.jsonl:1: the key 'tag' is missing"),
         ("", r"r\.jsonl: no results"),
     ],

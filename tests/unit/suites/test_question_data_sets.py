@@ -95,7 +95,7 @@ def test_images_of_a_set_without_prompts_are_left_out_and_a_table_without_images
 def test_a_column_of_questions_beside_an_object_is_an_object(data: Path) -> None:
     (data / "asked.json").write_text(json.dumps({"1": {"question": {"x": "A cat?"}, "parents": "x"}}))
     (wrong,) = [item for item in made(data).load(data) if isinstance(item, InvalidItem) and "asked" in item.id]
-    assert "'parents' is no object" in wrong.reason
+    assert "'parents' must be an object" in wrong.reason
 
 
 def test_rows_that_do_not_count_need_no_joined_row_and_ids_may_be_in_objects(data: Path) -> None:

@@ -145,12 +145,15 @@ def test_a_cut_reply_is_asked_for_with_more_tokens_and_never_skipped(data: Path)
         ({"tables": []}, "tables: List should have at least 1 item"),
         ({"ask": {"answer": "guess"}}, "ask.answer: there is no answer rule 'guess'"),
         ({"official": {"ask": {"tries": 0}}}, "official.ask.tries: Input should be greater"),
-        ({"tables": [{"title": "t", "by": "mood"}]}, "tables.0.by: 'mood' is no field of the prompts"),
-        ({"tables": [{"title": "t", "where": {"mood": "sad"}}]}, "tables.0.where: 'mood' is no field of the prompts"),
+        ({"tables": [{"title": "t", "by": "mood"}]}, "tables.0.by: 'mood' is not a field of the prompts"),
+        (
+            {"tables": [{"title": "t", "where": {"mood": "sad"}}]},
+            "tables.0.where: 'mood' is not a field of the prompts",
+        ),
         ({"prompts": {"files": []}}, "prompts.files"),
         ({"metric": "question"}, "metric: there is no metric 'question'. Did you mean 'questions'?"),
-        ({"metric": "viescore-edit"}, "questions: viescore-edit asks questions of its own"),
-        ({"questions": []}, "questions: questions asks them"),
+        ({"metric": "viescore-edit"}, "questions: viescore-edit has fixed questions"),
+        ({"questions": []}, "questions: questions requires them"),
     ],
 )
 def test_a_wrong_key_is_named_with_its_file(tmp_path: Path, change: dict[str, Any], says: str) -> None:
@@ -193,8 +196,8 @@ def test_a_file_leads_nowhere_else(data: Path, change: dict[str, Any]) -> None:
         ("3,p,t,1,Q?,k,9\n", "prompts.csv:2: question 1 of '3' has the parent 9, which does not exist"),
         ("3,p,t,1,Q?,k,0\n3,p,t,1,R?,k,0\n", "prompts.csv:2: two questions of '3' have one id"),
         ("3,p,t,1,,k,0\n", "prompts.csv:2: a question is empty"),
-        (",p,t,1,Q?,k,0\n", "prompts.csv:2: 'id' is no id: ''"),
-        ("3, ,t,1,Q?,k,0\n", "prompts.csv:2: 'prompt' is no prompt: ' '"),
+        (",p,t,1,Q?,k,0\n", "prompts.csv:2: 'id' must be an id, not ''"),
+        ("3, ,t,1,Q?,k,0\n", "prompts.csv:2: 'prompt' must be a prompt, not ' '"),
     ],
 )
 def test_a_bad_row_is_named_and_the_rest_is_read(data: Path, rows: str, says: str) -> None:
@@ -214,7 +217,9 @@ def test_missing_files_are_named(tmp_path: Path, data: Path) -> None:
     with pytest.raises(DataError, match=r"prompts\.csv: no prompts in it: no rows below the first line"):
         list(suite(data).load(empty))
     (empty / "prompts.csv").write_text(ROWS)
-    with pytest.raises(DataError, match=r"no images: expected images/\{generator\}/\{prompt_id\}_\{sample\}\.png or"):
+    with pytest.raises(
+        DataError, match=r"no images found: expected images/\{generator\}/\{prompt_id\}_\{sample\}\.png or"
+    ):
         list(suite(data).load(empty))
 
 

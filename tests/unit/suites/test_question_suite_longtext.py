@@ -135,8 +135,8 @@ def test_longtext_bench_names_bad_lines(tmp_path: Path) -> None:
     made = suite()
     found = list(made.load(tmp_path))
     assert [each.reason for each in found if isinstance(each, InvalidItem)][:4] == [
-        "text_prompts.jsonl:2: the prompt '0' stands twice",
-        "text_prompts.jsonl:3: 'text' is no list of texts",
+        "text_prompts.jsonl:2: duplicate prompt '0'",
+        "text_prompts.jsonl:3: 'text' must be a list of texts",
         "text_prompts.jsonl:4: 'text' has no words",
         "text_prompts.jsonl:5: the key 'prompt' is missing",
     ]
@@ -174,7 +174,7 @@ def oneig(tmp_path: Path) -> Path:
 
 def test_oneig_without_any_image_is_an_error(oneig: Path) -> None:
     (oneig / "images").rename(oneig / "elsewhere")
-    with pytest.raises(DataError, match=r"no images: expected images/\{class\}/\{generator\}/"):
+    with pytest.raises(DataError, match=r"no images found: expected images/\{class\}/\{generator\}/"):
         list(registry.load("suites", "oneig-bench")().load(oneig))
 
 
@@ -215,7 +215,7 @@ def test_oneig_says_which_file_is_missing(tmp_path: Path) -> None:
         list(registry.load("suites", "oneig-bench")().load(tmp_path))
     with pytest.raises(ConfigError, match="no variant 'FR': it has en, zh"):
         registry.load("suites", "oneig-bench")(variant="FR")
-    with pytest.raises(ConfigError, match=r"the pattern needs \{class\}"):
+    with pytest.raises(ConfigError, match=r"the pattern must contain \{class\}"):
         registry.load("suites", "oneig-bench")(images="out/{generator}/{prompt_id}.png")
 
 

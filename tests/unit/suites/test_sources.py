@@ -125,7 +125,7 @@ def test_named_columns_go_before_usual_names_and_a_result_is_never_its_own_sourc
     assert _keys(item) == (3, (3,))
     items, bad, _ = _loaded(tmp_path / "data.jsonl", columns={"source": ["image"], "image": ["image"]})
     assert not items
-    assert "its own source" in bad["b.png"]
+    assert "result and source are the same" in bad["b.png"]
 
 
 def test_a_source_outside_of_the_data_folder_is_refused_as_an_image_is(tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ def test_several_patterns_are_several_sources_in_their_order_and_two_files_of_on
     assert "several sources" in bad["0.png"]
     with pytest.raises(ConfigError, match=r"the images have no field \{generator\}"):
         _loaded(tmp_path / "out", sources=("{generator}/{prompt_id}",), **inputs)
-    with pytest.raises(ConfigError, match="goes with --images"):
+    with pytest.raises(ConfigError, match="requires --images"):
         _loaded(tmp_path / "out", sources=patterns)
 
 
@@ -344,4 +344,4 @@ def test_a_prompt_file_of_a_tree_names_sources_relative_to_itself(tmp_path: Path
     assert not isinstance(place, InvalidItem)
     assert json.loads(json.dumps(place.fields)) == {"source_image": str(tmp_path / "list" / "s.png")}
     (tmp_path / "list" / "p.jsonl").write_text('{"id": "k", "instruction": "blue", "source_image": [3]}\n')
-    assert "the source is no path" in _loaded(tmp_path / "out", **inputs)[1]["k.png"]
+    assert "the source must be a path" in _loaded(tmp_path / "out", **inputs)[1]["k.png"]

@@ -72,7 +72,7 @@ def test_options_are_keywords_of_the_constructor() -> None:
     ("keys", "says"),
     [
         ({"columns": {"image": ["file"]}}, "the columns that the suite bare reads are fixed"),
-        ({"images": "{prompt_id}.png", "prompt_file": "p.txt"}, "the suite bare has a layout of its own"),
+        ({"images": "{prompt_id}.png", "prompt_file": "p.txt"}, "the suite bare has a fixed layout"),
     ],
 )
 def test_what_a_suite_does_not_take_is_refused(keys: dict[str, Any], says: str) -> None:
@@ -81,7 +81,9 @@ def test_what_a_suite_does_not_take_is_refused(keys: dict[str, Any], says: str) 
 
 
 def test_what_is_no_suite_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"the suite 'path' is no class that inherits from titjudge\.suites\.Suite"):
+    with pytest.raises(
+        ConfigError, match=r"the suite 'path' must be a class that inherits from titjudge\.suites\.Suite"
+    ):
         suite_class("path")
     with pytest.raises(ConfigError, match="its __init__ takes `inputs` first"):
         open_suite(RunConfig(suite="deaf"))

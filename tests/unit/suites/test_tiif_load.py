@@ -214,7 +214,7 @@ def test_sample_index_file(tmp_path: Path) -> None:
         ("[]", "expected an object"),
         ("{", "not JSON"),
         ("{}", "no list of numbers for the type"),
-        (json.dumps({kind: [0, 0] for kind in FULL}), "twice"),
+        (json.dumps({kind: [0, 0] for kind in FULL}), "duplicate number"),
         (json.dumps({kind: [1000] for kind in FULL}), "not a line number"),
         (json.dumps({kind: [True] for kind in FULL}), "not a line number"),
     ],

@@ -176,7 +176,7 @@ def without(key: str) -> dict[str, Any]:
         ([], "expected a JSON list"),
         ([1], "entry 0 is not an object"),
         ([without("image_name")], "entry 0 has no image_name"),
-        ([entry(), entry()], r"image 0\.png: it stands there twice"),
+        ([entry(), entry()], r"image 0\.png: duplicate"),
         ([entry(), without("text")], r"image bad\.png: no gold words"),
         ([entry("bad.png", text=[])], r"image bad\.png: no gold words"),
         ([entry("bad.png", text="tea")], r"image bad\.png: no gold words"),
@@ -252,11 +252,11 @@ def test_what_a_run_has_read_is_written_as_upstream_does_and_read_again(tmp_path
 
 def test_official_files_of_a_suite_that_has_none_are_refused_before_anything_is_asked(tmp_path: Path) -> None:
     told = cli(tmp_path, "judge", "--official-files", "files", code=2)
-    assert "what the official scripts of the suite folder write is not known here" in told
+    assert "the suite folder has no official files" in told
 
 
 def test_a_run_goes_with_a_folder(tmp_path: Path) -> None:
-    assert "--run RUN goes with --write-ocr DIR" in cli(tmp_path, "aggregate", "tiif-text", "--run", "r", code=2)
+    assert "--run RUN requires --write-ocr DIR" in cli(tmp_path, "aggregate", "tiif-text", "--run", "r", code=2)
     assert "give --ocr FILE" in cli(tmp_path, "aggregate", "tiif-text", code=2)
 
 

@@ -87,7 +87,9 @@ _IMAGE_SECONDS, _ANSWER_SECONDS = (10, 40), (2, 10)  # of hosted models, as they
     "DELTA",
     type=click.FloatRange(min=0),
 )
-@option("--strict", "With --fail-if-worse: exit with code 1 also if these prompts are too few to tell.", is_flag=True)
+@option(
+    "--strict", "With --fail-if-worse: exit with code 1 also if there are too few prompts for an answer.", is_flag=True
+)
 @option("--out", "The folder for images, run and report [default: bench].", "DIR")
 @DRY_RUN
 @JSON

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,6 +52,7 @@ class LabelingData:
         problems: What was left out and why, a line each.
         broken: Images that cannot be shown, with the reason.
         sources: Prompt id to the images that its edits were made from, in the order of the instruction.
+        identical: Pairs of images whose files are identical: nobody is asked about them, and they count as ties.
     """
 
     root: Path
@@ -61,6 +65,7 @@ class LabelingData:
     problems: list[str] = field(default_factory=list)
     broken: dict[str, str] = field(default_factory=dict)
     sources: dict[str, tuple[Path, ...]] = field(default_factory=dict)
+    identical: set[tuple[str, str]] = field(default_factory=set)
 
     def usable(self, prompt_id: str) -> list[str]:
         """List the images of a prompt that can be shown."""
@@ -117,6 +122,7 @@ def load_dataset(data: Path, gold: Path | None = None, *, least: int = 2) -> Lab
     for group, images in by_prompt.items():
         if len(images) >= least:
             dataset.images[group] = tuple(images)
+            dataset.identical |= _identical(dataset, images) if least > 1 else set()
         elif gold is None:
             dataset.problems.append(
                 f"{images[0]}: the only image of its prompt, so there is nothing to compare it with"
@@ -126,7 +132,18 @@ def load_dataset(data: Path, gold: Path | None = None, *, least: int = 2) -> Lab
     if not dataset.images:
         absent = "no prompt has two usable images to compare" if least > 1 else "no usable image"
         raise DataError(absent + "".join(f" ({problem})" for problem in dataset.problems[:1]), data)
+    if dataset.identical:
+        a, b = min(dataset.identical)
+        dataset.problems.append(f"pairs of identical files: {len(dataset.identical):,}, such as {a} and {b}")
     return dataset
+
+
+def _identical(dataset: LabelingData, images: Sequence[str]) -> set[tuple[str, str]]:
+    """List the pairs of a prompt whose two files are identical."""
+    copies: dict[str, list[str]] = defaultdict(list)
+    for image in images:
+        copies[content_name(dataset.file(image))].append(image)
+    return {pair for same in copies.values() for pair in itertools.combinations(same, 2)}
 
 
 def _unusable(dataset: LabelingData, item: Item) -> str:

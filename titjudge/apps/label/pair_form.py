@@ -160,7 +160,7 @@ class Pairs(Form):
         }
         decided = [_record(outcome) for outcome in summary.outcomes if outcome.preference is not None]
         pending = [_record(outcome) for outcome in summary.outcomes if outcome.preference is None]
-        ranked = ranks(summary.outcomes, images)
+        ranked = ranks(summary.outcomes, images, self.identical)
         files = {
             "pairs.jsonl": jsonl_text(decided),
             "pairs.csv": csv_text(_DECIDED, (list(record.values()) for record in decided)),

@@ -18,6 +18,8 @@ from titjudge.core.types import Json, Pair, Table
 from titjudge.stats.generators.sequential import share_at_most
 
 LEAST = 0.7
+_LOOK_MS = 500  # an answer before that is a key that was held or pressed blindly
+_READ_MS = 10  # a character: 1,000 words a minute, several times as fast as people read
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,22 @@ def median_seconds(answers: Iterable[LabelAnswer]) -> float | None:
     return statistics.median(seconds) if seconds else None
 
 
+def too_fast(answers: Iterable[LabelAnswer], prompts: Mapping[str, str]) -> int:
+    """Count the answers that came before a person can have looked and, for the first one about a prompt, read it.
+
+    Args:
+        answers: The answers of one annotator in order, also those that were taken back.
+        prompts: Text of each prompt id.
+    """
+    count, read = 0, set[str]()
+    for answer in answers:
+        first = answer.question.prompt_id not in read
+        read.add(answer.question.prompt_id)
+        needed = max(_LOOK_MS, first * _READ_MS * len(prompts.get(answer.question.prompt_id, "")))
+        count += answer.duration_ms is not None and answer.duration_ms < needed
+    return count
+
+
 class Queue(Protocol):
     """The questions of one annotator: a function of the seed, the annotator's name and the answers so far."""
 
@@ -212,6 +230,7 @@ class Form(ABC):
         gold: Pairs with a known answer.
         known_values: Elements with a known value: image -> element -> value, casefolded.
         images: Prompt id and generator of each image id of the store.
+        identical: Pairs of images whose files are identical.
     """
 
     page: str
@@ -224,6 +243,7 @@ class Form(ABC):
         self.gold: Sequence[Pair] = ()
         self.known_values: Mapping[str, Mapping[str, str]] = {}
         self.images: Mapping[str, tuple[str, str]] = {}
+        self.identical: set[tuple[str, str]] = set()
 
     @property
     def mode(self) -> str:
@@ -396,13 +416,19 @@ class Labelling:
             if not is_expert(answer.annotator):
                 answers.setdefault(answer.annotator, []).append(answer)
         records = [
-            {"annotator": name, **describe(answers[name]), **self.people.get(name, Reliability()).to_json()}
+            {
+                "annotator": name,
+                **describe(answers[name]),
+                "too_fast": too_fast(answers[name], self.prompts),
+                **self.people.get(name, Reliability()).to_json(),
+            }
             for name in sorted(answers)
         ]
-        headings = ("annotator", *columns, "checks", "checks right", "at most")
+        headings = ("annotator", *columns, "too fast", "checks", "checks right", "at most")
         rows = tuple(tuple(record.values())[: len(headings)] for record in records)
+        fast = "too fast: answers that came before a person can have read the prompt and looked at the image"
         return records, Table(
-            "Annotators", headings, rows, (note, *at_most_note(self.people), *self.left_out), declared=ANNOTATORS
+            "Annotators", headings, rows, (note, fast, *at_most_note(self.people), *self.left_out), declared=ANNOTATORS
         )
 
     def nothing_open(self, rules: Mapping[str, int], elsewhere: int) -> UserError:

@@ -40,6 +40,9 @@ class PairQueue:
         self._dataset, self._plan, self._key, self._settled = dataset, plan, key, settled
         self._groups = shuffled(dataset.images, *key, "prompts")
         self._order = {group: shuffled(images, *key, group) for group, images in dataset.images.items()}
+        self._identical: dict[str, list[Pairing]] = {group: [] for group in self._groups}
+        for pair in dataset.identical:
+            self._identical[dataset.items[pair[0]].prompt_id].append(pair)
         self._outcomes: dict[str, dict[Pairing, int]] = {group: {} for group in self._groups}
         self._states = {group: self._sort(group) for group in self._groups}
         self._pairs = 0  # answered questions, without checks
@@ -51,8 +54,9 @@ class PairQueue:
     def _sort(self, prompt_id: str) -> SortState:
         usable = set(self._dataset.usable(prompt_id))
         outcomes: Outcomes = self._outcomes[prompt_id]
-        if settled := self._settled(prompt_id):
-            outcomes = {**{pair: 0 for a, b in settled for pair in ((a, b), (b, a))}, **outcomes}
+        ties = {*self._settled(prompt_id), *self._identical[prompt_id]}
+        if ties:
+            outcomes = {**{pair: 0 for a, b in ties for pair in ((a, b), (b, a))}, **outcomes}
         return self._plan([image for image in self._order[prompt_id] if image in usable], outcomes)
 
     def refresh(self) -> None:

@@ -21,6 +21,7 @@ from titjudge.apps.label.questions import (
     Reliability,
     is_expert,
     median_seconds,
+    too_fast,
 )
 from titjudge.apps.label.store import MAX_ANNOTATORS, Store, name_of, names_of
 from titjudge.core.errors import DataError, UserError
@@ -45,6 +46,7 @@ class PersonProgress:
         done: Number of answers.
         left: The most questions that can follow.
         seconds: Median time for an answer, without pauses; None where it is unknown.
+        too_fast: Number of answers that came before a person can have read the prompt and looked.
         last: When the last answer came, in Unix seconds; None before the first.
         stopped: Whether too many checks were wrong, so that nothing more is asked.
     """
@@ -53,6 +55,7 @@ class PersonProgress:
     done: int
     left: int
     seconds: float | None
+    too_fast: int
     last: float | None
     stopped: bool
 
@@ -257,13 +260,14 @@ class Service:
         """Return the progress of one annotator."""
         with self._lock:
             done, at_most = self._queue(name)[1].progress()
-            answers, stopped = self.store.answers(name), self.stopped(name)
+            answers, stopped = self.store.answers(name, ended=True), self.stopped(name)
         return PersonProgress(
             name,
             done,
             0 if stopped else at_most,
-            seconds=median_seconds(answers),
-            last=max((answer.answered_at for answer in answers), default=None),
+            seconds=median_seconds(answer for answer in answers if answer.stands),
+            too_fast=too_fast(answers, self.dataset.prompts),
+            last=max((answer.answered_at for answer in answers if answer.stands), default=None),
             stopped=stopped,
         )
 

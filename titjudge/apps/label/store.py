@@ -96,6 +96,7 @@ CREATE TABLE IF NOT EXISTS gold(
   PRIMARY KEY(prompt_id, image_a, image_b)) STRICT;
 CREATE TABLE IF NOT EXISTS known(
   image TEXT NOT NULL, element TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY(image, element)) STRICT;
+CREATE TABLE IF NOT EXISTS identical(image_a TEXT NOT NULL, image_b TEXT NOT NULL, PRIMARY KEY(image_a, image_b)) STRICT;
 CREATE TABLE IF NOT EXISTS people(folded TEXT PRIMARY KEY, name TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS answers(
   id INTEGER PRIMARY KEY AUTOINCREMENT, annotator TEXT NOT NULL, turn INTEGER NOT NULL,
@@ -213,6 +214,7 @@ class Store:
             )
             rows = [(pair.prompt_id, pair.a, pair.b, pair.choice) for pair in dataset.gold]
             self._db.executemany("INSERT OR REPLACE INTO gold VALUES(?, ?, ?, ?)", rows)
+            self._db.executemany("INSERT OR IGNORE INTO identical VALUES(?, ?)", sorted(dataset.identical))
             known_rows = [(image, *pair) for image, values in dataset.known_values.items() for pair in values.items()]
             self._db.executemany("INSERT OR REPLACE INTO known VALUES(?, ?, ?)", known_rows)
 
@@ -238,6 +240,7 @@ class Store:
     def inform(self, form: Form) -> None:
         """Tell a form the images of this store and, if it asks annotators, the checks."""
         form.images = self.images()
+        form.identical = set(self._read("SELECT image_a, image_b FROM identical"))
         if form.role == ANNOTATOR:
             form.gold, form.known_values = self.gold(), self.known_values()
 

@@ -7,7 +7,7 @@ cast. What a sort implies is kept apart: it decides only pairs that too few peop
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from titjudge.apps.label.question_order import Outcomes, implied, merge_sort
@@ -47,7 +47,13 @@ def on_pairs(answers: Iterable[LabelAnswer], images: Images) -> list[LabelAnswer
     ]
 
 
-def casts(answers: Iterable[LabelAnswer], images: Images, *, sorting: bool = False) -> list[Cast]:
+def casts(
+    answers: Iterable[LabelAnswer],
+    images: Images,
+    *,
+    sorting: bool = False,
+    identical: Collection[tuple[str, str]] = (),
+) -> list[Cast]:
     """Convert the answers on pairs, without gold pairs.
 
     Args:
@@ -55,6 +61,7 @@ def casts(answers: Iterable[LabelAnswer], images: Images, *, sorting: bool = Fal
         images: The images of the store.
         sorting: Whether answers on the page come from a merge sort, and also count for the pairs that they imply, unless they
             contradict each other.
+        identical: Pairs of identical files, which a sort takes as ties.
     """
     place = {image: number for number, image in enumerate(images)}
     outcomes: dict[tuple[str, str], dict[tuple[str, str], int]] = defaultdict(dict)
@@ -65,8 +72,13 @@ def casts(answers: Iterable[LabelAnswer], images: Images, *, sorting: bool = Fal
         outcomes[key] |= {(left, right): outcome, (right, left): -outcome}
         if answer.text == BOTH_BAD:
             bad[key].add(frozenset((left, right)))
+    same: dict[str, dict[tuple[str, str], int]] = defaultdict(dict)
+    for pair in identical:
+        same[images[pair[0]][0]][pair] = 0
     return [
-        cast for key, pairs in outcomes.items() for cast in _casts_of_one(key, pairs, bad[key], place, sorting=sorting)
+        cast
+        for key, pairs in outcomes.items()
+        for cast in _casts_of_one(key, pairs, bad[key], place, same[key[1]], sorting=sorting)
     ]
 
 
@@ -75,19 +87,21 @@ def _casts_of_one(
     outcomes: Mapping[tuple[str, str], int],
     bad: set[frozenset[str]],
     place: Mapping[str, int],
+    same: Outcomes,
     *,
     sorting: bool,
 ) -> list[Cast]:
     """Convert the outcomes of one annotator (`key`: name and prompt), and what they imply if they come from a sort."""
     annotator, group = key
     direct = {pair: outcome for pair, outcome in outcomes.items() if place[pair[0]] < place[pair[1]]}
-    following = (
-        implied(outcomes, sorted({i for pair in outcomes for i in pair}, key=place.__getitem__)) if sorting else {}
-    )
+    known = {**same, **outcomes}
+    following = implied(known, sorted({i for pair in known for i in pair}, key=place.__getitem__)) if sorting else {}
     bad_images = frozenset[str]().union(*bad)
     votes = []
     for (a, b), outcome in {**(following or {}), **direct}.items():
         is_direct = (a, b) in direct
+        if not is_direct and (a, b) in same:
+            continue
         is_both_bad = frozenset((a, b)) in bad if is_direct else {a, b} <= bad_images
         choice = {1: "a", -1: "b", 0: BOTH_BAD if is_both_bad else "tie"}[outcome]
         votes.append(Cast(Vote(group, a, b, annotator, choice), is_direct))
@@ -129,7 +143,8 @@ def decide_pairs(labelling: Labelling, annotators: int | None = None, verdicts: 
     """
     images = labelling.form.images
     counted = on_pairs((answer for answer in labelling.standing if labelling.counts(answer.annotator)), images)
-    votes = casts(counted, images, sorting=labelling.form.plan == "merge")
+    identical = labelling.form.identical
+    votes = casts(counted, images, sorting=labelling.form.plan == "merge", identical=identical)
     experts = casts((answer for answer in labelling.standing if is_expert(answer.annotator)), images)
     voters = len({cast.choice.annotator for cast in votes})
     expected = annotators or labelling.enough or max(labelling.annotators - len(labelling.left_out), voters)
@@ -172,11 +187,19 @@ class Ranked:
     sort_rank: int | None
 
 
-def ranks(outcomes: Sequence[VoteOutcome], images: Mapping[str, tuple[str, str]]) -> list[Ranked]:
-    """Rank the images of each prompt in both ways, best first."""
+def ranks(
+    outcomes: Sequence[VoteOutcome], images: Mapping[str, tuple[str, str]], identical: Iterable[tuple[str, str]] = ()
+) -> list[Ranked]:
+    """Rank the images of each prompt in both ways, best first; pairs of `identical` files without a vote are ties."""
     tallies: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     decided: dict[str, dict[tuple[str, str], int]] = defaultdict(dict)
-    for outcome in outcomes:
+    voted = {frozenset((outcome.a, outcome.b)) for outcome in outcomes}
+    ties = [
+        VoteOutcome(images[a][0], a, b, 0, 0, 0, 0, Rule.IMPLIED, "tie")
+        for a, b in sorted(identical)
+        if frozenset((a, b)) not in voted
+    ]
+    for outcome in (*outcomes, *ties):
         sign = None if outcome.preference is None else {"a": 1, "b": -1}.get(outcome.preference, 0)
         for image, other, side in ((outcome.a, outcome.b, 1), (outcome.b, outcome.a, -1)):
             word = "open" if sign is None else ("tie", "win", "loss")[sign * side]

@@ -45,7 +45,7 @@ def audit_prompts(
     json_file: Path | None,
     **flags: Any,
 ) -> int:
-    """Audit a set of prompts: lengths, what text encoders would cut off, near-duplicates, balance, language.
+    """Audit a set of prompts: lengths, parts that text encoders cut off, near-duplicates, balance, language.
 
     DATA is a list of prompts (.jsonl, .csv, .parquet, or .txt with one prompt a line) or a data folder. Two prompts are
     near-duplicates if the cosine of their embeddings is .85 or more; the prompts of a benchmark, given with --against,

@@ -27,7 +27,9 @@ from titjudge.core.errors import UserError
 _TOKEN = "TITJUDGE_TOKEN"
 
 
-@click.command(cls=Command, resumed=True, epilog="See docs/serve.md for the lines to change in each framework.")
+@click.command(
+    cls=Command, resumed=True, epilog="See docs/how-to/reward-server.md for the lines to change in each framework."
+)
 @key_option("metrics", "NAME", "--metric", multiple=True)
 @model_options
 @key_options(max_requests="N", max_tokens="N", rpm="N", tpm="N", out="DIR")

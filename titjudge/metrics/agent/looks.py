@@ -435,7 +435,7 @@ class CostTrackingAsk:
         self.cost += reply.list_cost or 0.0
         if reply.list_cost is None and self._priced:
             raise ConfigError(
-                f"the price of the {rest['role']} is unknown, so an item's budget cannot hold: add --price"
+                f"the price of the {rest['role']} is unknown, and a budget per item requires a price: add --price"
             )
         return reply
 

@@ -284,7 +284,7 @@ def _settle(state: AgentState, verdicts: list[ClaimVerdict], entry: RoundRow) ->
             continue
         elif evidence is None:
             name = shortened(given.evidence, 20)
-            state.note("unsupported", f"claim {claim}: '{name}' is no evidence that can settle a claim")
+            state.note("unsupported", f"claim {claim}: '{name}' is not evidence that can decide a claim")
         else:
             new += _settle_claim(state, claim, verdict, evidence, given, entry)
     return new

@@ -66,7 +66,7 @@ async def tit_agent(
     point_worth: Annotated[
         float | None,
         Field(
-            gt=0, allow_inf_nan=False, description="USD that a point of the score is worth; dearer looks are not taken"
+            gt=0, allow_inf_nan=False, description="USD per point of the score; a more expensive request is not sent"
         ),
     ] = None,
     first_look: Annotated[
@@ -171,7 +171,7 @@ def _scored(item: Item, state: AgentState) -> Score:
     if high - low < _SAME:
         return Score.of(value, reason=reason, **parts)
     bounds = Bounds(lower=low, upper=high)
-    return Score.of(value, reason=f"{reason}; {low:.1f} to {high:.1f} by what is open", **parts, **bounds)
+    return Score.of(value, reason=f"{reason}; {low:.1f} to {high:.1f}, depending on the open claims", **parts, **bounds)
 
 
 def _summary(parts: AgentParts, unverified: int) -> str:

@@ -171,7 +171,7 @@ class BatchQueue:
         self._leaving = True
         live = len(self._journal.in_state("live")) if self._journal is not None and self._in_jobs else 0
         if live:
-            self._report(f"{live} jobs go on at the provider; the same command collects them")
+            self._report(f"{live} jobs continue at the provider. To collect them, run the command again")
         for pending in self._drop_all():
             for future in pending.futures:
                 future.cancel()
@@ -377,7 +377,9 @@ class BatchQueue:
             except JobNotFound:
                 if self._waited_for(job, what):
                     self.journal.void(job.tag, "not known to the provider", lost=job.keys)
-                    self._report(f"job {job.id} is gone; it may have been billed, and what it held is sent again")
+                    self._report(
+                        f"job {job.id} no longer exists; it may have been billed, and its requests are sent again"
+                    )
                     self._fail(job.keys, _lost(job))
             except Exception as error:
                 if not self._is_transient(error):

@@ -89,7 +89,7 @@ class Azure(OpenAI):
         home, _, deployment = path.partition("/openai/deployments/")
         if deployment and unquote(deployment) != self.settings.model:
             raise ConfigError(
-                f"the address is that of the deployment {unquote(deployment)}, and the model is azure/{self.settings.model}"
+                f"the address contains the deployment {unquote(deployment)}, but the model is azure/{self.settings.model}"
             )
         query = dict(parse_qsl(parts.query))
         self._version = self._version or query.pop("api-version", "")

@@ -171,7 +171,7 @@ class Remote(Provider):
 
     def __init__(self, settings: ProviderSettings) -> None:
         self.settings = settings
-        hint = ". What only the server knows goes into body" if "body" in self.option_names else ""
+        hint = ". Put parameters that only the server knows into body" if "body" in self.option_names else ""
         check_options(f"option of {self.name} models", settings.options, self.option_names, hint)
         self._extra_body = request_options.checked(settings.options.get("body"))
         self._refused: frozenset[str] = frozenset()
@@ -268,7 +268,7 @@ class Remote(Provider):
             if not self.limit_renamed:
                 (other,) = _LIMIT_NAMES - {name}
                 self.family, self.limit_renamed = replace(self.family, limit_name=other), True
-                self._log_unsupported(f"%(model)s takes {other} in place of {name} at %(address)s")
+                self._log_unsupported(f"%(model)s accepts {other} instead of {name} at %(address)s")
             return self.failure(
                 FailureKind.RETRY, f"{name} has another name here, asking with that: {message}", wait=0.0
             )
@@ -503,7 +503,9 @@ class Hosted(Remote):
             names = self.settings.api_key_env or " or ".join(self.key_envs)
             raise ConfigError(f"no API key for {endpoint.host}: set the environment variable {names}")
         if not (self.key.isascii() and self.key.isprintable()) or " " in self.key:
-            raise ConfigError(f"the API key in {self._key_env()} holds characters no key has (a space, a line break?)")
+            raise ConfigError(
+                f"the API key in {self._key_env()} contains characters that no key has, such as a space or a line break"
+            )
         headers = self._headers[endpoint.identity] = self.authorisation(endpoint, self.key)
         return headers
 
@@ -515,7 +517,7 @@ class Hosted(Remote):
         """Whether requests go through the vendor's SDK, by the option `client`."""
         client = self.settings.options.get("client", "http")
         if client not in ("http", "sdk"):
-            raise ConfigError(f"options: client is http (our own, the default) or sdk (the vendor's), not '{client}'")
+            raise ConfigError(f"options: client must be http (the default) or sdk (the vendor's), not '{client}'")
         return bool(client == "sdk")
 
     def _sdk(self) -> http.Transport:

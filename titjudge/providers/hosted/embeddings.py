@@ -161,7 +161,7 @@ class GeminiEmbedder(Gemini, HostedEmbedder):
             total = token_count(counted.get("totalTokens")) or 0
             billed = total
             if not total:
-                raise self.failure(FailureKind.REJECTED, "the server does not say how many tokens the text has")
+                raise self.failure(FailureKind.REJECTED, "the server does not report the number of tokens")
         body: Json = {"model": f"models/{self.model.removeprefix('models/')}", "content": content}
         options = self.settings.options
         if options.get("task_type"):

@@ -354,7 +354,7 @@ def trust_hint(error: BaseException) -> str:
     """Return what to do about a certificate that cannot be verified; empty for other errors of TLS."""
     if "CERTIFICATE_VERIFY_FAILED" not in str(error):
         return ""
-    return ". If the server has a certificate of your own CA, set SSL_CERT_FILE to the file of that CA."
+    return ". If the certificate comes from a private CA, set SSL_CERT_FILE to the file of the CA."
 
 
 def _place(url: str) -> str:

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from threading import Lock
 from typing import Any
 
 from titjudge.core.errors import ConfigError
@@ -95,6 +96,7 @@ class CallTrace:
 
 
 _current: ContextVar[CallTrace | None] = ContextVar("litellm_trace", default=None)
+_LOADING = Lock()
 
 
 @contextmanager
@@ -128,20 +130,22 @@ def load() -> Any:
     litellm.telemetry = False
     for name in _LOGS:
         logging.getLogger(name).addFilter(_not_ours)
-    if LiteLLMAiohttpTransport.handle_async_request.__module__ != __name__:
-        again = [name for name in _SENDS_AGAIN if hasattr(AsyncHTTPHandler, name)]
-        if not again:
-            raise ConfigError(
-                f"titjudge does not know litellm {version('litellm')}: install 1.100 to 1.110, or name the model without litellm/"
+    with _LOADING:  # of two threads that guard it, the second would guard the guard, and find each answer read already
+        if LiteLLMAiohttpTransport.handle_async_request.__module__ != __name__:
+            again = [name for name in _SENDS_AGAIN if hasattr(AsyncHTTPHandler, name)]
+            if not again:
+                raise ConfigError(
+                    f"titjudge does not know litellm {version('litellm')}: install 1.100 to 1.110, or name the model without litellm/"
+                )
+            for name in again:
+                setattr(AsyncHTTPHandler, name, _once(getattr(AsyncHTTPHandler, name)))
+            AsyncHTTPHandler.should_use_aiohttp_transport = staticmethod(lambda: True)
+            LiteLLMAiohttpTransport.handle_async_request = _guarded(LiteLLMAiohttpTransport.handle_async_request)
+            session = _our_session(LiteLLMAiohttpTransport._get_valid_client_session)
+            LiteLLMAiohttpTransport.get_valid_client_session = LiteLLMAiohttpTransport._get_valid_client_session = (
+                session
             )
-        for name in again:
-            setattr(AsyncHTTPHandler, name, _once(getattr(AsyncHTTPHandler, name)))
-        AsyncHTTPHandler.should_use_aiohttp_transport = staticmethod(lambda: True)
-        LiteLLMAiohttpTransport.handle_async_request = _guarded(LiteLLMAiohttpTransport.handle_async_request)
-        session = _our_session(LiteLLMAiohttpTransport._get_valid_client_session)
-        LiteLLMAiohttpTransport.get_valid_client_session = session
-        LiteLLMAiohttpTransport._get_valid_client_session = session
-        LiteLLMAiohttpTransport._get_proxy_settings = _our_proxy(LiteLLMAiohttpTransport._get_proxy_settings)
+            LiteLLMAiohttpTransport._get_proxy_settings = _our_proxy(LiteLLMAiohttpTransport._get_proxy_settings)
     return litellm
 
 

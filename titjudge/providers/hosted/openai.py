@@ -160,7 +160,7 @@ def chat_reply(
             status, reason, unfinished = Status.TRUNCATED, why_unfinished(finish), UNFINISHED
             why = FailureKind.RETRY if first is None and end is Ending.BROKEN else None
         elif not (called or text.strip()):
-            status, reason = Status.TRUNCATED, where or f"the answer holds no text (finish: {finish or 'none'})"
+            status, reason = Status.TRUNCATED, where or f"the answer has no text (finish: {finish or 'none'})"
             why = FailureKind.UNUSABLE if first is None else None
     reply = Reply(
         text,
@@ -191,7 +191,7 @@ def _text_elsewhere(message: Values) -> tuple[str, str]:
             return _as_text(message[name]), f"the answer is in {name}, and content is empty: turn tool calls off"
     content = message.get("content")
     if content and not isinstance(content, str):
-        return _as_text(content), f"content is no text but {type(content).__name__}"
+        return _as_text(content), f"content must be a text, not {type(content).__name__}"
     for name in ("text", "output_text", "audio", "parsed", "delta"):
         if message.get(name):
             return _as_text(message[name]), f"the answer is in {name}, and content is empty"

@@ -55,7 +55,7 @@ def checked(body: Any) -> Json:
     config = body.get("generationConfig")
     for name in [*body, *(config if isinstance(config, Mapping) else ())]:
         if key := _OF_THE_ROLE.get(name):
-            raise ConfigError(f"options.body: {name} has a key of its own in the role: {key}")
+            raise ConfigError(f"options.body: {name} is a key of the role: use {key}")
         if name in _OF_TITJUDGE:
             raise ConfigError(f"options.body: {name} is written by titjudge, and cannot be set")
         if _SECRET.search(name):

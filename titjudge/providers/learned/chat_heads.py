@@ -279,13 +279,13 @@ def head_of(state: Values, key: str) -> nn.Module:
         weight = state[numbered[number]]
         bias = state.get(numbered[number].removesuffix("weight") + "bias")
         if weight.ndim != 2 or bias is None or width not in (None, weight.shape[1]):
-            raise UserError(f"the head of '{key}' is no chain of linear layers (layer {number})")
+            raise UserError(f"the head of '{key}' is not a chain of linear layers (layer {number})")
         width = weight.shape[0]
         layer = nn.Linear(weight.shape[1], width)
         fill(layer, {"weight": weight, "bias": bias}, key)
         layers += [layer, nn.ReLU()]
     if not layers:
-        raise UserError(f"the weights of '{key}' hold no head")
+        raise UserError(f"the weights of '{key}' have no head")
     return nn.Sequential(*layers[:-1])
 
 

@@ -157,7 +157,7 @@ def command_of(name: str, options: Values) -> ScoringCommand:
 def _file(where: str, path: Path) -> Json:
     content = read_yaml(path.expanduser(), "the file of a command", where)
     if "command" not in content:
-        raise ConfigError(f"{where}: {path}: a mapping with the key 'command' is wanted")
+        raise ConfigError(f"{where}: {path} must be a mapping with the key 'command'")
     return {str(key): value for key, value in content.items()}
 
 
@@ -174,7 +174,7 @@ def _checked(where: str, settings: Values) -> ScoringCommand:
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{where}: {error}") from error
     if not words or any("\0" in word for word in words):
-        raise ConfigError(f"{where}: the command is empty or holds a zero byte")
+        raise ConfigError(f"{where}: the command is empty or contains a zero byte")
     if not (0 < timeout < math.inf) or size < 1:
         raise ConfigError(f"{where}: timeout and batch_size are positive numbers")
     if shutil.which(words[0]) is None:
@@ -302,7 +302,7 @@ def read(outcome: ProcessOutcome, ids: set[str]) -> tuple[dict[str, Json | str],
             answers[id_] = "the command answered this id more than once"
         else:
             answers[id_] = _measurement(value)
-    of_stray = f"; {stray} lines of its output are no answers to what was asked" if stray else ""
+    of_stray = f"; {stray} lines of its output are not answers to the questions" if stray else ""
     return answers, f"{_ending(outcome)}{of_stray}"
 
 

@@ -64,7 +64,9 @@ class Scorer(LearnedMetricProvider):
             hint = nearest(settings.model, keys)
             raise ConfigError(f"unknown learned metric '{settings.model}'.{hint} Known: {', '.join(keys)}")
         if row.adapter == "external":
-            raise ConfigError(f"'{row.key}' runs by a command of yours: external/{row.key}, not scorer/{row.key}")
+            raise ConfigError(
+                f"'{row.key}' runs a command that you configure: external/{row.key}, not scorer/{row.key}"
+            )
         options = {**_from_file(row.key), **settings.options}
         check_options("option of learned metrics", options, OPTIONS)
         self._size = int(options.get("batch_size", 32))
@@ -103,8 +105,8 @@ class Scorer(LearnedMetricProvider):
             return ModelCheckpoint(weights, commit, base, base_commit, file, self._dtype, device, self._prompts)
         except UserError as error:
             raise UserError(
-                f"{error} The weights of '{self.row.key}' go into ${FOLDER}/{self.row.key}, or are named (weights, base) in "
-                f"the YAML file of ${SETTINGS}; `metrics` lists what is needed."
+                f"{error} Put the weights of '{self.row.key}' into ${FOLDER}/{self.row.key}, or give weights and base in "
+                f"the YAML file of ${SETTINGS}. `metrics` lists the required files."
             ) from error
 
     @cached_property
@@ -216,7 +218,7 @@ def _from_file(key: str) -> Json:
     path = Path(os.environ[SETTINGS].strip()).expanduser()
     content = read_yaml(path, "the file of learned metrics", SETTINGS)
     if not all(isinstance(options, dict) for options in content.values()):
-        raise ConfigError(f"{SETTINGS}: {path}: a mapping of learned metrics to their options is wanted")
+        raise ConfigError(f"{SETTINGS}: {path} must be a mapping of learned metrics to their options")
     known = ["all", *(row.key for row in rows(NATIVE))]
     for name in map(str, content):
         if name not in known:

@@ -28,17 +28,17 @@ def offline() -> bool:
 
 def absent(model: str) -> UserError:
     """Make the error of a model that is neither a folder, nor in the cache, nor given by the hub."""
-    why = "HF_HUB_OFFLINE is set, so nothing is downloaded" if offline() else "the hub did not give it"
+    why = "HF_HUB_OFFLINE is set, so nothing is downloaded" if offline() else "the hub did not return it"
     return UserError(
-        f"no model '{model}': it is no folder here, not in the local cache, and {why}. "
-        "Check the name, download it first, or name its folder."
+        f"model '{model}' not found: it is neither a folder nor in the local cache, and {why}. "
+        "Check the name, download it first, or give its folder."
     )
 
 
 def untrusted(model: str) -> UserError:
     """Make the error of a model that comes with code of its own."""
     return UserError(
-        f"model '{model}' wants to run its own code: give --trust-remote-code if you trust it (or the option "
+        f"model '{model}' contains Python code that must be run: add --trust-remote-code if you trust it (or the option "
         "trust_remote_code: true)"
     )
 

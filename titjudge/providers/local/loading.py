@@ -192,7 +192,7 @@ def _with_adapter(model: Any, adapter: str) -> Any:
         tuned = PeftModel.from_pretrained(model, source, key_mapping=names, **hub.pinned(commit))
     if any("missing adapter keys" in str(record.message) for record in records):
         raise UserError(
-            f"the adapter '{adapter}' lacks weights that its configuration asks for: is it for another model?"
+            f"the adapter '{adapter}' has no weights for some layers of its configuration. Check that it belongs to this model"
         )
     return tuned.merge_and_unload()
 

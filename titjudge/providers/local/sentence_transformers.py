@@ -67,7 +67,7 @@ class SentenceTransformers(LocalModel[Any, str, Embedding], Embedder):
             raise hub.untrusted(self._source)
         if not ((folder / "modules.json").is_file() or self._pooling in POOLINGS or self._pools_itself(folder)):
             raise UserError(
-                f"'{self._source}' has no modules.json, so nothing says how its token vectors become one vector; "
+                f"'{self._source}' has no modules.json, so the pooling of its token vectors is unknown; "
                 f"set the option pooling to one of {', '.join(POOLINGS)} (Qwen3-Embedding: lasttoken)"
             )
         return folder

@@ -80,7 +80,7 @@ class ZeroShotDetection(LocalProvider[_Detector]):
         ):
             known = ", ".join(MODEL_FOR_ZERO_SHOT_OBJECT_DETECTION_MAPPING_NAMES)
             raise UserError(
-                f"'{self.model}' is no model of zero-shot object detection (its model_type is {kind or 'missing'}; known are "
+                f"'{self.model}' is not a model for zero-shot object detection (its model_type is {kind or 'missing'}; known are "
                 f"{known}): take one such as google/owlv2-base-patch16-ensemble"
             )
 

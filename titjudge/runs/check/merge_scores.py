@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from array import array
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from titjudge.core.errors import UserError
 from titjudge.core.files import JsonlReader
@@ -16,7 +17,7 @@ from titjudge.metrics import Metric
 from titjudge.runs.folder.run_folder import PLACE, RunFolder, compares_images
 
 Record = Json
-Key = tuple[int, str]  # number of the item (`MergedItems.number`) and metric
+Key = tuple[str, str]  # item and metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,128 +68,108 @@ class ShardRun:
 class MergedItems:
     """The items of all parts, each once, in the order of the data where shards know it; the newest record counts.
 
+    Only ids, places and hashes of prompts are kept, and the records are read again when they are written.
+
     Raises:
-        UserError: An item has different prompts.
+        UserError: Two parts have different prompts for one item.
     """
 
     def __init__(self, parts: Sequence[ShardRun]) -> None:
         self._parts = parts
-        self._numbers: dict[str, int] = {}  # of the ids, as they come
-        self._lines = array("q")  # where the record is: offset * parts + part
-        self._valid = bytearray()
-        places, prompts = array("q"), array("q")  # of the prompts hashes are enough: only whether they differ is asked
-        for part_number, part in enumerate(parts):
+        self._lines: dict[str, tuple[int, int]] = {}  # part and offset of the record
+        self._prompts: dict[str, int] = {}  # hashes, of valid items: only whether they differ is asked
+        places: dict[str, tuple[int, int]] = {}
+        for number, part in enumerate(parts):
             for position, (offset, item) in enumerate(part.located("items")):
-                number = self._numbers.setdefault(item["id"], len(self._numbers))
-                valid = "bad" not in item
-                prompt = hash(item["prompt"]) if valid else 0
-                line = offset * len(parts) + part_number
-                if number == len(places):
-                    places.append(item.get(PLACE, position) * len(parts) + part_number)
-                    prompts.append(prompt)
-                    self._lines.append(line)
-                    self._valid.append(valid)
-                    continue
-                if valid and self._valid[number] and prompts[number] != prompt:
-                    raise UserError(f"{part.folder.path}: {item['id']} has another prompt than in the other runs")
-                prompts[number], self._lines[number], self._valid[number] = prompt, line, valid
-        self._order = array("q", sorted(range(len(places)), key=places.__getitem__))
-        self._ranks = array("q", bytes(8 * len(places)))
-        for rank, number in enumerate(self._order):
-            self._ranks[number] = rank
+                id = sys.intern(item["id"])
+                places.setdefault(id, (item.get(PLACE, position), number))
+                if "bad" in item:
+                    self._prompts.pop(id, None)
+                elif self._prompts.setdefault(id, prompt := hash(item["prompt"])) != prompt:
+                    raise UserError(f"{part.folder.path}: {id} has another prompt than in the other runs")
+                self._lines[id] = number, offset
+        self.ranks = {id: rank for rank, id in enumerate(sorted(places, key=places.__getitem__))}
 
     def __len__(self) -> int:
-        return len(self._order)
+        return len(self.ranks)
 
     def __iter__(self) -> Iterator[Record]:
         """Read the records again, in the order of the merge."""
-        for number in self._order:
-            offset, part = divmod(self._lines[number], len(self._parts))
+        for id in self.ranks:
+            part, offset = self._lines[id]
             yield self._parts[part].read_at("items", offset)
 
-    def number(self, item: str) -> int:
-        """Return the number of an item; one that is in no items.jsonl gets one, too."""
-        return self._numbers.setdefault(item, len(self._numbers))
-
-    def rank(self, number: int) -> int:
-        """Return the position of an item in the merge; that of an unknown item is behind all others."""
-        return self._ranks[number] if number < len(self._ranks) else len(self._ranks)
-
     @property
-    def judged(self) -> list[int]:
-        """The numbers of the items that are valid."""
-        return [number for number in self._order if self._valid[number]]
+    def judged(self) -> list[str]:
+        """The ids of the items that are valid."""
+        return [id for id in self.ranks if id in self._prompts]
+
+
+class _ScoreLine(NamedTuple):
+    """Where a score is, and whether it has a value."""
+
+    part: int
+    offset: int
+    has_value: bool
 
 
 class MergedScores:
-    """The scores of a merge: which line of which part has the score of an item by a metric, and whether it has a value.
+    """The scores of a merge: which line of which part has the score of an item by a metric.
 
-    The newest score with a value counts, else the newest one. Scores that compare images are taken from one part for all
-    images of a prompt: the part that has most of them, and of several such parts the newest.
+    The newest score with a value counts, else the newest. Scores that compare the images of a prompt come from one part: the
+    one with most of them.
     """
 
     def __init__(self, parts: Sequence[ShardRun], items: MergedItems, metrics: Mapping[str, Metric]) -> None:
         self._parts, self._items = parts, items
-        self._names: dict[str, int] = {}  # of metrics; a key is item * 2^16 + metric
-        self._chosen: dict[int, int] = {}  # a line is (offset * parts + part) * 2, and 1 more where there is a value
-        comparing: list[dict[int, int]] = []
-        for part_number, part in enumerate(parts):
-            last: dict[int, int] = {}
+        self._chosen: dict[Key, _ScoreLine] = {}
+        comparing: list[dict[Key, _ScoreLine]] = []
+        for number, part in enumerate(parts):
+            last: dict[Key, _ScoreLine] = {}
             for offset, record in part.located("scores"):
-                has_value = record["value"] is not None
-                key = items.number(record["item"]) << 16 | self._metric(record["metric"])
-                last[key] = (offset * len(parts) + part_number) << 1 | has_value
-            compared = {number for name, number in self._names.items() if _compares(name, metrics)}
-            comparing.append({key: line for key, line in last.items() if key & 0xFFFF in compared})
+                key = sys.intern(record["item"]), sys.intern(record["metric"])
+                last[key] = _ScoreLine(number, offset, record["value"] is not None)
+            compared = {name for name in {name for _, name in last} if _compares(name, metrics)}
+            comparing.append({key: line for key, line in last.items() if key[1] in compared})
             for key, line in last.items():
-                if _has_value(line) or not _has_value(self._chosen.get(key, 0)):
+                if line.has_value or key not in self._chosen or not self._chosen[key].has_value:
                     self._chosen[key] = line
         if any(comparing):
             self._choose_together(comparing)
 
-    def _metric(self, name: str) -> int:
-        return self._names.setdefault(name, len(self._names))
-
-    def _choose_together(self, comparing: Sequence[Mapping[int, int]]) -> None:
+    def _choose_together(self, comparing: Sequence[Mapping[Key, _ScoreLine]]) -> None:
         """Take the scores that compare the images of a prompt from one part."""
-        prompts: dict[str, list[int]] = {}
+        prompts: dict[str, list[str]] = {}
         for item in self._items:
-            prompts.setdefault(item["prompt_id"], []).append(self._items.number(item["id"]))
-        for metric in dict.fromkeys(key & 0xFFFF for last in comparing for key in last):
+            prompts.setdefault(item["prompt_id"], []).append(item["id"])
+        for metric in dict.fromkeys(name for last in comparing for _, name in last):
             for items_of_prompt in prompts.values():
-                keys = [item << 16 | metric for item in items_of_prompt]
-                counts = [sum(_has_value(last.get(key, 0)) for key in keys) for last in comparing]
+                keys = [(item, metric) for item in items_of_prompt]
+                counts = [sum(key in last and last[key].has_value for key in keys) for last in comparing]
                 best = max(range(len(comparing)), key=lambda number: (counts[number], number))
                 for key in keys:
                     if counts[best] and key in comparing[best]:
                         self._chosen[key] = comparing[best][key]
 
     def __iter__(self) -> Iterator[Record]:
-        """Read the records again, in the order of the items."""
-        for key in sorted(self._chosen, key=lambda key: self._items.rank(key >> 16)):
+        """Read the records again, in the order of the items; those of unknown items come last."""
+        ranks = self._items.ranks
+        for key in sorted(self._chosen, key=lambda key: ranks.get(key[0], len(ranks))):
             yield self._read(self._chosen[key])
 
-    def _read(self, line: int) -> Record:
-        offset, part = divmod(line >> 1, len(self._parts))
-        return self._parts[part].read_at("scores", offset)
+    def _read(self, line: _ScoreLine) -> Record:
+        return self._parts[line.part].read_at("scores", line.offset)
 
     def with_value(self) -> Iterator[tuple[int, Record]]:
         """Read the records that have a value, each with the number of its part."""
-        for line in self._chosen.values():
-            if _has_value(line):
-                yield (line >> 1) % len(self._parts), self._read(line)
+        return ((line.part, self._read(line)) for line in self._chosen.values() if line.has_value)
 
     def count(self, metrics: Iterable[str]) -> tuple[int, int, int]:
         """Count the scores of these metrics with a value, those without one, and the valid items that have all of them."""
-        numbers = {self._names.get(name, -1) for name in metrics}
-        with_values = [_has_value(line) for key, line in self._chosen.items() if key & 0xFFFF in numbers]
-        done = sum(all(item << 16 | number in self._chosen for number in numbers) for item in self._items.judged)
+        names = set(metrics)
+        with_values = [line.has_value for (_, name), line in self._chosen.items() if name in names]
+        done = sum(all((item, name) in self._chosen for name in names) for item in self._items.judged)
         return sum(with_values), len(with_values) - sum(with_values), done
-
-
-def _has_value(line: int) -> bool:
-    """Tell whether a line of `MergedScores`, in its packed form, has a score with a value."""
-    return bool(line & 1)
 
 
 def shard_numbers(shard: str | None) -> tuple[int, int] | None:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import re
-from array import array
-from bisect import bisect_left
+import functools
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +36,7 @@ from titjudge.data import containers
 from titjudge.data.images import ImageFiles, RequestImages
 from titjudge.engine.pipeline import Engine
 from titjudge.providers import Capabilities, Embedder, Provider, WrappedProvider, make_provider
+from titjudge.runs.folder import journal
 from titjudge.runs.open_run import open_engine
 
 Complain = Callable[[str, str, str, str], None]  # kind, where, what, item
@@ -47,57 +47,40 @@ _VECTOR_KEYS = tuple("key text vector tokens_used tokens_total".split())
 BAD_CHECKSUM = "its content does not fit its seal"
 
 
-class _Lines:
-    """The lines of a JSONL file. Records are read again when they are needed: a long run need not fit into memory."""
+def checked_lines(file: Path, complain: Complain) -> Iterator[tuple[int, Json]]:
+    """Read the valid records of a file with their offsets, and report the other lines and wrong checksums."""
+    damage: dict[str, str] = {}
+    for number, offset, record in journal.located(file, damage) if has_lines(file) else ():
+        if checksum_differs(record):
+            complain("line", f"{file.name}:{number}", BAD_CHECKSUM, str(record.get("item", "")))
+        yield offset, record
+    for where, what in damage.items():
+        complain("line", where, what, "")
+
+
+class _Records:
+    """The records of a JSONL file by text keys. They are read again when they are needed: a long run need not fit into memory."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
         self._reader = JsonlReader(file) if has_lines(file) else None
-        self._starts = array("Q")  # of all lines
+        self._offsets: dict[bytes, list[int]] = {}  # by digest of the key
 
-    def __iter__(self) -> Iterator[tuple[int, int, bytes]]:
-        """Yield line number, offset and content of every complete line."""
-        if self._reader is None:
-            return
-        offset = 0
-        for number, content in enumerate(raw_lines(self.file), 1):
-            if number > len(self._starts):
-                self._starts.append(offset)
-            if content.strip() and content.endswith(b"\n"):
-                yield number, offset, content
-            offset += len(content)
+    def add(self, key: str, offset: int) -> None:
+        self._offsets.setdefault(short_digest(key.encode()), []).append(offset)
+
+    def get(self, key: str) -> list[int]:
+        """Return the offsets in the order of the file."""
+        return self._offsets.get(short_digest(key.encode()), [])
 
     def read(self, offset: int) -> Json:
         assert self._reader is not None
         return self._reader.read_at(offset)
 
-    def number(self, offset: int) -> int:
-        """Return the number of the line at an offset."""
-        return bisect_left(self._starts, offset) + 1
-
-
-class _Index:
-    """The offsets of records by text keys, of which digests are kept."""
-
-    def __init__(self) -> None:
-        self._offsets: dict[bytes, int | list[int]] = {}  # a list only where there are several
-
-    def add(self, key: str, offset: int) -> None:
-        digest = _digest(key)
-        before = self._offsets.setdefault(digest, offset)
-        if isinstance(before, list):
-            before.append(offset)
-        elif before != offset:
-            self._offsets[digest] = [before, offset]
-
-    def get(self, key: str) -> Sequence[int]:
-        """Return the offsets in the order of the file."""
-        offsets = self._offsets.get(_digest(key), ())
-        return (offsets,) if isinstance(offsets, int) else offsets
-
-
-def _digest(key: str) -> bytes:
-    return short_digest(str(key).encode())
+    def place(self, offset: int) -> str:
+        """Name the file and the number of the line at an offset."""
+        ends = accumulate(map(len, raw_lines(self.file)))
+        return f"{self.file.name}:{next(number for number, end in enumerate(ends, 1) if end > offset)}"
 
 
 class Stored:
@@ -116,34 +99,48 @@ class Stored:
     """
 
     def __init__(self, folder: Path, complain: Complain) -> None:
-        self._replies, self._vectors = _Lines(folder / "replies.jsonl"), _Lines(folder / "vectors.jsonl")
+        self._replies, self._vectors = _Records(folder / "replies.jsonl"), _Records(folder / "vectors.jsonl")
         self._complain = complain
-        self._by_key, self._by_vector, self._by_text = _Index(), _Index(), _Index()
-        self._contents: _Index | None = None  # made when it is asked: mostly no question needs it
         self.answers = self.vectors = self.matched_by_content = 0
         self.with_tools: set[str] = set()
         self.begin("", frozenset())
-        for offset, record in self._valid(self._replies, _REPLY_KEYS, _unreadable, complain):
-            self._by_key.add(record["key"], offset)
+        for offset, record in self._readable(complain):
+            self._replies.add(record["key"], offset)
             self.answers += 1
             if "tools" in record:
                 self.with_tools.add(record["model"])
-        for offset, record in self._valid(self._vectors, _VECTOR_KEYS, _always_readable, complain):
-            self._by_vector.add(record["key"], offset)
-            self._by_text.add(content_key("text", record["text"]), offset)
-            self.vectors += 1
+        for offset, record in checked_lines(self._vectors.file, complain):
+            if problem := missing_key(record, _VECTOR_KEYS):
+                complain("line", self._vectors.place(offset), problem, "")
+            else:
+                self._vectors.add(record["key"], offset)
+                self._vectors.add(content_key("text", record["text"]), offset)
+                self.vectors += 1
+
+    def _readable(self, complain: Complain) -> Iterator[tuple[int, Json]]:
+        """Yield offset and content of the stored answers, and complain about the lines that are none."""
+        for offset, record in checked_lines(self._replies.file, complain):
+            try:
+                if not (problem := missing_key(record, _REPLY_KEYS)):
+                    reply_from(record)
+            except (KeyError, TypeError, ValueError) as error:
+                problem = f"not an answer ({error})"
+            if problem:
+                complain("line", self._replies.place(offset), problem, str(record.get("item", "")))
+            else:
+                yield offset, record
 
     def has(self, key: str) -> bool:
         """Tell whether an answer or a vector is stored under a key."""
-        return bool(self._by_key.get(key) or self._by_vector.get(key))
+        return bool(self._replies.get(key) or self._vectors.get(key))
 
-    @property
-    def _by_content(self) -> _Index:
-        if self._contents is None:
-            self._contents = _Index()
-            for offset, record in self._valid(self._replies, _REPLY_KEYS, _unreadable, lambda *problem: None):
-                self._contents.add(_content(record), offset)
-        return self._contents
+    @functools.cached_property
+    def _by_content(self) -> _Records:
+        """The answers by what was asked, which mostly no question needs."""
+        records = _Records(self._replies.file)
+        for offset, record in self._readable(lambda *problem: None):
+            records.add(_content(record), offset)
+        return records
 
     def begin(self, item: str, keys: frozenset[str]) -> None:
         """Begin an item; of several answers to a question, those under `keys` come first."""
@@ -152,21 +149,6 @@ class Stored:
         self.used: set[str] = set()
         self.said: list[str] = []
 
-    def _valid(
-        self, lines: _Lines, required: Sequence[str], flaw: Callable[[Values], str], complain: Complain
-    ) -> Iterator[tuple[int, Json]]:
-        """Yield offset and content of the valid records of a file, and complain about the others."""
-        for number, offset, content in lines:
-            where = f"{lines.file.name}:{number}"
-            record = _parsed(content, required)
-            problem = record if isinstance(record, str) else flaw(record)
-            if isinstance(record, str) or problem:
-                complain("line", where, str(problem), _item_in(content))
-                continue
-            if checksum_differs(record):
-                complain("line", where, BAD_CHECKSUM, record.get("item", ""))
-            yield offset, record
-
     def reply(self, request: Request) -> Reply:
         """Find the stored answer to a request.
 
@@ -174,7 +156,7 @@ class Stored:
             Unanswered: None is stored.
         """
         question, key = request_record(request), request_key(request)
-        offsets = self._by_key.get(key)
+        offsets = self._replies.get(key)
         if not offsets:
             offsets = self._by_content.get(_content(question))
             self.matched_by_content += bool(offsets)
@@ -186,7 +168,7 @@ class Stored:
             changed = [name for name in _REQUEST if record[name] != _json(question[name])]
             if changed:
                 what = f"the stored question is not the one its key stands for ({', '.join(changed)} differ)"
-                self._complain("question", f"replies.jsonl:{self._replies.number(offset)}", what, record["item"])
+                self._complain("question", self._replies.place(offset), what, record["item"])
         self.used.add(record["key"])
         self.said.append(record["text"])
         reply = reply_from(record)
@@ -198,7 +180,7 @@ class Stored:
         Raises:
             Unanswered: None is stored.
         """
-        offsets = self._by_text.get(content_key("text", text))
+        offsets = self._vectors.get(content_key("text", text))
         if not offsets:
             self.missed += 1
             raise Unanswered(Status.MISSING, "no vector of a text is on file")
@@ -207,13 +189,12 @@ class Stored:
             base64.b64decode(record["vector"], validate=True)
             vector = embedding_from(record)
         except (TypeError, ValueError) as error:
-            where = f"vectors.jsonl:{self._vectors.number(offset)}"
-            self._complain("line", where, f"not a vector ({error})", self.item)
+            self._complain("line", self._vectors.place(offset), f"not a vector ({error})", self.item)
             raise Unanswered(Status.MISSING, "the vector of a text is damaged") from error
         self.used.add(record["key"])
         return vector
 
-    def _choose(self, lines: _Lines, offsets: Sequence[int]) -> tuple[int, Json]:
+    def _choose(self, lines: _Records, offsets: Sequence[int]) -> tuple[int, Json]:
         """Choose among several answers to one question: those that the score names, this item's, good ones; the last."""
         answers = [(offset, lines.read(offset)) for offset in offsets]
         candidates = [line for line in answers if line[1]["key"] in self.preferred_keys] or answers
@@ -223,47 +204,18 @@ class Stored:
 
     def ended_as(self, keys: Sequence[str], status: Status) -> bool:
         """Tell whether an answer with this status is stored under one of the keys."""
-        offsets = (offset for key in keys for offset in self._by_key.get(key))
+        offsets = (offset for key in keys for offset in self._replies.get(key))
         return any(self._replies.read(offset)["status"] == status for offset in offsets)
 
     def images_of(self, keys: Sequence[str]) -> RequestImages:
         """List the images in the questions under these keys."""
         questions = []
         for key in keys:
-            for offset in self._by_key.get(key)[:1]:
+            for offset in self._replies.get(key)[:1]:
                 reply = self._replies.read(offset)
                 hashes = [part["image"] for turn in reply["messages"] for part in turn if isinstance(part, dict)]
                 questions.append((str(reply["template"]), hashes))
         return RequestImages.from_requests(questions)
-
-
-def _parsed(content: bytes, required: Sequence[str]) -> Json | str:
-    """Parse a line to its object, or say what is wrong with it."""
-    try:
-        record = orjson.loads(content)
-    except orjson.JSONDecodeError as error:
-        return f"not a JSON object ({error})"
-    if not isinstance(record, dict):
-        return "not a JSON object"
-    return missing_key(record, required) or record
-
-
-def _unreadable(record: Values) -> str:
-    try:
-        reply_from(record)
-        return "" if isinstance(record["text"], str) else "its text is no text"
-    except (KeyError, TypeError, ValueError) as error:
-        return f"not an answer ({error})"
-
-
-def _always_readable(record: Values) -> str:
-    return ""
-
-
-def _item_in(line: bytes) -> str:
-    """Find the item of a damaged line, where that can still be read."""
-    match = re.search(rb'"item":"((?:[^"\\]|\\.)*)"', line)
-    return match[1].decode(errors="replace") if match else ""
 
 
 def _content(record: Values) -> str:

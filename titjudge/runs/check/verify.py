@@ -31,7 +31,7 @@ from titjudge.data.images import RequestImages
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.scoring import Panel
 from titjudge.metrics import Metric
-from titjudge.runs.check.replay import BAD_CHECKSUM, Stored, StoredImages, replay_engine
+from titjudge.runs.check.replay import BAD_CHECKSUM, Stored, StoredImages, checked_lines, replay_engine
 from titjudge.runs.folder import journal
 from titjudge.runs.folder.identity import config_of
 from titjudge.runs.folder.run_folder import FILES, RunFolder
@@ -287,18 +287,10 @@ def _check_ends(folder: RunFolder, complete: bool, result: VerificationResult) -
 
 
 def _located(folder: RunFolder, name: str, result: VerificationResult) -> Iterator[tuple[int, Json]]:
-    """Read the valid records of a file with their offsets, and report the other lines and wrong checksums."""
-    file = folder.path / name
-    if not has_lines(file):
+    """Read the valid records of a file that every run has, with their offsets, and report the other lines."""
+    if not has_lines(folder.path / name):
         result.add("line", name, "the file is missing")
-        return
-    damage: dict[str, str] = {}
-    for number, offset, record in journal.located(file, damage):
-        if checksum_differs(record):
-            result.add("line", f"{name}:{number}", BAD_CHECKSUM, str(record.get("item", "")))
-        yield offset, record
-    for where, what in damage.items():
-        result.add("line", where, what)
+    return checked_lines(folder.path / name, result.add)
 
 
 def _stored_scores(folder: RunFolder, result: VerificationResult, read: Callable[[Json], Score]) -> StoredScores:

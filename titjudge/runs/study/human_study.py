@@ -16,7 +16,7 @@ from titjudge.stats.bootstrap import LEVEL
 from titjudge.stats.equality import same
 from titjudge.stats.pairwise_accuracy import Values
 from titjudge.stats.ppi.ppi_leaderboard import PeopleBoard, people_board
-from titjudge.stats.scores.families import Families, family_notes
+from titjudge.stats.scores.families import Families, families_of_pairs, family_notes
 from titjudge.stats.verdict.judged_runs import joined, stored_run
 
 
@@ -47,7 +47,12 @@ def people_study(
     generator_of = {item.id: item.generator for item in items}
     if len(set(generator_of.values())) < 2:
         raise DataError("its images name fewer than two generators: there is nothing to rank", run.path)
-    prompt_of, declared = {item.id: frame.prompt(item) for item in items}, frame.families()
+    prompt_of = {item.id: frame.prompt(item) for item in items}
+    prompts, declared = list(dict.fromkeys(prompt_of.values())), frame.families()
+    warnings += family_notes(prompts, declared)
+    if not declared:
+        declared = families_of_pairs(replace(pair, prompt_id=prompt_of.get(pair.a, "")) for pair in human)
+        warnings += family_notes(prompts, declared)
     pairs = [
         replace(pair, prompt_id=declared.get(prompt_of[pair.a], prompt_of[pair.a]))
         for pair in human
@@ -58,7 +63,7 @@ def people_study(
         raise DataError(f"no human pair has two images of one prompt by two generators of this run{named}", run.path)
     judge, unscored = _preferences(items, prompt_of, frame.values(name), declared)
     board = people_board(pairs, judge, generator_of, level=level)
-    warnings += [*family_notes(list(dict.fromkeys(prompt_of.values())), declared), *board.warnings]
+    warnings += board.warnings
     if unscored:
         warnings.append(f"{unscored} of {len(judge)} pairs lack a score of the judge: counted as its ties")
     unknown = [f"{p.a} / {p.b}" for p in human if prompt_of.get(p.a) is None or prompt_of[p.a] != prompt_of.get(p.b)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from titjudge.core.names import id_of, plain
 from titjudge.core.numbers import missing_code
 from titjudge.core.types import Item
 from titjudge.data.tables import read_table
-from titjudge.stats.scores.families import DECLARED, READ, cluster_of, families
+from titjudge.stats.scores.families import DECLARED, READ, Alike, cluster_of, families
 from titjudge.stats.scores.frame import DERIVED
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 from titjudge.stats.scores.scores_table import IMAGE_COLUMNS, Entry, ScoreTable, score_table
@@ -57,7 +58,7 @@ def read_scores(
     columns: dict[str, None] = {}
     texts: dict[str, str] = {}
     categories: dict[str, dict[str, str]] = {column: {} for column in by if column not in DERIVED}
-    declaring: list[Item] = []
+    declaring, alike = list[Item](), Alike()
     clusters: dict[str, str] = {}
     for line, record, entry in score_rows(path, metric, bounds):
         columns |= dict.fromkeys(map(str, record))
@@ -73,6 +74,7 @@ def read_scores(
                 raise DataError(what, path, line)
         if isinstance(record.get("prompt"), str):
             texts[entry.prompt] = record["prompt"]
+            alike.compare(entry.prompt, record["prompt"], record)
     for column in by:
         if column in DERIVED:
             if not texts:
@@ -82,7 +84,7 @@ def read_scores(
             raise ConfigError(
                 f"{path}: no column '{column}'.{nearest(column, columns)} There are: {', '.join(columns)}"
             )
-    return score_table(
+    table = score_table(
         entries,
         metric=metric,
         source=str(path),
@@ -92,6 +94,7 @@ def read_scores(
         texts={prompt: hash(text) for prompt, text in texts.items()},
         families=families(declaring),
     )
+    return replace(table, notes=(*table.notes, *alike.notes()))
 
 
 def score_rows(

@@ -54,7 +54,14 @@ from titjudge.stats.ranking.rank_agreement import (
     prompt_statistics,
 )
 from titjudge.stats.ranking.rankdata import rankdata
-from titjudge.stats.scores.families import annotators_note, families, family_notes, in_families
+from titjudge.stats.scores.families import (
+    Families,
+    annotators_note,
+    families,
+    families_of_pairs,
+    family_notes,
+    in_families,
+)
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 
 NO_PAIRS = "there are no human pairs of these images"
@@ -149,7 +156,7 @@ def agreement(
     for name, common in _common_accuracy(index, {name: values[name] for name in standings}).items():
         metrics[name] = metrics[name].joined(common)
     boards = [*standings.values(), *([people] if people else [])]
-    warnings += [*repeated, *_pair_warnings(index, kept, images)]
+    warnings += [*repeated, *_pair_warnings(index, kept, images, declared)]
     warnings += [warning for board in boards for warning in board.warnings]
     warnings += [
         warning for name in standings for warning in _other_scale(name, unsigned[name], (ranges or {}).get(name))
@@ -393,14 +400,16 @@ def _with_prompts(pairs: Sequence[Pair], images: Sequence[Image]) -> Sequence[Pa
     return [pair if pair.prompt_id else replace(pair, prompt_id=prompt.get(pair.a, "")) for pair in pairs]
 
 
-def _pair_warnings(index: PairIndex, pairs: Sequence[Pair], images: Sequence[Image]) -> list[str]:
-    """Warn of pairs whose images are not in the data, that are both bad, or on which preferences differ."""
+def _pair_warnings(index: PairIndex, pairs: Sequence[Pair], images: Sequence[Image], declared: Families) -> list[str]:
+    """Warn of pairs whose images are not in the data, that are both bad, or on which preferences differ; note their own families."""
     ids = {image[0] for image in images}
     warnings = []
     if strangers := [id for id in index.ids if id not in ids]:
         warnings.append(
             f"{len(strangers)} images of the human pairs are not in the data, the first: {truncated(min(strangers), 80)}"
         )
+    prompts, own = list(index.groups), families_of_pairs(pairs)
+    warnings += [] if declared else [f"human pairs: {note}" for note in family_notes(prompts, own)]
     if index.annotators:
         warnings.append(annotators_note(index.annotators, allowed=index.annotators > 1, what="intervals of shares"))
     if bad := sum(pair.both_bad for pair in pairs):

@@ -411,33 +411,38 @@ def krippendorff_alpha(
         return Alpha(alpha, interval, len(table), len(who))
     if len(who) < 3:
         return Alpha(alpha, interval, len(table), len(who), annotators_note(len(who), allowed=False))
-    people = _variance_of_people(
+    people, single = _variances_of_people(
         table, [votes for votes, known in zip(cast, kept, strict=True) if known], distance, mirrored
     )
-    interval = _widened(alpha, interval, float(np.nanvar(draws)), len(prompts), people, len(who))
+    interval = _widened(alpha, interval, float(np.nanvar(draws)), len(prompts), people, single, len(who))
     return Alpha(alpha, interval, len(table), len(who), annotators_note(len(who)))
 
 
 def _widened(
-    value: float, interval: Interval, prompts_variance: float, prompts: int, people_variance: float, people: int
+    value: float, interval: Interval, variance: float, prompts: int, by_people: float, single: float, people: int
 ) -> Interval:
-    """Widen an interval over prompts by the variance of few people, with Satterthwaite's degrees of freedom."""
+    """Widen an interval over prompts by the variance of few people, with Satterthwaite's degrees of freedom.
+
+    What single votes vary by is subtracted, because the variance over prompts has it already; it counts for the degrees of
+    freedom, which are otherwise too many if little is left.
+    """
     from titjudge.stats.special import stdtrit
 
-    both = prompts_variance + people_variance
-    if people_variance <= 0 or prompts_variance <= 0:
+    if variance <= 0:
         return interval
-    freedom = both**2 / (prompts_variance**2 / (prompts - 1) + people_variance**2 / (people - 1))
-    times = float(stdtrit(freedom, 0.025) / stdtrit(prompts - 1, 0.025)) * (both / prompts_variance) ** 0.5
+    both = max(variance, variance + by_people - single)
+    freedom = both**2 / (variance**2 / (prompts - 1) + by_people**2 / (people - 1))
+    times = float(stdtrit(freedom, 0.025) / stdtrit(prompts - 1, 0.025)) * (both / variance) ** 0.5
     return value - times * max(0.0, value - interval[0]), min(1.0, value + times * max(0.0, interval[1] - value))
 
 
-def _variance_of_people(
+def _variances_of_people(
     table: Floats, cast: Sequence[Mapping[str, int]], distance: Floats, mirrored: Sequence[int]
-) -> float:
-    """Estimate the variance of alpha from the choice of annotators, by the influence of each vote (infinitesimal jackknife).
+) -> tuple[float, float]:
+    """Estimate the variance of alpha from the choice of annotators, and that of single votes, by the influence of each vote.
 
-    What single votes vary by is subtracted: the variance over prompts has it already.
+    The infinitesimal jackknife is too small for few people, and the jackknife that deletes one of them too large: this is
+    their geometric mean.
     """
     pair, choice = (
         np.array(column)
@@ -458,8 +463,8 @@ def _variance_of_people(
     by_person, of_pair = np.bincount(who, influence), (np.bincount(pair, influence) / np.bincount(pair))[pair]
     unseen = 1 - np.bincount(who)[who] / len(table)  # who votes on every pair sees all that these vary by
     single = (influence - of_pair) ** 2 + unseen * of_pair**2
-    people = len(by_person)  # each is one of the pairs of people that others' influence is estimated from, too
-    return float((by_person**2).sum() - single.sum()) * people * (people - 1) / (people - 2) ** 2
+    times = len(by_person) / (len(by_person) - 2)
+    return times * float((by_person**2).sum()), times * float(single.sum())
 
 
 def _both_orders(totals: Floats, mirrored: Sequence[int]) -> Floats:

@@ -2,7 +2,6 @@
 
 | module | what it computes |
 | --- | --- |
-| `inference` | prediction-powered inference: few preferences of people and many of a judge |
-| `ppi_leaderboard` | a leaderboard by it |
+| `ppi_leaderboard` | generators as people would rank them: prediction-powered inference from few preferences of people and many of a judge |
 | `bridging` | an old judge's leaderboard on a new judge's scale |
 """

@@ -1,36 +1,49 @@
-"""A leaderboard of generators as people would rank them, from few human and many judge pairs, and how many labels are missing."""
+"""A leaderboard of generators as people would rank them, from few human and many judge pairs, and how many labels are missing.
+
+Prediction-powered inference: few preferences of people and many of a judge give valid intervals for PEOPLE.
+
+Angelopoulos et al. 2023, with power tuning (PPI++, Angelopoulos, Duchi and Zrnic 2023):
+
+    estimate = mean of people on the labelled pairs + lambda * (judge on the other pairs - judge on the labelled pairs)
+
+lambda in [0, 1] minimises the estimated variance (its trace, for several generators at once): an uninformative judge gets 0,
+and the interval of people alone remains. Means are in closed form; variances are sums over prompts of linearised
+contributions, so that pairs of one prompt may be correlated, labelled or not. As lambda is fitted on the labelled prompts,
+their part has one degree of freedom less.
+
+Valid when the labelled pairs are a random sample of all pairs. The judge may be anything that does not depend on the
+labels; a pair without an answer of the judge counts as its tie, which costs precision but not validity, as long as
+unanswered unlabelled pairs are listed as ties, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise, permutations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from titjudge.core.declarations import Declaration, Excluded, Population, Unit
+from titjudge.core.errors import DataError
+from titjudge.core.grouping import group_means
 from titjudge.core.serialization import fields_of
 from titjudge.core.tables import Cell, Table, percent, plain, rank_range
 from titjudge.core.types import Json, Pair
-from titjudge.stats.bootstrap import LEVEL, Floats, Interval, codes
+from titjudge.stats.bootstrap import LEVEL, Floats, Interval, Ints, codes, number
 from titjudge.stats.equality import with_ties
 from titjudge.stats.generators.slices import possible_ranks
-from titjudge.stats.ppi.inference import (
-    Estimate,
-    Fit,
-    Joined,
-    PreferenceArrays,
-    estimate,
-    fit,
-    half_width,
-    join,
-    undefined,
-    win_rate,
-)
+from titjudge.stats.intervals import FEW_ANNOTATORS
 from titjudge.stats.ranking.bradley_terry import bradley_terry, opponents
 from titjudge.stats.scores.families import annotators_note
 from titjudge.stats.significance import POWER
+
+FEW = 20  # labelled prompts below which an interval is only approximate
+_WIN = {"a": 1.0, "tie": 0.5, "b": 0.0}
+
 
 PEOPLE = Declaration(
     "people",
@@ -52,6 +65,336 @@ COUPLES = Declaration(
 GAPS = Declaration(
     "gaps", "win rates of neighbours", Population.HUMAN_PAIRS, Unit.PROMPT, order="place in the leaderboard"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """One mean, estimated by people with the judge (`value`), by people alone (`people`), and by the judge alone (`naive`).
+
+    Attributes:
+        interval: 95%, unless another level is asked for; None, with a `reason`, where undefined.
+        power: lambda, the weight of the judge.
+        worth: Number of labels with which people alone would reach the same precision (effective sample size).
+    """
+
+    value: float | None
+    interval: Interval | None
+    power: float
+    people: float | None
+    people_interval: Interval | None
+    naive: float | None
+    naive_interval: Interval | None
+    labelled: int
+    unlabelled: int
+    prompts: int
+    worth: float | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PreferenceArrays:
+    """Preferences as arrays, for K estimates at once: the pairs that people labelled, then the others.
+
+    Attributes:
+        people: Wins by people on the labelled pairs, shape (labelled, K).
+        judge: Wins by the judge on all pairs, shape (pairs, K).
+        mask: 1 where a pair counts for an estimate, else 0; shape (pairs, K).
+        group: Number of the prompt of each pair.
+        annotator: Number of who labelled each pair, if these are a small sample, too; else empty.
+    """
+
+    people: Floats
+    judge: Floats
+    mask: Floats
+    group: Ints
+    annotator: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    @property
+    def groups(self) -> int:
+        """Number of prompts."""
+        return int(self.group.max(initial=-1)) + 1
+
+    def linear(self, values: Floats, rows: slice) -> tuple[Floats, Floats]:
+        """Compute masked column means, shape (K,), and the contribution of each prompt to their error, shape (groups, K).
+
+        A contribution is the change when the prompt is left out (delete-one jackknife), so that the variance is not
+        underestimated where a prompt has many pairs.
+        """
+        mask, group = self.mask[rows], self.group[rows]
+        count = mask.sum(axis=0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = (values * mask).sum(axis=0) / count
+            share = np.nan_to_num(mask * (values - mean) / count)
+        out = np.zeros((self.groups, values.shape[1]))
+        np.add.at(out, group, share)
+        remaining = 1 - self.leverage(rows)
+        return mean, np.divide(out, remaining, out=np.zeros_like(out), where=remaining > 1e-12)
+
+    def leverage(self, rows: slice) -> Floats:
+        """Compute the share of each prompt in each column's rows; shape (groups, K), 0 for a column without rows."""
+        mask = self.mask[rows]
+        share = np.zeros((self.groups, mask.shape[1]))
+        np.add.at(share, self.group[rows], mask / np.maximum(mask.sum(axis=0), 1.0))
+        return share
+
+    def effective(self, rows: slice) -> Floats:
+        """Compute the effective number of prompts (of equal size) of each column; shape (K,), 0 for a column without rows."""
+        squares = (self.leverage(rows) ** 2).sum(axis=0)
+        effective: Floats = np.divide(1.0, squares, out=np.zeros_like(squares), where=squares > 0)
+        return effective
+
+
+class Means(NamedTuple):
+    """K estimates of one kind: values, shape (K,), their covariance, (K, K), and effective numbers of prompts, (K,).
+
+    The effective number is one more than the degrees of freedom of an interval.
+    """
+
+    value: Floats
+    spread: Floats
+    effective: Floats
+
+    def interval(self, k: int, level: float) -> Interval | None:
+        """Compute the interval of one estimate by Student's t, cut to the scale; None without variance."""
+        value, variance = float(self.value[k]), float(self.spread[k, k])
+        if not np.isfinite(value) or variance <= 0:
+            return None
+        half = half_width(float(self.effective[k]), level) * variance**0.5
+        return max(0.0, value - half), min(1.0, value + half)
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """K estimates.
+
+    Attributes:
+        joint, people, naive: By people with the judge, by people alone, and by the judge alone.
+        power: lambda.
+        parts: Per-prompt contributions of people, the judge on labelled pairs, and the judge on the rest, each (groups, K).
+        annotators: The part of the covariance that comes from the choice of few annotators.
+        labelled_prompts: Number of prompts with a labelled pair.
+        level: Coverage of all intervals, in (0, 1).
+    """
+
+    columns: PreferenceArrays
+    joint: Means
+    people: Means
+    naive: Means
+    power: float
+    parts: tuple[Floats, Floats, Floats]
+    annotators: Floats
+    labelled_prompts: int
+    level: float
+
+    def estimate(self, k: int) -> Estimate:
+        """Return column `k` with its intervals."""
+        columns, reason = self.columns, self.undefined(k)
+        labels, pairs = (int(mask[:, k].sum()) for mask in (columns.mask[: len(columns.people)], columns.mask))
+        spread, alone = float(self.joint.spread[k, k]), float(self.people.spread[k, k])
+        few = f"only {self.labelled_prompts} labelled prompts: the interval is approximate"
+        return Estimate(
+            value=number(self.joint.value[k]),
+            interval=None if reason else self.joint.interval(k, self.level),
+            power=self.power,
+            people=number(self.people.value[k]),
+            people_interval=None if reason else self.people.interval(k, self.level),
+            naive=number(self.naive.value[k]),
+            naive_interval=self.naive.interval(k, self.level),
+            labelled=labels,
+            unlabelled=pairs - labels,
+            prompts=columns.groups,
+            worth=labels * alone / spread if not reason and spread > 0 else None,
+            reason=reason or (few if self.labelled_prompts < FEW else ""),
+        )
+
+    def undefined(self, k: int) -> str:
+        """Return why column `k` has no interval; empty when it has one."""
+        if not self.columns.mask[: len(self.columns.people), k].any():
+            return "people labelled no pair"
+        if self.labelled_prompts < 2:
+            return "people labelled pairs of fewer than two prompts: no interval"
+        return "" if self.people.spread[k, k] > 0 else "all labels are equal: no interval"
+
+    def difference(self, k: int, j: int) -> tuple[float, float]:
+        """Return the difference of two columns and its variance."""
+        value, spread, _ = self.joint
+        return float(value[k] - value[j]), float(spread[k, k] + spread[j, j] - 2 * spread[k, j])
+
+
+def fit(columns: PreferenceArrays, level: float = LEVEL) -> Fit:
+    """Compute the power-tuned estimate of every column; NaN for a column without labelled rows."""
+    labelled, others, every = slice(len(columns.people)), slice(len(columns.people), None), slice(None)
+    people, a = columns.linear(columns.people, labelled)
+    judge, b = columns.linear(columns.judge[labelled], labelled)
+    rest, u = columns.linear(columns.judge[others], others)
+    gap = b - u
+    usable = np.isfinite(rest).all() and np.isfinite(judge).all()
+    below = float((gap * gap).sum()) if usable else 0.0
+    prompts = len(np.unique(columns.group[labelled]))
+    freedom = prompts - 1 - 1 / a.shape[1]  # degrees of freedom: lambda takes one, for all columns together
+    power = float(np.clip((a * gap).sum() / below, 0.0, 1.0)) if below > 0 and freedom > 0 else 0.0
+    value = people + power * (rest - judge) if power else people
+    contributions = ((prompts - 1) / freedom) ** 0.5 * (a - power * b) + power * u if power else a
+    naive, all_judge = columns.linear(columns.judge, every)
+    effective, spread = columns.effective(labelled), contributions.T @ contributions
+    (with_judge, few), (by_people, _) = (_of_annotators(columns, weight) for weight in (power, 0.0))
+    if len(columns.annotator):
+        whole = np.diag(spread + with_judge)
+        parts_of_freedom = np.diag(spread) ** 2 / np.maximum(effective - 1, 1) + few**2 / columns.annotator.max()
+        effective = np.divide(whole**2, parts_of_freedom, out=effective - 1, where=parts_of_freedom > 0) + 1
+    return Fit(
+        columns,
+        Means(value, spread + with_judge, effective),
+        Means(people, a.T @ a + by_people, effective),
+        Means(naive, all_judge.T @ all_judge, columns.effective(every)),
+        power,
+        (a, b, u),
+        with_judge,
+        prompts,
+        level,
+    )
+
+
+def _of_annotators(columns: PreferenceArrays, weight: float) -> tuple[Floats, Floats]:
+    """Estimate the covariance of all columns that comes from the choice of few annotators; 0 if they are no sample.
+
+    Their variance, without that of what one of them says of one prompt, which the variance over prompts has already.
+
+    Returns:
+        The covariance, and the variances before this subtraction, by which degrees of freedom are counted.
+    """
+    labels, size = columns.people.shape
+    people = int(columns.annotator.max(initial=-1)) + 1
+    if people < 2:
+        return np.zeros((size, size)), np.zeros(size)
+    rows, mask = columns.people - weight * columns.judge[:labels], columns.mask[:labels]
+    count = np.maximum(mask.sum(axis=0), 1.0)
+    rows = mask * (rows - (rows * mask).sum(axis=0) / count) / count
+    cells = np.zeros((people, columns.groups, size))
+    np.add.at(cells, (columns.annotator, columns.group[:labels]), rows)
+    by_person, single = cells.sum(axis=1), cells.reshape(-1, size)
+    whole, times = by_person.T @ by_person, people / (people - 1)
+    values, vectors = np.linalg.eigh((whole - single.T @ single) * times)
+    spread: Floats = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    return spread, np.diag(whole) * times
+
+
+def half_width(prompts: float, level: float) -> float:
+    """Compute the half-width of an interval, in standard errors: the quantile of Student's t with (effective) prompts - 1 degrees of freedom."""
+    from titjudge.stats.special import stdtrit
+
+    return float(stdtrit(max(prompts - 1, 1.0), 0.5 + level / 2))
+
+
+# -- pairs -----------------------------------------------------------------------------------------------------------
+
+Key = tuple[str, str, str]  # prompt, and the two images in sorted order
+
+
+@dataclass(slots=True)
+class Joined:
+    """Human and judge pairs matched, each pair once, as wins (1, 0.5, 0) of the first image in sorted order.
+
+    Attributes:
+        labelled: Wins by people and by the judge.
+        rest: Wins by the judge on pairs without a label.
+        unjudged: Labelled pairs without an answer of the judge, which counts as a tie.
+        annotator: Who labelled each pair, if each was labelled by one of few people; else empty.
+    """
+
+    labelled: dict[Key, tuple[float, float]]
+    rest: dict[Key, float]
+    unjudged: int
+    annotator: Mapping[Key, str]
+
+
+def join(human: Sequence[Pair], judge: Sequence[Pair]) -> Joined:
+    """Match human pairs with judge pairs, in either order of the two images; repeated ones are averaged.
+
+    Raises:
+        DataError: A preference is not a, b or tie.
+    """
+    people, machine = _wins(human), _wins(judge)
+    known = {_key(pair): pair.annotator for pair in human if pair.annotator}
+    one_each = len(known) == len(human) and 1 < len(set(known.values())) < FEW_ANNOTATORS
+    return Joined(
+        annotator=known if one_each else {},
+        labelled={key: (value, machine.get(key, 0.5)) for key, value in people.items()},
+        rest={key: value for key, value in machine.items() if key not in people},
+        unjudged=sum(key not in machine for key in people),
+    )
+
+
+def _wins(pairs: Sequence[Pair]) -> dict[Key, float]:
+    """Return how often the first image of each pair, in sorted order, wins: 1, 0.5 or 0, repeated pairs averaged."""
+    wins: dict[Key, list[float]] = {}
+    for pair in pairs:
+        if pair.preference not in _WIN:
+            raise DataError(f"pair {pair.a} / {pair.b}: preference '{pair.preference}' is not 'a', 'b' or 'tie'")
+        win = _WIN[pair.preference]
+        wins.setdefault(_key(pair), []).append(1 - win if pair.a > pair.b else win)
+    return group_means(wins)
+
+
+def _key(pair: Pair) -> Key:
+    return pair.prompt_id, min(pair.a, pair.b), max(pair.a, pair.b)
+
+
+class PairRows(NamedTuple):
+    """Pairs of images of two generators, those that people labelled first.
+
+    Attributes:
+        first, second: Numbers of the two generators.
+        people, judge: Wins of the first: by people on the labelled pairs, by the judge on all.
+        prompt: Prompt of each pair.
+        annotator: Who labelled each pair, as in `Joined`.
+    """
+
+    first: Ints
+    second: Ints
+    people: Floats
+    judge: Floats
+    prompt: NDArray[Any]
+    annotator: NDArray[Any]
+
+    @classmethod
+    def of(cls, joined: Joined, names: Sequence[str], generator_of: Mapping[str, str]) -> PairRows:
+        """Arrange the pairs whose images are of two of the generators."""
+        place = {name: k for k, name in enumerate(names)}
+        number = {image: place[name] for image, name in generator_of.items() if name in place}
+
+        def of_two(keys: Iterable[Key]) -> list[tuple[Key, int, int]]:
+            known = [(key, number.get(key[1]), number.get(key[2])) for key in keys]
+            return [(key, x, y) for key, x, y in known if x is not None and y is not None and x != y]
+
+        labelled, rest = of_two(joined.labelled), of_two(joined.rest)
+        first, second = np.array([row[1:] for row in (*labelled, *rest)], dtype=np.int64).reshape(-1, 2).T
+        people, judge = np.array([joined.labelled[key] for key, _, _ in labelled]).reshape(-1, 2).T
+        judge = np.concatenate([judge, [joined.rest[key] for key, _, _ in rest]])
+        who = [joined.annotator[key] for key, _, _ in labelled] if joined.annotator else []
+        prompts = [key[0] for key, _, _ in (*labelled, *rest)]
+        return cls(first, second, people, judge, np.array(prompts, dtype=object), np.array(who, dtype=object))
+
+    def only(self, rows: NDArray[np.bool_]) -> PairRows:
+        """Keep some of the pairs."""
+        return PairRows._make(column[rows[: len(column)]] for column in self)
+
+    def columns(self, generators: Sequence[int]) -> PreferenceArrays:
+        """Arrange the wins of some generators, with a column for each of them."""
+        first, second = (side[:, None] == np.array(generators) for side in (self.first, self.second))
+        people, judge = (
+            first[: len(wins)] * wins[:, None] + second[: len(wins)] * (1 - wins)[:, None]
+            for wins in (self.people, self.judge)
+        )
+        return PreferenceArrays(people, judge, (first | second) * 1.0, codes(self.prompt)[0], codes(self.annotator)[0])
+
+    def couples(self) -> dict[tuple[int, int], tuple[int, int]]:
+        """Count the labelled and the other pairs of every two generators."""
+        couples = list(
+            zip(np.minimum(self.first, self.second).tolist(), np.maximum(self.first, self.second).tolist(), strict=True)
+        )
+        labelled, rest = Counter(couples[: len(self.people)]), Counter(couples[len(self.people) :])
+        return {couple: (labelled[couple], rest[couple]) for couple in sorted({*couples})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,27 +557,28 @@ def people_board(
     names = sorted(
         {generator_of[image] for key in (*joined.labelled, *joined.rest) for image in key[1:] if image in generator_of}
     )
-    columns, couples = _columns(joined, names, generator_of)
-    if not len(columns.people):
+    rows = PairRows.of(joined, names, generator_of)
+    if not len(rows.people):
         nobody = ("people labelled no pair of two known generators",)
-        return PeopleBoard((), (), (), 0.0, 0, len(columns.rest), nobody, level)
-    groups = _groups(couples)
+        return PeopleBoard((), (), (), 0.0, 0, len(rows.judge), nobody, level)
+    couples = rows.couples()
+    groups = _groups({(names[k], names[j]): counts for (k, j), counts in couples.items()})
     alike = all(complete for _, complete in groups) and len(groups) == 1
-    sampled = _sampled(couples) if alike else []
+    warnings = [*(_sampled(couples.values()) if alike else ()), *_apart(groups)]
     if not alike:  # what the judge says of couples that people never saw corrects nothing
-        met = {couple for couple, (labelled, _) in couples.items() if labelled}
-        rest = {key: win for key, win in joined.rest.items() if _couple(key, generator_of) in met}
-        joined = replace(joined, rest=rest)
-        columns, _ = _columns(joined, names, generator_of)
-    fitted = fit(columns)
-    estimates = [estimate(fitted, columns, k, level=level, bounds=(0.0, 1.0)) for k in range(len(names))]
+        met = [
+            couples[min(x, y), max(x, y)][0] > 0 for x, y in zip(rows.first.tolist(), rows.second.tolist(), strict=True)
+        ]
+        rows = rows.only(np.array(met))
+    fitted = fit(rows.columns(range(len(names))), level)
+    estimates = [fitted.estimate(k) for k in range(len(names))]
     rates = with_ties(np.array([np.nan if rate.value is None else rate.value for rate in estimates]))
-    warnings = [*sampled, *_apart(groups)]
-    order, standings, gaps = [], [], []
+    order: list[int] = []
+    standings, gaps = [], []
     for group, complete in groups:
         members = [names.index(name) for name in group]
         by, strength = {k: float(rates[k]) for k in members}, dict[int, float]()
-        ranks = _ranks(fitted, columns, members, level)
+        ranks = _ranks(fitted, members)
         if not complete:
             by, strength, ranks, words = _strengths(human, generator_of, group, members)
             warnings.append(words)
@@ -244,21 +588,33 @@ def people_board(
             GeneratorRank(names[k], estimates[k], ranked.index(k) + 1 if k in by else None, ranks[k], strength.get(k))
             for k in members
         ]
-        gaps += [_gap(fitted, columns, names, k, j, level) for k, j in pairwise(members) if complete]
+        gaps += [_gap(fitted, names, k, j) for k, j in pairwise(members) if complete]
         order += members
     for k in range(len(names)):
         if k not in order:
             standings.append(GeneratorRank(names[k], estimates[k], None, None))
-            gaps += [_gap(fitted, columns, names, order[-1], k, level)]
+            gaps += [_gap(fitted, names, order[-1], k)]
             order.append(k)
     warnings += sorted({rate.reason for rate in estimates if rate.reason})
     if joined.annotator:
         warnings.append(annotators_note(len(set(joined.annotator.values()))))
     if joined.unjudged:
         warnings.append(f"{joined.unjudged} labelled pairs have no answer of the judge: counted as its ties")
-    pairs = _pairwise(joined, [names[k] for k in order], generator_of, level)
-    sizes = len(columns.people), len(columns.rest)
+    couples = rows.couples()
+    pairs = tuple(
+        Couple(names[k], names[j], win_rate(rows, k, j, level))
+        for k, j in combinations(order, 2)
+        if (min(k, j), max(k, j)) in couples
+    )
+    labelled = len(rows.people)
+    sizes = labelled, len(rows.judge) - labelled
     return PeopleBoard(tuple(standings), tuple(gaps), pairs, fitted.power, *sizes, tuple(warnings), level)
+
+
+def win_rate(rows: PairRows, first: int, second: int, level: float = LEVEL) -> Estimate:
+    """Estimate how often people prefer one generator over another (ties count half), in [0, 1], over all pairs of the two."""
+    two = np.isin(rows.first, (first, second)) & np.isin(rows.second, (first, second))
+    return fit(rows.only(two).columns([first]), level).estimate(0)
 
 
 def _groups(couples: Mapping[tuple[str, str], Sequence[int]]) -> list[tuple[list[str], bool]]:
@@ -268,7 +624,7 @@ def _groups(couples: Mapping[tuple[str, str], Sequence[int]]) -> list[tuple[list
     """
     groups = opponents(couple for couple, (labelled, _) in couples.items() if labelled)
     ((everybody, complete), *_) = opponents(couples)
-    if len(groups) == 1 and groups[0][0] == everybody and complete and not _sampled(couples):
+    if len(groups) == 1 and groups[0][0] == everybody and complete and not _sampled(couples.values()):
         return [(everybody, True)]
     return groups
 
@@ -278,10 +634,6 @@ def _apart(groups: Sequence[tuple[Sequence[str], bool]]) -> list[str]:
         return []
     apart = "; ".join(", ".join(names) for names, _ in groups)
     return [f"people compared no generators of different groups: ranks count within each group ({apart})"]
-
-
-def _couple(key: Sequence[str], generator_of: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(sorted(generator_of.get(image, "") for image in key[1:]))
 
 
 def _strengths(
@@ -310,117 +662,57 @@ def _strengths(
     return strength, strength, ranks, what
 
 
-def _pairwise(
-    joined: Joined, names: Sequence[str], generator_of: Mapping[str, str], level: float
-) -> tuple[Couple, ...]:
-    """Estimate the win rate of every couple that has pairs, the better one first."""
-    by_couple: dict[frozenset[str], Joined] = {}
-    for every, part in ((joined.labelled, "labelled"), (joined.rest, "rest")):
-        for key, values in every.items():
-            couple = frozenset(generator_of.get(image, "") for image in key[1:])
-            own = by_couple.setdefault(couple, Joined(annotator=joined.annotator))
-            getattr(own, part)[key] = values
-    return tuple(
-        Couple(first, second, win_rate(pairs, generator_of, first, second, level=level))
-        for first, second in combinations(names, 2)
-        if (pairs := by_couple.get(frozenset((first, second)))) is not None
-    )
-
-
-def _columns(
-    joined: Joined, names: Sequence[str], generator_of: Mapping[str, str]
-) -> tuple[PreferenceArrays, Mapping[tuple[str, str], list[int]]]:
-    """Arrange wins by generator; also count the labelled and the unlabelled pairs of each couple."""
-    number = {name: k for k, name in enumerate(names)}
-    couples: dict[tuple[str, str], list[int]] = {}
-
-    def with_generators(keys: Mapping[Any, Any]) -> list[Any]:
-        named = [(key, generator_of.get(key[1]), generator_of.get(key[2])) for key in keys]
-        return [(key, number[x], number[y]) for key, x, y in named if x is not None and y is not None and x != y]
-
-    labelled, rest = with_generators(joined.labelled), with_generators(joined.rest)
-    for column, rows in enumerate((labelled, rest)):
-        for _, x, y in rows:
-            couple = (names[min(x, y)], names[max(x, y)])
-            couples.setdefault(couple, [0, 0])[column] += 1
-    group, groups = codes(key[0] for key, _, _ in [*labelled, *rest])
-    size = len(labelled)
-    people, mask = _spread([(x, y, joined.labelled[key][0]) for key, x, y in labelled], len(names))
-    judge, _ = _spread([(x, y, joined.labelled[key][1]) for key, x, y in labelled], len(names))
-    other, rest_mask = _spread([(x, y, joined.rest[key]) for key, x, y in rest], len(names))
-    who = joined.annotators(key for key, _, _ in labelled)
-    arrays = PreferenceArrays(people, judge, mask, group[:size], other, rest_mask, group[size:], len(groups), who)
-    return arrays, couples
-
-
-def _spread(rows: Sequence[tuple[int, int, float]], size: int) -> tuple[Floats, Floats]:
-    """Return the wins of each generator in each pair, and a mask of the generators in it: both (pairs, generators)."""
-    values, mask = np.zeros((len(rows), size)), np.zeros((len(rows), size))
-    for i, (x, y, win) in enumerate(rows):
-        values[i, x], values[i, y] = win, 1 - win
-        mask[i, x] = mask[i, y] = 1.0
-    return values, mask
-
-
-def _difference(fitted: Fit, k: int, j: int) -> tuple[float, float]:
-    """Return the difference of two columns and its variance."""
-    spread = fitted.spread
-    return float(fitted.value[k] - fitted.value[j]), float(spread[k, k] + spread[j, j] - 2 * spread[k, j])
-
-
-def _ranks(fitted: Fit, columns: PreferenceArrays, members: Sequence[int], level: float) -> dict[int, tuple[int, int]]:
+def _ranks(fitted: Fit, members: Sequence[int]) -> dict[int, tuple[int, int]]:
     """Compute the ranks that each generator may have, given which others are certainly better or worse."""
     size = len(members)
     couples = max(size * (size - 1) // 2, 1)
-    t = half_width(float(fitted.effective[fitted.effective > 0].min()), 1 - (1 - level) / couples)
-    usable = {k: not undefined(fitted, columns, k) for k in members}
+    effective = fitted.joint.effective
+    t = half_width(float(effective[effective > 0].min()), 1 - (1 - fitted.level) / couples)
+    usable = {k: not fitted.undefined(k) for k in members}
     above = np.zeros((size, size), dtype=bool)
     for (row, k), (column, j) in permutations(enumerate(members), 2):
         if usable[j] and usable[k]:
-            difference, variance = _difference(fitted, k, j)
+            difference, variance = fitted.difference(k, j)
             above[row, column] = variance > 0 and difference > t * variance**0.5
     return dict(zip(members, possible_ranks(above), strict=True))
 
 
-def _gap(fitted: Fit, columns: PreferenceArrays, names: Sequence[str], k: int, j: int, level: float) -> Gap:
+def _gap(fitted: Fit, names: Sequence[str], k: int, j: int) -> Gap:
     """Compute the difference of two neighbours, and how many more labels would separate them where it is not certain."""
-    reason = undefined(fitted, columns, k) or undefined(fitted, columns, j)
-    if reason:
+    if reason := fitted.undefined(k) or fitted.undefined(j):
         return Gap(names[k], names[j], None, None, False, None, reason)
-    difference, variance = _difference(fitted, k, j)
+    difference, variance = fitted.difference(k, j)
     if variance <= 0:
         return Gap(names[k], names[j], difference, None, False, None, "the difference does not vary: no interval")
-    half = half_width(float(min(fitted.effective[k], fitted.effective[j])), level) * variance**0.5
+    half = half_width(float(fitted.joint.effective[[k, j]].min()), fitted.level) * variance**0.5
     separated = abs(difference) > half
     interval = (max(-1.0, difference - half), min(1.0, difference + half))
     if interval == (-1.0, 1.0):
         return Gap(names[k], names[j], difference, None, False, None, "too few labelled prompts: no interval")
     if separated:
         return Gap(names[k], names[j], difference, interval, True, 0)
-    needed, why = more_labels(fitted, k, j, len(columns.people), len(columns.rest), level=level)
+    needed, why = more_labels(fitted, k, j)
     return Gap(names[k], names[j], difference, interval, False, needed, why)
 
 
-def more_labels(
-    fitted: Fit, k: int, j: int, labelled: int, unlabelled: int, *, level: float = LEVEL
-) -> tuple[int | None, str]:
+def more_labels(fitted: Fit, k: int, j: int) -> tuple[int | None, str]:
     """Find how many more labels, drawn like the present ones, separate columns `k` and `j` with 80% power; or None and a reason.
 
     Takes the estimated difference and variance for the truth; lambda is tuned anew for every number of labels.
     """
     from scipy.stats import norm
 
-    difference = abs(float(fitted.value[k] - fitted.value[j]))
-    target = (difference / float(norm.ppf(0.5 + level / 2) + norm.ppf(POWER))) ** 2
+    difference = abs(fitted.difference(k, j)[0])
+    target = (difference / float(norm.ppf(0.5 + fitted.level / 2) + norm.ppf(POWER))) ** 2
     a, b, u = (part[:, k] - part[:, j] for part in fitted.parts)
     people = fitted.annotators  # more labels of the same people do not lower what these vary by
     fixed = float(people[k, k] + people[j, j] - 2 * people[k, j])
-    total = labelled + unlabelled
+    labelled, total = len(fitted.columns.people), len(fitted.columns.judge)
 
     def variance(labels: int) -> float:
         """Compute the variance of the difference if people had labelled so many pairs, with the best weight of the judge."""
         remaining = total - labels
-        less, rest = (labelled / labels) ** 0.5, (unlabelled / remaining) ** 0.5 if remaining else 0.0
+        less, rest = (labelled / labels) ** 0.5, ((total - labelled) / remaining) ** 0.5 if remaining else 0.0
         gap = less * b - rest * u
         below = float(gap @ gap)
         weight = min(max(float(less * a @ gap) / below, 0.0), 1.0) if below > 0 and remaining else 0.0
@@ -436,11 +728,11 @@ def more_labels(
     return high - labelled, ""
 
 
-def _sampled(couples: Mapping[tuple[str, str], Sequence[int]]) -> list[str]:
+def _sampled(couples: Collection[Sequence[int]]) -> list[str]:
     """Warn when the labelled pairs are distributed over couples of generators differently from the rest (chi-squared test)."""
     from scipy.stats import chi2_contingency
 
-    counts = np.array(list(couples.values()))
+    counts = np.array(list(couples))
     if len(counts) < 2 or not counts.sum(axis=0).all():
         return []
     if chi2_contingency(counts).pvalue < 0.001:

@@ -6,7 +6,9 @@ therefore sum over the prompts of a family first, and take families as the sampl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+import zlib
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -122,9 +124,63 @@ def units(prompts: Sequence[str], declared: Families) -> Ints | None:
     return unit if len(distinct) < len(prompts) else None
 
 
+class Alike:
+    """Finds prompts whose words are nearly those of another, among the first prompts that declare no family."""
+
+    _MOST = 1_000  # prompts that are looked at
+    _SHARE = 0.8  # of the words of two prompts together, that both must have
+    # Orders of the pairs of neighbouring words: prompts with the same first pair are compared.
+    _MASKS = (0, 0x5BD1E995, 0x9E3779B9, 0xC2B2AE35)
+    _COMPARED = 4  # prompts with one first pair
+
+    def __init__(self) -> None:
+        self._seen: dict[str, None] = {}
+        self._first: dict[tuple[int, int], list[tuple[str, frozenset[str]]]] = {}
+        self._found: dict[str, str] = {}
+
+    def look(self, item: Item | InvalidItem) -> Item | InvalidItem:
+        """Compare the item's prompt with those before, and return the item."""
+        if isinstance(item, Item):
+            self.compare(prompt_of(item), item.prompt, item.meta)
+        return item
+
+    def compare(self, prompt: str, text: str, columns: Container[str]) -> None:
+        """Compare the text of a prompt with those before, unless its columns declare a family."""
+        if prompt not in self._seen and len(self._seen) < self._MOST:
+            self._seen[prompt] = None
+            if text and not any(column in columns for column in DECLARED):
+                self._compare(prompt, re.findall(r"\w+", text.casefold()))
+
+    def _compare(self, prompt: str, listed: list[str]) -> None:
+        words, following = frozenset(listed), [*listed[1:], ""]
+        hashes = {zlib.crc32(f"{a} {b}".encode(errors="replace")) for a, b in zip(listed, following, strict=True)}
+        for mask in self._MASKS if words else ():
+            others = self._first.setdefault((mask, min(number ^ mask for number in hashes)), [])
+            for name, other in others:
+                if len(words & other) > self._SHARE * len(words | other):
+                    self._found.setdefault(prompt, name)
+            if len(others) < self._COMPARED:
+                others.append((prompt, words))
+
+    def notes(self) -> list[str]:
+        """Return one line that counts the prompts and says how to declare a family; none without such prompts."""
+        if not self._found:
+            return []
+        first, other = next(iter(self._found.items()))
+        return [
+            f"{several(len(self._found), 'prompt')} nearly the same as another ({truncated(first, 40)} as {truncated(other, 40)}). "
+            f"If such prompts are variants of one, give them one value in a column '{item_meta.CLUSTER.name}': they then count as one unit."
+        ]
+
+
 def in_families(pairs: Sequence[Pair], declared: Families) -> list[Pair]:
-    """Return pairs that name the families of their prompts."""
+    """Return pairs that name the families of their prompts; if none are declared, pairs keep the families of their own file."""
     return [replace(pair, family=declared.get(pair.prompt_id, "")) for pair in pairs] if declared else list(pairs)
+
+
+def families_of_pairs(pairs: Iterable[Pair]) -> Families:
+    """Return the families that human pairs name."""
+    return {pair.prompt_id: pair.family for pair in pairs if pair.family}
 
 
 def family_notes(prompts: Sequence[str], declared: Families) -> list[str]:

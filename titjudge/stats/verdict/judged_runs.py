@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-
-import numpy as np
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.files import JsonlReader
@@ -15,40 +12,11 @@ from titjudge.core.registry import BESIDE, base_metric, first_metric
 from titjudge.core.run_records import Manifest, MetricRecord, MetricResult, Results, StoredRun
 from titjudge.core.serialization import lean_item, lean_score, score_from
 from titjudge.core.types import InvalidItem, Item, Json, Score
-from titjudge.stats.bootstrap import Ints
 from titjudge.stats.generators.comparison_tables import Scale
 from titjudge.stats.scores.frame import Frame
 from titjudge.stats.scores.per_prompt import PerPrompt
 from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.scores.withheld import counted
-
-
-class Offsets:
-    """Where the records of a file are, by key: 16 bytes a record, of hashes of the keys."""
-
-    def __init__(self) -> None:
-        self._hashes, self._offsets, self._counts = array("q"), array("q"), bytearray()
-        self._sorted: tuple[Ints, Ints] | None = None
-
-    def add(self, key: Hashable, offset: int, *, counts: bool = True) -> None:
-        """Add a record; of several with a key the last that `counts` is found, else the first."""
-        self._hashes.append(hash(key))
-        self._offsets.append(offset)
-        self._counts.append(counts)
-
-    def get(self, key: Hashable) -> int | None:
-        """Return the offset of a record; None where none has the key."""
-        hashes, offsets = self._sorted or self._sort()
-        place = int(np.searchsorted(hashes, hash(key), side="right")) - 1
-        return int(offsets[place]) if place >= 0 and hashes[place] == hash(key) else None
-
-    def _sort(self) -> tuple[Ints, Ints]:
-        hashes, offsets = np.array(self._hashes, dtype=np.int64), np.array(self._offsets, dtype=np.int64)
-        counts = np.frombuffer(bytes(self._counts), dtype=np.uint8)
-        order = np.lexsort((np.where(counts, offsets, -offsets), counts, hashes))
-        self._sorted = hashes[order], offsets[order]
-        self._hashes, self._offsets, self._counts = array("q"), array("q"), bytearray()
-        return self._sorted
 
 
 class RunScores(dict[tuple[str, str], Score]):
@@ -64,11 +32,11 @@ class StoredScores(RunScores):
 
     def __init__(self, folder: Path, records: Iterable[tuple[int, Json]], read: Callable[[Json], Score]) -> None:
         super().__init__()
-        self._offsets = Offsets()
+        self._offsets: dict[tuple[str, str], int] = {}
         for offset, record in records:
             score = read(record)
-            self[score.item_id, score.metric] = score
-            self._offsets.add((score.item_id, score.metric), offset)
+            key = score.item_id, score.metric
+            self[key], self._offsets[key] = score, offset
         self._reader = JsonlReader(folder / "scores.jsonl") if self else None
 
     def whole(self, item: str, metric: str) -> Score:

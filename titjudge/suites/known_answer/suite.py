@@ -92,7 +92,7 @@ def _problem(line: Values) -> str:
         return "'questions' is missing; this suite reads folders as `known-answer make` writes them"
     for key in ("questions", "gold_answers", "answers"):
         if not isinstance(line.get(key), list) or len(line[key]) != len(line.get("questions") or ()):
-            return f"'{key}' is missing or has another length than 'questions'"
+            return f"'{key}' is missing or not as long as 'questions'"
     if not {"yes", "no"}.issuperset(str(answer).lower() for key in ("answers", "gold_answers") for answer in line[key]):
         return "an answer is neither yes nor no"
     alignment = line.get("alignment")

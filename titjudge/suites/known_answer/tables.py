@@ -130,7 +130,7 @@ def _answers(items_by_id: Mapping[str, Item], by_metric: Mapping[str, Sequence[S
             verdicts += [(level, item.prompt_id, t == "yes", a == "yes") for t, a in zip(truth, answers, strict=True)]
         if verdicts:
             rows += _verdict_rows(metric, verdicts)
-    columns = ("metric", "images", "questions", "right", "accuracy", "yes where it is no", "no where it is yes")
+    columns = ("metric", "images", "questions", "right", "accuracy", "yes instead of no", "no instead of yes")
     note = "against what is true of the image, not what the prompt requires; unanswered images are not counted"
     return benchmark_table("Known answers: yes / no", columns, rows, note)
 

@@ -309,7 +309,7 @@ def _rates_table(cut: str, rates: Values) -> Table:
         for name, group in rates.items()
     )
     columns = (cut, "images", *CATEGORIES, *(f"{category} (people)" for category in CATEGORIES))
-    note = "Percent of the elements that are aligned: as the judge says, and as people do of the same images."
+    note = "Percent of the elements that are aligned, by the judge and by people, for the same images."
     return benchmark_table(f"LongT2IBench: aligned elements by {cut}", columns, rows, note)
 
 

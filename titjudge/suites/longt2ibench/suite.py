@@ -256,21 +256,21 @@ class LongT2IBench(Suite):
         "the alignment score is the ratio of aligned elements in the judge's answer (paper, Alignment Score); upstream reads "
         "it with a trained head from a <level> token, which no other model has (the metric longt2iexpert reads that head: the "
         "paper names Qwen2.5-VL-7B-Instruct, the released code loads Qwen2-VL)",
-        "misaligned entities take their attributes and relations along in code; upstream only the prompt says so",
-        "each attribute counts as one element (the paper does not say whether attributes of one entity count together)",
+        "code marks attributes and relations of misaligned entities as misaligned; upstream, only the prompt asks for this",
+        "each attribute counts as one element (the paper does not state whether attributes of one entity count together)",
         "interpretation accuracy has no published code: it is micro recall over the annotated elements, which the paper's "
         "Table 2 fits; how elements are matched is an option (default: case-folded, single attributes)",
         "an element predicted both aligned and misaligned is found in neither list; extra predictions are not penalised",
         "word-count intervals have no published code: words between white space, [30, 50) and so on, 110 in the last",
         "the six categories of relations (Figure 4d) have no published rule: here the words of a relation decide, such as `on` or "
         "`with`, and a relation without such a word is an action",
-        "strict: the judge gets the graph (from the annotation, else extracted by the judge model) and answers in JSON, one "
+        "strict: the judge gets the graph (from the annotation, otherwise extracted by the judge model) and answers in JSON, one "
         "verdict for each element, at temperature 0; wording ours. official: the published HA-CoT prompt and decoding "
         "(T=0.6, top_p 0.9, 1,024 tokens, no seed)",
         "answers without a word (an outage: the next run asks again) or with missing or cut-off lists have no score; in saved generations the listed elements still enter recall",
-        "the generator is the key `model` or `generator` of an element, else the folder of its image, where images lie in several",
+        "the generator is the key `model` or `generator` of an element, otherwise the folder of its image, if there are several",
         "a missing Align ratio is missing; upstream reads 0.0. Unreadable images are not scored; upstream scores a black one",
-        "official prompts are those of test_generation.py; test_score.py uses another one than the model was trained on",
+        "official prompts are from test_generation.py; the prompt of test_score.py differs from the training prompt",
     )
 
     def __init__(self, inputs: SuiteInputs = SuiteInputs(), *, split: str = "test", matching: str = "casefold") -> None:

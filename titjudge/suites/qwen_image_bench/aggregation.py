@@ -68,14 +68,14 @@ QWEN_IMAGE_BENCH = Aggregation(
         ),
         Flag(
             "protocol",
-            "strict averages over the facets that a prompt activates (paper, Eq. 8 to 10). A run has its own protocol.",
+            "strict averages over the facets that a prompt activates (paper, Eq. 8 to 10). Not used with --run.",
             None,
             choices=("official", "strict"),
             default="official",
         ),
         Flag(
             "facets",
-            "Number of facets in the rubric; 38 is Stability AI's fork. A run has its own rubric.",
+            "Number of facets in the rubric; 38 is Stability AI's fork. Not used with --run.",
             "N",
             choices=("56", "38"),
             default="56",

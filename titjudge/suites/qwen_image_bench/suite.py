@@ -114,25 +114,25 @@ class QwenImageBench(Suite):
     metrics = (METRIC,)
     TAKES_COLUMNS = True
     DEVIATIONS = (
-        "the rubric is the paper's (56 facets, 23 sub-capabilities; code @b6b556b); `--suite-option facets=38` is that of "
-        "Stability AI's later fork, which asks about a pillar also where it has dropped every facet that the prompt activates",
+        "the rubric is the paper's (56 facets, 23 sub-capabilities; code @b6b556b); `--suite-option facets=38` selects "
+        "Stability AI's later fork, which asks about a pillar even if it has dropped every facet that the prompt activates",
         "answers on which the official code crashes (a JSON list or number, a score of Infinity) are counted as invalid "
         "and drop out like a parse failure; upstream the whole run ends",
-        "images are sent as they are; judge.py squashes those with a side over 1,024 pixels to 1024 x 1024, aspect ratio "
+        "images are sent as they are; judge.py squashes images with a side over 1,024 pixels to 1024 x 1024, aspect ratio "
         "ignored (`squash: 1024` of the judge in run.yaml does so, too)",
         "official: every facet that the judge marks counts, whether or not the prompt activates it, and names that the "
         "rubric does not have count as further sub-capabilities, as upstream",
         "strict (paper-gated): only the facets that the prompt activates enter the means (Eq. 8 to 10); marks are 0, 1, 2 "
         "or N/A, and anything else (true, 0.5, '01') is unread, not converted; a truncated answer is not read",
-        "both: one call for each active pillar (3 to 5), as upstream; the paper says that all 56 facets are judged",
+        "both: one call for each active pillar (3 to 5), as upstream; according to the paper, all 56 facets are judged",
         "facet names with a slash are kept whole in the metadata; upstream cuts them",
         "both: decoding asks for T=0, top_k 1, top_p 1, repetition penalty 1.05, seed 42, 4,096 tokens and thinking, as judge.py; "
         "what a model does not take (by our tables, its chat template, or the role's key `omit`) is neither sent nor recorded",
         "level 3 is aggregated and exported; upstream it is not",
-        "the images of the published board were made from the Chinese prompts (prompt_cn); whoever makes them from "
-        "prompt_en does not compare with it",
+        "the images of the published board were made from the Chinese prompts (prompt_cn); images from "
+        "prompt_en cannot be compared with it",
         "a pillar without a usable answer (an empty one is asked for three times) drops out of the image's mean, as upstream, but "
-        "is named, and its facets count as questions without an answer",
+        "is reported, and its facets count as questions without an answer",
     )
 
     def __init__(
@@ -161,7 +161,7 @@ class QwenImageBench(Suite):
         if all(_is_hub(file, self.inputs.columns) for file in files) and not any(
             True for file in files for _ in _rows(file, self.inputs.columns)
         ):
-            hint = f"fetch {self.name} --include 'images/GENERATOR/*' gets some, or name a table of your own"
+            hint = f"fetch {self.name} --include 'images/GENERATOR/*' gets some, or give a table"
             raise DataError(f"none of the images that it names is here: {hint}", files[0])
         yield from number_repeats(
             replace(item, meta={**item.meta, **self._further}) if isinstance(item, Item) and self._further else item

@@ -85,7 +85,7 @@ def _text(
     written = []
     if run is not None:
         if ocr or write_ocr is None:
-            raise UserError("--run RUN goes with --write-ocr DIR, and without --ocr")
+            raise UserError("--run RUN requires --write-ocr DIR and cannot be combined with --ocr")
         count = text_rendering.write_ocr(*run(), write_ocr)
         written.append(f"{count} files written to {write_ocr}")
         ocr = tuple(sorted(write_ocr.glob("*.json")))

@@ -210,11 +210,11 @@ def _number_in(path: str) -> int:
 def _check_path(record: Json, number: int, kind: str, length: str) -> None:
     """Check that what a record says of its prompt is what its path says: a file may have been moved."""
     if record.get("line_idx", number) != number:
-        raise ValueError(f"line_idx is {record['line_idx']}, the file name says {number}")
+        raise ValueError(f"line_idx is {record['line_idx']}, the file name has {number}")
     if record.get("attribute", kind) != kind:
-        raise ValueError(f"attribute is {record['attribute']}, the folder says {kind}")
+        raise ValueError(f"attribute is {record['attribute']}, the folder has {kind}")
     if record.get("desc", f"{length}_description") != f"{length}_description":
-        raise ValueError(f"desc is {record['desc']}, the folder says {length}")
+        raise ValueError(f"desc is {record['desc']}, the folder has {length}")
 
 
 def _bytes(path: str) -> bytearray:
@@ -434,4 +434,4 @@ def published_table(record: Values) -> Table:
         for name, length, result in _rows(record)
     )
     columns = ("generator", "length", *_MEANS, *DIMENSIONS)
-    return benchmark_table("TIIF-Bench: as the official summary says, percent", columns, rows)
+    return benchmark_table("TIIF-Bench: official summary, percent", columns, rows)

@@ -170,7 +170,7 @@ def sampled(lines: Lines, path: Path) -> Lines:
             if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < len(all_lines):
                 raise DataError(f"{kind}: {number} is not a line number below {len(all_lines)}", path)
         if len(set(numbers)) != len(numbers):
-            raise DataError(f"{kind}: a number stands there twice", path)
+            raise DataError(f"{kind}: duplicate number", path)
         chosen[kind] = [all_lines[number] for number in numbers]
     return chosen
 
@@ -208,7 +208,7 @@ def find_images(folder: Path, postfix: str) -> Path:
         example = f"{sorted(names)[0]}/<generator>/short_description/0.png"
         raise DataError(f"no images found: expected <images>/{example}", folder)
     if len(tops) > 1:
-        raise DataError(f"several image folders ({', '.join(top.name for top in tops)}): say which one", folder)
+        raise DataError(f"several image folders ({', '.join(top.name for top in tops)}): choose one", folder)
     return tops[0]
 
 
@@ -294,6 +294,6 @@ def _refuse_mini_images(lines: Lines, tree: Tree, top: Path) -> None:
         if sets and sets == mini and all(len(lines.get(kind, ())) > len(mini[kind]) for kind in sets):
             raise DataError(
                 f"{generator}, {length}: style and real_world are numbered as in testmini (0, 1, 2, ...), but the "
-                f"prompts are those of the full set, where these numbers mean other prompts. Use the testmini set",
+                f"prompts belong to the full set, in which these numbers mean other prompts. Use the testmini set",
                 top,
             )

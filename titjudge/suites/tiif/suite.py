@@ -41,22 +41,21 @@ class Tiif(Suite):
         "so that a run can be repeated; strict: always the template that the paper shows (A3.2), at temperature 0",
         "three tries for a reply with another number of answers (strict: of the same question, at temperature 0), then the "
         "item is unparsed; upstream tries for ever",
-        "strict: what a reasoning model writes before </think> is no answer, and a reply with a line such as `yes/no` or `no "
+        "strict: text before </think> is not an answer, and a reply with a line such as `yes/no` or `no "
         "idea` is not read; official: both count as answers, as upstream",
         "a reply without a word is an outage: it is asked for three times, then the image fails, and the next run asks again",
-        "images are sent with their own media type; upstream declares every image as PNG",
-        "answer files that cannot be read, or in which a question has no yes or no, are named and not scored; upstream "
+        "images are sent with their media type; upstream declares every image as PNG",
+        "answer files that cannot be read, or in which a question has no yes or no, are reported and not scored; upstream "
         "prints or counts as wrong, and cuts lists of different length to the shorter",
         "several images for one prompt (0_0.png, 0_1.png, or one number with several suffixes) are all judged, and the prompt "
-        "counts with their mean; "
-        "upstream takes the first that the file system names",
+        "counts with their mean; upstream takes the first that the file system names",
         "Overall, Basic and Advanced follow the published scripts (mean of 9 dimensions, 12 types, 26 types; "
-        "what is missing is left out), which Table 2 of the paper does not; beside them stand the same means of types in which "
+        "missing values are left out), which Table 2 of the paper does not; next to them are the same means of types in which "
         "each image counts once (3.3), not each question",
         "text rendering reads images with rapidocr; upstream with PaddleOCR. An OCR result that cannot be read is an error; "
         "upstream scores it as perfect (GNED 0)",
         "text rendering runs along, on the images whose prompts ask for words (it needs the extra ocr); upstream it is a "
-        "script of its own. The metric text-rendering-vlm has a vision model read in the place of OCR",
+        "separate script. In the metric text-rendering-vlm, a vision model reads instead of OCR",
         "official: max_tokens 2,048 is sent, and a cut answer has no score; upstream sends no limit. strict: keeps upstream's "
         "system message, which the paper's A3.2 does not show",
         "this is the first version of the benchmark (@3aae750), not the second that its page announces",

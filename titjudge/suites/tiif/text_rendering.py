@@ -80,7 +80,7 @@ def _entries(path: Path) -> dict[str, Json]:
         if not isinstance(name, str) or not name:
             raise DataError(f"entry {number} has no image_name", path)
         if entries.setdefault(name, entry) is not entry:
-            raise DataError(f"image {name}: it stands there twice", path)
+            raise DataError(f"image {name}: duplicate", path)
     return entries
 
 

@@ -119,7 +119,7 @@ function shift(by) {
 }
 
 async function submit() {
-  if ($("submit").disabled || dialogOpen()) return;
+  if ($("submit").disabled || dialogOpen() || unread()) return;
   stopClock();
   await send("api/vote", { question: state.question, answer: rows.map(valueOf), note: $("note").value, duration_ms: Math.round(clock) });
 }

@@ -44,8 +44,8 @@ function person(one) {
   const row = made("tr");
   const name = made("span", one.stopped ? "stopped" : "", one.stopped ? `${one.name} (stopped: checks wrong)` : one.name);
   const left = one.seconds === null || one.left === 0 ? null : one.seconds * one.left;
-  const titles = ["Who", "Done", "Answers", "To go, at most", "An answer takes", "Left, about", "Last answer"];
-  row.append(...cells(titles, [name, bar, count(one.done), count(one.left), span(one.seconds), span(left), ago(one.last)], [0, 0, 1, 1, 1, 1, 0]));
+  const titles = ["Who", "Done", "Answers", "To go, at most", "An answer takes", "Too fast", "Left, about", "Last answer"];
+  row.append(...cells(titles, [name, bar, count(one.done), count(one.left), span(one.seconds), count(one.too_fast), span(left), ago(one.last)], [0, 0, 1, 1, 1, 1, 1, 0]));
   return row;
 }
 

@@ -11,6 +11,7 @@ let state = null;     // last state from the server
 let busy = true;      // no question is in view that an answer could be for: one is being sent or loaded
 let clock = 0;        // ms that this question was in view before `since`
 let since = null;     // when it came into view last; null while paused
+const read = new Set();   // prompts whose end was in view
 const blobs = new Map();  // image code -> Promise of an object URL, oldest first
 
 const pauseMs = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -118,6 +119,49 @@ function head() {
 function notice(text) {
   $("notice").textContent = text;
   $("notice").hidden = !text;
+}
+
+// -- prompt: it is read to its end before the first answer ---------------------------------------------------------------
+
+const SIZES = ["", ".95rem", ".85rem"];  // of a prompt that is longer than its box
+const below = () => $("prompt").scrollHeight - $("prompt").clientHeight - $("prompt").scrollTop;
+
+function fit() {
+  if (!asked()) return;
+  const at = $("prompt").scrollTop;
+  $("more").hidden = true;
+  for (const size of SIZES) {
+    $("prompt").style.fontSize = size;
+    if (below() < 2) break;
+  }
+  $("prompt").scrollTop = at;
+  reading();
+}
+
+function reading() {
+  if (!asked()) return;
+  const more = below() >= 2;
+  if (!more) read.add(asked().prompt);
+  $("prompt").classList.toggle("cut", more);
+  $("more").hidden = !more;
+  $("more").classList.remove("first");
+  $("more-text").textContent = "More below";
+}
+
+function unread() {
+  if (read.has(asked().prompt)) return false;
+  $("more").classList.add("first");
+  $("more-text").textContent = "Read to the end first";
+  return true;
+}
+
+// Keys that scroll the prompt from anywhere on the page; on a button, Space is for the button.
+function scrollKey(pressed) {
+  const box = $("prompt"), page = box.clientHeight - 48, on = document.activeElement;
+  const to = { " ": box.scrollTop + page, PageDown: box.scrollTop + page, PageUp: box.scrollTop - page, Home: 0, End: box.scrollHeight }[pressed];
+  if (to === undefined || !asked() || dialogOpen() || pressed === " " && on.tagName === "BUTTON" || on.matches(".said")) return false;
+  box.scrollTop = to;
+  return true;
 }
 
 // -- clock: how long a question was in view, without pauses ----------------------------------------------------------------
@@ -237,6 +281,7 @@ function notes(lines) {
 
 function settled() {
   if ($("zoom").open) $("zoom").close();
+  fit();
   clock = 0;
   since = null;
   if (state && state.done === 0 && asked() && !$("guide").dataset.seen) toggle($("guide"));
@@ -252,6 +297,7 @@ const scrolls = (pressed) => (pressed === "ArrowUp" || pressed === "ArrowDown") 
 function sharedKey(event, pressed) {
   if (pressed === "p" && asked() && !$("guide").open) toggle($("rest"));
   else if (pressed === "?") toggle($("guide"));
+  else if (scrollKey(pressed));
   else return false;
   event.preventDefault();
   return true;
@@ -272,6 +318,12 @@ function sharedControls() {
   $("pause").disabled = !asked();
 }
 
+$("more").addEventListener("click", () => {
+  $("more").blur();
+  scrollKey("PageDown");
+});
+$("prompt").addEventListener("scroll", reading);
+window.addEventListener("resize", fit);
 $("undo").addEventListener("click", undo);
 $("pause").addEventListener("click", () => toggle($("rest")));
 $("help").addEventListener("click", () => toggle($("guide")));

@@ -4,7 +4,7 @@
 const KEYS = { ArrowLeft: "left", 1: "left", ArrowDown: "tie", 2: "tie", ArrowRight: "right", 3: "right", ArrowUp: "both_bad", 4: "both_bad" };
 
 function vote(answer) {
-  if (!asked() || busy || dialogOpen() || !asked().answers.includes(answer)) return;
+  if (!asked() || busy || dialogOpen() || !asked().answers.includes(answer) || unread()) return;
   stopClock();
   document.querySelector(`[data-answer="${answer}"]`).classList.add("chosen");
   send("api/vote", { question: state.question, answer, note: $("note").value, duration_ms: Math.round(clock) });
