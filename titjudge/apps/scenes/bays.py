@@ -76,13 +76,6 @@ class BayTemplate(Template):
     seat: Look
     seat_up: float
 
-    def heap(self, rng: Random) -> tuple[int, Look, int]:
-        return rng.randint(6, 30), self.heap_look(rng), rng.randrange(1 << 30)
-
-    @abstractmethod
-    def heap_look(self, rng: Random) -> Look:
-        """Draw the look of things that are to be counted."""
-
     # ------------------------------------------------------------------ where things are
 
     def sprites(self, group: ThingGroup, rng: Random | None) -> list[Sprite]:
@@ -95,16 +88,7 @@ class BayTemplate(Template):
         elif group.form == "text":
             things = self.beside_text()
         else:
-            things = [
-                Sprite(
-                    {**group.looks[spot["of"]], **spot.get("look", {})},
-                    spot["across"],
-                    spot["up"],
-                    spot.get("scale", 1.0),
-                    lift=spot.get("lift", 0.0),
-                )
-                for spot in self.ways[group.kind][group.way]["spots"]
-            ]
+            things = self.arranged(group)
         things = [self._varied(sprite, rng) for sprite in things] if rng else things
         return sorted((sprite for sprite in things if sprite.look), key=lambda sprite: -sprite.up)
 

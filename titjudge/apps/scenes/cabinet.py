@@ -8,7 +8,7 @@ an image, without a renderer. Lengths within a box are in units (the size of one
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from random import Random
@@ -23,6 +23,7 @@ from titjudge.apps.scenes.sprites import RGB, Point, grained, label, lay, rgb
 from titjudge.apps.scenes.template import (
     HUES,
     LETTERS,
+    NOTHING,
     RULES,
     Box,
     RowOfThings,
@@ -38,7 +39,6 @@ from titjudge.core.files import read_yaml
 
 _THINGS = tuple("star button block leaf bottle fish cup key".split())
 _PLURALS = {"leaf": "leaves", "fish": "fish"}
-_NOTHING = "nothing"
 _MARGIN = 36  # pixels, for the letters and numbers of the rows and columns
 _FINE = 8  # how much larger an object is drawn before it is scaled down
 FACING = ("fish", "cup", "key")
@@ -57,17 +57,11 @@ class Cabinet(Template):
 
     # ------------------------------------------------------------------ what is asked
 
-    def group(self, rng: Random, kind: str, row: int, column: int) -> ThingGroup:
-        if kind != "contents":
-            return super().group(rng, kind, row, column)
-        look = {"of": rng.choice(_THINGS), "hue": rng.choice(HUES)}
-        value = rng.choice((f"one {self.name_of(look)}", _NOTHING))
-        name = f"{self.words['cell']} {LETTERS[row]}{column + 1}"
-        return ThingGroup(name, kind, {kind: value}, column, str(row), form=kind, looks=(look,))
+    def heap_look(self, rng: Random) -> Look:
+        return {"of": rng.choice(_THINGS), "hue": rng.choice(HUES)}
 
     def heap(self, rng: Random) -> tuple[int, Look, int]:
-        look = {"of": rng.choice(_THINGS), "hue": rng.choice(HUES)}
-        order = rng.randrange(1 << 30)
+        look, order = self.heap_look(rng), rng.randrange(1 << 30)
         return rng.randint(6, 30), look, order
 
     def row(self, rng: Random, kind: str) -> RowOfThings:
@@ -90,25 +84,7 @@ class Cabinet(Template):
         looks: list[Look] = [{"hue": hue, "of": noun} for hue, noun in zip(hues, nouns, strict=True)]
         return looks if way in ("row", "column") else looks[:2]
 
-    def alternatives(self, group: ThingGroup) -> Iterator[ThingGroup]:
-        if group.form != "contents":
-            yield from super().alternatives(group)
-            return
-        yield group.saying(f"one {self.name_of(group.looks[0])}" if group.value == _NOTHING else _NOTHING)
-
     # ------------------------------------------------------------------ the words
-
-    def sentence(self, group: ThingGroup) -> str:
-        if group.form != "contents":
-            return super().sentence(group)
-        held = "is empty" if group.value == _NOTHING else f"holds {with_article(group.value[4:])}"
-        return f"Box {group.name[4:]} {held}."
-
-    def question(self, group: ThingGroup, value: str) -> str:
-        if group.form != "contents":
-            return super().question(group, value)
-        there = f"Is there {with_article(value[4:])} in {group.name}?"
-        return f"Is {group.name} empty?" if value == _NOTHING else there
 
     def many(self, look: Look) -> str:
         noun = look.get("of", "thing")
@@ -134,11 +110,8 @@ class Cabinet(Template):
             return sorted(heap, key=lambda sprite: (-sprite.up, sprite.across))
         shift = _displaced(Sprite({}, 0.0, 0.0), rng, 0.4)  # one for all things, drawn where it is not used, too
         if group.form == "place":
-            return [
-                Sprite(group.looks[of], across + shift.across, up + shift.up, scale)
-                for of, across, up, scale in self.ways[group.kind][group.way]["spots"]
-            ]
-        if group.form == "contents" and group.value != _NOTHING:
+            return [_moved(sprite, shift.across, shift.up) for sprite in self.arranged(group)]
+        if group.form == "contents" and group.value != NOTHING:
             return [_displaced(Sprite(group.looks[0], 0.0, 0.0), rng, 1.5, 30)]
         return []
 
@@ -212,8 +185,12 @@ def _box_size(rung: Rung) -> tuple[int, int]:
 def _displaced(sprite: Sprite, rng: Random | None, by: float, turn: float = 0.0) -> Sprite:
     if rng is None:
         return sprite
-    across, up = sprite.across + rng.uniform(-by, by), sprite.up - rng.uniform(-by, by)
-    return sprite._replace(across=across, up=up, turn=rng.uniform(-turn, turn) if turn else 0.0)
+    moved = _moved(sprite, rng.uniform(-by, by), -rng.uniform(-by, by))
+    return moved._replace(turn=rng.uniform(-turn, turn)) if turn else moved
+
+
+def _moved(sprite: Sprite, across: float, up: float) -> Sprite:
+    return sprite._replace(across=sprite.across + across, up=sprite.up + up)
 
 
 def _heap(number: int, rng: Random) -> list[Point]:

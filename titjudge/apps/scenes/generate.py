@@ -14,7 +14,6 @@ import io
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from random import Random
@@ -32,7 +31,7 @@ from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import read_json, write_atomic
 from titjudge.core.types import Json
 
-VERSION = "1"  # raised when the same seed makes other scenes
+VERSION = "2"  # raised when the same seed makes other scenes
 _TRIES, _REDRAWS = 80, 10
 _QUALITY = 92  # JPEG
 
@@ -97,7 +96,7 @@ CROWDED = Grammar(
     crowd.graph_of,
     crowd.write,
     crowd.questions,
-    partial(draw, plants=crowd.PLANTS),
+    draw,
 )
 
 
@@ -141,7 +140,7 @@ def plan(
     grammar, number = _grammar(number, hard=hard, difficulty=difficulty, template=template)
     kind = grammar.kinds[number % len(grammar.kinds)]
     for attempt in range(_TRIES):
-        rng = Random(f"titjudge {grammar.salt} {VERSION}/{seed}/{number}/{attempt}")
+        rng = Random(f"titjudge {grammar.salt} 1/{seed}/{number}/{attempt}")
         asked = grammar.compose(rng, kind)
         graph = grammar.graph_of(asked, rng)
         marks = annotation.marks(graph, asked)
@@ -311,7 +310,7 @@ def _assemble(out: Path, options: Options, scenes: int) -> None:
         prompts.append(state.record["prompt"])
         images += state.record["images"]
         ranked = [(line["image"], line["alignment"]) for line in state.record["images"]]
-        rng = Random(f"titjudge pairs {VERSION}/{options.seed}/{number}")
+        rng = Random(f"titjudge pairs 1/{options.seed}/{number}")
         pairs += annotation.pair_records(state.prompt_id, ranked, rng)
     images.sort(key=itemgetter("image"))  # by their hash: the order tells nothing of the levels
     for name, lines in (("prompts", prompts), ("images", images), ("pairs", pairs)):

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from titjudge.apps.scenes.scene import SIGN, TABLE, WALL, Scene, Thing
-from titjudge.apps.scenes.shapes import Body, Point, bodies, moved, top
+from titjudge.apps.scenes.scene import SIGN, TABLE, Scene, Thing
+from titjudge.apps.scenes.shapes import Body, Point, bodies, fits_in_bowl, moved, top
 from titjudge.core.files import read_yaml
 
 _READ = read_yaml(Path(__file__).with_name("layout.yaml"), "places")
@@ -40,30 +40,23 @@ class PlacedThing:
 
 def origin(scene: Scene, thing: Thing) -> Point:
     """Return the middle of a thing's base in the scene's coordinates."""
-    dx, dy, _ = scene.view.shifts.get((thing.column, thing.row), (0.0, 0.0, 0.0))
+    dx, dy, _ = scene.view.shift(thing)
     x, y = thing.column * _READ["columns"][thing.row] + dx, _READ["rows"][thing.row] + dy
     if thing.place == "before":
         return x + 0.05, y - BEFORE, 0.0
-    carrier = scene.get(thing.carrier) if thing.carrier else None
-    return x, y, top(carrier.kind, carrier.traits) if carrier is not None else 0.0
+    carrier = scene.get(thing.carrier)
+    return x, y, top(carrier) if carrier is not None else 0.0
 
 
 def placed(scene: Scene) -> Iterator[PlacedThing]:
     """Yield every object of every thing, of a group each one."""
     for thing in scene.things:
-        position, turn = origin(scene, thing), 0.0
-        if thing.kind not in (SIGN, "snowman"):
-            turn = scene.view.shifts.get((thing.column, thing.row), (0.0, 0.0, 0.0))[2]
-        objects = bodies(thing)
-        carrier = scene.get(thing.carrier) if thing.carrier else None
-        if thing.place == "in" and carrier is not None and carrier.kind == "bowl":
-            objects = [
-                moved(_at_home(body), offset)
-                for body, offset in zip(objects, _READ["in_bowl"][str(thing.count)], strict=True)
-            ]
-            turn = 0.0
-        for number, body in enumerate(objects):
-            body = moved(body, position, turn)
+        carrier = scene.get(thing.carrier)
+        in_bowl = thing.place == "in" and carrier is not None and carrier.kind == "bowl"
+        _, _, turn = scene.view.shift(thing)
+        turn = 0.0 if in_bowl or thing.kind in (SIGN, "snowman") else turn
+        for number, body in enumerate(bodies(thing, in_bowl=in_bowl)):
+            body = moved(body, origin(scene, thing), turn)
             words = tuple(part for part in body if part.form == "face")
             label = label_of(thing, number) if number < thing.count else tray_of(thing)
             yield PlacedThing(thing.name, label, tuple(part for part in body if part not in words))
@@ -86,15 +79,9 @@ def tray_of(thing: Thing) -> str:
     return f"{thing.slug}__tray"
 
 
-def _at_home(body: Body) -> Body:
-    """Move an object of a group back to the origin."""
-    x, y, _ = body[0].at
-    return moved(body, (-x, -y, 0.0))
-
-
-def may_number(thing: Thing, count: int) -> bool:
+def may_number(thing: Thing, count: str) -> bool:
     """Tell whether so many of a thing fit where it is: a bowl holds two or three fruits."""
-    return thing.place != "in" or thing.kind == "flowers" or str(count) in _READ["in_bowl"]
+    return thing.place != "in" or thing.kind == "flowers" or fits_in_bowl(count)
 
 
 def eye(scene: Scene) -> Point:
@@ -103,38 +90,27 @@ def eye(scene: Scene) -> Point:
 
 def project(scene: Scene, point: Point) -> tuple[float, float, float]:
     """Project a point: across and down, from 0 to 1 within the image, and depth in units."""
-    e = eye(scene)
-    fy, fz = TARGET[1] - e[1], TARGET[2] - e[2]
-    length = math.hypot(fy, fz)
-    fy, fz = fy / length, fz / length
-    x, y, z = point[0] - e[0], point[1] - e[1], point[2] - e[2]
-    depth = y * fy + z * fz
-    up = -y * fz + z * fy
-    scale = 2 * depth * math.tan(math.radians(FOV / 2))
-    return 0.5 + x / scale, 0.5 - up / scale, depth
+    _, y, z = eye(scene)
+    tilt = math.atan2(z - TARGET[2], TARGET[1] - y)
+    across, away, up = point[0], point[1] - y, point[2] - z
+    away, up = away * math.cos(tilt) - up * math.sin(tilt), away * math.sin(tilt) + up * math.cos(tilt)
+    scale = 2 * away * math.tan(math.radians(FOV / 2))
+    return 0.5 + across / scale, 0.5 - up / scale, away
 
 
 def holds(scene: Scene, a: str, relation: str, b: str) -> bool | None:
     """Tell whether a relation of two things that are there clearly holds or clearly does not; None where that is arguable."""
     first, second = scene.get(a), scene.get(b)
-    if b == WALL or first is None:
+    if first is None or (second is None and (relation, b) != ("on", TABLE)):
         raise ValueError(f"no rule for {a} {relation} {b}")
-    if relation == "on" and b == TABLE:
-        return first.place in ("table", "before")
     if second is None:
-        raise ValueError(f"no rule for {a} {relation} {b}")
+        return first.place in ("table", "before")
     if relation in ("on top of", "inside"):
         return first.carrier == b and first.place == ("on" if relation == "on top of" else "in")
-    return _seen(scene, first, relation, second)
-
-
-def _seen(scene: Scene, first: Thing, relation: str, second: Thing) -> bool | None:
-    here, there = project(scene, origin(scene, first)), project(scene, origin(scene, second))
-    across, deeper = here[0] - there[0], origin(scene, first)[1] - origin(scene, second)[1]
+    here, there = (project(scene, origin(scene, thing))[0] for thing in (first, second))
+    deeper = origin(scene, first)[1] - origin(scene, second)[1]
     if relation in ("left of", "right of"):
-        wanted = across if relation == "right of" else -across
-        return None if abs(wanted) < _LEFT_OR_RIGHT else wanted > 0
+        right = here - there if relation == "right of" else there - here
+        return None if abs(right) < _LEFT_OR_RIGHT else right > 0
     wanted = deeper if relation == "behind" else -deeper
-    if abs(across) > _ALIGNED or abs(wanted) < _BEHIND:
-        return None
-    return wanted > 0
+    return None if abs(here - there) > _ALIGNED or abs(wanted) < _BEHIND else wanted > 0

@@ -19,6 +19,9 @@ SURFACES, WALLS, NUMBERS, SIGN_FIRST, SIGN_SECOND = (
 )
 
 
+CROWD = read_yaml(Path(__file__).with_name("crowd.yaml"), "what crowds are made of")
+
+
 def near(a: str, b: str) -> bool:
     """Tell whether two colours or materials could be taken for each other."""
     return a == b or b in PALETTE["near"].get(a, ()) or a in PALETTE["near"].get(b, ())

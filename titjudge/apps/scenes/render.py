@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import ndimage
 
 from titjudge.apps.scenes import layout, textures
 from titjudge.apps.scenes.layout import placed
@@ -71,90 +72,59 @@ class Stage:
 
         `only`: the label of an object to be shown alone.
         """
-        labels = [thing.label for thing in self.objects] if only is None else [only]
         shapes = self._room() if only is None else {}
-        scene = self._loaded(
-            shapes
-            | {label: self._outline(label) for label in labels}
-            | {"integrator": {"type": "aov", "aovs": "id:shape_index,far:depth"}, "sensor": self._sensor(1)}
-        )
-        layers = self._to_the_end(scene)
-        seen = layers[..., 1] > 0  # the depth of nothing is 0
-        numbers = {thing.label: k + 1 for k, thing in enumerate(self.objects)}
-        if only is not None:
-            return np.where(seen, numbers[only], 0).astype(np.int32)
-        names = np.array([numbers.get(shape.id(), 0) for shape in scene.shapes()], dtype=np.int32)
-        index = np.rint(layers[..., 0]).astype(np.int64)
-        index -= index[seen].min()  # counted from 0 or 1, by version; the first shape, the table, is always in sight
-        return np.where(seen, names[np.clip(index, 0, len(names) - 1)], 0).astype(np.int32)
-
-    def _outline(self, label: str) -> Any:
-        """Make one shape of a whole object, with its label as id."""
-        if label not in self._outlines:
-            body = next(thing.body for thing in self.objects if thing.label == label)
-            self._outlines[label] = self._mesh(body, id=label)
-        return self._outlines[label]
+        for number, thing in enumerate(self.objects, 1):
+            if only in (None, thing.label):
+                if thing.label not in self._outlines:  # each glows as brightly as its number says
+                    self._outlines[thing.label] = self._mesh(thing.body, emitter=_glow((number, number, number)))
+                shapes[thing.label] = self._outlines[thing.label]
+        seen = self._rendered(shapes | {"integrator": {"type": "path", "max_depth": 1}, "sensor": self._sensor(1)})
+        return np.asarray(np.rint(seen[..., 0]), np.int32)
 
     def _painted_shapes(self) -> Json:
         """Make the shapes of all objects; parts of one finish become one shape where possible, which is faster."""
         groups = grouped((part for thing in self.objects for part in thing.body), lambda part: part.finish)
         shapes: list[Any] = []
         for finish, parts in groups.items():
-            look = self._look(finish)
-            if finish.kind in ("words", "wood", "glass", "glow"):
-                shapes += [self._single(part, look) for part in parts]
+            look = {"emitter": _glow(finish.colour)} if finish.kind == "glow" else {"bsdf": self._bsdf(finish)}
+            if finish.kind in ("words", "wood"):
+                shapes += [self._single(part) | look for part in parts]
             else:
                 shapes.append(self._mesh(parts, **look))
         return {f"shape-{number}": shape for number, shape in enumerate(shapes)}
 
     def _rendered(self, parts: Json) -> Any:
-        return np.nan_to_num(np.asarray(self._to_the_end(self._loaded(parts)), dtype=np.float32))
-
-    def _to_the_end(self, scene: Any) -> NDArray[Any]:
         """Render a scene, and once more where SIGINT has cut it short in a process that ignores SIGINT.
 
         Mitsuba stops at SIGINT and returns the part it has, also in a background job of a script, where the signal is ignored.
+        Shapes are neither merged nor loaded in parallel, so that they keep their order.
         """
+        scene = self._mi.load_dict({"type": "scene", **parts}, parallel=False, optimize=False)
         while True:
             with interrupts_noticed() as interrupts:
-                pixels = np.asarray(self._mi.render(scene))
+                pixels = np.asarray(self._mi.render(scene), dtype=np.float32)
             if not interrupts:
-                return pixels
-
-    def _loaded(self, parts: Json) -> Any:
-        """Load a scene neither merged nor in parallel, so that shapes keep their ids and their order."""
-        return self._mi.load_dict({"type": "scene", **parts}, parallel=False, optimize=False)
+                return np.nan_to_num(pixels)
 
     def _sensor(self, samples: int) -> Json:
         transform = self._mi.ScalarTransform4f()
+        film = {"type": "hdrfilm", "width": self._size, "height": self._size, "pixel_format": "rgb"}
         return {
             "type": "perspective",
             "fov": layout.FOV,
             "to_world": transform.look_at(list(layout.eye(self._scene)), list(layout.TARGET), [0, 0, 1]),
-            "film": {
-                "type": "hdrfilm",
-                "width": self._size,
-                "height": self._size,
-                "pixel_format": "rgb",
-                "rfilter": {"type": "box"},
-            },
+            "film": {**film, "rfilter": {"type": "box"}},
             "sampler": {"type": "multijitter" if samples > 3 else "independent", "sample_count": samples, "seed": 7},
         }
 
     def _light(self) -> Json:
         where, colour, ambient = PALETTE["lamps"][self._scene.view.light]
-        transform = self._mi.ScalarTransform4f().look_at(where, [0, 0.5, 0.4], [0, 1, 0.01])
+        transform = self._mi.ScalarTransform4f
+        lamp = transform().look_at(where, [0, 0.5, 0.4], [0, 1, 0.01]).scale(2.1)
+        around = {"type": "envmap", "bitmap": self._mi.Bitmap(_surroundings(ambient))}
         return {
-            "lamp": {
-                "type": "rectangle",
-                "to_world": transform.scale(2.1),
-                "emitter": {"type": "area", "radiance": _rgb(colour)},
-            },
-            "ambient": {
-                "type": "envmap",
-                "bitmap": self._mi.Bitmap(_surroundings(ambient)),
-                "to_world": self._mi.ScalarTransform4f().rotate([1, 0, 0], 90),
-            },
+            "lamp": {"type": "rectangle", "to_world": lamp, "emitter": _glow(colour)},
+            "ambient": {**around, "to_world": transform().rotate([1, 0, 0], 90)},
         }
 
     def _room(self) -> Json:
@@ -169,22 +139,15 @@ class Stage:
         }
 
     def _painted(self, pixels: Pixels) -> Json:
-        return {"type": "diffuse", "reflectance": self._bitmap(pixels)}
+        bitmap = {"type": "bitmap", "bitmap": self._mi.Bitmap(np.array(pixels[::-1])), "wrap_mode": "clamp"}
+        return {"type": "diffuse", "reflectance": bitmap}
 
-    def _bitmap(self, pixels: Pixels) -> Json:
-        return {"type": "bitmap", "bitmap": self._mi.Bitmap(np.array(pixels[::-1])), "wrap_mode": "clamp"}
-
-    def _single(self, part: Primitive, look: Json) -> Any:
-        """Make the shape of a part with texture coordinates, or a true sphere."""
-        if part.form == "sphere" and len(set(part.size)) == 1:
-            return {"type": "sphere", "center": list(part.at), "radius": part.size[0], **look}
+    def _single(self, part: Primitive) -> Json:
+        """Make the shape of a part with places for a texture."""
         placing = self._mi.ScalarTransform4f().translate(list(part.at)).rotate([0, 0, 1], part.turn)
-        if part.form == "box":
-            return {"type": "cube", "to_world": placing.scale(list(part.size)), **look}
         if part.form == "face":
-            facing = placing.rotate([1, 0, 0], 90).scale([part.size[0], part.size[1], 1])
-            return {"type": "rectangle", "to_world": facing, **look}
-        return self._mesh([part], **look)
+            return {"type": "rectangle", "to_world": placing.rotate([1, 0, 0], 90).scale([*part.size[:2], 1])}
+        return {"type": {"box": "cube"}.get(part.form, part.form), "to_world": placing.scale(list(part.size))}
 
     def _mesh(self, parts: Iterable[Primitive], **rest: Any) -> Any:
         """Make one mesh of parts, by way of a file."""
@@ -192,11 +155,6 @@ class Stage:
             file = Path(folder) / "mesh.ply"
             write_ply(file, merged(parts))
             return self._mi.load_dict({"type": "ply", "filename": str(file), **rest}, parallel=False)
-
-    def _look(self, finish: Finish) -> Json:
-        if finish.kind == "glow":
-            return {"emitter": {"type": "area", "radiance": _rgb(finish.colour)}}
-        return {"bsdf": self._bsdf(finish)}
 
     def _bsdf(self, finish: Finish) -> Json:
         if finish.kind == "glass":
@@ -223,6 +181,10 @@ def _surroundings(ambient: tuple[float, float, float]) -> Any:
 
 def _both(bsdf: Json) -> Json:
     return {"type": "twosided", "bsdf": bsdf}
+
+
+def _glow(colour: Iterable[float]) -> Json:
+    return {"type": "area", "radiance": _rgb(colour)}
 
 
 def _rgb(colour: Iterable[float]) -> Json:
@@ -263,9 +225,9 @@ def denoise(picture: Image, albedo: Image, normal: Image, samples: int) -> Image
 
 def _without_sparks(light: Image) -> Image:
     """Limit each pixel by the third brightest of its neighbours."""
-    around = np.stack([_shifted(light, y, x) for y in (-1, 0, 1) for x in (-1, 0, 1) if (y, x) != (0, 0)])
-    calm: Image = np.minimum(light, 1.15 * np.partition(around, -3, axis=0)[-3] + 0.02)
-    return calm
+    around = np.array([[1, 1, 1], [1, 0, 1], [1, 1, 1]], bool)[..., None]
+    third = ndimage.rank_filter(light, -3, footprint=around, mode="nearest")
+    return np.asarray(np.minimum(light, 1.15 * third + 0.02))
 
 
 def _pass(light: Image, guide: Image, step: int, noise: float) -> Image:
@@ -284,6 +246,4 @@ def _pass(light: Image, guide: Image, step: int, noise: float) -> Image:
 def _shifted(image: Image, y: int, x: int) -> Image:
     """Shift the image by whole pixels, repeating its border."""
     height, width = image.shape[:2]
-    rows = np.clip(np.arange(height) + y, 0, height - 1)
-    columns = np.clip(np.arange(width) + x, 0, width - 1)
-    return image[rows][:, columns]
+    return image[np.clip(np.arange(height) + y, 0, height - 1)][:, np.clip(np.arange(width) + x, 0, width - 1)]

@@ -139,6 +139,10 @@ class View:
     style: str = ""
     camera: str = ""
 
+    def shift(self, thing: Thing) -> tuple[float, float, float]:
+        """Return how the place of a thing is displaced and turned."""
+        return self.shifts.get((thing.column, thing.row), (0.0, 0.0, 0.0))
+
 
 @dataclass(frozen=True, slots=True)
 class Scene:
@@ -158,6 +162,11 @@ class Scene:
     def groups(self) -> list[ThingGroup]:
         """The groups of a drawn scene."""
         return [thing for thing in self.things if isinstance(thing, ThingGroup)]
+
+    @property
+    def crowded(self) -> bool:
+        """Whether the things lie in sets on trays."""
+        return any(thing.kind == "set" for thing in self.things)
 
     def get(self, name: str) -> Thing | None:
         return next((thing for thing in self.things if thing.name == name), None)

@@ -41,12 +41,19 @@ SIZES = {1: (1024, 1024), 2: (1536, 1216), 3: (2048, 1440)}  # pixels of an imag
 HUES = ("red", "orange", "green", "blue", "purple", "black")
 LETTERS = "ABCDEFGHIJ"  # of the rows of groups, from the top
 ALPHABETS = ("ABCDEFGHIKLMNOPRSTUVXYZ", "АБВГДЕЖИКЛМНОПРСТУХЦШЯ", "ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ")  # by script
-RULES = ("all", "none", "every second", "only", "more")  # which things of a row are in their other state
+# Which things of a row are in their other state, and the words for it: what is said of a thing in its first and its other state.
+_SAID = {
+    "all": "each of the {number} {one}",
+    "none": "none of the {number} {other}",
+    "every second": "counted row by row from the top left, every second one {other}, and each of the others {one}",
+    "only": "only the {place}, counted row by row from the top left, {other}; each of the others {one}",
+    "more": "there is exactly one more that {other} than that {one}",
+}
+RULES = tuple(_SAID)
+NOTHING = "nothing"  # what an empty place contains
 _QUESTIONS = 16
 _VISIBLE, _CONTRAST = 10, 60  # pixels that must differ, and by how much (of 255 in one channel)
-_ORDINALS = tuple(
-    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth".split()
-)
+_ORDINALS = "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth".split()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +85,18 @@ class Sprite(NamedTuple):
         across: In units to the right of the middle of its group.
         up: In units above it; what is further up stands further back.
         scale: Its size in units.
+        lift: How far its foot is above the floor.
         turn: In degrees.
         variant: Of what nobody asks for, below `bays.VARIANTS`.
-        lift: How far its foot is above the floor.
     """
 
     look: Look
     across: float
     up: float
     scale: float = 1.0
+    lift: float = 0.0
     turn: float = 0.0
     variant: int = 0
-    lift: float = 0.0
 
 
 class RowOfThings(NamedTuple):
@@ -174,6 +181,9 @@ class Template(ABC):
         if kind == "count":
             number, look, order = self.heap(rng)
             return group.saying(str(number), form=kind, number=number, looks=(look,), order=order)
+        if kind == "contents":
+            look = self.heap_look(rng)
+            return group.saying(rng.choice((f"one {self.name_of(look)}", NOTHING)), form=kind, looks=(look,))
         if kind == "text":
             script = rng.choice((0, 0, 1, 2))
             text = f"{rng.choice(self.texts[script])}{self.words['gap']}{rng.randrange(20, 99)}"
@@ -185,7 +195,8 @@ class Template(ABC):
         rule, across = asked.rule or rng.choice(RULES), asked.across or rng.choice((4, 5))
         bits, (one, other) = bits_of(rng, rule, length_of(rule, across)), asked.states
         ones = rng.sample(unlike(other), 3) if rule == "none" and kind == "colour" else [one]
-        value = words_of(rule, bits, *(self._phrase(asked.feature, state) for state in asked.states))
+        said = {"one": self._phrase(asked.feature, one), "other": self._phrase(asked.feature, other)}
+        value = _SAID[rule].format(number=len(bits), place=ordinal(bits.find("1")), **said)
         looks = tuple({**asked.look, asked.feature: state} for state in (*ones, other))
         number, feature = len(bits), asked.feature
         return group.saying(value, form="row", looks=looks, number=number, feature=feature, bits=bits, across=across)
@@ -198,9 +209,13 @@ class Template(ABC):
         """Say of one thing that a property has a value."""
         return self.phrases.get(value) or self.says[feature].format(value)
 
-    @abstractmethod
     def heap(self, rng: Random) -> tuple[int, Look, int]:
         """Draw how many things are to be counted (6 to 30), their look, and the seed of their order."""
+        return rng.randint(6, 30), self.heap_look(rng), rng.randrange(1 << 30)
+
+    @abstractmethod
+    def heap_look(self, rng: Random) -> Look:
+        """Draw the look of things that are to be counted, or of the one thing of a place."""
 
     @abstractmethod
     def row(self, rng: Random, kind: str) -> RowOfThings:
@@ -213,30 +228,29 @@ class Template(ABC):
     def graph_of(self, scene: Scene) -> AskedElements:
         """Make the graph: the attributes of the whole scene, and one of each group."""
         view = scene.view
-        attributes: dict[str, Mapping[str, str]] = {TABLE: {"surface": scene.surface}}
-        if not scene.surface:
-            whole = {"light": view.light, "style": view.style, "camera": view.camera}
-            attributes = {PICTURE: whole, WALL: {"colour": scene.wall}}
-        attributes |= {group.name: group.traits for group in scene.groups}
+        whole = {
+            PICTURE: {"light": view.light, "style": view.style, "camera": view.camera},
+            WALL: {"colour": scene.wall},
+        }
+        whole = {TABLE: {"surface": scene.surface}} if scene.surface else whole
+        attributes = whole | {group.name: dict(group.traits) for group in scene.groups}
         return AskedElements(tuple(attributes), attributes, ())
 
     # ------------------------------------------------------------------ the words
 
     def write(self, scene: Scene, rng: Random) -> str:
         """Write the prompt: what the whole is, then every group."""
-        groups, view = scene.groups, scene.view
+        groups = scene.groups
         rows = len({group.row for group in groups})
         opening = self.words["opening"].format(
             groups=len(groups),
             rows=rows,
             columns=len(groups) // rows,
             last=LETTERS[rows - 1],
-            camera=view.camera,
             surface=self.surfaces.get(scene.surface),
-            wall=scene.wall,
-            light=view.light,
+            scene=scene,
         )
-        closing = any_of(rng, self.words["closing"]).format(style=view.style)
+        closing = any_of(rng, self.words["closing"]).format(scene=scene)
         return " ".join([opening, *map(self.sentence, groups), closing])
 
     def sentence(self, group: ThingGroup) -> str:
@@ -245,22 +259,19 @@ class Template(ABC):
         many = self._many(group, group.feature) if group.form in ("count", "row") else ""
         if len(hues) > 1:
             many += self.words["hues"].format(", ".join(hues[:-1]), hues[-1])
-        return str(self.words[group.kind if group.kind in self.words else group.form]).format(
-            many=many,
-            names=listed([self.name_of(look) for look in group.looks]) if group.form == "place" else "",
-            name=group.name,
-            cell=group.name.rpartition(" ")[2],
-            value=group.value,
-            number=group.number,
-            across=group.across,
-        )
+        words = next(self.words[key] for key in (*_keys(group.kind, group.value), group.form) if key in self.words)
+        names = listed([self.name_of(look) for look in group.looks]) if group.form == "place" else ""
+        cell, thing = group.name.rpartition(" ")[2], with_article(group.value.removeprefix("one "))
+        return str(words).format(group=group, many=many, names=names, cell=cell, thing=thing)
 
     def question(self, group: ThingGroup, value: str) -> str:
         """Ask whether a group shows a value of the attribute that the prompt speaks of."""
-        words = self.asks.get(group.kind, "Is this true of what is in {name}: {value}?")
+        usual = "Is this true of what is in {name}: {value}?"
+        words = next((self.asks[key] for key in _keys(group.kind, value) if key in self.asks), usual)
         counted = group.form == "count"
         many, plural = (self._many(group, unsaid) if counted else "" for unsaid in ("", "hue"))
-        return words.format(name=group.name, value=value, many=many, plural=plural)
+        thing = with_article(value.removeprefix("one "))
+        return words.format(name=group.name, value=value, many=many, plural=plural, thing=thing)
 
     def _many(self, group: ThingGroup, unsaid: str) -> str:
         """Name the things of a heap or row, without the property `unsaid`."""
@@ -304,6 +315,8 @@ class Template(ABC):
                 for other in ALPHABETS[group.script] if letter.isalpha() else "":
                     if other != letter:
                         yield group.saying(text[:k] + other + text[k + 1 :])
+        elif group.form == "contents":
+            yield group.saying(f"one {self.name_of(group.looks[0])}" if group.value == NOTHING else NOTHING)
         elif group.way in self.exchanged:
             yield self._arranged(group, self.exchanged[group.way], group.looks)
         else:
@@ -328,6 +341,11 @@ class Template(ABC):
         return ShownScene(level, scene, tuple(errors)) if len(errors) == ERRORS_AT.get(level, 0) else None
 
     # ------------------------------------------------------------------ the image
+
+    def arranged(self, group: ThingGroup) -> list[Sprite]:
+        """Return the things of an arrangement where its way says."""
+        spots = self.ways[group.kind][group.way]["spots"]
+        return [Sprite({**group.looks[of], **look}, *place) for of, look, *place in spots]
 
     @abstractmethod
     def sprites(self, group: ThingGroup, rng: Random | None) -> list[Sprite]:
@@ -367,6 +385,11 @@ class Template(ABC):
             return None
         left, top = self.inside(asked, rung, scene)[:2]
         return left + box[0], top + box[1], left + box[2], top + box[3]
+
+
+def _keys(kind: str, value: str) -> tuple[str, str]:
+    """Return by what the words for a value of a kind are found, the more special first."""
+    return f"{kind} {value}", kind
 
 
 def unlike(hue: str) -> list[str]:
@@ -419,19 +442,6 @@ def bits_of(rng: Random, rule: str, number: int) -> str:
     bits = list("1" * (number // 2 + 1) + "0" * (number // 2))
     rng.shuffle(bits)
     return "".join(bits)
-
-
-def words_of(rule: str, bits: str, one: str, other: str) -> str:
-    """Say which things are in which state; `one` and `other` are what is said of a thing in its first and its other state."""
-    if rule == "all":
-        return f"each of the {len(bits)} {one}"
-    if rule == "none":
-        return f"none of the {len(bits)} {other}"
-    if rule == "every second":
-        return f"counted row by row from the top left, every second one {other}, and each of the others {one}"
-    if rule == "only":
-        return f"only the {ordinal(bits.index('1'))}, counted row by row from the top left, {other}; each of the others {one}"
-    return f"there is exactly one more that {other} than that {one}"
 
 
 def ordinal(k: int) -> str:

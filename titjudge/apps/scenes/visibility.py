@@ -18,13 +18,14 @@ from titjudge.apps.scenes.shapes import Body
 Mask = NDArray[np.bool_]  # (size, size): the pixels of one object
 
 CHECK_SIZE = 192  # pixels
-LETTER, _CARD_LETTER = 0.024, 0.016  # height of a line of text, of the image's: 12 pixels of 512, and of 768 in a crowd
+# Parts of the height of a sign or card that a line of its text takes, and the least height of a line, of the image's.
+_LETTERS = {SIGN: (3, 0.024), "set": (1, 0.016)}  # 12 pixels of 512, and of 768 in a crowd
 _PIXELS, _PIXELS_IN_CROWD = 0.0007, 0.0002  # of the image: about 14 x 14 of 512 x 512, and 11 x 11 of 768 x 768
 _VISIBLE = 0.62  # of an object's own outline
 _VISIBLE_IN_GROUP = 0.6
 _VISIBLE_INSIDE = 0.42  # what is in a bowl, and the bowl
-_VISIBLE_IN_STACK, _STACKS = 0.3, ("books", "blocks")
-_VISIBLE_IN_CROWD, _VISIBLE_TRAY = 0.3, 0.25
+_LEAST = {"books": 0.3, "blocks": 0.3, "set": 0.3}
+_VISIBLE_TRAY = 0.25
 _VISIBLE_TEXT = 0.96
 _PARTLY, _FEWEST_PARTLY = 0.85, 8  # in a crowd so many objects show less than this share of their outline
 
@@ -61,27 +62,12 @@ _outlines: dict[tuple[int, float, Body], Mask] = {}
 
 
 def look_crowd(scene: Scene, graph: AskedElements, size: int = 5 * CHECK_SIZE // 4) -> list[str]:
-    """List what is wrong with a crowded scene: nothing may be hidden, but much is to be hidden in part.
+    """List what cannot be seen in a crowded scene, in which much is to be hidden in part.
 
     Raises:
         MissingExtra: The renderer is not installed.
     """
-    seen, outline = _masks(scene, size)
-    faults = []
-    partly = 0
-    for thing in scene.things:
-        for number in range(thing.count):
-            label = label_of(thing, number)
-            partly += _share(seen[label], outline[label]) < _PARTLY
-            faults += _unclear(label, seen[label], outline[label], _VISIBLE_IN_CROWD, _PIXELS_IN_CROWD)
-        tray = tray_of(thing)
-        if (share := _share(seen[tray], outline[tray])) < _VISIBLE_TRAY:
-            faults.append(f"{tray}: {share:.0%} of it to be seen")
-        if "text" in thing.traits:
-            faults += _unreadable(thing, seen, outline, lines=1, least=_CARD_LETTER)
-    if partly < _FEWEST_PARTLY:
-        faults.append(f"only {partly} things stand partly behind others")
-    return faults or _contradicted(scene, graph, seen)
+    return look(scene, graph, size)
 
 
 def problems(scene: Scene, graph: AskedElements, seen: Mapping[str, Mask], outline: Mapping[str, Mask]) -> list[str]:
@@ -94,31 +80,36 @@ def problems(scene: Scene, graph: AskedElements, seen: Mapping[str, Mask], outli
         outline: The pixels it would have if it were alone.
     """
     faults: list[str] = []
+    partly = 0
     for thing in scene.things:
         labels = [label_of(thing, number) for number in range(thing.count)]
         shown = [label for label in labels if label in seen and seen[label].any()]
-        if len(shown) != thing.count:
+        if len(shown) != thing.count and not scene.crowded:
             faults.append(f"{thing.name}: {len(shown)} of {thing.count} to be seen")
             continue
         for label in labels:
             if thing.kind == SIGN and (words := words_of(thing)) in seen:  # the board is behind its words
                 seen = {**seen, label: seen[label] | seen[words]}
                 outline = {**outline, label: outline[label] | outline[words]}
-            faults += _unclear(label, seen[label], outline[label], _least(scene, thing), _PIXELS)
-    sign = scene.get(SIGN)
-    if sign is not None:
-        faults += _unreadable(sign, seen, outline, lines=3, least=LETTER)
+            partly += _share(seen[label], outline[label]) < _PARTLY
+            least, pixels = _least(scene, thing), _PIXELS_IN_CROWD if scene.crowded else _PIXELS
+            faults += _unclear(label, seen[label], outline[label], least, pixels)
+        if scene.crowded and (share := _share(seen[tray_of(thing)], outline[tray_of(thing)])) < _VISIBLE_TRAY:
+            faults.append(f"{tray_of(thing)}: {share:.0%} of it to be seen")
+        if "text" in thing.traits:
+            faults += _unreadable(thing, seen, outline, *_LETTERS[thing.kind])
+    if scene.crowded and partly < _FEWEST_PARTLY:
+        faults.append(f"only {partly} things stand partly behind others")
     return faults or _contradicted(scene, graph, seen)
 
 
 def _least(scene: Scene, thing: Thing) -> float:
     """Return the share of its outline that must be visible of a thing."""
-    if thing.kind in _STACKS:
-        return _VISIBLE_IN_STACK
     load = scene.load_of(thing.name)
     if thing.place == "in" or (load is not None and load.place == "in"):
         return _VISIBLE_INSIDE
-    return _VISIBLE_IN_GROUP if KINDS[thing.kind].plural else _VISIBLE
+    usual = _VISIBLE_IN_GROUP if thing.kind in KINDS and KINDS[thing.kind].plural else _VISIBLE
+    return _LEAST.get(thing.kind, usual)
 
 
 def _share(seen: Mask, outline: Mask) -> float:
@@ -138,7 +129,7 @@ def _unclear(label: str, seen: Mask, outline: Mask, least: float, pixels: float)
 
 
 def _unreadable(
-    thing: Thing, seen: Mapping[str, Mask], outline: Mapping[str, Mask], *, lines: int, least: float
+    thing: Thing, seen: Mapping[str, Mask], outline: Mapping[str, Mask], lines: int, least: float
 ) -> list[str]:
     """Say why the text of a sign or card cannot be read; empty where it can."""
     words = words_of(thing)
