@@ -2,7 +2,7 @@
 
     python -m benchmarks.coverage            # some five minutes of processor time
     python -m benchmarks.coverage --quick    # a fifth of the runs
-    python -m benchmarks.coverage --write    # and puts the tables into docs/how-to/test-a-judge.md
+    python -m benchmarks.coverage --write    # and puts the tables into docs/measurements/statistics.md
 
 Prints (1) how many 95% intervals hold the true accuracy, mean, difference of two judges, correlation with people or
 Bradley-Terry strength; how often (2) a metric of pure noise "beats guessing", by this project's threshold and by one that
@@ -34,7 +34,7 @@ from titjudge.stats.intervals import mean_intervals, share_intervals
 from titjudge.stats.ranking.bradley_terry import bradley_terry
 from titjudge.stats.ranking.correlation import correlation
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "how-to" / "test-a-judge.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "measurements" / "statistics.md"
 COMMAND = "python -m benchmarks.coverage --write"
 PART = re.compile(rf"(<!-- measured: {re.escape(COMMAND)} -->\n).*?(<!-- end measured -->)", re.DOTALL)
 PROMPTS = (6, 10, 20, 50)

@@ -2,7 +2,7 @@
 
     python -m benchmarks.planted_judges            # about ten minutes of processor time
     python -m benchmarks.planted_judges --quick    # a fifth of the cards
-    python -m benchmarks.planted_judges --write    # and puts the table into docs/how-to/test-a-judge.md
+    python -m benchmarks.planted_judges --write    # and puts the table into docs/measurements/judges.md
 
 The known answers are those of the bundled example, each prompt once (6 prompts) or twice (12), its images small. All judges
 take a third of their span off for each level of errors in the image and a tenth of it for an error planted in the prompt (a
@@ -200,7 +200,7 @@ def main() -> None:
                 print(lines[-1], flush=True)
     print(f"the processor worked {time.process_time() - started:.0f} s")
     if "--write" in sys.argv[1:]:
-        fill(PAGE, PART, "\n".join(lines))
+        fill(PAGE.with_name("judges.md"), PART, "\n".join(lines))
 
 
 if __name__ == "__main__":

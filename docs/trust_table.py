@@ -2,7 +2,7 @@
 
 Every figure comes from a run that this script makes: `judge` over the example, `probe` for planted errors, and `judge
 --dry-run` for the price. Nothing is asked over the network: descriptions and answers are the recorded ones, vectors those
-of the embedded model. `--write` puts the table into docs/how-to/test-a-judge.md, and part of it into docs/measurements/study.md, between their markers.
+of the embedded model. `--write` puts the table into docs/measurements/judges.md, and part of it into docs/measurements/study.md, between their markers.
 """
 
 from __future__ import annotations
@@ -271,11 +271,11 @@ def main() -> None:
     text = table(rows, [name for name, cells in found.items() if not cells])
     print(text)
     if "--write" in sys.argv:
-        for name, part in (("how-to/test-a-judge.md", text), ("measurements/study.md", short(rows))):
-            page = ROOT / "docs" / name
+        for name, part in (("judges.md", text), ("study.md", short(rows))):
+            page = ROOT / "docs" / "measurements" / name
             old = page.read_text(encoding="utf-8")
             if not PART.search(old):
-                sys.exit(f"docs/{name} has no markers for this table")
+                sys.exit(f"docs/measurements/{name} has no markers for this table")
             new = PART.sub(lambda match, part=part: f"{match[1]}\n{part}\n\n{match[2]}", old)
             page.write_text(new, encoding="utf-8")
 

@@ -46,6 +46,14 @@ def test_the_readme_is_read_in_one_sitting() -> None:
 def test_links_lead_to_files(page: Path) -> None:
     links = [link for link in re.findall(r"\]\(([^)#\s]+)\)", text(page)) if "://" not in link]
     assert [link for link in links if not (page.parent / link).exists()] == []
+    parts = [(page.parent / link, part) for link, part in re.findall(r"\]\(([^)#\s:]*)#([^)\s]+)\)", text(page))]
+    assert [part for file, part in parts if part not in anchors(page if file.is_dir() else file)] == []
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text(page), flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
 def test_the_drawings_of_the_architecture_name_what_is_there() -> None:
@@ -66,6 +74,16 @@ def test_the_run_yaml_loads(tmp_path: Path) -> None:
     named = re.search(r"\$schema=(\S+)", block)
     assert named is not None
     jsonschema.validate(yaml.safe_load(block), json.loads(text(ROOT / named[1])))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "```yaml\n# " in text(page)], ids=relative)
+def test_examples_of_configurations_load(page: Path, tmp_path: Path) -> None:
+    from titjudge.core.config import load_config
+
+    for block in blocks("yaml", page):
+        if re.match(r"# (?!my_)\w+\.yaml\n", block):  # a suite has other keys
+            (tmp_path / "run.yaml").write_text(block)
+            load_config(tmp_path / "run.yaml")
 
 
 @pytest.fixture
@@ -342,7 +360,7 @@ def test_the_query_over_all_runs_counts_the_last_line_of_each_image(
     scored("a", score("1.png", None), score("2.png", 0.5), score("1.png", 0.7, tokens=3))
     scored("b", score("1.png", 0.1), score("2.png", None))
     monkeypatch.chdir(tmp_path)
-    (query,) = blocks("sql", page_of("architecture"))
+    (query,) = blocks("sql", page_of("files"))
     found = duckdb.sql(query).fetchall()
     assert [(Path(run).parent.name, mean, scored, images) for run, _, _, mean, scored, images in found] == [
         ("a", pytest.approx(0.6), 2, 2),

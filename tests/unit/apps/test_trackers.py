@@ -159,8 +159,8 @@ OWN = sorted(name for name, target in registry.announced("sinks").items() if tar
 
 def test_the_page_and_the_flag_lead_to_every_sink(run: Path, tmp_path: Path) -> None:
     """The list is the registry's: those of entry points."""
-    page = page_text("compare-generators")
-    section = page.partition("## Where a training is watched")[2].partition("\n## ")[0]
+    page = page_text("publish")
+    section = page.partition("## Send results to an experiment tracker")[2].partition("\n## ")[0]
     assert [name for name in OWN if name not in section.lower()] == []
     assert f"Known: {', '.join(registry.names('sinks'))}" in cli(tmp_path, "report", str(run), "--sink", "?", code=2)
 

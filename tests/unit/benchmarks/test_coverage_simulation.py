@@ -27,7 +27,7 @@ def test_equal_judges_differ_as_seldom_as_is_said(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_page_states_what_was_measured() -> None:
-    """Rows of docs/how-to/test-a-judge.md are those that the benchmark prints: whoever adds or renames one runs it again."""
+    """Rows of docs/measurements/statistics.md are those that the benchmark prints: whoever adds or renames one runs it again."""
     written = coverage.PART.search(coverage.PAGE.read_text(encoding="utf-8"))
     assert written is not None
     for name, _ in coverage.interval_rows(2):

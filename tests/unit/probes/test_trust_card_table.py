@@ -64,7 +64,7 @@ def test_pairs_and_levels(module: Any, example: Path) -> None:
 
 
 def test_the_page_has_the_table_and_what_is_missing_is_named(module: Any) -> None:
-    (part,) = module.PART.finditer(page_text("test-a-judge"))
+    (part,) = module.PART.finditer(page_text("judges"))
     assert part[0].count("\n| ") == 2 + len(module.ROWS)
     assert "Not recorded: agent." in module.table([], ["agent"])
 
@@ -76,7 +76,7 @@ def test_the_study_has_the_same_figures(module: Any) -> None:
 
     rows = [
         tuple(cell.strip() for cell in line.strip("|").split("|"))
-        for line in shown("test-a-judge").splitlines()
+        for line in shown("judges").splitlines()
         if line.startswith("|")
     ]
     assert rows[0] == module.COLUMNS
