@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from titjudge.core.run_records import Results, Verdict
-from titjudge.core.types import Pair, Score, Table
+from titjudge.core.run_records import Manifest, Results, Verdict
+from titjudge.core.types import Pair, Table
 from titjudge.engine.budget import Spending
 from titjudge.metrics import Metric, everywhere
 from titjudge.runs.folder.journal import damage_lines
@@ -16,32 +16,19 @@ from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.results import summarize
 from titjudge.stats.people.agreement_tables import UNNAMED
 from titjudge.stats.scores.per_prompt import PerPrompt
-from titjudge.stats.verdict.judged_runs import JudgedRun, RunScores, stored_run
+from titjudge.stats.verdict.judged_runs import stored_run
 from titjudge.stats.verdict.verdict import verdict
 from titjudge.suites.base import Suite
 
 MOST_WITH_TEXTS = 100_000  # images
 
 
-def verdict_on(folder: RunFolder, results: Results, again: Mapping[tuple[str, str], Score] | None = None) -> Verdict:
+def verdict_on(folder: RunFolder, results: Results) -> Verdict:
     """Compute the verdict on a run from its items and scores.
 
-    Above 100,000 images it has no categories and no reasons: their texts would fill the memory.
-
-    Args:
-        folder: The run.
-        results: Its other results.
-        again: Its scores as they came out when they were computed again; by default those of the folder count.
+    Above 100,000 images it has no categories: their texts would fill the memory.
     """
-    if (results.items or 0) > MOST_WITH_TEXTS:
-        scores = RunScores(folder.scores(slim=True) if again is None else again)
-        return verdict([JudgedRun(UNNAMED, folder.manifest(), results, list(folder.items(slim=True)), scores)])
-    run = stored_run(folder, UNNAMED, results)
-    if again is not None:
-        values = {key: replace(run.scores.get(key, score), value=score.value) for key, score in again.items()}
-        run.scores.clear()
-        run.scores.update(values)
-    return verdict([run])
+    return verdict([stored_run(folder, UNNAMED, results, slim=(results.items or 0) > MOST_WITH_TEXTS)])
 
 
 MOST_REPORTED = (
@@ -102,10 +89,11 @@ class Outcome:
         return min(counts, key=lambda count: count[1] / count[2], default=None)
 
 
-def slimness(suite: Suite, metrics: Mapping[str, Metric]) -> tuple[bool, bool]:
-    """Tell whether the tables of a run can do with slim items, and with slim scores (`RunFolder.items`, `scores`)."""
-    slim = not suite.AGGREGATES
-    return slim and all(metric.applies is everywhere for metric in metrics.values()), slim
+def slimness(manifest: Manifest, suite: Suite, metrics: Mapping[str, Metric]) -> dict[str, bool]:
+    """Tell how to read a run for its tables (`readers`): texts only if the suite needs them, or there are few images."""
+    total = manifest.progress.total if manifest.progress else None
+    slim = (total or 0) > MOST_WITH_TEXTS and all(metric.applies is everywhere for metric in metrics.values())
+    return {"whole": suite.AGGREGATES, "slim": slim}
 
 
 def finish(
@@ -126,11 +114,10 @@ def finish(
     A run of more than 100,000 images gets no report by itself: `no_report` of the outcome says so. `findings` returns further
     keys for the results; `money` is `folder.money()`, where the caller has read it already.
     """
-    slim_items, slim = slimness(suite, metrics)
-    items = list(folder.items(slim=slim_items))
+    run = stored_run(folder, UNNAMED, Results(), **slimness(folder.manifest(), suite, metrics))
     results, tables = summarize(
-        items,
-        list(folder.scores(slim=slim).values()),
+        run.listed,
+        run.scores.values(),
         suite,
         pairs,
         metrics,
@@ -140,9 +127,8 @@ def finish(
         extra_warnings=[*extra_warnings, *damage_lines(folder.damage)],  # known once items and scores are read
     )
     folder.check_in_place()  # the tables may have taken a while
-    if findings is not None:
-        results = results.joined(findings(results))
-    results = results.joined(Results(verdict=verdict_on(folder, results)))
+    run.results = results.joined(findings(results)) if findings else results
+    results = run.results.joined(Results(verdict=verdict([run])))
     file = folder.path / "results.json"
     before = file.read_bytes() if file.is_file() else b""
     results.write(file)
@@ -150,7 +136,7 @@ def finish(
     failures = [(failure.item, failure.status, failure.reason) for failure in results.failures]
     outcome = Outcome(status, folder.path, results, tables, failures, results.warnings)
     if report:
-        _report(folder, outcome, len(items), same)
+        _report(folder, outcome, len(run.listed), same)
     return outcome
 
 

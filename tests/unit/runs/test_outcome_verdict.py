@@ -47,7 +47,7 @@ def test_a_folder_that_is_renamed_keeps_its_verdict(folder: RunFolder) -> None:
     assert outcome.verdict_on(moved, results) == results.verdict
 
 
-def test_a_long_run_has_a_verdict_without_reasons(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_run_has_the_same_verdict_without_categories(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = finished(folder).verdict
     monkeypatch.setattr(outcome, "MOST_WITH_TEXTS", 10)
     slim = outcome.verdict_on(folder, folder.results())
@@ -56,4 +56,4 @@ def test_a_long_run_has_a_verdict_without_reasons(folder: RunFolder, monkeypatch
     assert slim.generators is not None
     assert (slim.generators.difference, slim.generators.p) == (whole.generators.difference, whole.generators.p)
     assert slim.generators.won[0].first.item == whole.generators.won[0].first.item
-    assert slim.generators.won[0].first.reason == ""
+    assert slim.generators.won[0].first.reason == "as asked"

@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,9 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import has_lines
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.run_records import Manifest, Results, TableRecord
-from titjudge.core.serialization import checksum_differs, item_from, lean_item, lean_score, score_from, score_record
+from titjudge.core.serialization import checksum_differs, item_from, score_from, score_record
 from titjudge.core.tables import Cell, Table
-from titjudge.core.types import InvalidItem, Item, Json, Score, Status
+from titjudge.core.types import Item, Json, Score, Status
 from titjudge.data import containers
 from titjudge.data.images import RequestImages
 from titjudge.engine.pipeline import Engine
@@ -36,12 +36,13 @@ from titjudge.runs.folder import journal
 from titjudge.runs.folder.identity import config_of
 from titjudge.runs.folder.run_folder import FILES, RunFolder
 from titjudge.runs.loop import prepared
-from titjudge.runs.outcome import slimness, verdict_on
+from titjudge.runs.outcome import slimness
 from titjudge.runs.resolve import stored_run
 from titjudge.runs.results import summarize
+from titjudge.stats.people.agreement_tables import UNNAMED
 from titjudge.stats.scores.per_prompt import PerPrompt
-from titjudge.stats.scores.withheld import counted
-from titjudge.stats.verdict.judged_runs import StoredScores
+from titjudge.stats.verdict.judged_runs import JudgedRun, StoredScores, readers
+from titjudge.stats.verdict.verdict import verdict
 from titjudge.suites.base import Suite
 
 TOLERANCE = 1e-9
@@ -234,16 +235,15 @@ async def _verify(folder: RunFolder) -> VerificationResult:
     complete = manifest.status == "complete"
     _check_ends(folder, complete, result)
     stored, images = Stored(folder.path, result.add), StoredImages(result.add)
-    slim_items, slim = slimness(suite, metrics)
-    scores = _stored_scores(folder, result, partial(lean_score, counted=True) if slim else score_from)
-    listed = (item_from(record, folder.path) for _, record in _located(folder, "items.jsonl", result))
-    items = [lean_item(item, counted=True) if slim_items else item for item in listed]
+    read_item, read_score = readers(**slimness(manifest, suite, metrics))
+    scores = _stored_scores(folder, result, read_score)
+    items = [read_item(item_from(record, folder.path)) for _, record in _located(folder, "items.jsonl", result)]
     result.checked["items"] = len(items)
     if has_lines(folder.path / "billing.jsonl"):
         result.checked["bills"] = sum("cost" in bill for _, bill in _located(folder, "billing.jsonl", result))
     async with replay_engine(config, manifest, stored, images) as engine:
         checker = _ScoreChecker(engine, stored, images, Panel.from_config(config), scores, result)
-        for item in prepared(folder.items() if slim_items else items, metrics):
+        for item in prepared(folder.items(), metrics):
             if isinstance(item, Item):
                 for name, metric in metrics.items():
                     await checker.check(item, name, metric, complete)
@@ -254,7 +254,7 @@ async def _verify(folder: RunFolder) -> VerificationResult:
     if manifest.status == "running":
         result.notes.append("the run was going on, or was killed: its tables are not compared")
     else:
-        _check_tables(folder, items, scores, suite, metrics, result)
+        _check_tables(folder, JudgedRun(UNNAMED, manifest, Results(), items, scores), suite, metrics, result)
     return result
 
 
@@ -459,12 +459,7 @@ def difference(before: Score, now: Score, said: Sequence[str] = (), *, exact: bo
 
 
 def _check_tables(
-    folder: RunFolder,
-    items: Sequence[Item | InvalidItem],
-    scores: Mapping[tuple[str, str], Score],
-    suite: Suite,
-    metrics: dict[str, Metric],
-    result: VerificationResult,
+    folder: RunFolder, run: JudgedRun, suite: Suite, metrics: dict[str, Metric], result: VerificationResult
 ) -> None:
     try:
         before = folder.results()
@@ -474,20 +469,19 @@ def _check_tables(
     if not (folder.path / "results.json").is_file():
         result.notes.append("there is no results.json: no table to compare")
         return
-    rule = PerPrompt.parse(before.per_prompt)
-    judged = counted(scores.values(), folder.judged)
+    run.count(folder.items)
     results, tables = summarize(
-        items,
-        judged.values(),
+        run.listed,
+        run.scores.values(),
         suite,
         before.human_pairs,
         metrics,
         status="settled" if before.settle else "",
         money=folder.money(),
-        per_prompt=rule,
+        per_prompt=PerPrompt.parse(before.per_prompt),
     )
-    settled = results.joined(Results(settle=before.settle))
-    results = results.joined(Results(verdict=verdict_on(folder, settled, judged)))
+    run.results = results.joined(Results(settle=before.settle))
+    results = results.joined(Results(verdict=verdict([run])))
     stored = {table.id for table in before.tables}
     if new := [table.title for table in tables if table.declared.id not in stored]:
         result.notes.append(f"not compared, as the run does not have these tables: {', '.join(new)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from titjudge.core.errors import ConfigError
@@ -72,6 +73,17 @@ class JudgedRun:
     def __post_init__(self) -> None:
         self.items = {item.id: item for item in self.listed if isinstance(item, Item)}
 
+    def count(self, items: Callable[[], Iterable[Item | InvalidItem]]) -> None:
+        """Remove the values that no table counts (`withheld`), and sort the scores by metric: the answers came in any order.
+
+        `items` reads the whole items again, if a score is in doubt.
+        """
+        kept = counted(self.scores.values(), lambda: (item for item in items() if isinstance(item, Item)))
+        turn = {name: place for place, name in enumerate(self.manifest.metrics)}
+        ordered = sorted(kept.items(), key=lambda entry: turn.get(base_metric(entry[0][1]), len(turn)))
+        self.scores.clear()
+        self.scores.update(ordered)
+
     @property
     def metrics(self) -> list[str]:
         """The metrics that rank images and have results, in the order of the run; without the single judges of a panel."""
@@ -117,31 +129,39 @@ class JudgedRun:
         return self.manifest.list_cost if self.results.list_cost is None else self.results.list_cost
 
 
-def stored_run(
-    run: StoredRun, name: str, results: Results | None = None, *, alone: bool = False, whole: bool = False
-) -> JudgedRun:
+ReadItem = Callable[[Item | InvalidItem], Item | InvalidItem]
+
+
+def readers(
+    *, alone: bool = False, whole: bool = False, slim: bool = False
+) -> tuple[ReadItem, Callable[[Json], Score]]:
+    """Return how an item and the record of a score are read; the arguments are those of `stored_run`."""
+    if whole:
+        return lambda item: item, score_from
+    return partial(lean_item, alone=alone, counted=slim), partial(lean_score, counted=slim)
+
+
+def stored_run(run: StoredRun, name: str, results: Results | None = None, **reading: bool) -> JudgedRun:
     """Read a run folder, without what no statistic needs (`lean_item`, `StoredScores`).
 
     Args:
         run: The folder.
         name: Tells the run from the others.
         results: Its results; by default those in the folder.
-        alone: Whether there is no other run.
-        whole: Whether to read all of it: texts, replies and parts.
+        reading: `alone`: there is no other run; `whole`: read all of it, texts, replies and parts; `slim`: read only what
+            tables count.
 
     Raises:
         DataError: The folder is not a run, or one of its files is damaged.
     """
     manifest, results = run.manifest(), run.results() if results is None else results
-    listed = {item.id: item if whole else lean_item(item, alone=alone) for item in run.items()}
-    valid = {id: item for id, item in listed.items() if isinstance(item, Item)}
-    scores = StoredScores(run.path, run.located("scores.jsonl"), score_from if whole else lean_score)
-    scores.update(counted(list(scores.values()), valid.values))
-    turn = {name: place for place, name in enumerate(manifest.metrics)}
-    ordered = sorted(scores.items(), key=lambda entry: turn.get(base_metric(entry[0][1]), len(turn)))
-    scores.clear()  # the answers came in any order
-    scores.update(ordered)
-    return JudgedRun(name, manifest, results, list(listed.values()), scores)
+    read_item, read_score = readers(**reading)
+    listed = {item.id: item for item in map(read_item, run.items())}
+    judged = JudgedRun(
+        name, manifest, results, list(listed.values()), StoredScores(run.path, run.located("scores.jsonl"), read_score)
+    )
+    judged.count(run.items)
+    return judged
 
 
 def joined(runs: Sequence[JudgedRun]) -> Frame:
