@@ -16,10 +16,8 @@ from titjudge.core import registry
 from titjudge.core.types import Item, Score
 from titjudge.runs.study.settling import Settling, SettlingQuestion
 from titjudge.stats.bootstrap import Floats
-from titjudge.stats.generators.gate import NOT_WORSE, WORSE, gate
-from titjudge.stats.generators.generator_differences import generator_differences, is_best
-from titjudge.stats.generators.replay_settling import replay_pairs, replay_race
-from titjudge.stats.generators.sequential import EQUIVALENT, OPEN
+from titjudge.stats.generators.generator_differences import NOT_WORSE, WORSE, gate, generator_differences, is_best
+from titjudge.stats.generators.sequential import EQUIVALENT, OPEN, replay_pairs, replay_race
 from titjudge.stats.scores.scores_table import ScoreTable
 
 PROMPTS = (6, 12, 40, 100)

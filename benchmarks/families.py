@@ -8,8 +8,7 @@ from scipy.special import ndtr
 from benchmarks.coverage_rows import Rows, covered
 from titjudge.core.types import Pair
 from titjudge.stats.bootstrap import Floats, Ints
-from titjudge.stats.generators.gate import WORSE, gate
-from titjudge.stats.generators.generator_differences import generator_differences
+from titjudge.stats.generators.generator_differences import WORSE, gate, generator_differences
 from titjudge.stats.generators.slices import tiers
 from titjudge.stats.pairwise_accuracy import pairwise_accuracy
 from titjudge.stats.people.votes import Vote, aggregate_votes

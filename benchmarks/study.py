@@ -36,8 +36,7 @@ from titjudge.runs.study.score_files import read_scores
 from titjudge.stats.bootstrap import Floats, Interval
 from titjudge.stats.generators.generator_differences import generator_differences
 from titjudge.stats.generators.planning import prompts_needed
-from titjudge.stats.generators.replay_settling import replay_pairs
-from titjudge.stats.generators.sequential import OPEN
+from titjudge.stats.generators.sequential import OPEN, replay_pairs
 from titjudge.stats.pairwise_accuracy import Values, pair_index, pairwise_accuracy
 from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
 

@@ -22,11 +22,9 @@ import numpy as np
 
 from titjudge.runs.study.score_files import read_scores
 from titjudge.stats.bootstrap import Floats
-from titjudge.stats.generators.gate import gate
-from titjudge.stats.generators.generator_differences import GeneratorDifference
+from titjudge.stats.generators.generator_differences import GeneratorDifference, gate
 from titjudge.stats.generators.planning import prompts_needed, variance_factor
-from titjudge.stats.generators.replay_settling import replay_pairs, replay_race
-from titjudge.stats.generators.sequential import OPEN, settle
+from titjudge.stats.generators.sequential import OPEN, replay_pairs, replay_race, settle
 from titjudge.stats.intervals import TAIL, mean_intervals, moments
 from titjudge.stats.ppi.bridging import BridgeLine, bridge
 from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table

@@ -9,8 +9,8 @@ import numpy as np
 from titjudge.core.grouping import grouped
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.stats.bootstrap import codes
-from titjudge.stats.scores.claims import claims_of
 from titjudge.stats.scores.families import families
+from titjudge.stats.scores.part_scores import claims_of
 
 
 def fall(met: np.ndarray, cell: np.ndarray) -> tuple[float, int]:

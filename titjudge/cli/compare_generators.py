@@ -18,8 +18,7 @@ from titjudge.core.names import split_names
 
 if TYPE_CHECKING:
     from titjudge.report.drawing import Chart
-    from titjudge.stats.generators.gate import Gate
-    from titjudge.stats.generators.generator_differences import GeneratorDifference
+    from titjudge.stats.generators.generator_differences import Gate, GeneratorDifference
     from titjudge.stats.generators.planning import Plan
     from titjudge.stats.scores.scores_table import ScoreTable
 
@@ -109,8 +108,8 @@ def generators(source: ScoreSource, flags: GateFlags, files: OutputFiles, by: tu
           --fail-if-worse 0.01 --out verdict.md
     """
     from titjudge.report.plots import differences_chart
-    from titjudge.stats.generators.gate import gate
     from titjudge.stats.generators.generator_differences import (
+        gate,
         generator_differences,
         generator_records,
         is_best,
@@ -153,7 +152,7 @@ def generators(source: ScoreSource, flags: GateFlags, files: OutputFiles, by: tu
 def _show_gate(verdict: Gate, differences: Sequence[GeneratorDifference], strict: bool) -> None:
     """Print a line for each generator that the gate has compared with the baseline."""
     from titjudge.runs.study.gate_files import verdict_line
-    from titjudge.stats.generators.gate import CANNOT_TELL, WORSE
+    from titjudge.stats.generators.generator_differences import CANNOT_TELL, WORSE
 
     colours = {WORSE: "red", CANNOT_TELL: "yellow"}
     say()
@@ -215,7 +214,7 @@ def settle(
       python cli.py compare settle --scores scores.csv --pair all --margin 0.01
     """
     from titjudge.report.plots import settling_chart
-    from titjudge.stats.generators.replay_settling import replay_pairs, replay_race, replay_tables
+    from titjudge.stats.generators.sequential import replay_pairs, replay_race, replay_tables
 
     table = source.read()
     two, races = _questions(pairs, table)

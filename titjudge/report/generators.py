@@ -26,7 +26,7 @@ from titjudge.stats.generators.comparison_tables import (
     standings_table,
 )
 from titjudge.stats.generators.planning import Outlook, outlook
-from titjudge.stats.generators.replay_settling import replay_best, replay_tables
+from titjudge.stats.generators.sequential import replay_best, replay_tables
 from titjudge.stats.ppi.bridging import bridge, bridge_table
 from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.significance import POWER

@@ -15,8 +15,7 @@ from titjudge.report.drawing import COLOURS, DASHES, WIDTH, Canvas, Chart, short
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.generators.generator_differences import GeneratorDifference
 from titjudge.stats.generators.planning import Pilot, Plan, PowerCurve, power_curve
-from titjudge.stats.generators.replay_settling import RaceResult, replay_averages
-from titjudge.stats.generators.sequential import Settled
+from titjudge.stats.generators.sequential import RaceResult, Settled, replay_averages
 from titjudge.stats.ppi.bridging import Bridge
 from titjudge.stats.ppi.ppi_leaderboard import GeneratorRank
 

@@ -23,9 +23,9 @@ from titjudge.core.types import CONSTRUCTION, InvalidItem, Item, Pair, Score, St
 from titjudge.engine.budget import Spending
 from titjudge.metrics import Metric, everywhere
 from titjudge.stats.intervals import WAY
+from titjudge.stats.pairwise_accuracy import Undecided, undecided
 from titjudge.stats.people.agreement_tables import agreement_tables
-from titjudge.stats.people.undecided import Undecided, undecided
-from titjudge.stats.ranking.duels import duel_tables
+from titjudge.stats.ranking.bradley_terry import duel_tables
 from titjudge.stats.scores.families import families, in_families
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 from titjudge.stats.scores.withheld import withheld

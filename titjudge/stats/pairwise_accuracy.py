@@ -1,4 +1,4 @@
-"""How often a metric prefers the image that people prefer."""
+"""How often a metric prefers the image that people prefer, and which pairs it does not decide."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from titjudge.core.errors import DataError
 from titjudge.core.run_records import MetricResult
+from titjudge.core.score_parts import bounds_of
 from titjudge.core.types import Pair, Score
 from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval, Ints, codes, group_sums
 from titjudge.stats.chance_level import Guessing, guessing, paper_threshold
@@ -232,3 +233,41 @@ def tie_optimised_accuracy(pairs: Sequence[Pair] | PairIndex, values: Values) ->
     right = ties_within[within] + agree_beyond[-1] - agree_beyond[within]
     best = int(np.argmax(right))
     return MetricResult(tie_optimised_accuracy=int(right[best]) / total, tie_epsilon=float(candidates[best]))
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """How many pairs a metric does not decide, of those that it scored.
+
+    Attributes:
+        undecided: Pairs whose bounds overlap.
+        scored: Pairs with two scores.
+    """
+
+    undecided: int
+    scored: int
+
+
+def undecided(pairs: Sequence[Pair], scores: Iterable[Score]) -> dict[str, Undecided]:
+    """Count for each metric the pairs that it does not decide; metrics whose scores have no bounds are left out.
+
+    The bounds of a score are `lower` and `upper` of its parts: what the claims that stayed open, or the tokens of an answer that
+    a provider did not list, could make of it. A score without them is its own bounds.
+    """
+    bounds: dict[str, dict[str, tuple[float, float]]] = {}
+    open_in = set()
+    for score in scores:
+        if score.value is None:
+            continue
+        of_metric = bounds.setdefault(score.metric, {})
+        stated = bounds_of(score.parts)
+        of_metric[score.item_id] = stated or (score.value, score.value)
+        if stated:
+            open_in.add(score.metric)
+    return {metric: _count(pairs, bounds[metric]) for metric in bounds if metric in open_in}
+
+
+def _count(pairs: Sequence[Pair], bounds: dict[str, tuple[float, float]]) -> Undecided:
+    both = [(bounds[pair.a], bounds[pair.b]) for pair in pairs if pair.a in bounds and pair.b in bounds]
+    overlap = sum(a != b and a[0] < b[1] and b[0] < a[1] for a, b in both)
+    return Undecided(overlap, len(both))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from titjudge.core.serialization import json_value, lean_item, lean_score, score_record
 from titjudge.core.types import Item, Score
-from titjudge.stats.generators.gate import Gate
+from titjudge.stats.generators.generator_differences import Gate
 from titjudge.stats.people.votes import Ceiling
 
 

@@ -20,7 +20,7 @@ from titjudge.engine.scoring import score_item
 from titjudge.metrics.pairwise import drawn, pairwise, pairwise_text
 from titjudge.providers.fake import Fake
 from titjudge.runs.loop import prepared
-from titjudge.stats.ranking.duels import drawn_pairs, duel_tables
+from titjudge.stats.ranking.bradley_terry import drawn_pairs, duel_tables
 
 
 def items(tmp_path: Path, count: int = 3) -> list[Item]:

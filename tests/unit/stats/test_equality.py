@@ -8,8 +8,7 @@ import pytest
 from titjudge.core.types import Pair
 from titjudge.stats.equality import reaches, same, with_ties
 from titjudge.stats.generators.paired_differences import mean_differences, prompt_differences
-from titjudge.stats.generators.replay_settling import replay_race
-from titjudge.stats.generators.sequential import OPEN
+from titjudge.stats.generators.sequential import OPEN, replay_race
 from titjudge.stats.pairwise_accuracy import pairwise_accuracy, tie_optimised_accuracy
 from titjudge.stats.ranking.bradley_terry import bradley_terry
 from titjudge.stats.ranking.correlation import correlation

@@ -19,10 +19,9 @@ from titjudge.core.types import Item, Pair
 from titjudge.runs.study.score_files import read_scores
 from titjudge.stats.bootstrap import Floats, Ints
 from titjudge.stats.generators.comparison_tables import compared_with_best
-from titjudge.stats.generators.gate import WORSE, gate
-from titjudge.stats.generators.generator_differences import generator_differences, generators_table
+from titjudge.stats.generators.generator_differences import WORSE, gate, generator_differences, generators_table
 from titjudge.stats.generators.planning import Pilot, plan_table
-from titjudge.stats.generators.replay_settling import replay_pairs, replay_race, replay_tables
+from titjudge.stats.generators.sequential import replay_pairs, replay_race, replay_tables
 from titjudge.stats.generators.slices import tiers
 from titjudge.stats.pairwise_accuracy import pairwise_accuracy
 from titjudge.stats.people.votes import Vote, aggregate_votes, human_ceiling

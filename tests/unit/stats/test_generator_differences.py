@@ -12,8 +12,15 @@ import pytest
 from benchmarks import verdicts
 from titjudge.core.errors import DataError
 from titjudge.runs.study.score_files import read_scores
-from titjudge.stats.generators.gate import CANNOT_TELL, NOT_WORSE, WORSE, gate
-from titjudge.stats.generators.generator_differences import compared_pairs, generator_differences, verdict_tables
+from titjudge.stats.generators.generator_differences import (
+    CANNOT_TELL,
+    NOT_WORSE,
+    WORSE,
+    compared_pairs,
+    gate,
+    generator_differences,
+    verdict_tables,
+)
 from titjudge.stats.generators.paired_differences import prompt_differences
 from titjudge.stats.scores.per_prompt import PerPrompt
 from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table

@@ -12,8 +12,14 @@ from titjudge.core.run_records import Manifest, Results
 from titjudge.core.types import Item, Score
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.generators.comparison_tables import CATEGORIES, compared_with_best
-from titjudge.stats.generators.gate import CANNOT_TELL, NOT_WORSE, gate
-from titjudge.stats.generators.generator_differences import GENERATORS, generator_differences, is_best
+from titjudge.stats.generators.generator_differences import (
+    CANNOT_TELL,
+    GENERATORS,
+    NOT_WORSE,
+    gate,
+    generator_differences,
+    is_best,
+)
 from titjudge.stats.generators.slices import best_first
 from titjudge.stats.people.agreement import agreement
 from titjudge.stats.scores.population import adjusted_scores, comparable

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from benchmarks import verdicts
 from titjudge.core.errors import DataError
 from titjudge.runs.study.score_files import read_scores
-from titjudge.stats.generators.replay_settling import replay_pairs, replay_race
 from titjudge.stats.generators.sequential import (
     ASYMPTOTIC,
     BETTING,
@@ -23,6 +22,8 @@ from titjudge.stats.generators.sequential import (
     Race,
     Settled,
     radius,
+    replay_pairs,
+    replay_race,
     settle,
 )
 from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table

@@ -16,8 +16,7 @@ from titjudge.report.model import Loaded, judged_image, load_run
 from titjudge.report.tables import escape_markdown
 from titjudge.report.thumbnails import thumbnail
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.stats.generators.gate import CANNOT_TELL, NOT_WORSE, WORSE, Gate
-from titjudge.stats.generators.generator_differences import GeneratorDifference
+from titjudge.stats.generators.generator_differences import CANNOT_TELL, NOT_WORSE, WORSE, Gate, GeneratorDifference
 from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.verdict.judged_runs import joined
 

@@ -22,7 +22,7 @@ from titjudge.runs.open_run import OpenRun
 from titjudge.runs.session import Session, pairs_among
 from titjudge.stats.generators.sequential import OPEN, Race
 from titjudge.stats.scores.families import families
-from titjudge.stats.scores.missing_scores import unequally_missing
+from titjudge.stats.scores.scores_table import unequally_missing
 from titjudge.stats.significance import ALPHA
 
 STOPPED = (

@@ -6,7 +6,6 @@
 | `agreement_tables` | its tables |
 | `agreement_cuts` | accuracy by length of the prompt, category, gap of scores or ranks |
 | `votes` | votes of annotators to one preference a pair, and their agreement |
-| `undecided` | pairs that a metric does not decide |
 | `score_correlation` | correlation of metrics and their parts with human scores |
 | `element_agreement` | marks of elements, against those of people |
 """

@@ -22,6 +22,7 @@ from titjudge.core.run_records import (
 from titjudge.core.types import CONSTRUCTION, PEOPLE, InvalidItem, Item, Pair, Score
 from titjudge.core.words import truncated
 from titjudge.stats.bootstrap import codes
+from titjudge.stats.equality import rankdata
 from titjudge.stats.generators.paired_differences import common_accuracy
 from titjudge.stats.intervals import IN_WORDS
 from titjudge.stats.pairwise_accuracy import (
@@ -53,7 +54,6 @@ from titjudge.stats.ranking.rank_agreement import (
     predicted_pairs,
     prompt_statistics,
 )
-from titjudge.stats.ranking.rankdata import rankdata
 from titjudge.stats.scores.families import (
     Families,
     annotators_note,

@@ -18,8 +18,7 @@ from titjudge.stats.bootstrap import (
     multiplicities,
     percentile_interval,
 )
-from titjudge.stats.equality import with_ties
-from titjudge.stats.ranking.rankdata import rankdata
+from titjudge.stats.equality import rankdata, with_ties
 from titjudge.stats.scores.population import adjusted_scores, is_complete
 
 FEWEST = 3

@@ -12,11 +12,10 @@ import numpy as np
 from titjudge.core.declarations import ESTIMATED, Declaration, Population, Unit
 from titjudge.core.run_records import PlaceRecord
 from titjudge.stats.bootstrap import Floats, Interval, Ints, number, table_sums
-from titjudge.stats.equality import with_ties
+from titjudge.stats.equality import rankdata, with_ties
 from titjudge.stats.generators.slices import averages, in_order, rank_ranges
 from titjudge.stats.intervals import mean_intervals
 from titjudge.stats.pairwise_accuracy import Values
-from titjudge.stats.ranking.rankdata import rankdata
 from titjudge.stats.scores.families import ALONE, Families
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 from titjudge.stats.scores.population import adjusted_scores, compared, scores_of_all

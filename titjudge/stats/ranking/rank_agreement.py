@@ -12,10 +12,9 @@ import numpy as np
 from titjudge.core.run_records import MetricResult
 from titjudge.core.types import Pair
 from titjudge.stats.bootstrap import Floats, Ints, table_sums
-from titjudge.stats.equality import with_ties
+from titjudge.stats.equality import rankdata, with_ties
 from titjudge.stats.intervals import mean_intervals
 from titjudge.stats.pairwise_accuracy import PairIndex, Values, pair_index
-from titjudge.stats.ranking.rankdata import rankdata
 
 STATISTICS = ("srcc", "krcc", "ndcg", "ndcg_chance", "ndcg_paper_fit", "ndcg_paper_fit_chance")
 

@@ -5,6 +5,4 @@
 | `scores_table` | scores by prompt and generator, from a table file |
 | `per_prompt` | means of the images of a prompt |
 | `part_scores` | scores of parts: claims, questions, facets |
-| `claims` | shares of claims met |
-| `missing_scores` | images without a score, and what they may hide |
 """

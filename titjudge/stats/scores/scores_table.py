@@ -15,10 +15,10 @@ from titjudge.core.numbers import several
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, unit_sums
 from titjudge.stats.equality import score_differences, with_ties
 from titjudge.stats.scores.families import ALONE, Families, counted, family_notes, units
-from titjudge.stats.scores.missing_scores import lacking, unequally_missing
 from titjudge.stats.scores.part_scores import ELEMENT
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt, pooled
 from titjudge.stats.scores.population import FEWEST, comparable, compared, shared_prompts
+from titjudge.stats.significance import ALPHA, mcnemar_p
 
 # Columns that tell the images of one prompt apart.
 IMAGE_COLUMNS = tuple("image image_id image_index image_path item seed file filename".split())
@@ -398,3 +398,32 @@ def _means_by_part(
         combined = MEAN.combine(np.array(cells), np.array(values), len(prompts) * len(generators))
         means[value] = sign * combined.reshape(len(prompts), len(generators))
     return means
+
+
+def lacking(missing: Floats) -> tuple[int, int]:
+    """Count the prompts on which the first of two generators lacks more of its scores than the second, and the reverse.
+
+    Args:
+        missing: Share of a prompt's images that have no score, shape (prompts, 2); NaN where there is no image.
+    """
+    both = missing[np.isfinite(missing).all(axis=1)]
+    return int((both[:, 0] > both[:, 1]).sum()), int((both[:, 1] > both[:, 0]).sum())
+
+
+def unequally_missing(first: str, second: str, missing: Floats, level: float = ALPHA) -> str:
+    """Say that one of two generators lacks scores on clearly more prompts, by McNemar's exact test; empty where none does.
+
+    Args:
+        first: Name of the first generator.
+        second: Name of the second.
+        missing: As for `lacking`.
+        level: Significance level.
+    """
+    first_lacks, second_lacks = lacking(missing)
+    p = mcnemar_p(first_lacks, second_lacks)
+    if p is None or p >= level:
+        return ""
+    (name, most), (other, least) = sorted([(first, first_lacks), (second, second_lacks)], key=lambda lacks: -lacks[1])
+    return (
+        f"{name} lacks a score on {most:,} prompts where {other} has one, and {other} on {least:,} where {name} has one"
+    )

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from titjudge.core.registry import first_metric
-from titjudge.core.run_records import Verdict
+from titjudge.core.run_records import BestJudge, MetricResult, RankedJudge, Verdict
 from titjudge.stats.comparable_runs import drift_between, judged_differently
-from titjudge.stats.verdict.best_judge import best_judge
+from titjudge.stats.generators.paired_differences import (
+    Difference,
+    below_the_best,
+    common_accuracy,
+    paired_differences,
+)
+from titjudge.stats.pairwise_accuracy import PairIndex, Values, values_by_metric
+from titjudge.stats.significance import ALPHA
 from titjudge.stats.verdict.better_generator import better_generator
 from titjudge.stats.verdict.judged_runs import JudgedRun
 
@@ -46,3 +53,74 @@ def apart(runs: Sequence[JudgedRun], metric: str) -> list[str]:
     if len(set[object]().union(*images)) < sum(map(len, images)):
         reasons.append("they judged the same images")
     return reasons
+
+
+Judge = tuple[MetricResult, Values]
+
+
+def best_judge(runs: Sequence[JudgedRun]) -> BestJudge | None:
+    """Compare the metrics, or those of several runs, by their agreement with people; None without pairs that they share.
+
+    Difference, interval and p of two metrics are those of `compare RUN`; p of more allows for the best being chosen on these
+    pairs (`paired_differences.below_the_best`).
+    """
+    pairs = runs[0].results.human_pairs
+    judges = _judges(runs)
+    if not judges or any(set(run.results.human_pairs) != set(pairs) for run in runs[1:]):
+        return None
+    index = PairIndex.from_pairs(pairs)
+    order = _order(index, judges)
+    record = BestJudge(
+        reference=runs[0].results.reference,
+        first=order[0],
+        ranking=[_ranked(name, judges[name][0]) for name in order],
+    )
+    if len(order) < 2 or not pairs:
+        return record
+    values = {name: judges[name][1] for name in order}
+    ps = below_the_best(index, list(values.values()))
+    (two,) = paired_differences(index, {name: values[name] for name in order[:2]})
+    level = [name for name, p in zip(order[1:], ps, strict=True) if p is not None and p >= ALPHA]
+    level = level or (order[1:2] if ps[0] is None else [])
+    return record.joined(_difference(two, ps[0], level))
+
+
+def _judges(runs: Sequence[JudgedRun]) -> dict[str, Judge]:
+    """Return result and values of each metric that agrees with people on some pair; with the name of the run if there are several."""
+    judges: dict[str, Judge] = {}
+    for run in runs:
+        names = [name for name in run.metrics if run.results.metrics[name].accuracy is not None]
+        lower = [name for name in names if not run.scale(name).higher]
+        values = values_by_metric((score for score in run.scores.values() if score.metric in names), negate=lower)
+        for name in names:
+            label = name if len(runs) == 1 else f"{name} ({run.name})"
+            judges[label] = run.results.metrics[name], values.get(name, {})
+    return judges
+
+
+def _order(index: PairIndex, judges: Mapping[str, Judge]) -> list[str]:
+    """Sort the metrics by accuracy on the pairs that all compared ones have scored; those that are not compared come last."""
+    names = list(judges)
+    ranked = common_accuracy(index, [values for _, values in judges.values()])
+    return [names[k] for k in (*ranked.order, *ranked.aside)]
+
+
+def _ranked(name: str, result: MetricResult) -> RankedJudge:
+    return RankedJudge(
+        metric=name, accuracy=result.accuracy, pairs=result.pairs_scored or result.pairs or 0, p=result.p_value
+    )
+
+
+def _difference(two: Difference, p: float | None, level: list[str]) -> BestJudge:
+    """Return what is known of the best and the runner-up, and which metrics cannot be told from the best."""
+    return BestJudge(
+        second=two.second,
+        better=not level,
+        first_accuracy=two.first_value,
+        second_accuracy=two.second_value,
+        difference=two.difference,
+        interval=two.interval,
+        p=p,
+        pairs=two.n,
+        level_with=level,
+    )

@@ -12,7 +12,7 @@ from test_agent_loop import CLAIMS, PROMPT, StandIn, all_met, image, judged, tur
 from titjudge.core.errors import ConfigError, Unanswered
 from titjudge.core.types import Item, Reply, Score, Status
 from titjudge.metrics.agent.metric import MAX_LOOKS, MOST_LOOKS, tit_agent
-from titjudge.stats.scores.claims import claims_of
+from titjudge.stats.scores.part_scores import claims_of
 
 __all__ = ["image"]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from titjudge.stats.ranking.rankdata import rankdata
+from titjudge.stats.equality import rankdata
 
 FEW = st.sampled_from([0.0, -0.0, 1.0, 2.5, -3.0, np.inf, -np.inf, np.nan])
 

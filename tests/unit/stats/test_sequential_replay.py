@@ -1,7 +1,6 @@
 """What questions took, averaged over random orders: what the table of `compare settle` and its chart show."""
 
-from titjudge.stats.generators.replay_settling import RaceResult, ReplayAverage, replay_averages
-from titjudge.stats.generators.sequential import OPEN, Settled
+from titjudge.stats.generators.sequential import OPEN, RaceResult, ReplayAverage, Settled, replay_averages
 
 
 def test_orders_of_the_same_generators_are_averaged() -> None:

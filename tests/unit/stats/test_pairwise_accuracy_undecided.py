@@ -3,7 +3,7 @@
 import pytest
 
 from titjudge.core.types import Pair, Score, Status
-from titjudge.stats.people.undecided import Undecided, undecided
+from titjudge.stats.pairwise_accuracy import Undecided, undecided
 
 PAIRS = [Pair("p", "a", "b", "a"), Pair("p", "a", "c", "a"), Pair("p", "b", "c", "tie"), Pair("p", "a", "d", "a")]
 

@@ -4,7 +4,7 @@ import pytest
 
 from titjudge.core.errors import DataError
 from titjudge.core.types import Item, Score, Status
-from titjudge.stats.scores.claims import ClaimOutcome, claims_of, place_of
+from titjudge.stats.scores.part_scores import ClaimOutcome, claims_of, place_of
 
 
 @pytest.mark.parametrize(
