@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ROOT_PAGES = {"README.md": "index.md"} | {name: name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")}
 MOVED = {
     "architecture": "explanation/architecture", "benchmarks": "reference/benchmarks", "configuration": "reference/configuration",
-    "data": "how-to/judge-images", "docker": "how-to/scale-out", "edits": "how-to/judge-edits", "extending": "extend/extending",
+    "data": "how-to/judge-images", "docker": "how-to/scale-out", "edits": "how-to/judge-edits", "extending": "extend/metric",
     "generating": "how-to/generate-images", "metrics": "reference/metrics", "models": "how-to/choose-models",
     "people": "how-to/collect-votes", "populations": "reference/populations", "prompts": "how-to/prompt-sets",
     "python": "how-to/python", "recorded": "how-to/recorded-answers", "serve": "how-to/reward-server",

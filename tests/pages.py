@@ -18,6 +18,11 @@ def page_of(name: str) -> Path:
     return found
 
 
+def extension_text() -> str:
+    """The pages on extensions, whose examples are one package."""
+    return "\n".join(page.read_text(encoding="utf-8") for page in sorted((DOCS / "extend").glob("*.md")))
+
+
 def page_text(name: str) -> str:
     return page_of(name).read_text(encoding="utf-8")
 

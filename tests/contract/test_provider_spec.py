@@ -19,11 +19,11 @@ pytestmark = pytest.mark.slow  # many in all, each of them short
 
 
 def _example() -> Any:
-    """The hosted provider of docs/extend/extending.md, as a module of its own."""
-    page = page_text("extending")
+    """The hosted provider of docs/extend/provider.md, as a module of its own."""
+    page = page_text("provider")
     code = page.partition("# my_package/messages.py\n")[2].partition("```")[0]
     module = sys.modules["extending_messages"] = ModuleType("extending_messages")
-    exec(compile(code, "docs/extend/extending.md", "exec"), module.__dict__)
+    exec(compile(code, "docs/extend/provider.md", "exec"), module.__dict__)
     return module.Messages
 
 

@@ -16,7 +16,7 @@ import jsonschema
 import numpy as np
 import pytest
 import yaml
-from pages import README, ROOT, all_pages, page_of, relative
+from pages import DOCS, README, ROOT, all_pages, extension_text, page_of, relative
 from PIL import Image
 from report_runs import small_run
 
@@ -88,19 +88,19 @@ def test_examples_of_configurations_load(page: Path, tmp_path: Path) -> None:
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The examples of docs/extend/extending.md as a package, announced as its entry points would announce it."""
+    """The examples of docs/extend as a package, announced as its entry points would announce it."""
     from titjudge.core import registry
 
-    page = page_of("extending")
+    pages = sorted((DOCS / "extend").glob("*.md"))
     folder = tmp_path / "my_package"
     folder.mkdir()
     (folder / "__init__.py").touch()
-    for block in blocks("python", page):
+    for block in blocks("python", *pages):
         name = re.match(r"# my_package/(\w+\.py)\n", block)
         assert name is not None
         (folder / name[1]).write_text(block)
     for kind, entry, target in re.findall(
-        r'\[project\.entry-points\."titjudge\.(\w+)"\]\n(\w+) = "([\w.:]+)"', text(page)
+        r'\[project\.entry-points\."titjudge\.(\w+)"\]\n(\w+) = "([\w.:]+)"', extension_text()
     ):
         monkeypatch.setitem(
             registry.announced("commands") if kind == "commands" else registry.TABLES[kind], entry, target
@@ -108,7 +108,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(str(tmp_path))
     for name in [name for name in sys.modules if name.partition(".")[0] == "my_package"]:
         monkeypatch.delitem(sys.modules, name)
-    (prompt,) = blocks("markdown", page)
+    (prompt,) = blocks("markdown", *pages)
     (tmp_path / "prompts" / "mine").mkdir(parents=True)
     (tmp_path / "prompts" / "mine" / "mood.md").write_text(prompt)
     return tmp_path
@@ -265,7 +265,7 @@ def test_the_suite_file_of_the_extension_page_is_judged(tmp_path: Path) -> None:
     from titjudge.core.config import load_config
     from titjudge.runs import Session
 
-    block, _ = blocks("yaml", page_of("extending"))
+    block, _ = blocks("yaml", page_of("suite"))
     (tmp_path / "my_suite.yaml").write_text(block)
     (tmp_path / "data" / "images" / "gen").mkdir(parents=True)
     Image.new("RGB", (8, 8)).save(tmp_path / "data" / "images" / "gen" / "1_0.png")
@@ -280,7 +280,7 @@ def test_the_suite_file_of_the_extension_page_is_judged(tmp_path: Path) -> None:
 def test_the_suite_of_edits_of_the_extension_page_is_read(tmp_path: Path) -> None:
     from titjudge.core import registry
 
-    (file := tmp_path / "my_edits.yaml").write_text(blocks("yaml", page_of("extending"))[1])
+    (file := tmp_path / "my_edits.yaml").write_text(blocks("yaml", page_of("suite"))[1])
     assert registry.load("suites", str(file)).metrics == ("viescore-edit",)
 
 
