@@ -375,7 +375,7 @@ def _show_verdict(outcome: Outcome, noun: str) -> None:
     if outcome.results.verdict is None or noun != "images":
         return
     command = printable(redact(shlex.join(["python", "cli.py", *sys.argv[1:]])))
-    if lines := sentences(outcome.results.verdict, outcome.results.settle, outcome.status, command):
+    if lines := sentences(outcome.results.verdict, outcome.results.settle, outcome.lacking, command):
         width = terminal_width()
         say("\n" + "\n".join(line if line.endswith(command) else paragraph(line, width, "") for line in lines))
 

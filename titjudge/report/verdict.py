@@ -50,7 +50,7 @@ def _apart(report: Report, whole: Verdict) -> list[str]:
 
 
 def _sentences(run: Loaded, record: Verdict) -> list[str]:
-    return sentences(record, run.results.settle, run.manifest.status)
+    return sentences(record, run.results.settle, run.manifest.lacking)
 
 
 # -- prompts that show it ----------------------------------------------------------------------------------------------

@@ -69,6 +69,11 @@ class Outcome:
     uncertain: float = 0.0
 
     @property
+    def lacking(self) -> str:
+        """Why not all images of the data are judged, as in the manifest."""
+        return RunFolder(self.folder).manifest().lacking
+
+    @property
     def covered(self) -> tuple[str, int, int] | None:
         """The metric that scored the smallest share of the images: its name, images scored, all images."""
         counts = [

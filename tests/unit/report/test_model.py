@@ -240,11 +240,11 @@ def test_agreement_from_elsewhere_replaces_the_first_runs(tmp_path: Path) -> Non
     assert any("25.0%" in said for said in _opening(overview(report)).sentences)
 
 
-def test_results_may_be_absent(tmp_path: Path) -> None:
+def test_a_run_without_results_is_computed_from_its_scores(tmp_path: Path) -> None:
     item = Item("a.png", PROMPT, None, "model_a", "p")
     scores = [score(item, "tit", 0.5), score(item, "tit-llm", None, Status.FAILED, reason="x")]
     section = overview(load([write_run(tmp_path, [item], scores)]))
-    assert section.tables == []
+    assert [table.title for table in section.tables] == ["Metrics", "Leaderboard"]
     assert {label: fact.value for label, fact in _facts(section).items()} == {"coverage": "0.0%", "spent": "–"}
 
 

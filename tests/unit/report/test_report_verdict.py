@@ -16,6 +16,7 @@ from titjudge.report.sections import Opening
 from titjudge.report.verdict import verdict_of
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.outcome import verdict_on
+from titjudge.web.view.runs import Runs
 
 LEVEL = {"step_1000": 40.0, "step_2000": 60.0}
 METRIC = {"tit-llm": {"version": "1", "range": [0, 100], "higher_is_better": True}}
@@ -49,6 +50,19 @@ def test_a_run_without_a_verdict_gets_the_verdict_that_it_would_have_recorded(ru
     found = verdict_of(load([run]))
     assert found.generators == verdict_on(run, run.results()).generators
     assert opening(load([run])).sentences[0].startswith("step_2000 beats step_1000 by ")
+
+
+def test_a_killed_run_has_the_verdict_of_its_scores_in_report_and_view(tmp_path: Path) -> None:
+    whole = judged(tmp_path / "whole", "step_1000", "step_2000")
+    killed = judged(tmp_path / "runs" / "killed", "step_1000", "step_2000", status="running")
+    (killed.path / "results.json").unlink()
+    found, said = verdict_of(load([killed])), opening(load([killed])).sentences
+    assert found.generators == verdict_on(whole, whole.results()).generators
+    assert said[0].startswith("So far: step_2000 beats step_1000 by ")
+    assert "incomplete" in said[-1]
+    (state,) = Runs(tmp_path / "runs", RunFolder).states()
+    assert (state.status, state.verdict, state.coverage) == ("stopped", said, 1.0)
+    assert state.ranks == {"step_1000": "2", "step_2000": "1"}
 
 
 def test_a_recorded_verdict_is_read_and_not_computed_again(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,7 +53,9 @@ def judged(
         Results(pairs=[{"prompt_id": p.prompt_id, "a": p.a, "b": p.b, "preference": p.preference} for p in pairs])
     )  # type: ignore[misc]
     records = {metric: {"version": "1", "range": (0, 100) if metric != "tit" else (-1, 1)} for metric in metrics}
-    manifest = Manifest.model_validate({"metrics": records, "protocol": "strict"})
+    manifest = Manifest.model_validate(
+        {"metrics": records, "protocol": "strict", "status": results.get("status", "complete")}
+    )
     return JudgedRun(name, manifest, Results.model_validate(record.to_json() | results), list(items.values()), scores)
 
 
@@ -66,7 +68,7 @@ def spread(level: float, prompts: int = 40, seed: int = 0, width: float = 8) -> 
 
 
 def said_of(run: JudgedRun) -> list[str]:
-    return sentences(verdict([run]), run.results.settle, run.results.status)
+    return sentences(verdict([run]), run.results.settle, run.manifest.lacking)
 
 
 def lead(run: JudgedRun) -> str:
@@ -297,6 +299,10 @@ def test_one_generator_alone_gets_its_mean() -> None:
 def test_a_run_that_is_not_complete_speaks_of_now() -> None:
     run = judged({"old": spread(0, seed=1), "new": spread(9, seed=2)}, status="incomplete: budget")
     assert lead(run).startswith("So far: new beats old by ")
+    assert {"incomplete", "budget"} < set(re.findall(r"\w+", said_of(run)[-1]))
+    run.manifest = run.manifest.with_(status="complete", identity={"shard": "1/2"})
+    assert lead(run).startswith("So far: new")
+    assert "shard 1/2" in said_of(run)[-1]
 
 
 def test_a_run_that_stopped_when_it_was_settled_gives_that_verdict() -> None:

@@ -456,7 +456,7 @@ def _verdict(outcome: Any) -> list[str]:
     from titjudge.stats.verdict.sentences import sentences
 
     results = outcome.results
-    return [] if results.verdict is None else sentences(results.verdict, results.settle, outcome.status)
+    return [] if results.verdict is None else sentences(results.verdict, results.settle, outcome.lacking)
 
 
 class _Watch:

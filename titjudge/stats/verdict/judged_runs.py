@@ -14,6 +14,7 @@ from titjudge.core.run_records import Manifest, MetricRecord, MetricResult, Resu
 from titjudge.core.serialization import lean_item, lean_score, score_from
 from titjudge.core.types import InvalidItem, Item, Json, Score
 from titjudge.stats.generators.comparison_tables import Scale
+from titjudge.stats.people.agreement import agreement
 from titjudge.stats.scores.frame import Frame
 from titjudge.stats.scores.per_prompt import PerPrompt
 from titjudge.stats.scores.scores_table import ScoreTable
@@ -107,12 +108,8 @@ class JudgedRun:
 
     @property
     def covered(self) -> tuple[str, int, int]:
-        """The coverage of the run as `Results.covered`; if it has no results, by the scores so far."""
-        if covered := self.results.covered:
-            return covered
-        metric = first_metric([*(name for _, name in self.scores), *self.manifest.metrics, ""])
-        scored = sum(score.value is not None for (_, name), score in self.scores.items() if name == metric)
-        return metric, scored, sum(isinstance(item, Item) or item.is_image for item in self.listed)
+        """The coverage of the run as `Results.covered`; if it has no score, of all its images."""
+        return self.results.covered or (first_metric([*self.manifest.metrics, ""]), 0, len(_images(self.listed)))
 
     def _ranks(self, metric: str) -> bool:
         if metric not in self.results.metrics or metric in BESIDE:
@@ -147,21 +144,40 @@ def stored_run(run: StoredRun, name: str, results: Results | None = None, **read
     Args:
         run: The folder.
         name: Tells the run from the others.
-        results: Its results; by default those in the folder.
+        results: Its results; by default those in the folder, or if it has none those of its scores so far.
         reading: `alone`: there is no other run; `whole`: read all of it, texts, replies and parts; `slim`: read only what
             tables count.
 
     Raises:
         DataError: The folder is not a run, or one of its files is damaged.
     """
-    manifest, results = run.manifest(), run.results() if results is None else results
+    manifest, found = run.manifest(), run.results() if results is None else results
     read_item, read_score = readers(**reading)
     listed = {item.id: item for item in map(read_item, run.items())}
     judged = JudgedRun(
-        name, manifest, results, list(listed.values()), StoredScores(run.path, run.located("scores.jsonl"), read_score)
+        name, manifest, found, list(listed.values()), StoredScores(run.path, run.located("scores.jsonl"), read_score)
     )
     judged.count(run.items)
+    if results is None and not found.metrics:  # it was killed, or goes on
+        judged.results = found.joined(_so_far(judged))
     return judged
+
+
+def _images(listed: Iterable[Item | InvalidItem]) -> list[Item | InvalidItem]:
+    return [item for item in listed if isinstance(item, Item) or item.is_image]
+
+
+def _so_far(run: JudgedRun) -> Results:
+    """Compute from its scores what results.json says of a run."""
+    records = {name: run.manifest.metrics.get(base_metric(name), MetricRecord()) for _, name in run.scores}
+    return agreement(
+        _images(run.listed),
+        list(run.scores.values()),
+        run.results.human_pairs,
+        negate={name for name, record in records.items() if record.higher_is_better is False},
+        ranges={name: record.limits for name, record in records.items() if record.limits},
+        per_prompt=run.per_prompt,
+    )
 
 
 def joined(runs: Sequence[JudgedRun]) -> Frame:

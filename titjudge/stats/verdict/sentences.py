@@ -18,20 +18,19 @@ from titjudge.stats.scores.population import FEWEST
 from titjudge.stats.verdict import better_generator
 
 _NAMED = 6  # names in a sentence
-_FINISHED = ("", "complete", "settled")
 _LEVEL = "cannot be told apart"
 COMMAND = "python cli.py judge DATA --out RUN"  # with the options that the run had
 
 
 def sentences(
-    verdict: Verdict, settle: SettleRecord | None = None, status: str = "", command: str = COMMAND
+    verdict: Verdict, settle: SettleRecord | None = None, lacking: str = "", command: str = COMMAND
 ) -> list[str]:
     """Say the verdict, the most important sentence first; nothing where nothing got a score.
 
     Args:
         verdict: The verdict.
         settle: The question that the run was to settle.
-        status: Of the run, as in its manifest.
+        lacking: Why not all images of the data are judged (`Manifest.lacking`).
         command: The command that judges what is missing; it may stand on a page for others, so that it names no place by default.
     """
     lines: list[str] = []
@@ -39,8 +38,8 @@ def sentences(
         lines.append(_sentence(settled_words(settle)))
     elif verdict.generators is not None:
         lines += _of_generators(verdict.generators, command)
-    if lines and status not in _FINISHED:
-        lines[0] = f"So far: {lines[0]}"
+    if lines and lacking:
+        lines = [f"So far: {lines[0]}", *lines[1:], f"The run is incomplete: {lacking}."]
     return [*lines, *(_of_judges(verdict.judges) if verdict.judges is not None else ())]
 
 

@@ -171,6 +171,7 @@ class RunState:
         trouble: The last of them that no answer has followed.
         report: Whether there is a report.
         problem: Why the run cannot be read.
+        lacking: Why not all images of the data are judged (`Manifest.lacking`).
     """
 
     id: str
@@ -201,6 +202,7 @@ class RunState:
     models: tuple[str, ...] = ()
     report: bool = False
     problem: str = ""
+    lacking: str = ""
 
     @property
     def cap(self) -> float | None:
@@ -250,6 +252,7 @@ def read_state(name: str, file: Path) -> RunState:
         suite=manifest.suite.name,
         metrics=metrics,
         models=tuple(sorted({role.model for role in manifest.roles.values()} - {""})),
+        lacking=manifest.lacking,
     )
 
 
@@ -269,12 +272,16 @@ def _work(progress: ProgressRecord) -> tuple[int, int | None]:
     return progress.done - progress.resumed, None if progress.total is None else progress.total - progress.resumed
 
 
-def with_results(state: RunState, file: Path) -> RunState | None:
-    """Add what results.json says; None where it is missing or damaged."""
+def read_results(file: Path) -> Results | None:
+    """Read results.json; None where it is missing or damaged."""
     try:
-        results = Results.read(file, _REMAKE)
+        return Results.read(file, _REMAKE)
     except (OSError, DataError):
         return None
+
+
+def with_results(state: RunState, results: Results) -> RunState:
+    """Add what the results say."""
     whole = {name: result for name, result in results.metrics.items() if " [" not in name}  # not by kind of prompt
     places: dict[str, dict[str, PlaceRecord]] = {}
     if not results.leaderboard:  # the images name no generator
@@ -284,7 +291,7 @@ def with_results(state: RunState, file: Path) -> RunState | None:
             places.setdefault(name, {})[standing.generator] = place
     ranks = {name: str(rank_range(place.ranks)) for name, place in places.get(state.metric, {}).items() if place.ranks}
     verdict = results.verdict or Verdict()
-    lines = sentences(verdict, results.settle, state.status) if results.verdict else []
+    lines = sentences(verdict, results.settle, state.lacking) if results.verdict else []
     covered = results.covered
     undecided = is_undecided(verdict, results.settle)
     return replace(

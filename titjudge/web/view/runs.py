@@ -6,13 +6,15 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from titjudge.core.errors import DataError
 from titjudge.core.files import open_regular
-from titjudge.core.run_records import is_locked
+from titjudge.core.run_records import Results, StoredRun, is_locked
+from titjudge.stats.verdict.judged_runs import stored_run
+from titjudge.stats.verdict.verdict import verdict
 from titjudge.web.view.run_state import (
     RUNNING,
     STOPPED,
@@ -21,6 +23,7 @@ from titjudge.web.view.run_state import (
     RunState,
     ScoreTail,
     identity,
+    read_results,
     read_state,
     with_results,
     with_scores,
@@ -77,10 +80,15 @@ class _CachedRun:
 
 
 class Runs:
-    """The runs below `root`. What has not changed is not read again, and of scores.jsonl only the new lines are."""
+    """The runs below `root`. What has not changed is not read again, and of scores.jsonl only the new lines are.
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    Args:
+        root: The folder.
+        open_run: Opens a run folder; without it a run that ended without results has no verdict.
+    """
+
+    def __init__(self, root: Path, open_run: Callable[[Path], StoredRun] | None = None) -> None:
+        self.root, self._open_run = root, open_run
         self._cached: dict[Path, _CachedRun] = {}
         self._lock = threading.Lock()
 
@@ -143,7 +151,7 @@ class Runs:
             and not is_locked(folder)
         ):
             status = STOPPED
-        state = replace(_whole_state(cached, folder, running=status == RUNNING), status=status)
+        state = replace(_whole_state(cached, folder, self._open_run, running=status == RUNNING), status=status)
         return replace(
             state,
             report=self._report_of(folder) is not None,
@@ -151,7 +159,9 @@ class Runs:
         )
 
 
-def _whole_state(cached: _CachedRun, folder: Path, *, running: bool) -> RunState:
+def _whole_state(
+    cached: _CachedRun, folder: Path, open_run: Callable[[Path], StoredRun] | None, *, running: bool
+) -> RunState:
     """Add the results to what the manifest says; the scores so far while the run goes on, or where it has no results."""
     assert cached.manifest_state is not None
     file = folder / "results.json"
@@ -159,12 +169,26 @@ def _whole_state(cached: _CachedRun, folder: Path, *, running: bool) -> RunState
     if cached.results != results:
         cached.results, cached.state = results, None
     if cached.state is None and results:
-        cached.state = with_results(cached.manifest_state, file)
-        cached.results = results if cached.state else ()
+        found = read_results(file)
+        cached.results, cached.state = (results, with_results(cached.manifest_state, found)) if found else ((), None)
     if not cached.results and (cached.tail.look() or cached.state is None):
-        cached.state = with_scores(cached.manifest_state, cached.tail, running=running)
+        found = None if running or open_run is None else _so_far(open_run(folder), cached.tail)
+        cached.state = (
+            with_scores(cached.manifest_state, cached.tail, running=running)
+            if found is None
+            else with_results(cached.manifest_state, found)
+        )
     assert cached.state is not None
     return cached.state
+
+
+def _so_far(run: StoredRun, tail: ScoreTail) -> Results | None:
+    """Compute the results of a run that ended without any, as its report does; None if its files are damaged."""
+    try:
+        judged = stored_run(run, str(run.path))
+    except (OSError, DataError):
+        return None
+    return judged.results.with_(verdict=verdict([judged]), failures=tail.failures()) if judged.metrics else None
 
 
 def _find(folder: Path, depth: int) -> Iterator[Path]:

@@ -234,7 +234,7 @@ def build_app(runs: Path, key: str, made_reports: MadeReports, *, host: str = "1
     from starlette.routing import Route
 
     page, opened_by, refusal = (
-        _ViewEndpoints(Runs(runs), made_reports),
+        _ViewEndpoints(Runs(runs, made_reports.open_run), made_reports),
         single_key(key),
         "open the link that view printed",
     )
@@ -260,7 +260,7 @@ class MadeReports:
     """
 
     def __init__(self, place: Path, open_run: Callable[[Path], StoredRun]) -> None:
-        self._place, self._open = place, open_run
+        self._place, self.open_run = place, open_run
         self._made: dict[tuple[Path, ...], tuple[list[Identity], Path]] = {}
         self._lock = threading.Lock()
 
@@ -276,7 +276,7 @@ class MadeReports:
         with self._lock:  # one at a time: it takes seconds of all processors
             before, file = self._made.get(tuple(folders), ([], self._place / f"{len(self._made)}.html"))
             if before != now:
-                write_report([self._open(folder) for folder in folders], file)
+                write_report([self.open_run(folder) for folder in folders], file)
                 self._made[tuple(folders)] = now, file
         return file
 
