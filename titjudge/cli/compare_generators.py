@@ -115,13 +115,15 @@ def generators(source: ScoreSource, flags: GateFlags, files: OutputFiles, by: tu
         is_best,
         verdict_tables,
     )
+    from titjudge.stats.generators.slices import rank_ranges
 
     table = source.read(tuple(dict.fromkeys(column for names in by for column in names.split(",") if column)))
     baseline, margin = flags.baseline, flags.fail_if_worse
     best = baseline is not None and is_best(table, baseline)
     chosen = best and margin is None
     differences = generator_differences(table, baseline=baseline, chosen=chosen)
-    tables = verdict_tables(table, differences, chosen=chosen)
+    ranks = rank_ranges(table)
+    tables = verdict_tables(table, differences, ranks, chosen=chosen)
     notes = [*table.notes, *table.missing_notes((table.column(d.a), table.column(d.b)) for d in differences)]
     verdict = gate(differences, margin, table) if margin is not None else None
     if verdict is not None:
@@ -136,7 +138,7 @@ def generators(source: ScoreSource, flags: GateFlags, files: OutputFiles, by: tu
         "baseline": baseline,
         "missing": table.missing,
         "adjustment": "best" if chosen else "Holm",
-        "generators": generator_records(table),
+        "generators": generator_records(table, ranks),
         "pairs": differences,
         "notes": notes,
         **({} if verdict is None else {"gate": verdict}),

@@ -379,7 +379,7 @@ def test_tables_name_families_as_their_unit() -> None:
     scores = table(np.round(equal(rng, unit, 3) + rng.normal(size=(20, 3))), unit)
     pairs, races = replay_pairs(scores, [("A", "B")]), replay_race(scores, "ABC")
     tables = [
-        generators_table(scores),
+        generators_table(scores, {}),
         *replay_tables(pairs, races, scores),
         plan_table([], [Pilot.from_scores(scores, "A", "B")], 0.8),
     ]

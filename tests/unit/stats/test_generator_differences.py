@@ -130,7 +130,7 @@ def test_pairs_are_adjusted_together_and_slices_within_a_pair() -> None:
     assert all((one.p_adjusted or 0) >= (one.p or 0) for one in found[2].by["theme"].values())
     against = generator_differences(made(scores), baseline="b")
     assert [(each.a, each.b) for each in against] == [("c", "b"), ("a", "b")]
-    titles = [table.title for table in verdict_tables(made(scores, theme=["x", "y", "z"] * 20), found)]
+    titles = [table.title for table in verdict_tables(made(scores, theme=["x", "y", "z"] * 20), found, {})]
     assert titles == ["Generators by score", "Differences between generators", "Differences by theme"]
 
 

@@ -25,7 +25,7 @@ from titjudge.core.types import Table
 from titjudge.stats.bootstrap import Floats, Interval, table_sums, unit_sums
 from titjudge.stats.bounds import approximate_bound, bound
 from titjudge.stats.equality import score_differences, with_ties
-from titjudge.stats.generators.slices import averages, in_order, rank_ranges
+from titjudge.stats.generators.slices import Ranks, averages, in_order
 from titjudge.stats.intervals import TAIL, exact_bound, mean_intervals, mean_p, moments, why_no_interval
 from titjudge.stats.scores.population import FEWEST, adjusted_scores, comparable, scores_of_all
 from titjudge.stats.scores.scores_table import ScoreTable
@@ -238,10 +238,10 @@ def _adjusted(differences: Sequence[GeneratorDifference], correction: Any) -> li
     return [replace(difference, p_adjusted=p) for difference, p in zip(differences, ps, strict=True)]
 
 
-def generators_table(table: ScoreTable) -> Table:
+def generators_table(table: ScoreTable, ranks: Ranks) -> Table:
     """Tabulate each generator's mean with its interval, and the standard deviation of the images of one prompt."""
     rows = []
-    adjusted, ranks = scores_of_all(table.means, table.unit), rank_ranges(table)
+    adjusted = scores_of_all(table.means, table.unit)
     for k in in_order(table):
         has_score = np.isfinite(adjusted[:, k])
         values, unit = adjusted[has_score, k], None if table.unit is None else table.unit[has_score]
@@ -270,11 +270,10 @@ def generators_table(table: ScoreTable) -> Table:
     )
 
 
-def generator_records(table: ScoreTable) -> list[dict[str, Any]]:
+def generator_records(table: ScoreTable, ranks: Ranks) -> list[dict[str, Any]]:
     """Return the rows of `generators_table` for JSON, with the ends of the ranks as numbers."""
-    ranks = rank_ranges(table)
     ends = [dict(zip(("rank_low", "rank_high"), ranks.get(k, (None, None)), strict=True)) for k in in_order(table)]
-    rows = generators_table(table).records
+    rows = generators_table(table, ranks).records
     return [{**{key: row[key] for key in row if key != "rank"}, **low} for row, low in zip(rows, ends, strict=True)]
 
 
@@ -294,13 +293,14 @@ def difference_rows(row: GeneratorDifference) -> tuple[Any, ...]:
 
 
 def verdict_tables(
-    table: ScoreTable, differences: Sequence[GeneratorDifference], *, chosen: bool = False
+    table: ScoreTable, differences: Sequence[GeneratorDifference], ranks: Ranks, *, chosen: bool = False
 ) -> list[Table]:
     """Tabulate the generators, their differences, and the differences by each column of slices.
 
     Args:
         table: The scores.
         differences: As `generator_differences` gives them.
+        ranks: As `slices.rank_ranges` gives them.
         chosen: As for `generator_differences`.
     """
     best = "; p best and the intervals allow for the second having the highest mean here, for which it may have been chosen"
@@ -309,7 +309,7 @@ def verdict_tables(
         "this many prompts show with 80% power"
     )
     tables = [
-        generators_table(table),
+        generators_table(table, ranks),
         Table(
             "Differences between generators",
             _columns("best" if chosen else "Holm"),

@@ -108,8 +108,12 @@ def possible_ranks(above: NDArray[np.bool_]) -> list[tuple[int, int]]:
     return list(zip(low.tolist(), high.tolist(), strict=True))
 
 
-def rank_ranges(table: ScoreTable) -> dict[int, tuple[int, int]]:
-    """Return the lowest and the highest rank that the tests leave open for each column that is compared; 1 is best.
+Ranks = Mapping[int, tuple[int, int]]
+"""Column of a generator -> the lowest and the highest rank that the tests leave open; 1 is best."""
+
+
+def rank_ranges(table: ScoreTable) -> Ranks:
+    """Return the ranks of the columns that are compared.
 
     A generator ranks above another one if the tests of `tiers` tell them apart, for these two and all between which they lie,
     and if the scores of the two decide (`ScoreTable.decides`). Without such a test all have all ranks.

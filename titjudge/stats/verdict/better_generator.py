@@ -63,7 +63,7 @@ def better_generator(
         metric=metric,
         metric_range=scale.range,
         higher_is_better=scale.higher,
-        ranking=_ranking(plain, columns, comparison, {} if settled else rank_ranges(plain), scale),
+        ranking=_ranking(plain, columns, comparison, {} if settled else _ranks(runs, plain), scale),
         set_aside={},
     )
     if not settled:
@@ -95,7 +95,7 @@ def _ranking(
     table: ScoreTable,
     order: Sequence[int],
     comparison: Comparison | None,
-    ranks: Mapping[int, tuple[int, int]],
+    ranks: Mapping[str, tuple[int, int]],
     scale: Scale,
 ) -> list[RankedGenerator]:
     """List the generators in order, with their means over one set of prompts, their tiers and ranks."""
@@ -110,8 +110,16 @@ def _ranking(
             prompts=int(np.isfinite(table.means[:, k]).sum()),
             tier=tier.get(table.generators[k]),
         )
-        listed.append(place.ranked(ranks.get(k)))
+        listed.append(place.ranked(ranks.get(place.generator)))
     return listed
+
+
+def _ranks(runs: Sequence[JudgedRun], table: ScoreTable) -> dict[str, tuple[int, int]]:
+    """Return the ranks that the tests leave open, as the leaderboard of one run has them."""
+    board = runs[0].results.leaderboard if len(runs) == 1 else []
+    places = {standing.generator: standing.metrics.get(table.metric) for standing in board}
+    known = {name: place.ranks for name, place in places.items() if place and place.ranks}
+    return known or {table.generators[k]: ranks for k, ranks in rank_ranges(table).items()}
 
 
 def _aside(
