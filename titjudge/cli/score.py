@@ -60,7 +60,7 @@ def score(
             name,
             ("image", "score", "status", "reason"),
             tuple((s.item_id, s.value, str(s.status), s.reason) for s in scores if s.metric == name),
-            declared=SINGLE,
+            declared=SINGLE.over(sum(s.metric == name and s.value is not None for s in scores)),
         )
         for name in names
     ]

@@ -67,6 +67,8 @@ def sweep(
 
 def _dry_run(plan: Any, json_file: Path | None) -> int:
     """Print what every combination would cost; returns the exit code."""
+    from dataclasses import replace
+
     from titjudge.core.types import Table
 
     forecasts = plan.dry_run()
@@ -82,6 +84,7 @@ def _dry_run(plan: Any, json_file: Path | None) -> int:
     notes = (
         "list price in USD at p10, p50, p90; requests shared by several combinations are counted in each and paid once",
     )
-    table = Table("Dry run", ("run", "items", "requests", "p10", "p50", "p90"), tuple(rows), notes, declared=FORECAST)
+    columns = ("run", "items", "requests", "p10", "p50", "p90")
+    table = Table("Dry run", columns, tuple(rows), notes, declared=replace(FORECAST, counts="items"))
     show_results([table], {"dry_run": True, "combinations": stored}, json_file)
     return 0

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 
+from titjudge.core.words import truncated
+
 
 class Population(StrEnum):
     """What the numbers of a table are over, by its one printed name.
@@ -137,20 +139,32 @@ class Declaration:
 
     def over(
         self,
-        sizes: Sizes | None = None,
+        sizes: Sizes | int | None = None,
         excluded: Excluded | None = None,
         *,
         families: bool = False,
+        constructed: bool = False,
     ) -> Declaration:
-        """Fill in what the data at hand give; with `families` these are the unit in place of prompts."""
+        """Fill in what the data at hand give.
+
+        Args:
+            sizes: Of the populations, or of the first.
+            excluded: Ids of what is not counted.
+            families: Whether these are the unit in place of prompts.
+            constructed: Whether the preferences come from how the images were made, so that no name speaks of people.
+        """
         names = {self.population, *self.by_column.values()}
-        known = {
-            str(name): sorted({min(found), max(found)})
-            for name, found in (sizes or {}).items()
-            if found and name in names
-        }
-        unit = Unit.FAMILY if families and self.unit == Unit.PROMPT else self.unit
-        return replace(self, unit=unit, sizes=known, excluded={why: of for why, of in (excluded or {}).items() if of})
+        found = {self.population: [sizes]} if isinstance(sizes, int) else sizes or {}
+        said = _constructed if constructed else str
+        return replace(
+            self,
+            compares=said(self.compares),
+            population=said(self.population),
+            unit=said(Unit.FAMILY if families and self.unit == Unit.PROMPT else self.unit),
+            by_column={said(name): said(population) for name, population in self.by_column.items()},
+            sizes={said(name): sorted({min(of), max(of)}) for name, of in found.items() if of and name in names},
+            excluded={why: of for why, of in (excluded or {}).items() if of},
+        )
 
     def caption(self, titles: Sequence[str] = ()) -> str:
         """Write populations and sizes, unit, correction and what is excluded in one line; empty for a list of facts.
@@ -184,28 +198,44 @@ class Declaration:
 
     @property
     def left_out(self) -> str:
-        """What is excluded: for each reason the first names, with their numbers of ids."""
+        """What is excluded: for each reason the first names with their numbers of ids, and the first ids."""
         reasons = []
         for why, of in self._counts.items():
             names = [f"{name} {count:,}".strip() if count else name for name, count in of.items()]
-            more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-            reasons.append(f"{', '.join(names[:_NAMED])}{more} ({why})")
-        return ", ".join(reasons)
+            listed = dict.fromkeys(truncated(id, _ID) for ids in self.excluded[why].values() for id in ids)
+            reasons.append(f"{_first(names)} ({why})" + (f": {_first([*listed])}" if listed else ""))
+        return "; ".join(reasons)
 
     @property
     def _counts(self) -> dict[str, dict[str, int]]:
         return {why: {name: len(ids) for name, ids in of.items()} for why, of in self.excluded.items()}
 
     def to_json(self) -> dict[str, object]:
-        """Return what is declared by name, without what is empty; `size` is that of the population, if it is one number."""
+        """Return what is declared by name, without what is empty; `size` is that of the population, if it is one number.
+
+        `excluded` has the numbers of ids, and `excluded_ids` the first 100 of each.
+        """
         if not self.population:
             return {"id": self.id}
         size = self.sizes.get(self.population, ())
+        ids = {why: {name: [*ids][:_IDS] for name, ids in of.items()} for why, of in self.excluded.items()}
         record = asdict(self) | {"counts": "", "size": size[0] if len(size) == 1 else size, "excluded": self._counts}
+        record["excluded_ids"] = ids
         return {name: value for name, value in record.items() if value not in ("", (), [], {})}
 
 
-_NAMED = 6  # of each reason
+_NAMED = 6  # names, and ids, of each reason
+_ID = 40  # characters of an id that is printed
+_IDS = 100  # of each name in `--json`
+
+
+def _first(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def _constructed(text: str) -> str:
+    return text.replace("human pair", "pair").replace("people", "construction")
 
 
 UNDECLARED = Declaration("")

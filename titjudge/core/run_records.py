@@ -10,6 +10,7 @@ import fcntl
 import os
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -275,7 +276,7 @@ class Manifest(_File):
     def lacking(self) -> str:
         """Why not all images of the data are judged: the status, or the shard that the run is; empty if they are."""
         shard = self.identity.get("shard")
-        return self.status if self.incomplete else f"shard {shard}" if shard else ""
+        return self.status.removeprefix("incomplete: ") if self.incomplete else f"shard {shard}" if shard else ""
 
     def write(self, file: Path, *, sync: bool = True) -> None:
         """Write a file as `Results` do, with its checksum."""
@@ -463,6 +464,9 @@ class TableRecord(Record):
     population: str = ""
     """What its numbers are over (docs/reference/populations.md)."""
     unit: str = ""
+    by_column: dict[str, str] = {}
+    sizes: dict[str, list[int]] = {}
+    excluded: dict[str, dict[str, list[str]]] = {}
 
     @classmethod
     def of_table(cls, table: Table) -> Self:
@@ -472,15 +476,20 @@ class TableRecord(Record):
             for row in table.plain_rows
         ]
         record = cls(title=table.title, columns=list(table.columns), rows=rows, notes=list(table.all_notes))
-        declared = {"id": table.declared.id, "population": table.declared.population, "unit": table.declared.unit}
-        known = {name: str(value) for name, value in declared.items() if value}
+        declared = asdict(table.sized)
+        known = {
+            name: str(value) if isinstance(value, str) else value for name in _DECLARED if (value := declared[name])
+        }
         return record.model_copy(update=known | ({"keys": list(table.keys)} if table.keys else {}))
 
     def table(self) -> Table:
         """Return the table."""
-        declared = Declaration(self.id, population=self.population, unit=self.unit)
+        declared = Declaration(**{name: getattr(self, name) for name in _DECLARED})
         rows, keys = tuple(map(tuple, self.rows)), tuple(self.keys)
         return Table(self.title, tuple(self.columns), rows, tuple(self.notes), declared=declared, keys=keys)
+
+
+_DECLARED = "id", "population", "unit", "by_column", "sizes", "excluded"  # of a `Declaration`
 
 
 class InvalidRecord(Record):
@@ -773,9 +782,14 @@ class Results(_File):
         return (decides, result.scored or 0, result.images or 0) if result else None
 
     @property
+    def constructed(self) -> bool:
+        """Whether the preferences come from how the images were made."""
+        return self.reference == CONSTRUCTION
+
+    @property
     def human_pairs(self) -> list[Pair]:
         """The pairs in the form that statistics take."""
-        source = CONSTRUCTION if self.reference == CONSTRUCTION else ""
+        source = CONSTRUCTION if self.constructed else ""
         return [
             Pair(
                 pair.prompt_id,

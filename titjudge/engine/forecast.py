@@ -382,7 +382,8 @@ class Forecast:
             "thinking",
             "list price",
         )
-        return Table("Dry run: requests and cost", columns, tuple(rows), tuple(notes), declared=FORECAST)
+        declared = FORECAST.over(self.items)
+        return Table("Dry run: requests and cost", columns, tuple(rows), tuple(notes), declared=declared)
 
 
 def _dollars(cost: tuple[float, float, float] | None) -> str | None:

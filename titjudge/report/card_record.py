@@ -117,7 +117,11 @@ class CardRecord(Record):
         """Make the table of the card."""
         columns = ("", "test", "effect [95%]", "should be", "p", "verdict", "trials", "lacks")
         return Table(
-            "Trust card", columns, tuple(line.row() for line in self.lines), tuple(self._remarks()), declared=CARD
+            "Trust card",
+            columns,
+            tuple(line.row() for line in self.lines),
+            tuple(self._remarks()),
+            declared=CARD.over(self.scores or None),
         )
 
     def _remarks(self) -> list[str]:

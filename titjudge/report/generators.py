@@ -148,6 +148,7 @@ def _power_chart(id: str, label: str, next_run: Outlook) -> Chart:
         what="difference",
         note=f"Of showing {differences}; dotted: {percentage(POWER, 0)}.",
         most=next_run.most,
+        declared=next_run.table.declared,
     )
 
 

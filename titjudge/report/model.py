@@ -175,10 +175,14 @@ class Report:
         self.families = families(item for run in self.runs for item in run.items.values())
 
     @property
+    def constructed(self) -> bool:
+        """Whether the preferences of all runs come from how the images were made."""
+        return bool(self.runs) and all(run.results.constructed for run in self.runs)
+
+    @property
     def reference(self) -> str:
-        """What the preferences are: of people, or by construction of the images in all runs."""
-        constructed = self.runs and all(run.results.reference == CONSTRUCTION for run in self.runs)
-        return CONSTRUCTION if constructed else PEOPLE
+        """What the preferences are: of people, or by construction."""
+        return CONSTRUCTION if self.constructed else PEOPLE
 
     def unit(self, entry: ImageEntry) -> str:
         """Return the family of the prompt of an entry, or the prompt."""
@@ -403,7 +407,7 @@ def about(report: Report, numbers: Sequence[int]) -> Json:
             for judge in report.judges
         ],
         "runs": [run.name for run in report.runs],
-        "constructed": report.reference == CONSTRUCTION,
+        "constructed": report.constructed,
         "pairs": [
             value for a, b, sign in report.pairs if a in place and b in place for value in (place[a], place[b], sign)
         ],

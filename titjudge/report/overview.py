@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from titjudge.core.declarations import NEEDS_ALL, Declaration, Population, Unit
 from titjudge.core.run_records import Manifest, SettleRecord
 from titjudge.core.tables import Cell, CellFormat, Table, dollars, plain, says_something
-from titjudge.core.types import CONSTRUCTION, Item, Json
+from titjudge.core.types import Item, Json
 from titjudge.core.words import DASH, number, percentage, spending
 from titjudge.report.model import JudgedMetric, Loaded, Report
 from titjudge.report.sections import Fact, Headline, Section, fragment, linked, single
@@ -103,7 +103,7 @@ def counts_of(run: Loaded) -> str:
     ]
     pairs = len(run.results.pairs or ())
     if pairs:
-        counts.append(f"{pairs:,} pairs" if run.results.reference == CONSTRUCTION else f"{pairs:,} human pairs")
+        counts.append(f"{pairs:,} pairs" if run.results.constructed else f"{pairs:,} human pairs")
     suite, protocol, day = _suite(run.manifest), run.manifest.protocol, _day(run.manifest)
     sentences = [
         ", ".join(counts),

@@ -8,7 +8,6 @@ from typing import Any
 
 from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.tables import Table, percent, plain
-from titjudge.core.types import CONSTRUCTION
 from titjudge.core.words import count_words, percentage
 from titjudge.report.drawing import COLOURS, Canvas, Chart, shortened
 from titjudge.report.model import Report
@@ -64,7 +63,7 @@ def people(report: Report) -> Section:
     if not charts:
         introduction = "This run has no human pairs to compare with. Give it some with `--pairs`, or collect them with `titjudge label`."
         return Section("people", "People", title, introduction)
-    pairs = "Pairs that come from how the images were made" if report.reference == CONSTRUCTION else "Human pairs"
+    pairs = "Pairs that come from how the images were made" if report.constructed else "Human pairs"
     introduction = (
         f"{pairs} are the yardstick. Bars are 95% intervals over prompts; pairs of fewer than two prompts have none. The dotted "
         "line is what tossing a coin reaches."
@@ -151,7 +150,12 @@ def _lines(report: Report, cut: Cut, id: str, title: str, note: str, axis: str, 
         title,
         note,
         draw,
-        Table(title, ("metric", axis, "agreement", "pairs"), rows, declared=CUTS.over(families=bool(report.families))),
+        Table(
+            title,
+            ("metric", axis, "agreement", "pairs"),
+            rows,
+            declared=CUTS.over(families=bool(report.families), constructed=report.constructed),
+        ),
     )
 
 
@@ -187,7 +191,7 @@ def _scatter(report: Report, judge: int) -> Chart | None:
         title,
         ("generator", f"won with {report.reference}", "mean score"),
         rows,
-        declared=WON.over(families=bool(report.families)),
+        declared=WON.over(len(report.pairs), families=bool(report.families), constructed=report.constructed),
     )
     return Chart(f"people-judge-{judge}", title, note, draw, numbers)
 

@@ -8,18 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from titjudge.core.declarations import NEEDS_BOTH, Declaration, Population, Unit
+from titjudge.core.declarations import Declaration
 from titjudge.core.tables import Table, percent
 from titjudge.core.words import percentage
 from titjudge.report.drawing import COLOURS, DASHES, WIDTH, Canvas, Chart, shortened
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.generators.generator_differences import GeneratorDifference
-from titjudge.stats.generators.planning import Pilot, Plan, PowerCurve, power_curve
+from titjudge.stats.generators.planning import PLAN, Pilot, Plan, PowerCurve, power_curve
 from titjudge.stats.generators.sequential import RaceResult, Settled, replay_averages
 from titjudge.stats.ppi.bridging import Bridge
 from titjudge.stats.ppi.ppi_leaderboard import GeneratorRank
-
-POWER = Declaration("power", "power by number of prompts", Population.COMMON_OF_TWO, Unit.PROMPT, NEEDS_BOTH)
 
 _ROWS = 60  # most rows of a chart, so that they can be read
 _DEEPEST = 0.45  # highest opacity of a cell, so that words on it are legible in either theme
@@ -110,6 +108,7 @@ def power_chart(
     note: str = "",
     what: str = "plan",
     most: float = math.inf,
+    declared: Declaration = PLAN,
 ) -> Chart:
     """Chart curves of power, with a dotted line at the wanted power.
 
@@ -122,6 +121,7 @@ def power_chart(
         note: How to read it.
         what: What the labels of the curves are.
         most: End of the axis.
+        declared: What the pilot is.
     """
 
     def draw(canvas: Canvas) -> None:
@@ -154,7 +154,7 @@ def power_chart(
         for x, y in zip(curve.x[::6].tolist(), curve.middle[::6].tolist(), strict=True)
         if axis == "prompts"
     )
-    return Chart(id, title, note, draw, Table(title, (what, axis, "power"), rows, declared=POWER))
+    return Chart(id, title, note, draw, Table(title, (what, axis, "power"), rows, declared=declared))
 
 
 def bridge_chart(bridge: Bridge, old: str, new: str) -> Chart:

@@ -19,7 +19,7 @@ from titjudge.core.run_records import (
     TableRecord,
 )
 from titjudge.core.score_parts import question_counts, steadiness, texts_cut
-from titjudge.core.types import CONSTRUCTION, InvalidItem, Item, Pair, Score, Status, Table
+from titjudge.core.types import InvalidItem, Item, Pair, Score, Status, Table
 from titjudge.engine.budget import Spending
 from titjudge.metrics import Metric, everywhere
 from titjudge.stats.intervals import WAY
@@ -82,7 +82,7 @@ def summarize(
             per_prompt=str(per_prompt),
             not_applicable={name: len(ids) for name, ids in excluded.items()},
             tables=[TableRecord.of_table(table) for table in tables],
-            warnings=[*warnings, *([CONSTRUCTED] if agreed.reference == CONSTRUCTION else [])],
+            warnings=[*warnings, *([CONSTRUCTED] if agreed.constructed else [])],
         ),
     ), tables
 
@@ -211,7 +211,7 @@ def _steadiness(scores: Sequence[Score]) -> list[Table]:
             ("metric", *_STEADINESS.values()),
             tuple(rows),
             explanation=explanation,
-            declared=STEADINESS,
+            declared=STEADINESS.over(len({score.item_id for score in scores if score.value is not None})),
         )
     ]
 

@@ -205,7 +205,7 @@ def test_circles_have_ranks_by_sorting_too(tmp_path: Path) -> None:
     assert both_ranks(dict(reversed(circle.items()))) == both_ranks(circle)
     ties = {"ab": "tie", "bc": "tie", "ac": "a"}
     assert both_ranks(ties) == {"a": (1, 1), "b": (2, 1), "c": (3, 3)}
-    table = leaderboard(ranks(outcomes_of(circle), {name: ("p", f"gen-{name}") for name in "abc"}))
+    table = leaderboard(ranks(outcomes_of(circle), {name: ("p", f"gen-{name}") for name in "abc"}), 9)
     assert table is not None
     assert table.rows == (("gen-a", 1, 1, 1, 2, 0), ("gen-b", 1, 1, 1, 3, 0), ("gen-c", 1, 1, 1, 1, 1))
     assert table.notes[0].endswith("they differ on 1 of 1 prompts.")

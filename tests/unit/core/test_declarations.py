@@ -48,10 +48,11 @@ def test_population_unit_and_exclusions_are_in_every_form(capsys: pytest.Capture
         assert "A 12, B 1" in render([TABLE])
     (row,) = csv.DictReader(renderers.csv([TABLE]).splitlines())
     assert (row["population"], row["size"], row["unit"]) == ("common prompts of the two", "24", "prompt")
-    assert row["excluded"] == "A 12, B 1 (no score), C (left out)"
+    assert row["excluded"] == "A 12, B 1 (no score): p0, p1, p2, p3, p4, p5 and 6 more; C (left out)"
     (found,) = declared({"pairs": []}, [TABLE])["declared"]
     assert (found["size"], found["unit"]) == (24, "prompt")
     assert found["excluded"] == {"no score": {"A": 12, "B": 1}, "left out": {"C": 0}}
+    assert found["excluded_ids"] == EXCLUDED
     assert found["by_column"]["n"] == "votes of people"
     assert declared([1], [TABLE]) == [1]
 
@@ -76,6 +77,25 @@ def test_families_are_the_unit_in_place_of_prompts() -> None:
     assert replace(PAIRS, unit=Unit.VOTE).over(families=True).unit == Unit.VOTE
 
 
+def test_no_name_speaks_of_people_if_nobody_was_asked() -> None:
+    asked = replace(
+        PAIRS, population=Population.OWN_PAIRS, unit=Unit.PAIR, by_column={"SRCC with people": Population.HUMAN_PAIRS}
+    )
+    record = asked.over({Population.HUMAN_PAIRS: [7]}, constructed=True)
+    assert record.caption(["SRCC with construction"]).startswith(
+        "over pairs that the row scored; SRCC with construction: 7 pairs"
+    )
+    assert not {"human", "people"} & set(str(record.to_json()).split())
+    assert "human pairs" in asked.over({}).caption()
+
+
+def test_a_long_list_of_ids_is_cut() -> None:
+    record = PAIRS.over(5, {"no score": {"A": [f"{'x' * 99}{k}" for k in range(300)]}})
+    assert record.sizes == {PAIRS.population: [5]}
+    assert len(record.left_out) < 300
+    assert len(record.to_json()["excluded_ids"]["no score"]["A"]) == 100
+
+
 def test_a_list_of_facts_has_no_population() -> None:
     table = Table("Title", ("a",), (("x",),), declared=FACTS)
     assert table.caption == ""
@@ -83,7 +103,7 @@ def test_a_list_of_facts_has_no_population() -> None:
     assert declared({}, [table]) == {}
 
 
-def test_a_stored_table_keeps_population_and_unit() -> None:
+def test_a_stored_table_keeps_what_it_declares() -> None:
     stored = TableRecord.model_validate_json(TableRecord.of_table(TABLE).model_dump_json())
-    assert stored.table().caption == "over common prompts of the two; unit: prompt"
+    assert stored.table().caption == replace(TABLE, declared=replace(TABLE.declared, correction="")).caption
     assert "population" not in TableRecord.of_table(Table("old", (), ())).to_json()

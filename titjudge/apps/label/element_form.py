@@ -172,7 +172,8 @@ class Elements(Form):
         expected = rules.annotators or labelling.enough or PANEL
         result: Json = {"mode": self.plan, "marks": len(counted), "annotators_expected": expected}
         result["alpha"] = agreement
-        tables = [self._agreement_table(agreement, labelling), people_table]
+        declared = MARKS.over(len(counted))
+        tables = [replace(self._agreement_table(agreement, labelling), declared=declared), people_table]
         files = {"marks.jsonl": jsonl_text(map(asdict, counted)), "marks.csv": _csv(Mark, counted)}
         decided = len(votes)
         if self.is_rating:
@@ -186,7 +187,10 @@ class Elements(Form):
             result["rules"] = dict(Counter(outcome.rule for outcome in outcomes))
             numbers = (("elements", len(votes)), *result["rules"].items())
             tables.insert(
-                0, Table("Elements", ("what", "number"), numbers, (f"majority of at least {expected}",), declared=MARKS)
+                0,
+                Table(
+                    "Elements", ("what", "number"), numbers, (f"majority of at least {expected}",), declared=declared
+                ),
             )
         result |= {"annotator_details": people, "left_out": labelling.left_out}
         if self.is_rating:

@@ -174,7 +174,7 @@ class Pairs(Form):
         }
         votes = summary.table()
         notes = (*votes.notes, *labelling.early_note("pair"), *_implied_note(summary.rules))
-        order = leaderboard(ranked)
+        order = leaderboard(ranked, summary.votes)
         tables = [replace(votes, notes=notes), *([order] if order else []), table]
         return Export(result, tables, files, "pairs.jsonl", "judge --data DATA --pairs", len(decided))
 

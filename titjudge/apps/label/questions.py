@@ -428,7 +428,11 @@ class Labelling:
         rows = tuple(tuple(record.values())[: len(headings)] for record in records)
         fast = "too fast: answers that came before a person can have read the prompt and looked at the image"
         return records, Table(
-            "Annotators", headings, rows, (note, fast, *at_most_note(self.people), *self.left_out), declared=ANNOTATORS
+            "Annotators",
+            headings,
+            rows,
+            (note, fast, *at_most_note(self.people), *self.left_out),
+            declared=ANNOTATORS.over(sum(map(len, answers.values()))),
         )
 
     def nothing_open(self, rules: Mapping[str, int], elsewhere: int) -> UserError:

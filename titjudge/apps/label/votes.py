@@ -235,7 +235,7 @@ def ranks_by_sorting(images: Sequence[str], outcomes: Outcomes) -> dict[str, int
     return by_image
 
 
-def leaderboard(ranked: Iterable[Ranked]) -> Table | None:
+def leaderboard(ranked: Iterable[Ranked], votes: int) -> Table | None:
     """Order generators by the mean rank of their images on fully decided prompts; None if there are none."""
     rows: dict[str, list[tuple[int, int]]] = defaultdict(list)
     differ: dict[str, bool] = {}
@@ -253,4 +253,4 @@ def leaderboard(ranked: Iterable[Ranked]) -> Table | None:
     lines.sort(key=lambda line: (line[2], line[0]))
     columns = ("generator", "images", "mean rank", "first places", "mean rank, sorted", "first places, sorted")
     note = f"Ranks are by Copeland's count, and by sorting (A.11.3); they differ on {sum(differ.values())} of {len(differ)} prompts."
-    return Table("Generators by the votes of people", columns, tuple(lines), (note,), declared=BY_VOTES)
+    return Table("Generators by the votes of people", columns, tuple(lines), (note,), declared=BY_VOTES.over(votes))

@@ -10,7 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -152,13 +152,14 @@ class Audit:
 
     def tables(self) -> list[Table]:
         """Tabulate the statistics."""
-        return [
+        tables = [
             *self._length_tables(),
             *self._duplicate_tables(),
             *(self._balance_table(column, values) for column, values in self.columns.items()),
             self._language(),
             *self._unshowable_tables(),
         ]
+        return [replace(table, declared=PROMPT_LIST.over(len(self.prompts))) for table in tables]
 
     def _length_tables(self) -> list[Table]:
         lengths = tuple((name, *_quantiles(lengths).values()) for name, lengths in self._lengths().items())

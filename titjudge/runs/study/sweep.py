@@ -183,7 +183,8 @@ class Swept:
         pairs = [row.numbers.pairs_scored for row in self.rows if row.numbers.pairs_scored is not None]
         sizes = {Population.COMMON_PAIRS: common or pairs, Population.OWN_PAIRS: pairs}
         excluded = {"scores on fewer than half of the pairs": dict.fromkeys(aside, ())}
-        declared = SWEEP.over(sizes, excluded, families=self.families)
+        constructed = any(outcome.results.constructed for outcome in self.outcomes.values())
+        declared = SWEEP.over(sizes, excluded, families=self.families, constructed=constructed)
         for role in ("captioner", "embedder", "judge", "prompts"):
             rows, shared = _without_shared_model(rows, role)
             notes += [f"every {role}: {shared}"] if shared else []

@@ -69,7 +69,7 @@ GUESSING = 0.05
 _SUSPICIOUS = 6  # images with one score
 MARKS_JUDGE = "the score marks the judge and not the image"
 EXPLANATION = (  # of the columns, as it stands in the notes of every result with human pairs
-    "Accuracy: share of the human pairs with a preference that the metric orders the same way; a predicted tie is "
+    "Accuracy: share of the pairs with a preference that the metric orders the same way; a predicted tie is "
     "wrong, a pair without both scores is left out and counted.",
     f"Intervals: 95% ({IN_WORDS}). Chance threshold: the accuracy that scores without skill (the metric's "
     "own, exchanged within prompts) reach one time in twenty, below 50% where many of them are equal; p: how often they reach "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -78,17 +78,19 @@ def agreement_tables(agreed: Results, *, correlations: bool = True) -> list[Tabl
     tables = [_metrics(agreed, (*notes, *agreed.warnings), explanation)]
     if agreed.leaderboard:
         tables.append(_leaderboard(agreed, correlations))
-    families = _over(agreed, AGREEMENT).unit == Unit.FAMILY
-    return [*tables, *(strengths_table(name, fit, families=families) for name, fit in agreed.bradley_terry.items())]
+    flags = {"families": _over(agreed, AGREEMENT, {}).unit == Unit.FAMILY, "constructed": agreed.constructed}
+    return [*tables, *(strengths_table(name, fit, **flags) for name, fit in agreed.bradley_terry.items())]
 
 
-def _over(agreed: Results, declaration: Declaration, **sizes: list[int]) -> Declaration:
+def _over(agreed: Results, declaration: Declaration, sizes: Mapping[str, list[int]]) -> Declaration:
     """Fill in what the results say of the population of a table; without missing scores the `sizes`."""
-    record = agreed.populations.get(declaration.id, PopulationRecord(sizes=sizes))
+    record, board = (agreed.populations.get(id, PopulationRecord()) for id in (declaration.id, LEADERBOARD.id))
+    images = [result.images or 0 for result in agreed.metrics.values()]
+    known = {Population.IMAGES_OF_BOTH: images, **sizes, **board.sizes, **record.sizes}
     if Population.SAME_IN_COLUMN in record.sizes:
         own = {column: IN_COLUMN.get(name, name) for column, name in declaration.by_column.items()}
         declaration = replace(declaration, population=Population.SAME_IN_COLUMN, by_column=own)
-    return declaration.over(record.sizes, record.excluded, families=record.families)
+    return declaration.over(known, record.excluded, families=record.families, constructed=agreed.constructed)
 
 
 def _metrics(agreed: Results, notes: tuple[str, ...], explanation: tuple[str, ...]) -> Table:
@@ -113,7 +115,7 @@ def _metrics(agreed: Results, notes: tuple[str, ...], explanation: tuple[str, ..
             explanation=explanation,
             secondary=tuple(_COLUMNS[key] for key in _SECONDARY),
             estimates=True,
-            declared=replace(_over(agreed, AGREEMENT), sizes={Population.COMMON_PAIRS: common[:1]} if common else {}),
+            declared=_over(agreed, AGREEMENT, {Population.COMMON_PAIRS: common[:1]}),
             keys=keys,
         )
     rows = tuple(
@@ -204,8 +206,8 @@ def _leaderboard(agreed: Results, correlations: bool) -> Table:
     keys, titles, *_ = zip(*columns, strict=True)
     prompts = {place.prompts or 0 for standing in standings for place in standing.metrics.values()}
     populations = Population.SAME_PROMPTS, Population.COMMON_OF_ALL, Population.RANKED_PROMPTS
-    sizes = {str(population): [*prompts] for population in populations}
-    declared = _over(agreed, WITH_PEOPLE if people else LEADERBOARD, **(sizes if len(prompts) == 1 else {}))
+    sizes = {str(population): [*prompts] for population in populations if len(prompts) == 1}
+    declared = _over(agreed, WITH_PEOPLE if people else LEADERBOARD, sizes)
     return Table("Leaderboard", titles, tuple(rows), explanation=legend, secondary=tuple(secondary), estimates=True,
                  declared=declared, keys=keys)  # fmt: skip
 
@@ -235,7 +237,7 @@ def _prompts(places: Sequence[PlaceRecord]) -> str | None:
     return "-".join(map(str, dict.fromkeys([*counts[:1], *counts[-1:]]))) or None
 
 
-def strengths_table(name: str, fit: BradleyTerryRecord, *, families: bool = False) -> Table:
+def strengths_table(name: str, fit: BradleyTerryRecord, *, families: bool = False, constructed: bool = False) -> Table:
     """Tabulate the strengths of generators under a metric, or people."""
     rows = tuple((row.generator, plain(row.strength, row.interval, digits=2)) for row in fit.generators)
     notes = ["natural logarithm, mean 0; 95% interval by resampling"]
@@ -246,4 +248,4 @@ def strengths_table(name: str, fit: BradleyTerryRecord, *, families: bool = Fals
     if fit.reason:
         notes.append(fit.reason)
     return Table(f"Bradley-Terry strength: {name}", ("generator", "strength"), rows, tuple(notes),
-                 declared=STRENGTHS.over({STRENGTHS.population: [fit.pairs]}, families=families))  # fmt: skip
+                 declared=STRENGTHS.over(fit.pairs, families=families, constructed=constructed))  # fmt: skip

@@ -168,6 +168,11 @@ class VoteSummary:
     ceiling: Ceiling = field(default_factory=lambda: Ceiling(None, None, 0, 0))
 
     @property
+    def votes(self) -> int:
+        """Number of votes on all pairs."""
+        return sum(o.votes_a + o.votes_b + o.votes_tie + o.votes_bad for o in self.outcomes)
+
+    @property
     def pairs(self) -> list[Pair]:
         """The pairs that are decided."""
         return [pair_of(o.prompt_id, o.a, o.b, o.preference, f"votes: {o.rule}") for o in self.outcomes if o.preference]
@@ -203,7 +208,7 @@ class VoteSummary:
         low, high = self.agreement.interval or (None, None)
         rows += [("Krippendorff's alpha", self.agreement.alpha), ("  95% low", low), ("  95% high", high)]
         notes = tuple(filter(None, (self.ceiling.line(), self.agreement.reason)))
-        return Table("Votes", ("what", "value"), tuple(rows), notes, declared=VOTES)
+        return Table("Votes", ("what", "value"), tuple(rows), notes, declared=VOTES.over(self.votes))
 
 
 def decide(

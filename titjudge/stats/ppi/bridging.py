@@ -305,7 +305,7 @@ def bridge_table(bridged: Bridge) -> Table:
         notes.append(f"beyond the anchors, where the line is a guess: {', '.join(outside)}")
     few: dict[str, list[str]] = {name: [] for name in bridged.left_out}
     excluded = {"no score, estimated": bridged.lacking, "fewer than half of the common prompts": few}
-    declared = BRIDGE.over({BRIDGE.population: [bridged.prompts]}, excluded, families=bridged.families)
+    declared = BRIDGE.over(bridged.prompts, excluded, families=bridged.families)
     return Table(
         "The old board on the new judge's scale",
         ("generator", "", "score", "low", "high", "prompts"),

@@ -363,9 +363,9 @@ def duel_tables(items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
             *((fit.reason,) if fit.reason else ()),
         )
         columns = ("rank", "generator", "strength", "from", "to", "points", "comparisons")
-        tables.append(
-            Table(f"Strengths over drawn comparisons (Bradley-Terry): {name}", columns, rows, notes, declared=DUELS)
-        )
+        images = sum(score.metric == name and score.value is not None for score in scores)
+        title = f"Strengths over drawn comparisons (Bradley-Terry): {name}"
+        tables.append(Table(title, columns, rows, notes, declared=DUELS.over(images)))
     return tables
 
 
