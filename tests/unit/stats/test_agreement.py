@@ -1,5 +1,6 @@
 """`agreement`: what the CLI and the report show, on the example and on every kind of too little."""
 
+import itertools
 import json
 import random
 from dataclasses import replace
@@ -319,7 +320,9 @@ def test_tables_of_constructed_preferences_say_so_in_their_heads() -> None:
     assert {head for head in heads if "construction" in head} == {
         "construction: mean rank", "construction: first", "SRCC with construction",
     }  # fmt: skip
-    assert not [head for head in heads if "people" in head]
+    said = [*heads, *(table.caption for table in constructed), *(str(table.declaration) for table in constructed)]
+    assert not [words for words in said if "people" in words or "human" in words]
+    assert "SRCC with construction: 6 images" in constructed[1].caption
 
 
 @pytest.mark.parametrize(("values", "named"), [([70.0] * 8, True), ([70.0] * 7 + [71.0], False), ([70.0] * 5, False)])
@@ -364,6 +367,19 @@ def test_people_rank_no_generators_that_met_unlike_opponents_by_mean_rank(met: s
         assert [people[name] for name in names] == ranks
     assert (found.leaderboard_srcc["m"] is None) == (ranks[:3] == [None] * 3)
     assert len([line for line in found.warnings if line.startswith("people: ")]) == 1
+
+
+def test_generators_without_some_prompts_are_correlated_by_means_for_the_same_prompts() -> None:
+    """E is the worst by the metric and the best by people; on most of its prompts it stands beside D alone."""
+    items, pairs = [], []
+    for p in range(30):
+        there = "DE" if p < 10 else "ABCD" if p < 28 else "ABCDE"
+        items += [Item(f"{g}{p}", "", None, g, str(p)) for g in there]
+        pairs += [
+            Pair(str(p), f"{a}{p}", f"{b}{p}", "b" if b == "E" else "a") for a, b in itertools.combinations(there, 2)
+        ]
+    scores = [Score(i.id, "m", 60.0 - 5 * "ABCDE".index(i.generator) - 30 * (int(i.prompt_id) < 10)) for i in items]
+    assert agreement(items, scores, pairs).leaderboard_srcc["m"] == pytest.approx(0)  # of 1 2 3 4 5 and 2 3 4 5 1
 
 
 @pytest.mark.parametrize(

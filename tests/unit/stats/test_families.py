@@ -172,6 +172,18 @@ def test_generators_need_enough_families_in_common() -> None:
     assert compared_with_best(table(scores, np.arange(20) // 3)) is not None
 
 
+def test_missing_scores_of_one_family_are_one_fact() -> None:
+    scores = equal(np.random.default_rng(5), np.arange(40))[:, :2]
+    scores[:16, 0] = np.nan
+    lost = np.isnan(scores).astype(np.int64)
+    alone, together = (replace(table(scores, unit), lost=lost) for unit in (None, np.arange(40) // 4))
+    assert "on 16 prompts" in alone.unequally_missing(0, 1)
+    assert together.unequally_missing(0, 1) == ""  # four families of ten
+    scores[:36, 0] = np.nan
+    fewer = replace(table(scores, np.arange(40) // 4), lost=np.isnan(scores).astype(np.int64))
+    assert "on 9 families" in fewer.unequally_missing(0, 1)
+
+
 @pytest.mark.parametrize("families", [1, 3])
 def test_one_family_cannot_tell(tmp_path: Path, families: int) -> None:
     listed = [item(f"p{p}", g, cluster=f"f{p % families}") for p in range(40) for g in "ABC"]

@@ -21,7 +21,7 @@ from titjudge.runs.loop import RunLoop
 from titjudge.runs.open_run import OpenRun
 from titjudge.runs.session import Session, pairs_among
 from titjudge.stats.generators.sequential import OPEN, Race
-from titjudge.stats.scores.families import families
+from titjudge.stats.scores.families import families, units
 from titjudge.stats.scores.scores_table import unequally_missing
 from titjudge.stats.significance import ALPHA
 
@@ -163,8 +163,9 @@ class Settling:
     def _unequal(self) -> str:
         """Say which generators lack scores on clearly more prompts than others that bear on the verdict; empty where none do."""
         names, missing = self._race.names, np.array(self._missing).reshape(-1, len(self._race.names))
+        unit = units(self._prompts[: len(missing)], self._family)
         lines = [
-            unequally_missing(names[k], names[j], missing[:, [k, j]], ALPHA / (len(names) - 1))
+            unequally_missing(names[k], names[j], missing[:, [k, j]], unit, ALPHA / (len(names) - 1))
             for k, j in combinations(range(len(names)), 2)
             if {names[k], names[j]} & set(self._race.unbeaten)
         ]

@@ -208,9 +208,8 @@ def _populations(
     if ranked:
         sizes[Population.RANKED_PROMPTS] = [len({prompt for id, _, prompt in images if id in ranked})]
         judged = [by_image for name, by_image in values.items() if name in boards]
-        sizes[Population.IMAGES_OF_BOTH] = [
-            sum(id in ranked and by_image.get(id) is not None for id, _, _ in images) for by_image in judged
-        ]
+        both = [sum(id in ranked and by_image.get(id) is not None for id, _, _ in images) for by_image in judged]
+        sizes |= dict.fromkeys((Population.IMAGES_OF_BOTH, Population.IMAGES_OF_COMMON), both)
     prompts = [{prompt for id, _, prompt in images if values[name].get(id) is not None} for name in boards]
     apart = any(scored != prompts[0] for scored in prompts)
     if apart:
@@ -342,18 +341,22 @@ def _human_scores(human: HumanScores) -> dict[str, float]:
 def _srcc_with_people(
     images: Sequence[Image], pairs: Sequence[Pair], human: HumanScores, values: Values
 ) -> float | None:
-    """Correlate the leaderboards of a metric and of people over the images that both have; None if it is undefined."""
+    """Correlate the leaderboards of a metric and of people over the images that both have; None if it is undefined.
+
+    Mean ranks are compared only if every generator has every prompt, else means for the same prompts.
+    """
     judged = given_ranks(pairs) or _human_scores(human)
     both = [image for image in images if image[0] in judged and values.get(image[0]) is not None]
     ids = {image[0] for image in both}
     people = _people(both, pairs, {prompt: {i: s for i, s in by.items() if i in ids} for prompt, by in human.items()})
     if people is None:
         return None
-    metric = leaderboard(both, values, intervals=False, common=False)
-    ranks = metric.mean_ranks()
-    if not given_ranks(pairs) and not all(complete for _, complete in _groups(pairs, _generators(both))):
-        ranks = {name: None if place.mean is None else -place.mean for name, place in metric.places.items()}
-    return rank_correlation(ranks, people.mean_ranks())
+    metric, prompts = leaderboard(both, values, intervals=False, common=False), {prompt for *_, prompt in both}
+    groups, given = _groups(pairs, _generators(both)), bool(given_ranks(pairs))
+    fitted = not given and bool(groups) and not groups[0][1]  # ranks are of strengths
+    even = all(place.prompts == len(prompts) for place in metric.places.values())
+    ranks = metric.mean_ranks() if even and not fitted else metric.means()
+    return rank_correlation(ranks, people.mean_ranks() if even or given or fitted else people.means())
 
 
 def _without_srcc(people: Leaderboard | None) -> MetricResult:

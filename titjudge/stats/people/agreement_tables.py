@@ -47,7 +47,7 @@ WITH_PEOPLE = replace(
     LEADERBOARD,
     by_column={
         **dict.fromkeys((f"{PEOPLE}: mean rank", f"{PEOPLE}: first"), Population.RANKED_PROMPTS),
-        f"SRCC with {PEOPLE}": Population.IMAGES_OF_BOTH,
+        f"SRCC with {PEOPLE}": Population.IMAGES_OF_COMMON,
         **LEADERBOARD.by_column,
     },
 )
@@ -86,7 +86,8 @@ def _over(agreed: Results, declaration: Declaration, sizes: Mapping[str, list[in
     """Fill in what the results say of the population of a table; without missing scores the `sizes`."""
     record, board = (agreed.populations.get(id, PopulationRecord()) for id in (declaration.id, LEADERBOARD.id))
     images = [result.images or 0 for result in agreed.metrics.values()]
-    known = {Population.IMAGES_OF_BOTH: images, **sizes, **board.sizes, **record.sizes}
+    known: dict[str, list[int]] = dict.fromkeys((Population.IMAGES_OF_BOTH, Population.IMAGES_OF_COMMON), images)
+    known |= {**sizes, **board.sizes, **record.sizes}
     if Population.SAME_IN_COLUMN in record.sizes:
         own = {column: IN_COLUMN.get(name, name) for column, name in declaration.by_column.items()}
         declaration = replace(declaration, population=Population.SAME_IN_COLUMN, by_column=own)

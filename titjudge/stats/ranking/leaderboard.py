@@ -51,6 +51,11 @@ class Leaderboard:
         """Return the mean rank of each generator."""
         return {generator: place.mean_rank for generator, place in self.places.items()}
 
+    def means(self) -> dict[str, float | None]:
+        """Return the mean of each generator that has a mean rank; negated, as less is better of ranks."""
+        ranked = {generator: place.mean for generator, place in self.places.items() if place.mean_rank is not None}
+        return {generator: None if mean is None else -mean for generator, mean in ranked.items()}
+
 
 UNPLACED = PlaceRecord(
     rank=None, mean_rank=None, mean_rank_interval=None, mean=None, interval=None, coverage=None, images=0, scored=0, prompts=0

@@ -12,7 +12,7 @@ import numpy as np
 from titjudge.core.declarations import ESTIMATED, Declaration, Population, Sizes
 from titjudge.core.errors import DataError, nearest
 from titjudge.core.numbers import several
-from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, unit_sums
+from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, table_sums, unit_sums
 from titjudge.stats.equality import score_differences, with_ties
 from titjudge.stats.scores.families import ALONE, Families, counted, family_notes, units
 from titjudge.stats.scores.part_scores import ELEMENT
@@ -143,15 +143,15 @@ class ScoreTable:
         return shares
 
     def unequally_missing(self, a: int, b: int) -> str:
-        """Say that one of two generators (columns) has no score on clearly more prompts; empty if neither does.
+        """Say that one of two generators (columns) has no score on clearly more prompts, or families; empty if neither does.
 
         A score is missing if the image does not exist, was not judged, or could not be judged.
         """
-        return unequally_missing(self.generators[a], self.generators[b], self._missing_shares(a, b))
+        return unequally_missing(self.generators[a], self.generators[b], self._missing_shares(a, b), self.unit)
 
     def decides(self, leader: int, other: int) -> bool:
         """Tell whether a difference in favour of `leader` decides: not if it has no score on clearly more prompts than `other`."""
-        lacks = lacking(self._missing_shares(leader, other))
+        lacks = lacking(self._missing_shares(leader, other), self.unit)
         return lacks[0] <= lacks[1] or not self.unequally_missing(leader, other)
 
     def missing_notes(self, pairs: Iterable[tuple[int, int]]) -> list[str]:
@@ -400,30 +400,35 @@ def _means_by_part(
     return means
 
 
-def lacking(missing: Floats) -> tuple[int, int]:
-    """Count the prompts on which the first of two generators lacks more of its scores than the second, and the reverse.
+def lacking(missing: Floats, unit: Ints | None = None) -> tuple[int, int]:
+    """Count the prompts, or families, on which the first of two generators lacks more of its scores than the second, and the reverse.
 
     Args:
         missing: Share of a prompt's images that have no score, shape (prompts, 2); NaN where there is no image.
+        unit: Number of the family of each prompt; None if each is its own.
     """
-    both = missing[np.isfinite(missing).all(axis=1)]
-    return int((both[:, 0] > both[:, 1]).sum()), int((both[:, 1] > both[:, 0]).sum())
+    both = np.isfinite(missing).all(axis=1)
+    first, second = table_sums(missing[both], None if unit is None else unit[both]).T
+    more = score_differences(first, second)
+    return int((more > 0).sum()), int((more < 0).sum())
 
 
-def unequally_missing(first: str, second: str, missing: Floats, level: float = ALPHA) -> str:
-    """Say that one of two generators lacks scores on clearly more prompts, by McNemar's exact test; empty where none does.
+def unequally_missing(first: str, second: str, missing: Floats, unit: Ints | None = None, level: float = ALPHA) -> str:
+    """Say that one of two generators lacks scores on clearly more prompts, or families, by McNemar's exact test; empty if neither does.
 
     Args:
         first: Name of the first generator.
         second: Name of the second.
         missing: As for `lacking`.
+        unit: Likewise.
         level: Significance level.
     """
-    first_lacks, second_lacks = lacking(missing)
+    first_lacks, second_lacks = lacking(missing, unit)
     p = mcnemar_p(first_lacks, second_lacks)
     if p is None or p >= level:
         return ""
     (name, most), (other, least) = sorted([(first, first_lacks), (second, second_lacks)], key=lambda lacks: -lacks[1])
+    units = "prompts" if unit is None else "families of prompts"
     return (
-        f"{name} lacks a score on {most:,} prompts where {other} has one, and {other} on {least:,} where {name} has one"
+        f"{name} lacks a score on {most:,} {units} where {other} has one, and {other} on {least:,} where {name} has one"
     )
