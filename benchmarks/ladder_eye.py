@@ -30,11 +30,10 @@ from scipy.signal import fftconvolve
 
 from titjudge.apps.scenes.bays import TURNS, VARIANTS, BayTemplate
 from titjudge.apps.scenes.cabinet import Cabinet, drawn
-from titjudge.apps.scenes.finish import LIGHTS
 from titjudge.apps.scenes.generate import plan
 from titjudge.apps.scenes.ladder import TEMPLATES
 from titjudge.apps.scenes.scene import LEVELS, Look, Scene, ThingGroup
-from titjudge.apps.scenes.sprites import FONTS, lay
+from titjudge.apps.scenes.sprites import FONTS, LIGHTS, lay
 from titjudge.apps.scenes.template import SIZES, Box, Rung, Sprite, Template
 
 VIEWS = {"768": 768, "1536": 1536, "zoom": 0}  # pixels of the long side; 0: each box enlarged twice

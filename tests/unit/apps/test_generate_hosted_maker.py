@@ -16,9 +16,8 @@ from image_service import ENCODED, PRICE, ImageService, form, picture, prompt_of
 from PIL import Image
 
 from tests.kit import Scripted, Seen, Server
-from titjudge.apps.generate.generating import Generated, generate, read_wanted
-from titjudge.apps.generate.hosted_maker import HostedMaker, hosted_maker
-from titjudge.apps.generate.image_folder import ImageFolder
+from titjudge.apps.generate.generating import Generated, ImageFolder, generate, read_wanted
+from titjudge.apps.generate.image_makers import HostedMaker, hosted_maker
 from titjudge.apps.generate.image_models import ImageRequest, OpenAIImages
 from titjudge.core.errors import ConfigError, UserError
 from titjudge.core.types import Item

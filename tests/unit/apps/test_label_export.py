@@ -15,8 +15,8 @@ from labelling_data import begin_store
 
 from titjudge.apps.label.command import label
 from titjudge.apps.label.forms import export_labels
-from titjudge.apps.label.question_order import merge_sort
 from titjudge.apps.label.questions import Question
+from titjudge.apps.label.queues import merge_sort
 from titjudge.apps.label.store import Store
 from titjudge.apps.label.votes import leaderboard, ranks
 from titjudge.core.errors import DataError, UserError

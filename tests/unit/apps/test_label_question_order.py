@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from titjudge.apps.label.question_order import SortState, all_pairs, implied, merge_sort, plan_of, shuffled
+from titjudge.apps.label.queues import SortState, all_pairs, implied, merge_sort, plan_of, shuffled
 from titjudge.core.errors import UserError
 
 

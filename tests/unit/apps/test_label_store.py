@@ -12,9 +12,8 @@ from PIL import Image
 
 from titjudge.apps.label.dataset import LabelingData, load_dataset
 from titjudge.apps.label.pair_form import Pairs
-from titjudge.apps.label.question_order import merge_sort
 from titjudge.apps.label.questions import Question
-from titjudge.apps.label.queues import PairQueue
+from titjudge.apps.label.queues import Queue, merge_sort
 from titjudge.apps.label.service import Service
 from titjudge.apps.label.store import Store
 from titjudge.cli.options import say_address
@@ -141,7 +140,7 @@ def test_tokens_differ_and_hold_over_restarts(tmp_path: Path) -> None:
     assert len(set(tokens[0])) == 15
 
 
-def run_through(ballot: PairQueue) -> list:
+def run_through(ballot: Queue) -> list:
     asked = []
     while (question := ballot.question()) is not None:
         following = ballot.upcoming(question)
@@ -158,23 +157,23 @@ def run_through(ballot: PairQueue) -> list:
 
 def test_order_and_sides_are_random_and_reproducible() -> None:
     sides = Counter()
-    first = run_through(PairQueue(dataset(8), (3, "one"), merge_sort))
-    assert first == run_through(PairQueue(dataset(8), (3, "one"), merge_sort))
-    assert first != run_through(PairQueue(dataset(8), (3, "two"), merge_sort))
-    assert first != run_through(PairQueue(dataset(8), (4, "one"), merge_sort))
+    first = run_through(Queue(dataset(8), (3, "one"), merge_sort))
+    assert first == run_through(Queue(dataset(8), (3, "one"), merge_sort))
+    assert first != run_through(Queue(dataset(8), (3, "two"), merge_sort))
+    assert first != run_through(Queue(dataset(8), (4, "one"), merge_sort))
     for question in first:
         sides[question.images[0] < question.images[1]] += 1
     assert min(sides.values()) > len(first) / 4
 
 
 def test_a_prompt_is_asked_to_its_end_before_the_next() -> None:
-    groups = [question.prompt_id for question in run_through(PairQueue(dataset(4), (3, "one"), merge_sort))]
+    groups = [question.prompt_id for question in run_through(Queue(dataset(4), (3, "one"), merge_sort))]
     assert len([1 for x, y in itertools.pairwise(groups) if x != y]) == 3
 
 
 def test_gold_pairs_are_mixed_in_once_each() -> None:
     gold = tuple(Pair("g0", "g0i0", f"g1i{number}", "a") for number in range(3))
-    ballot = PairQueue(dataset(4, 8, gold), (3, "one"), merge_sort)
+    ballot = Queue(dataset(4, 8, gold), (3, "one"), merge_sort)
     asked = run_through(ballot)
     places = [place for place, question in enumerate(asked) if question.kind == "gold"]
     assert len(places) == 3

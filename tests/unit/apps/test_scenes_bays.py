@@ -12,10 +12,10 @@ from scene_stubs import only_annotated_pixels_differ, unseen
 from benchmarks.ladder_eye import covered
 from titjudge.apps.scenes import annotation
 from titjudge.apps.scenes.bays import BayTemplate
-from titjudge.apps.scenes.finish import LIGHTS, STYLES, finished
 from titjudge.apps.scenes.generate import ScenePlan, plan
 from titjudge.apps.scenes.ladder import TEMPLATES
 from titjudge.apps.scenes.scene import LEVELS, PICTURE, WALL, Scene, ThingGroup
+from titjudge.apps.scenes.sprites import LIGHTS, STYLES, finished
 from titjudge.apps.scenes.template import SIZES, ordinal
 
 BAYS = [template for template in TEMPLATES.values() if isinstance(template, BayTemplate)]

@@ -10,11 +10,10 @@ import pytest
 from scene_stubs import planned, unseen
 
 from titjudge.apps.scenes import annotation
+from titjudge.apps.scenes.composition import LONGEST, SHORTEST, count_words
 from titjudge.apps.scenes.errors import BANDS, KINDS_OF_ERROR, MISSING, RELATION
 from titjudge.apps.scenes.generate import ScenePlan, plan
-from titjudge.apps.scenes.objects import KINDS, phrase
-from titjudge.apps.scenes.prompt_text import LONGEST, SHORTEST, count_words
-from titjudge.apps.scenes.scene import LEVELS, SIGN, TABLE
+from titjudge.apps.scenes.scene import KINDS, LEVELS, SIGN, TABLE, phrase
 from titjudge.core.errors import DataError
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from titjudge.apps.scenes import visibility
-from titjudge.apps.scenes.meshes import mesh
-from titjudge.apps.scenes.render import denoise
+from titjudge.apps.scenes.layout import Finish, Primitive
+from titjudge.apps.scenes.render import denoise, mesh
 from titjudge.apps.scenes.scene import AskedElements, Scene, Thing, View
-from titjudge.apps.scenes.shapes import Finish, Primitive
 
 pytestmark = pytest.mark.slow  # many in all, each of them short
 

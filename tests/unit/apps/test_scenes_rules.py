@@ -11,18 +11,21 @@ from scene_stubs import planned
 
 from titjudge.apps.scenes import annotation, layout, visibility
 from titjudge.apps.scenes.errors import misspell
-from titjudge.apps.scenes.objects import (
+from titjudge.apps.scenes.layout import bodies
+from titjudge.apps.scenes.scene import (
     COLOURS,
     KINDS,
     SIGN_FIRST,
     SIGN_SECOND,
     SURFACES,
     WALLS,
+    AskedElements,
+    Scene,
+    Thing,
+    View,
     lost_before,
     near,
 )
-from titjudge.apps.scenes.scene import AskedElements, Scene, Thing, View
-from titjudge.apps.scenes.shapes import bodies
 
 VIEW = View("cool", 4.9, {}, 1)
 MUG = Thing("mug", "mug", {"colour": "red", "contents": "coffee"}, 0, "front")

@@ -176,22 +176,22 @@ def test_answers_of_label_and_view_do_not_wait_for_acknowledgements() -> None:
 
 
 def test_pairs_are_shuffled_once_and_not_at_every_vote(monkeypatch: pytest.MonkeyPatch) -> None:
-    from titjudge.apps.label import question_order
+    from titjudge.apps.label import queues
 
     shuffles: list[Any] = []
-    real = question_order.shuffled
-    monkeypatch.setattr(question_order, "shuffled", lambda *args: shuffles.append(args) or real(*args))
+    real = queues.shuffled
+    monkeypatch.setattr(queues, "shuffled", lambda *args: shuffles.append(args) or real(*args))
     images = [f"shuffled-once-{number}" for number in range(12)]
-    outcomes: dict[tuple[str, str], int] = {}
+    outcomes: dict[tuple[str, ...], int] = {}
     asked = []
     for left in range(66, 0, -1):
-        found = question_order.all_pairs(images, outcomes)
+        found = queues.all_pairs(images, outcomes)
         assert found.question is not None
         assert found.at_most == left
         asked.append(found.question)
         outcomes[found.question] = 1
         outcomes[found.question[::-1]] = -1  # both directions may stand there
-    assert question_order.all_pairs(images, outcomes).question is None
+    assert queues.all_pairs(images, outcomes).question is None
     assert sorted(asked) == sorted((a, b) for at, a in enumerate(images) for b in images[at + 1 :])
     assert len(shuffles) == 1
 

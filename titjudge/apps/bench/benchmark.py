@@ -21,10 +21,8 @@ from typing import Any
 
 from PIL import Image
 
-from titjudge.apps.generate.generating import LEDGERS
-from titjudge.apps.generate.hosted_maker import HostedMaker, hosted_maker
-from titjudge.apps.generate.image_folder import ImageToMake, changed
-from titjudge.apps.generate.image_makers import DiffusersMaker, Maker
+from titjudge.apps.generate.generating import LEDGERS, ImageToMake, changed
+from titjudge.apps.generate.image_makers import DiffusersMaker, HostedMaker, Maker, hosted_maker
 from titjudge.core.errors import ConfigError, DataError, nearest
 from titjudge.core.files import scan_jsonl, write_atomic
 from titjudge.core.grouping import random_place

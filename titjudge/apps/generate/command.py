@@ -21,7 +21,7 @@ from titjudge.core.numbers import sum_words, uncertain_words
 
 if TYPE_CHECKING:
     from titjudge.apps.generate.generating import Generated
-    from titjudge.apps.generate.hosted_maker import MakingOutcome
+    from titjudge.apps.generate.image_makers import MakingOutcome
 
 
 @click.command(cls=Command, resumed=True)
@@ -161,8 +161,7 @@ def _maker(
     Raises:
         ConfigError: Neither or both are named, or an option does not go with it.
     """
-    from titjudge.apps.generate.hosted_maker import hosted_maker
-    from titjudge.apps.generate.image_makers import CommandMaker, DiffusersMaker
+    from titjudge.apps.generate.image_makers import CommandMaker, DiffusersMaker, hosted_maker
 
     if (command is None) == (model is None):
         raise ConfigError(
@@ -188,9 +187,8 @@ def _show_dry_run(
     images: list[Any], out: Path, maker: Any, failed: list[tuple[str, str]], json_file: Path | None
 ) -> int:
     """Print how many images would be made, and what they cost at most; returns the exit code."""
-    from titjudge.apps.generate.generating import check_makes_edits, requests
-    from titjudge.apps.generate.hosted_maker import HostedMaker
-    from titjudge.apps.generate.image_folder import changed
+    from titjudge.apps.generate.generating import changed, check_makes_edits, requests
+    from titjudge.apps.generate.image_makers import HostedMaker
 
     todo = [image for image in images if not image.place.exists()]
     check_makes_edits(todo, maker)

@@ -8,7 +8,7 @@
 | `votes` | what answers on pairs decide, by the rules of A.11, and the ranks of images |
 | `elements` | what is marked in one image (questions, facets, a graph, pillars), allowed and known values, and what a majority decides |
 | `dataset` | prompts and images of a data folder, gold pairs, and the only access to image files |
-| `queues`, `question_order` | the questions of one annotator, and which pair to ask next: functions of the answers so far |
+| `queues` | the questions of one annotator, and which pair to ask next: functions of the answers so far |
 | `store` | answers on disk (SQLite), append-only, and the names of annotators |
 | `service` | all annotators: links, people who join by one link, blinded images; writes an answer to disk, then returns the next question |
 | `server` | `serve_label` and `serve_experts`: the pages of annotators, experts and the organiser |

@@ -26,21 +26,19 @@ from titjudge.apps.label.elements import (
     share_as_most_others,
     tally,
 )
-from titjudge.apps.label.question_order import shuffled
 from titjudge.apps.label.questions import (
     EXPERT,
     Export,
     ExportRules,
-    Form,
+    FormBase,
     LabelAnswer,
     Labelling,
     Question,
-    Queue,
     Settled,
     is_expert,
     median_seconds,
 )
-from titjudge.apps.label.queues import ImageQueue
+from titjudge.apps.label.queues import Queue, each_image, shuffled
 from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import csv_text, jsonl_text
@@ -53,7 +51,7 @@ RATING = "rating"
 _RATINGS = tuple(map(str, range(1, 11)))
 
 
-class Elements(Form):
+class Elements(FormBase):
     """Asks for a value of each element of an image.
 
     Args:
@@ -64,11 +62,19 @@ class Elements(Form):
     item = "images"
 
     @property
+    def mode(self) -> str:
+        """What people mark in an image."""
+        return self.plan
+
+    @property
     def is_rating(self) -> bool:
         """Whether values are numbers, which have a mean and no majority."""
         return self.plan == RATING
 
     # -- asking ----------------------------------------------------------------------------------------------------
+
+    def check_rules(self, enough: int) -> None:
+        """Take any number: marks can always stop at enough of them."""
 
     def load(self, data: Path, gold: Path | None = None) -> LabelingData:
         """Read the images, what is marked in them, and known values."""
@@ -92,7 +98,7 @@ class Elements(Form):
 
     def queue(self, dataset: LabelingData, key: tuple[int, str], share: float | None, settled: Settled) -> Queue:
         """Make the queue of an annotator: images one by one, with known ones at random places."""
-        return ImageQueue(dataset, key, self.known_values, share, settled)
+        return Queue(dataset, key, each_image, share, settled, self.known_values)
 
     def sheet(self, question: Question, dataset: LabelingData, earlier_answer: LabelAnswer | None) -> Json:
         """Describe the elements, with the values of an earlier answer."""

@@ -33,11 +33,13 @@ from pathlib import Path
 from titjudge.apps.label.element_form import Elements
 from titjudge.apps.label.elements import MODES as ELEMENT_MODES
 from titjudge.apps.label.pair_form import PAIRS, Pairs
-from titjudge.apps.label.questions import Export, ExportRules, Form, Labelling
+from titjudge.apps.label.questions import Export, ExportRules, Labelling
 from titjudge.apps.label.store import Store
 from titjudge.core.errors import UserError
 from titjudge.core.files import write_atomic
 from titjudge.stats.people.votes import PANEL
+
+Form = Pairs | Elements
 
 __all__ = ["collect", "form_of", "form_of_store"]
 

@@ -8,23 +8,22 @@ from dataclasses import astuple, fields, replace
 from pathlib import Path
 
 from titjudge.apps.label.dataset import LabelingData, load_dataset
-from titjudge.apps.label.question_order import Plan, listed, plan_of, shuffled
 from titjudge.apps.label.questions import (
     EXPERT,
     GOLD,
     PAIR,
     Export,
     ExportRules,
-    Form,
+    FormBase,
     LabelAnswer,
     Labelling,
     Question,
-    Queue,
     Settled,
     is_expert,
     median_seconds,
+    outcome_of,
 )
-from titjudge.apps.label.queues import PairQueue
+from titjudge.apps.label.queues import Plan, Queue, listed, plan_of, shuffled
 from titjudge.apps.label.votes import (
     ANSWERS,
     Images,
@@ -32,7 +31,6 @@ from titjudge.apps.label.votes import (
     decide_pairs,
     leaderboard,
     on_pairs,
-    outcome_of,
     ranks,
     settled_pairs,
 )
@@ -51,7 +49,7 @@ _WINNERS = {"left": "model_a", "right": "model_b", "tie": "tie", BOTH_BAD: "tie 
 PairKey = tuple[str, str, str]
 
 
-class Pairs(Form):
+class Pairs(FormBase):
     """Asks which of two images follows their prompt better.
 
     Args:
@@ -68,15 +66,13 @@ class Pairs(Form):
 
     def __init__(self, plan: str = "all", *, both_bad: bool = True) -> None:
         super().__init__(plan)
-        self.both_bad = both_bad
+        self.both_bad, self.rules = both_bad, {"both_bad": both_bad}
         self._plan: Plan = plan_of(plan)
 
     # -- asking ----------------------------------------------------------------------------------------------------
 
-    @property
-    def rules(self) -> dict[str, object]:
-        """The store keeps whether "both bad" is an answer."""
-        return {"both_bad": self.both_bad}
+    def check_answers(self, answers: Sequence[LabelAnswer], dataset: LabelingData, store: Path) -> None:
+        """Take any data: images that are gone are not asked about."""
 
     @property
     def answers(self) -> tuple[str, ...]:
@@ -96,7 +92,7 @@ class Pairs(Form):
 
     def queue(self, dataset: LabelingData, key: tuple[int, str], share: float | None, settled: Settled) -> Queue:
         """Make the queue of an annotator: pairs as the plan asks for them, with gold pairs at random places."""
-        return PairQueue(dataset, key, self._plan, share, settled)
+        return Queue(dataset, key, self._plan, share, settled)
 
     def sheet(self, question: Question, dataset: LabelingData, earlier_answer: LabelAnswer | None) -> Json:
         """List the allowed answers."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from titjudge.apps.label.dataset import LabelingData
 from titjudge.core.declarations import Declaration, Population, Unit
@@ -130,6 +129,11 @@ class LabelAnswer:
         return self.ended_at is None
 
 
+def outcome_of(text: str) -> int:
+    """Return 1 if an answer says that left is better, -1 if right is, 0 for a tie."""
+    return {"left": 1, "right": -1}.get(text, 0)
+
+
 def median_seconds(answers: Iterable[LabelAnswer]) -> float | None:
     """Compute the median of the seconds for which questions were in view; None where no answer says it."""
     seconds = [answer.duration_ms / 1000 for answer in answers if answer.duration_ms is not None]
@@ -150,31 +154,6 @@ def too_fast(answers: Iterable[LabelAnswer], prompts: Mapping[str, str]) -> int:
         needed = max(_LOOK_MS, first * _READ_MS * len(prompts.get(answer.question.prompt_id, "")))
         count += answer.duration_ms is not None and answer.duration_ms < needed
     return count
-
-
-class Queue(Protocol):
-    """The questions of one annotator: a function of the seed, the annotator's name and the answers so far."""
-
-    def question(self) -> Question | None:
-        """Return the next question; None if everything is answered."""
-
-    def settled_questions(self) -> Iterator[Question]:
-        """List the questions that others have settled and this annotator has not answered."""
-
-    def take(self, question: Question, text: str) -> None:
-        """Add an answer."""
-
-    def give_back(self, question: Question) -> None:
-        """Remove the answer to a question."""
-
-    def upcoming(self, question: Question) -> list[str]:
-        """List images of the questions that can come after this one, to load them ahead."""
-
-    def progress(self) -> tuple[int, int]:
-        """Count the answers, and the most questions that can follow."""
-
-    def refresh(self) -> None:
-        """Plan anew, after an image has turned out to be unusable."""
 
 
 Settled = Callable[[str], Collection[tuple[str, ...]]]
@@ -218,13 +197,13 @@ class Export:
     decided: int
 
 
-class Form(ABC):
-    """A form of questions: what is shown, which answers are allowed, how they are counted and decided, what is exported.
+class FormBase:
+    """What the forms of questions (`forms.Form`) have in common: what is shown, how answers are counted, decided and exported.
 
     Attributes:
         plan: The name under which a store keeps the form: the mode or, for pairs, which of them are asked.
-        page: Name of the page's parts and of its script.
         item: What is asked about, in messages.
+        rules: Settings of the form that the store keeps.
         role: Who answers: an annotator, or an expert.
         open: Number of items that are open for experts.
         gold: Pairs with a known answer.
@@ -233,10 +212,10 @@ class Form(ABC):
         identical: Pairs of images whose files are identical.
     """
 
-    page: str
     item: str
     role = ANNOTATOR
     open = 0
+    rules: Mapping[str, object] = {}
 
     def __init__(self, plan: str) -> None:
         self.plan = plan
@@ -245,82 +224,37 @@ class Form(ABC):
         self.images: Mapping[str, tuple[str, str]] = {}
         self.identical: set[tuple[str, str]] = set()
 
-    @property
-    def mode(self) -> str:
-        """What people do: `pairs`, or what they mark in an image."""
-        return self.plan
-
-    @property
-    def rules(self) -> dict[str, object]:
-        """Settings of this form that the store keeps."""
-        return {}
-
-    @abstractmethod
     def load(self, data: Path, gold: Path | None = None) -> LabelingData:
         """Read what is shown, and the attention checks.
 
         Raises:
             DataError: There is nothing to ask about, or the checks do not belong to the data.
         """
+        raise NotImplementedError
 
-    def check_rules(self, enough: int) -> None:
-        """Refuse rules that this form cannot keep to, such as to stop asking after `enough` answers, with a UserError."""
-        return
-
-    def check_answers(self, answers: Sequence[LabelAnswer], dataset: LabelingData, store: Path) -> None:
-        """Refuse data whose questions are not those that were answered, with a DataError."""
-        return
-
-    @abstractmethod
-    def queue(self, dataset: LabelingData, key: tuple[int, str], share: float | None, settled: Settled) -> Queue:
-        """Make the queue of an annotator.
-
-        Args:
-            dataset: What is shown.
-            key: Seed, and name of the annotator.
-            share: Share of attention checks among the questions; None: about 1 in 12.
-            settled: What needs no further answers.
-        """
-
-    @abstractmethod
-    def sheet(self, question: Question, dataset: LabelingData, earlier_answer: LabelAnswer | None) -> Json:
-        """Describe what the page shows beside prompt, images and note; `earlier_answer` is one to the same question."""
-
-    @abstractmethod
-    def check(self, question: Question, dataset: LabelingData, answer: object) -> str:
-        """Check an answer and return it as text.
-
-        Raises:
-            DataError: It is not allowed.
-        """
-
-    @abstractmethod
     def score(self, answer: LabelAnswer) -> float | None:
         """Return how far an attention check is answered right, from 0 to 1; None if the question is no check."""
+        raise NotImplementedError
 
-    @abstractmethod
-    def settled(self, answers: Sequence[LabelAnswer], enough: int) -> set[tuple[str, ...]]:
-        """List the images of those questions about a prompt that `enough` answers, or fewer, have settled."""
-
-    @abstractmethod
     def early(self, enough: int) -> int:
         """Return how many answers every item gets, over which alone agreement is unbiased by stopping; 0: over all."""
+        raise NotImplementedError
 
-    @abstractmethod
-    def for_experts(self, labelling: Labelling, dataset: LabelingData, annotators: int | None) -> Form:
+    def for_experts(self, labelling: Labelling, dataset: LabelingData, annotators: int | None) -> Any:
         """Make the form that asks experts about what is open, with what the annotators said.
 
         Raises:
             UserError: Nothing is open.
         """
+        raise NotImplementedError
 
-    @abstractmethod
     def export(self, labelling: Labelling, rules: ExportRules) -> Export:
         """Decide all items and make what `label export` prints and writes.
 
         Raises:
             UserError: There is no answer, or none that counts.
         """
+        raise NotImplementedError
 
     def reliability(self, answers: Iterable[LabelAnswer], least: float) -> dict[str, Reliability]:
         """Score the attention checks of every annotator; `answers` must all stand."""
@@ -345,7 +279,7 @@ class Labelling:
     """
 
     path: Path
-    form: Form
+    form: FormBase
     seed: int
     annotators: int
     panel: int

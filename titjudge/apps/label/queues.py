@@ -6,27 +6,211 @@ the places of attention checks depend only on the seed and the annotator's name.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import functools
+import hashlib
+import itertools
+import math
+from array import array
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 from titjudge.apps.label.dataset import LabelingData
 from titjudge.apps.label.elements import read_marks
-from titjudge.apps.label.question_order import Outcomes, Pairing, Plan, SortState, draw, due, shuffled
-from titjudge.apps.label.questions import GOLD, IMAGE, PAIR, Question, Settled
-from titjudge.apps.label.votes import outcome_of
-from titjudge.core.types import Pair
+from titjudge.apps.label.questions import GOLD, IMAGE, PAIR, Question, Settled, outcome_of
+from titjudge.core.errors import UserError
 
-_IMAGES_AHEAD = 3
+Outcomes = Mapping[tuple[str, ...], int]
+"""(x, y) -> 1 if x is better, -1 if y is, 0 for a tie; contains both orders of a pair."""
+
+Pairing = tuple[str, str]
+_GOLD_EVERY = 12
+T = TypeVar("T", bound=Hashable)
 
 
-class PairQueue:
-    """The pairs of one annotator, with gold pairs mixed in.
+@dataclass(frozen=True, slots=True)
+class SortState:
+    """The questions of one prompt for one annotator.
+
+    Attributes:
+        question: The images of the next question; None if there is nothing left to ask.
+        at_most: The most questions that can still come.
+        tiers: Merge sort only: the images from best to worst, equals together, once everything is asked.
+        width: Merge sort only: the most tiers that this part can still have.
+    """
+
+    question: tuple[str, ...] | None
+    at_most: int
+    tiers: tuple[tuple[str, ...], ...] = ()
+    width: int = 0
+
+
+Plan = Callable[[Sequence[str], Outcomes], SortState]
+
+
+def merge_sort(images: Sequence[str], outcomes: Outcomes) -> SortState:
+    """Sort top-down by merging, equals in one tier, as section 3.3 of the TIT paper sorts the images of a prompt.
+
+    A tier is compared by its first image, so n images need at most n*ceil(log2 n) - 2**ceil(log2 n) + 1
+    answers, and ties save further ones. No pair is asked twice.
+    """
+    if len(images) < 2:
+        return SortState(None, 0, tuple((image,) for image in images), len(images))
+    middle = (len(images) + 1) // 2
+    upper, lower = merge_sort(images[:middle], outcomes), merge_sort(images[middle:], outcomes)
+    if upper.question or lower.question:
+        width = upper.width + lower.width
+        return SortState(upper.question or lower.question, upper.at_most + lower.at_most + width - 1, (), width)
+    return _merge(upper.tiers, lower.tiers, outcomes)
+
+
+def _merge(left: Sequence[tuple[str, ...]], right: Sequence[tuple[str, ...]], outcomes: Outcomes) -> SortState:
+    """Merge two sorted halves into tiers; where an outcome is missing, its pair is the next question."""
+    merged: list[tuple[str, ...]] = []
+    i = j = 0
+    while i < len(left) and j < len(right):
+        outcome = outcomes.get((left[i][0], right[j][0]))
+        if outcome is None:
+            open_tiers = len(left) - i + len(right) - j
+            return SortState((left[i][0], right[j][0]), open_tiers - 1, (), len(merged) + open_tiers)
+        merged.append(left[i] + right[j] if outcome == 0 else left[i] if outcome > 0 else right[j])
+        i, j = i + (outcome >= 0), j + (outcome <= 0)
+    tiers = (*merged, *left[i:], *right[j:])
+    return SortState(None, 0, tiers, len(tiers))
+
+
+def all_pairs(images: Sequence[str], outcomes: Outcomes) -> SortState:
+    """Ask every pair once, in random order."""
+    order, place = _order(tuple(images)), {image: number for number, image in enumerate(images)}
+    pairs = ((images[code // len(images)], images[code % len(images)]) for code in order)
+    answered = sum(place.get(a, len(place)) < place.get(b, -1) for a, b in outcomes)
+    return SortState(next((pair for pair in pairs if pair not in outcomes), None), len(order) - answered)
+
+
+@functools.lru_cache(maxsize=1024)
+def _order(images: tuple[str, ...]) -> array[int]:
+    """List all pairs in random order, each as one number; cached, since shuffling thousands at every vote is slow."""
+    place = {image: number for number, image in enumerate(images)}
+    pairs = shuffled(itertools.combinations(images, 2), "pairs", *images)
+    return array("L", (place[a] * len(images) + place[b] for a, b in pairs))
+
+
+def listed(pairs: Iterable[Pairing]) -> Plan:
+    """Make a plan that asks only these pairs, in random order."""
+    order = shuffled(pairs, "pairs")
+
+    def plan(images: Sequence[str], outcomes: Outcomes) -> SortState:
+        usable = set(images)
+        unanswered = [pair for pair in order if usable.issuperset(pair) and pair not in outcomes]
+        return SortState(unanswered[0] if unanswered else None, len(unanswered))
+
+    return plan
+
+
+def each_image(images: Sequence[str], outcomes: Outcomes) -> SortState:
+    """Ask about every image by itself."""
+    unanswered = [image for image in images if (image,) not in outcomes]
+    return SortState((unanswered[0],) if unanswered else None, len(unanswered))
+
+
+PLANS: dict[str, Plan] = {"merge": merge_sort, "all": all_pairs}
+
+
+def plan_of(name: str) -> Plan:
+    """Look up a plan by name.
+
+    Raises:
+        UserError: It is neither `merge` nor `all`.
+    """
+    if name not in PLANS:
+        raise UserError(f"the plan is one of {', '.join(PLANS)}, not '{name}'")
+    return PLANS[name]
+
+
+def draw(*key: object) -> int:
+    """Hash a key to a random integer of 64 bits, the same on every machine and in every version of Python."""
+    text = "\x1f".join(str(part) for part in key).encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.sha256(text).digest()[:8], "big")
+
+
+def shuffled(values: Iterable[T], *key: object) -> list[T]:
+    """Shuffle values in an order that depends only on `key`; adding a value does not reorder the others."""
+    return sorted(values, key=lambda value: (draw(*key, value), str(value)))
+
+
+def due(checks: int, ordinary: int, share: float | None, *key: object) -> list[int]:
+    """Choose after how many ordinary questions each check comes: one in each interval, at a random place.
 
     Args:
-        dataset: Prompts, images and gold pairs.
+        checks: Number of checks.
+        ordinary: The most ordinary questions that can come.
+        share: Share of checks among all questions, at most a third; None: about 1 in 12, more if there are few questions.
+        key: Key of the random places.
+    """
+    every = round(1 / share) - 1 if share else max(3, min(_GOLD_EVERY, ordinary // (checks + 1)))
+    return [n * every + 1 + draw(*key, "due", n) % (every - 1) for n in range(checks)]
+
+
+def implied(outcomes: Outcomes, images: Sequence[str]) -> dict[Pairing, int] | None:
+    """Derive all outcomes that follow from the answers, since equality and preference are transitive.
+
+    A finished merge sort implies an outcome for every pair of its images, an unfinished one for some.
+
+    Returns:
+        (x, y) -> 1, 0 or -1 for x before y in `images`; None if the answers contradict each other.
+    """
+    parent = {image: image for image in images}
+
+    def root(image: str) -> str:
+        while parent[image] != image:
+            image = parent[image]
+        return image
+
+    known_outcomes = [(x, y, outcome) for (x, y), outcome in outcomes.items() if x in parent and y in parent]
+    for x, y, outcome in known_outcomes:
+        if outcome == 0:
+            parent[root(x)] = root(y)
+    beats: dict[str, set[str]] = {root(image): set() for image in images}
+    for x, y, outcome in known_outcomes:
+        if outcome > 0:
+            beats[root(x)].add(root(y))
+    worse_images = {image: _reach(image, beats) for image in beats}
+    if any(image in worse for image, worse in worse_images.items()):
+        return None
+    result: dict[Pairing, int] = {}
+    for x, y in itertools.combinations(images, 2):
+        first, second = root(x), root(y)
+        if first == second:
+            result[x, y] = 0
+        elif second in worse_images[first]:
+            result[x, y] = 1
+        elif first in worse_images[second]:
+            result[x, y] = -1
+    return result
+
+
+def _reach(start: str, beats: Mapping[str, set[str]]) -> set[str]:
+    """List everything that is worse than `start`, directly or not."""
+    reached: set[str] = set()
+    waiting = list(beats[start])
+    while waiting:
+        image = waiting.pop()
+        if image not in reached:
+            reached.add(image)
+            waiting.extend(beats[image])
+    return reached
+
+
+class Queue:
+    """The questions of one annotator, with checks mixed in: a function of the seed, the annotator's name and the answers so far.
+
+    Args:
+        dataset: Prompts, images, and what is marked in them.
         key: Seed, and name of the annotator.
-        plan: Which pair of a prompt to ask next.
+        plan: Which pair, or which image, of a prompt to ask next.
         share: Share of checks among the questions; None: about 1 in 12.
-        settled: Returns the pairs of a prompt that need no further votes.
+        settled: Returns the images of the questions about a prompt that need no further answers.
+        known: Images with known elements, which are checks.
     """
 
     def __init__(
@@ -36,193 +220,123 @@ class PairQueue:
         plan: Plan,
         share: float | None = None,
         settled: Settled = lambda prompt_id: (),
+        known: Collection[str] = (),
     ) -> None:
         self._dataset, self._plan, self._key, self._settled = dataset, plan, key, settled
-        self._groups = shuffled(dataset.images, *key, "prompts")
-        self._order = {group: shuffled(images, *key, group) for group, images in dataset.images.items()}
-        self._identical: dict[str, list[Pairing]] = {group: [] for group in self._groups}
+        self._order = {
+            group: [image for image in shuffled(dataset.images[group], *key, group) if image not in known]
+            for group in shuffled(dataset.images, *key, "prompts")
+        }
+        self._outcomes: dict[str, dict[tuple[str, ...], int]] = {group: {} for group in self._order}
+        self._answered: set[tuple[str, ...]] = set()
+        self._identical: dict[str, list[tuple[str, ...]]] = {group: [] for group in self._order}
         for pair in dataset.identical:
             self._identical[dataset.items[pair[0]].prompt_id].append(pair)
-        self._outcomes: dict[str, dict[Pairing, int]] = {group: {} for group in self._groups}
-        self._states = {group: self._sort(group) for group in self._groups}
-        self._pairs = 0  # answered questions, without checks
-        self._checked: set[tuple[str, frozenset[str]]] = set()
-        gold = shuffled(dataset.gold, *key, "gold")
+        self.refresh()
+        gold = [self._asked(GOLD, pair.prompt_id, (pair.a, pair.b)) for pair in shuffled(dataset.gold, *key, "gold")]
+        images = [image for group in self._order for image in dataset.images[group] if image in known]
+        gold += [
+            self._asked(IMAGE, dataset.items[image].prompt_id, (image,)) for image in shuffled(images, *key, "gold")
+        ]
         expected = sum(state.at_most for state in self._states.values())
-        self._checks = list(zip(due(len(gold), expected, share, *key), gold, strict=True))
-
-    def _sort(self, prompt_id: str) -> SortState:
-        usable = set(self._dataset.usable(prompt_id))
-        outcomes: Outcomes = self._outcomes[prompt_id]
-        ties = {*self._settled(prompt_id), *self._identical[prompt_id]}
-        if ties:
-            outcomes = {**{pair: 0 for a, b in ties for pair in ((a, b), (b, a))}, **outcomes}
-        return self._plan([image for image in self._order[prompt_id] if image in usable], outcomes)
+        self._checks = dict(zip(gold, due(len(gold), expected, share, *key), strict=True))
 
     def refresh(self) -> None:
         """Plan anew, after an image has turned out to be unusable."""
-        self._states = {group: self._sort(group) for group in self._groups}
+        self._states = {group: self._sort(group) for group in self._order}
+
+    def _sort(self, prompt_id: str) -> SortState:
+        usable = set(self._dataset.usable(prompt_id))
+        ties = *self._settled(prompt_id), *self._identical[prompt_id]
+        outcomes = {images: 0 for each in ties for images in (each, each[::-1])} | self._outcomes[prompt_id]
+        return self._plan([image for image in self._order[prompt_id] if image in usable], outcomes)
 
     def take(self, question: Question, text: str) -> None:
-        """Add an answer."""
-        if question.kind == GOLD:
-            self._checked.add((question.prompt_id, frozenset(question.images)))
-            return
-        self._pairs += 1
-        self._change(question, outcome_of(text))
+        """Add an answer, unless it leaves out elements that have opened since."""
+        if question.kind == IMAGE:
+            elements = {element.name for element in self._dataset.elements.get(question.images[0], ())}
+            if not elements <= {name for name, _, _ in read_marks(text)}:
+                return
+        self._set(question, outcome_of(text))
 
     def give_back(self, question: Question) -> None:
         """Remove the answer to a question."""
-        if question.kind == GOLD:
-            self._checked.discard((question.prompt_id, frozenset(question.images)))
-            return
-        self._pairs -= 1
-        self._change(question, None)
+        self._set(question, None)
 
-    def _change(self, question: Question, outcome: int | None) -> None:
-        """Set the outcome of a pair, or remove it (None)."""
-        outcomes, (left, right) = self._outcomes.get(question.prompt_id), question.images
-        if outcomes is None:
+    def _set(self, question: Question, outcome: int | None) -> None:
+        """Set the outcome of a question, or remove it (None)."""
+        key = _key(question)
+        self._answered -= {key}
+        if outcome is not None:
+            self._answered.add(key)
+        group, images = question.prompt_id, question.images
+        if question.kind == GOLD or question in self._checks or group not in self._outcomes:
             return
-        if outcome is None:
-            outcomes.pop((left, right), None)
-            outcomes.pop((right, left), None)
-        else:
-            outcomes |= {(left, right): outcome, (right, left): -outcome}
-        self._states[question.prompt_id] = self._sort(question.prompt_id)
+        for pair, sign in ((images, 1), (images[::-1], -1)):
+            self._outcomes[group].pop(pair, None)
+            if outcome is not None:
+                self._outcomes[group][pair] = sign * outcome
+        self._states[group] = self._sort(group)
 
     def question(self) -> Question | None:
         """Return the next question; None if everything is answered."""
-        check = self._check()
+        check = self._check(self._ordinary())
         if check is not None:
-            return self._sides(GOLD, check.prompt_id, check.a, check.b)
-        for group in self._groups:
-            if self._states[group].question is None:
-                continue
-            if self._settled(group):  # others may have settled it since
+            return check
+        for group in self._order:
+            if self._states[group].question is not None and self._settled(group):  # others may have settled it since
                 self._states[group] = self._sort(group)
-            pair = self._states[group].question
-            if pair is not None:
-                return self._sides(PAIR, group, *pair)
-        return None
+            images = self._states[group].question
+            if images is not None:
+                return self._asked(PAIR, group, images)
+        return self._check(math.inf, IMAGE)  # a gold pair is asked only between others, a known image in any case
 
     def settled_questions(self) -> Iterator[Question]:
-        """List the pairs that others have settled and this annotator has not answered."""
-        for group in self._groups:
-            for a, b in self._settled(group):
-                if (a, b) not in self._outcomes[group]:
-                    yield self._sides(PAIR, group, a, b)
+        """List the questions that others have settled and this annotator has not answered."""
+        for group, order in self._order.items():
+            for images in self._settled(group):
+                if images not in self._outcomes[group] and set(images) <= set(order):
+                    yield self._asked(PAIR, group, images)
 
-    def _check(self) -> Pair | None:
-        for place, pair in self._checks:
-            if place > self._pairs:
-                return None
-            broken = {pair.a, pair.b} & self._dataset.broken.keys()
-            if not broken and not self._is_checked(pair):
-                return pair
+    def _check(self, ordinary: float, kind: str = "") -> Question | None:
+        """Find the check that is due after so many ordinary questions, if it is of a kind."""
+        for check, place in self._checks.items():
+            open_ = _key(check) not in self._answered and not self._dataset.broken.keys() & set(check.images)
+            if place <= ordinary and open_ and kind in ("", check.kind):
+                return check
         return None
 
-    def _is_checked(self, pair: Pair) -> bool:
-        return (pair.prompt_id, frozenset((pair.a, pair.b))) in self._checked
+    def _ordinary(self) -> int:
+        """Count the answered questions that are no checks."""
+        return len({key for key in self._answered if key[0] != GOLD} - {*map(_key, self._checks)})
 
-    def _sides(self, kind: str, prompt_id: str, image: str, other: str) -> Question:
-        first, second = sorted((image, other))
-        if draw(*self._key, "side", kind, prompt_id, first, second) & 1:
-            first, second = second, first
-        return Question(kind, prompt_id, (first, second))
+    def _asked(self, kind: str, prompt_id: str, images: tuple[str, ...]) -> Question:
+        """Make a question, with the sides of a pair at random."""
+        images = tuple(sorted(images))
+        if len(images) == 1:
+            return Question(IMAGE, prompt_id, images)
+        turned = draw(*self._key, "side", kind, prompt_id, *images) & 1
+        return Question(kind, prompt_id, images[::-1] if turned else images)
 
     def upcoming(self, question: Question) -> list[str]:
-        """List the images of all questions that can come next."""
+        """List the images of all questions that can come next, so that the page can load them ahead."""
         images: dict[str, None] = {}
-        for text in ("left", "right", "tie"):
-            self.take(question, text)
+        for outcome in (1, -1, 0):
+            self._set(question, outcome)
             following = self.question()
-            self.give_back(question)
+            self._set(question, None)
             if following is not None:
                 images |= dict.fromkeys(following.images)
         return [image for image in images if image not in question.images]
 
     def progress(self) -> tuple[int, int]:
         """Count the answers, and the most questions that can follow."""
-        remaining = sum(state.at_most for state in self._states.values())
-        checks = sum(place <= self._pairs + remaining and not self._is_checked(pair) for place, pair in self._checks)
-        return self._pairs + len(self._checked), remaining + checks
+        remaining, ordinary = sum(state.at_most for state in self._states.values()), self._ordinary()
+        unchecked = [(place, check) for check, place in self._checks.items() if _key(check) not in self._answered]
+        rest = sum(check.kind == IMAGE or place <= ordinary + remaining for place, check in unchecked)
+        return len(self._answered), remaining + rest
 
 
-class ImageQueue:
-    """The images that one annotator marks; those with known elements are the checks.
-
-    Args:
-        dataset: Prompts, images, and what is marked in them.
-        key: Seed, and name of the annotator.
-        checks: Images with known elements.
-        share: Share of checks among the images; None: about 1 in 12.
-        settled: Returns the images of a prompt that need no further marks.
-    """
-
-    def __init__(
-        self,
-        dataset: LabelingData,
-        key: tuple[int, str],
-        checks: Collection[str],
-        share: float | None,
-        settled: Settled,
-    ) -> None:
-        self._dataset, self._settled = dataset, settled
-        self._marked: dict[str, set[str]] = {}
-        groups = shuffled(dataset.images, *key, "prompts")
-        images = [image for group in groups for image in shuffled(dataset.images[group], *key, group)]
-        images = [image for image in images if image in dataset.elements]
-        check_images = shuffled((image for image in images if image in checks), *key, "gold")
-        ordinary = [image for image in images if image not in checks]
-        places = [(place, 1, image) for place, image in enumerate(ordinary)]
-        places += [
-            (place, 0, image)
-            for place, image in zip(due(len(check_images), len(ordinary), share, *key), check_images, strict=True)
-        ]
-        self._order = [image for *_, image in sorted(places)]
-
-    def _question(self, image: str) -> Question:
-        return Question(IMAGE, self._dataset.items[image].prompt_id, (image,))
-
-    def _unmarked(self) -> list[str]:
-        """List the images with an element that is not marked; for experts one may have opened since."""
-        settled = {image for group in self._dataset.images for (image,) in self._settled(group)}
-        return [
-            image
-            for image in self._order
-            if image not in settled
-            and image not in self._dataset.broken
-            and not self._marked.get(image, set()).issuperset(element.name for element in self._dataset.elements[image])
-        ]
-
-    def take(self, question: Question, text: str) -> None:
-        """Add the marks of an image."""
-        self._marked[question.images[0]] = {name for name, _, _ in read_marks(text)}
-
-    def give_back(self, question: Question) -> None:
-        """Remove the marks of an image."""
-        self._marked.pop(question.images[0], None)
-
-    def question(self) -> Question | None:
-        """Return the next image; None if all are marked."""
-        unmarked = self._unmarked()
-        return self._question(unmarked[0]) if unmarked else None
-
-    def settled_questions(self) -> Iterator[Question]:
-        """List the images that others have settled and this annotator has not marked."""
-        for group in self._dataset.images:
-            for (image,) in self._settled(group):
-                if image not in self._marked and image in self._dataset.elements:
-                    yield self._question(image)
-
-    def upcoming(self, question: Question) -> list[str]:
-        """List the next images, so that the page can load them ahead."""
-        return [image for image in self._unmarked() if image not in question.images][:_IMAGES_AHEAD]
-
-    def refresh(self) -> None:
-        """Images that cannot be shown are left out whenever a question is asked."""
-
-    def progress(self) -> tuple[int, int]:
-        """Count the images that are marked and those that are left."""
-        return len(self._marked), len(self._unmarked())
+def _key(question: Question) -> tuple[str, ...]:
+    """Name a question, whichever image is on the left: a pair can also be a check."""
+    return question.kind, question.prompt_id, *sorted(question.images)

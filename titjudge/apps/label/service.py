@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from titjudge.apps.label.dataset import LabelingData
+from titjudge.apps.label.forms import Form
 from titjudge.apps.label.questions import (
     ANNOTATOR,
     LEAST,
-    Form,
     Question,
-    Queue,
     Reliability,
     is_expert,
     median_seconds,
     too_fast,
 )
+from titjudge.apps.label.queues import Queue
 from titjudge.apps.label.store import MAX_ANNOTATORS, Store, name_of, names_of
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Json

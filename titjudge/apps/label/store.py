@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.apps.label.dataset import LabelingData
-from titjudge.apps.label.questions import ANNOTATOR, Form, LabelAnswer, Question, is_expert
+from titjudge.apps.label.questions import ANNOTATOR, FormBase, LabelAnswer, Question, is_expert
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Pair
 from titjudge.stats.people.votes import pair_of
@@ -237,7 +237,7 @@ class Store:
             known_values.setdefault(image, {})[element] = value
         return known_values
 
-    def inform(self, form: Form) -> None:
+    def inform(self, form: FormBase) -> None:
         """Tell a form the images of this store and, if it asks annotators, the checks."""
         form.images = self.images()
         form.identical = set(self._read("SELECT image_a, image_b FROM identical"))

@@ -10,8 +10,8 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from titjudge.apps.label.question_order import Outcomes, implied, merge_sort
-from titjudge.apps.label.questions import PAIR, LabelAnswer, Labelling, is_expert
+from titjudge.apps.label.questions import PAIR, LabelAnswer, Labelling, is_expert, outcome_of
+from titjudge.apps.label.queues import Outcomes, implied, merge_sort
 from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.types import Table
 from titjudge.stats.people.votes import BOTH_BAD, Rule, Vote, VoteOutcome, VoteSummary, aggregate_votes, decide
@@ -19,11 +19,6 @@ from titjudge.stats.people.votes import BOTH_BAD, Rule, Vote, VoteOutcome, VoteS
 ANSWERS = ("left", "right", "tie", BOTH_BAD)
 Images = Mapping[str, tuple[str, str]]
 """Prompt id and generator of each image id; the first image of a pair is the one that comes first here."""
-
-
-def outcome_of(text: str) -> int:
-    """Return 1 if an answer says that left is better, -1 if right is, 0 for a tie."""
-    return {"left": 1, "right": -1}.get(text, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +59,7 @@ def casts(
         identical: Pairs of identical files, which a sort takes as ties.
     """
     place = {image: number for number, image in enumerate(images)}
-    outcomes: dict[tuple[str, str], dict[tuple[str, str], int]] = defaultdict(dict)
+    outcomes: dict[tuple[str, str], dict[tuple[str, ...], int]] = defaultdict(dict)
     bad: dict[tuple[str, str], set[frozenset[str]]] = defaultdict(set)
     for answer in on_pairs(answers, images):
         key, outcome = (answer.annotator, answer.question.prompt_id), outcome_of(answer.text)
@@ -72,7 +67,7 @@ def casts(
         outcomes[key] |= {(left, right): outcome, (right, left): -outcome}
         if answer.text == BOTH_BAD:
             bad[key].add(frozenset((left, right)))
-    same: dict[str, dict[tuple[str, str], int]] = defaultdict(dict)
+    same: dict[str, dict[tuple[str, ...], int]] = defaultdict(dict)
     for pair in identical:
         same[images[pair[0]][0]][pair] = 0
     return [
@@ -84,7 +79,7 @@ def casts(
 
 def _casts_of_one(
     key: tuple[str, str],
-    outcomes: Mapping[tuple[str, str], int],
+    outcomes: Outcomes,
     bad: set[frozenset[str]],
     place: Mapping[str, int],
     same: Outcomes,
@@ -95,10 +90,11 @@ def _casts_of_one(
     annotator, group = key
     direct = {pair: outcome for pair, outcome in outcomes.items() if place[pair[0]] < place[pair[1]]}
     known = {**same, **outcomes}
-    following = implied(known, sorted({i for pair in known for i in pair}, key=place.__getitem__)) if sorting else {}
+    images = sorted({image for pair in known for image in pair}, key=place.__getitem__)
+    following = (implied(known, images) if sorting else None) or {}
     bad_images = frozenset[str]().union(*bad)
     votes = []
-    for (a, b), outcome in {**(following or {}), **direct}.items():
+    for (a, b), outcome in (following | direct).items():
         is_direct = (a, b) in direct
         if not is_direct and (a, b) in same:
             continue
@@ -192,7 +188,7 @@ def ranks(
 ) -> list[Ranked]:
     """Rank the images of each prompt in both ways, best first; pairs of `identical` files without a vote are ties."""
     tallies: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
-    decided: dict[str, dict[tuple[str, str], int]] = defaultdict(dict)
+    decided: dict[str, dict[tuple[str, ...], int]] = defaultdict(dict)
     voted = {frozenset((outcome.a, outcome.b)) for outcome in outcomes}
     ties = [
         VoteOutcome(images[a][0], a, b, 0, 0, 0, 0, Rule.IMPLIED, "tie")

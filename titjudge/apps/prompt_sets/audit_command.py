@@ -86,7 +86,7 @@ def audit_prompts(
         count = "1 row is no prompt" if len(problems) == 1 else f"{len(problems):,} rows are no prompts"
         say(f"\n{count}: {brief([(row[0], row[-1]) for row in rows])}", err=True)
     if page is not None:
-        from titjudge.apps.prompt_sets.audit_page import write_prompt_page
+        from titjudge.apps.prompt_sets.audit import write_prompt_page
 
         write_prompt_page(audit, data.name, page)
         say(f"page   {page}")

@@ -9,8 +9,20 @@ from random import Random
 
 from titjudge.apps.scenes.composition import options
 from titjudge.apps.scenes.layout import holds
-from titjudge.apps.scenes.objects import KINDS, OF_QUESTIONS, SURFACES, near
-from titjudge.apps.scenes.scene import PICTURE, SIGN, TABLE, WALL, AskedElements, Relation, Scene, ShownScene
+from titjudge.apps.scenes.scene import (
+    KINDS,
+    OF_QUESTIONS,
+    PICTURE,
+    SIGN,
+    SURFACES,
+    TABLE,
+    WALL,
+    AskedElements,
+    Relation,
+    Scene,
+    ShownScene,
+    near,
+)
 from titjudge.core.types import CONSTRUCTION, Json
 
 QUESTIONS = 11

@@ -10,16 +10,31 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import cos, hypot, radians, sin
+from math import hypot
 from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter
+from scipy.spatial.transform import Rotation
 
-from titjudge.apps.scenes.finish import LIGHTS, STYLES, Canvas, Light, finished
 from titjudge.apps.scenes.scene import Look, Scene, ThingGroup
-from titjudge.apps.scenes.sprites import RGB, TALL, UNDER, Pen, Point, font, grained, label, lay
+from titjudge.apps.scenes.sprites import (
+    LIGHTS,
+    RGB,
+    STYLES,
+    TALL,
+    UNDER,
+    Canvas,
+    Light,
+    Pen,
+    Point,
+    finished,
+    font,
+    grained,
+    label,
+    lay,
+)
 from titjudge.apps.scenes.template import LETTERS, Box, Rung, Sprite, Template, members
 from titjudge.apps.scenes.textures import Pixels
 
@@ -116,11 +131,6 @@ class BayTemplate(Template):
         return []
 
     # ------------------------------------------------------------------ the image
-
-    def corner(self, column: float, row: float, rung: Rung) -> tuple[float, float, float]:
-        """Return where the lines between bays cross (x to the right, y up, z away): row 0 is above the topmost bays."""
-        up, away = self.steps
-        return column, up * (rung.rows - row), away * (rung.rows - row)
 
     @abstractmethod
     def paint(self, pen: Pen, look: Look, variant: int) -> None:
@@ -236,12 +246,14 @@ def shaded(colour: RGB, share: int, of: int) -> RGB:
 
 @lru_cache(16)
 def _corners(template: BayTemplate, camera: str, rung: Rung) -> NDArray[np.float64]:
-    """Return x, y in pixels and the scale of where the lines between bays cross: (rows + 1, columns + 1, 3)."""
-    grid = np.array(
-        [[template.corner(column, row, rung) for column in range(rung.columns + 1)] for row in range(rung.rows + 1)]
-    )
+    """Return x, y in pixels and the scale of where the lines between bays cross: (rows + 1, columns + 1, 3).
+
+    Row 0 is above the topmost bays; a bay is so many of its widths higher and further away than the one below it as `steps` says.
+    """
+    steps, column = np.mgrid[rung.rows : -1 : -1, : rung.columns + 1].astype(np.float64)
+    grid = np.stack([column, template.steps[0] * steps, template.steps[1] * steps], axis=-1)
     grid -= (grid.max(axis=(0, 1)) + grid.min(axis=(0, 1))) / 2
-    turn, tilt = map(radians, template.cameras[camera])
+    turn, tilt = template.cameras[camera]
     corners = _projected(grid, turn, tilt, 2.0 * rung.columns)
     for k, length in enumerate((rung.width, rung.height)):
         low, high = corners[..., k].min(), corners[..., k].max()
@@ -254,38 +266,35 @@ def _projected(points: NDArray[np.float64], turn: float, tilt: float, distance: 
 
     Args:
         points: Of a scene around the origin, at which the camera looks.
-        turn: Radians around the vertical; a scene seen from its left has a positive turn.
-        tilt: Radians that the camera looks down.
+        turn: Degrees around the vertical; a scene seen from its left has a positive turn.
+        tilt: Degrees that the camera looks down.
         distance: From the origin, in the units of the scene.
 
     Returns:
         x to the right, y down, and a size, which is 1 at the origin.
     """
-    x, y, z = np.moveaxis(points, -1, 0)
-    x, z = x * cos(turn) - z * sin(turn), x * sin(turn) + z * cos(turn)
-    y, z = y * cos(tilt) + z * sin(tilt), z * cos(tilt) - y * sin(tilt)
+    rotation = Rotation.from_euler("yx", (-turn, -tilt), degrees=True)
+    x, y, z = np.moveaxis(rotation.apply(points.reshape(-1, 3)).reshape(points.shape), -1, 0)
     scale = distance / (distance + z)
     return np.stack([x * scale, -y * scale, scale], axis=-1)
 
 
 @lru_cache(16)
 def _frames(template: BayTemplate, camera: str, rung: Rung) -> Mapping[tuple[int, int], BayFrame]:
-    corners = _corners(template, camera, rung)
-    slopes, insides = {}, dict[tuple[int, int], Box]()
-    for row in range(rung.rows):
-        for column in range(rung.columns):
-            top, bottom = corners[row, column : column + 2], corners[row + 1, column : column + 2]
-            across = max(top[0, 0], bottom[0, 0]) + 5, min(top[1, 0], bottom[1, 0]) - 5
-            down = top[:, 1].max() + 3, bottom[:, 1].min() - 3
-            insides[column, row] = round(across[0]), round(down[0]), round(across[1]), round(down[1])
-            slopes[column, row] = float((bottom[1, 1] - bottom[0, 1]) / (bottom[1, 0] - bottom[0, 0]))
-    width = sum(box[2] - box[0] for box in insides.values()) / len(insides)
+    corners = _corners(template, camera, rung)[..., :2]
+    x, y = np.moveaxis(corners, -1, 0)
+    left, right = np.maximum(x[:-1, :-1], x[1:, :-1]) + 5, np.minimum(x[:-1, 1:], x[1:, 1:]) - 5
+    top, bottom = np.maximum(y[:-1, :-1], y[:-1, 1:]) + 3, np.minimum(y[1:, :-1], y[1:, 1:]) - 3
+    insides = np.round(np.stack([left, top, right, bottom], axis=-1)).astype(int)
+    slopes = np.diff(y[1:], axis=1) / np.diff(x[1:], axis=1)
+    width = (insides[..., 2] - insides[..., 0]).mean()
     frames = {}
-    for bay, box in insides.items():
-        scale = (box[2] - box[0]) / width
-        room = box[3] - box[1] - template.height * rung.unit * scale
-        foot = (box[0] + box[2]) / 2, box[3] - max(0.1 * rung.unit, 0.5 * room)
-        frames[bay] = BayFrame(foot, scale, slopes[bay], box)
+    for row, column in np.ndindex(slopes.shape):
+        box = (x0, y0, x1, y1) = tuple(insides[row, column].tolist())
+        scale = (x1 - x0) / width
+        room = y1 - y0 - template.height * rung.unit * scale
+        foot = (x0 + x1) / 2, y1 - max(0.1 * rung.unit, 0.5 * room)
+        frames[column, row] = BayFrame(foot, float(scale), float(slopes[row, column]), box)
     return frames
 
 

@@ -11,11 +11,23 @@ from itertools import pairwise
 from random import Random
 
 from titjudge.apps.scenes.annotation import AnnotatedQuestion
+from titjudge.apps.scenes.composition import LIGHTS
 from titjudge.apps.scenes.errors import TALL, other_counts
-from titjudge.apps.scenes.objects import CROWD, NUMBERS, article, lost_on, near
-from titjudge.apps.scenes.prompt_text import LIGHTS
-from titjudge.apps.scenes.scene import TABLE, WALL, AskedElements, Relation, Scene, Thing, View
-from titjudge.apps.scenes.shapes import SMALL
+from titjudge.apps.scenes.layout import SMALL
+from titjudge.apps.scenes.scene import (
+    CROWD,
+    NUMBERS,
+    TABLE,
+    WALL,
+    AskedElements,
+    Relation,
+    Scene,
+    Thing,
+    View,
+    article,
+    lost_on,
+    near,
+)
 
 ROWS = ("near", "middle", "far")
 COLUMNS = (-3, -1, 1, 3)

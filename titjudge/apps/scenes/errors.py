@@ -9,8 +9,23 @@ from random import Random
 from titjudge.apps.scenes.annotation import Marks, marks
 from titjudge.apps.scenes.composition import BACK, FRONT, alike_behind, options, stands_out, traits_for
 from titjudge.apps.scenes.layout import may_number
-from titjudge.apps.scenes.objects import CROWD, KINDS, NUMBERS, SURFACES, WALLS, lost_on, near
-from titjudge.apps.scenes.scene import SIGN, TABLE, WALL, AskedElements, Error, Scene, ShownScene, Thing
+from titjudge.apps.scenes.scene import (
+    CROWD,
+    KINDS,
+    NUMBERS,
+    SIGN,
+    SURFACES,
+    TABLE,
+    WALL,
+    WALLS,
+    AskedElements,
+    Error,
+    Scene,
+    ShownScene,
+    Thing,
+    lost_on,
+    near,
+)
 
 MISSING, ATTRIBUTE, COUNT = "missing entity", "wrong attribute", "wrong count"
 RELATION, TEXT = "swapped relation", "misspelt text"

@@ -21,10 +21,9 @@ from typing import Any
 
 from titjudge.apps.scenes import annotation, crowd
 from titjudge.apps.scenes.annotation import AnnotatedQuestion
-from titjudge.apps.scenes.composition import alike_behind, compose, graph_of
+from titjudge.apps.scenes.composition import alike_behind, compose, graph_of, write
 from titjudge.apps.scenes.errors import KINDS_OF_ERROR, TEXT, draw
 from titjudge.apps.scenes.ladder import template_of
-from titjudge.apps.scenes.prompt_text import write
 from titjudge.apps.scenes.scene import CABINET, AskedElements, Options, Scene, ShownScene
 from titjudge.apps.scenes.template import Template
 from titjudge.core.errors import DataError, UserError

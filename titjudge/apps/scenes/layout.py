@@ -3,15 +3,145 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from titjudge.apps.scenes.scene import SIGN, TABLE, Scene, Thing
-from titjudge.apps.scenes.shapes import Body, Point, bodies, fits_in_bowl, moved, top
+from titjudge.apps.scenes.scene import COLOURS, METALS, SIGN, TABLE, Colour, Scene, Thing
 from titjudge.core.files import read_yaml
 
-_READ = read_yaml(Path(__file__).with_name("layout.yaml"), "places")
+Point = tuple[float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """How a surface looks.
+
+    Attributes:
+        kind: glossy, matte, metal, glass, wood, glow or words.
+        value: Which metal or words.
+        colour: Linear RGB, from 0 to 1.
+    """
+
+    kind: str
+    value: str = ""
+    colour: Colour = (0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """One primitive.
+
+    Attributes:
+        form: sphere, box, lathe, ring or face (a rectangle that faces the viewer).
+        at: Its centre; of a lathe the middle of its base.
+        size: Radii of a sphere, half sides of a box or face, or (radius, tube radius, 0) of a ring.
+        profile: The outline of a lathe as (radius, height), from its base up.
+        turn: Degrees about the vertical.
+        tilt: Degrees about the x axis, before the turn.
+    """
+
+    form: str
+    finish: Finish
+    at: Point
+    size: Point = (1.0, 1.0, 1.0)
+    profile: tuple[tuple[float, float], ...] = ()
+    turn: float = 0.0
+    tilt: float = 0.0
+
+
+Body = tuple[Primitive, ...]  # one object
+
+_READ = read_yaml(Path(__file__).with_name("shapes.yaml"), "a list of shapes")
+SMALL: Mapping[str, tuple[str, float]] = _READ["small"]
+"""What lies on a tray: built as which kind, how large."""
+_ALONE = ((0, 0, 0, 0),)
+_LEAF = Finish("matte", "", (0.02, 0.22, 0.03))
+
+
+def bodies(thing: Thing, *, in_bowl: bool = False) -> list[Body]:
+    """Build the objects of a thing, as many as its count, each at its place within the thing."""
+    if thing.kind == "set":
+        return list(_on_tray(thing.traits))
+    body = tuple(_parts(thing.kind, thing.traits))
+    places = _READ["in_bowl"] if in_bowl else _READ["places"].get(thing.kind, {})
+    objects = [moved(body, place, turn) for *place, turn in places.get(thing.traits.get("count"), _ALONE)]
+    return [(*flower, _stem(flower[0].at)) for flower in objects] if thing.kind == "flowers" else objects
+
+
+def fits_in_bowl(count: str) -> bool:
+    """Tell whether a bowl holds so many fruits."""
+    return count in _READ["in_bowl"]
+
+
+def moved(body: Body, by: Sequence[float], turn: float = 0.0) -> Body:
+    """Turn a body about the vertical through the origin (degrees), then displace it."""
+    c, s = math.cos(math.radians(turn)), math.sin(math.radians(turn))
+
+    def place(x: float, y: float, z: float) -> Point:
+        return c * x - s * y + by[0], s * x + c * y + by[1], z + by[2]
+
+    return tuple(replace(part, at=place(*part.at), turn=part.turn + turn) for part in body)
+
+
+def top(thing: Thing) -> float:
+    """Return the height at which a thing on or in another rests, in units."""
+    return float(_READ["tops"][thing.kind]) * thing.count
+
+
+def _parts(kind: str, traits: Mapping[str, str], scale: float = 1.0) -> Iterator[Primitive]:
+    """Build the parts of one thing at the origin."""
+    for said in _READ["bodies"][kind]:
+        x, y, z = (scale * length for length in said["at"])
+        profile = tuple((radius * scale, height * scale) for radius, height in said.get("profile", ()))
+        a, b, c = (scale * length for length in said.get("size", (1, 1, 1)))
+        turns = {name: said[name] for name in ("turn", "tilt") if name in said}
+        yield Primitive(said["form"], _finish(said["finish"], traits), (x, y, z), (a, b, c), profile, **turns)
+
+
+def _finish(said: Any, traits: Mapping[str, str]) -> Finish:
+    """Return the finish of a part: that of an attribute, its colour without gloss, its words, one for each value, or a fixed one."""
+    if isinstance(said, Mapping):
+        ((name, value),) = said.items()
+        if name == "matte":
+            return Finish("matte", "", COLOURS[traits[value]])
+        if name == "words":
+            return Finish("words", traits[value])
+        return _finish(value.get(traits[name]) or value["other"], traits)
+    if not isinstance(said, str):
+        kind, value, (red, green, blue) = said
+        return Finish(kind, value, (red, green, blue))
+    value = (traits.get("material") or traits["colour"]) if said == "look" else traits[said]
+    if metal := METALS.get("gold" if value == "golden" else value):
+        return Finish("metal", value, metal)
+    return Finish(_READ["materials"][value]) if value in _READ["materials"] else Finish("glossy", value, COLOURS[value])
+
+
+def _stem(flower: Point) -> Primitive:
+    """Build the stem of a flower, from within the vase to the flower."""
+    x, _, z = flower
+    away, up = 0.9 * x, z + 0.05
+    length, lean = math.hypot(away, up), math.degrees(math.atan2(away, up))
+    profile = ((0.0, 0.0), (0.024, 0.0), (0.024, length), (0.0, length))
+    return Primitive("lathe", _LEAF, (0.1 * x, 0.0, -0.05), (1, 1, 1), profile, 90.0, lean)
+
+
+def _on_tray(traits: Mapping[str, str]) -> Iterator[Body]:
+    """Build small things of one kind on a tray, in rows, then the tray, and a card in front of it where there is text."""
+    kind, scale = SMALL[traits["of"]]
+    small = tuple(_parts(kind, {**traits, "contents": "coffee"}, scale))
+    rows, number = _READ["on_tray"][traits["count"]], 0
+    for row, columns in enumerate(rows):
+        for column in range(columns):
+            nudge = 0.025 * math.sin(5.0 * number + len(traits["colour"]))
+            x, y = (column - (columns - 1) / 2) * 0.345 + nudge, ((len(rows) - 1) / 2 - row) * 0.345 - nudge
+            yield moved(small, (x, y, 0.04), 31.0 * number if traits["of"] == "cubes" else 0.0)
+            number += 1
+    yield (*_parts("tray", traits), *(_parts("card", traits) if "text" in traits else ()))
+
+
+_PLACES = read_yaml(Path(__file__).with_name("layout.yaml"), "places")
 WALL_Y = 3.1
 BEFORE = 1.25  # how far towards the viewer a load lies that is not where it should be
 FOV = 40.0  # degrees, across
@@ -41,7 +171,7 @@ class PlacedThing:
 def origin(scene: Scene, thing: Thing) -> Point:
     """Return the middle of a thing's base in the scene's coordinates."""
     dx, dy, _ = scene.view.shift(thing)
-    x, y = thing.column * _READ["columns"][thing.row] + dx, _READ["rows"][thing.row] + dy
+    x, y = thing.column * _PLACES["columns"][thing.row] + dx, _PLACES["rows"][thing.row] + dy
     if thing.place == "before":
         return x + 0.05, y - BEFORE, 0.0
     carrier = scene.get(thing.carrier)

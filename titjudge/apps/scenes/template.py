@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from titjudge.apps.scenes.annotation import AnnotatedQuestion
-from titjudge.apps.scenes.objects import article, near
 from titjudge.apps.scenes.scene import (
     PICTURE,
     TABLE,
@@ -29,6 +28,8 @@ from titjudge.apps.scenes.scene import (
     ShownScene,
     ThingGroup,
     View,
+    article,
+    near,
 )
 from titjudge.apps.scenes.sprites import FONTS
 from titjudge.apps.scenes.textures import Pixels

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from titjudge.apps.scenes.objects import PALETTE
+from titjudge.apps.scenes.scene import PALETTE
 
 Pixels = NDArray[np.uint8]  # (height, width, 3)
 

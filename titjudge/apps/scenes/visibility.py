@@ -10,10 +10,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from titjudge.apps.scenes.layout import holds, label_of, tray_of, words_of
-from titjudge.apps.scenes.objects import KINDS
-from titjudge.apps.scenes.scene import SIGN, AskedElements, Scene, Thing
-from titjudge.apps.scenes.shapes import Body
+from titjudge.apps.scenes.layout import Body, holds, label_of, tray_of, words_of
+from titjudge.apps.scenes.scene import KINDS, SIGN, AskedElements, Scene, Thing
 
 Mask = NDArray[np.bool_]  # (size, size): the pixels of one object
 
