@@ -264,18 +264,18 @@ class Engine:
             self.on_answer(request.item_id, key)
         return reply
 
-    async def _once(self, key: str, start: Callable[[], Any]) -> Any:
-        """Run `start` unless the same key is in flight already; share the result.
+    async def _once(self, key: str, start: Callable[[], Any], *, local: bool = False) -> Any:
+        """Run `start` unless the same key is in flight already; share the result. `local` work goes on when the run ends.
 
         If all callers are cancelled before the request is sent, it is not sent; once it is sent, it is awaited and kept.
         """
         task = self._flights.get(key)
         if task is None:
-            if self.sender.fatal is None:  # else the cache may have the answer, and nothing is sent
-                self.sender.check()
             task = asyncio.create_task(start())
             self._flights[key] = task
             task.add_done_callback(lambda done: self._landed(key, done))
+            if local:
+                self.sender.protect(task)
         self._waiters[key] += 1
         try:
             return await asyncio.shield(task)
@@ -402,6 +402,7 @@ class Engine:
     async def _send(self, question: PendingQuestion) -> Reply:
         """Send a question to the model; an empty or refused answer that arrives as an error becomes a reply."""
         role = question.role
+        self.sender.check()
         if role.provider.direct:
             return await self._ask_directly(role, question.request)
         self._load_embedder()
@@ -492,7 +493,10 @@ class Engine:
                 self.roles.embedded.cached += 1
         absent = [text for text in keys if text not in embeddings]
         vectors = await asyncio.gather(
-            *(self._once(keys[text], partial(self._embed, keys[text], text, reservation)) for text in absent)
+            *(
+                self._once(keys[text], partial(self._embed, keys[text], text, reservation), local=embedder.direct)
+                for text in absent
+            )
         )
         embeddings.update(zip(absent, vectors, strict=True))
         for text, key in keys.items():

@@ -9,7 +9,7 @@ A single 429 among many good answers concerns one request (it waits, see `retry`
 limited when many of the last requests got a 429, when nothing else comes back, or when the headers say that nothing is
 left. With `tolerance=0` every 429 makes it count so.
 
-First come, first served; one event loop, no threads. A slot is held while a request is on its way and not while it
+Of the waiting requests the one of the earliest item is sent first (`PLACE`); one event loop, no threads. A slot is held while a request is on its way and not while it
 backs off: enter `slot` once for each attempt.
 
 Token buckets for a rate that the user sets, or that is read from the headers of a provider's answers.
@@ -21,6 +21,8 @@ at the server's rate, and drained by what is sent, requests that the server has 
 from __future__ import annotations
 
 import asyncio
+import heapq
+import itertools
 import logging
 import math
 import random
@@ -28,6 +30,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -241,6 +244,41 @@ _WINDOW = 32  # the number of last requests that decide whether the account is l
 _LONGEST_TRANSIT = 0.25  # seconds after which a request that was sent has surely been counted by the server
 
 
+PLACE: ContextVar[int] = ContextVar("place", default=0)
+"""Place of the item in the run: a stopped run has whole items, as the questions of an item come before the next item's."""
+
+
+class _Turn:
+    """A lock that the waiting request of the earliest item gets first, and of one item the one that came first."""
+
+    def __init__(self) -> None:
+        self._taken, self._waiting, self._number = (
+            False,
+            list[tuple[int, int, asyncio.Future[None]]](),
+            itertools.count(),
+        )
+
+    async def __aenter__(self) -> None:
+        if not self._taken:
+            self._taken = True
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (PLACE.get(), next(self._number), turn))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():
+                await self.__aexit__()
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        while self._waiting:
+            turn = heapq.heappop(self._waiting)[2]
+            if not turn.done():
+                return turn.set_result(None)
+        self._taken = False
+
+
 class RateLimiter:
     """Limits how many requests, and how fast, are sent to one provider account.
 
@@ -276,7 +314,7 @@ class RateLimiter:
         self.in_flight = 0
         self.waiting = 0
         self._now, self._sleep, self._jitter = now, sleep, jitter
-        self._queue_lock = asyncio.Lock()
+        self._turn = _Turn()
         self._slot_freed: asyncio.Future[None] | None = None
         self._requests = [TokenBucket.explicit(rpm, now())] if rpm else []
         self._tokens = [TokenBucket.explicit(tpm, now(), tokens=True)] if tpm else []
@@ -306,10 +344,10 @@ class RateLimiter:
         return max(0.0, self._not_before - self._now())
 
     async def _enter(self, slot: Slot) -> None:
-        """Wait until a slot is free and the next request may be sent, and take the slot; first come, first served."""
+        """Wait until it is this request's turn, a slot is free and the next request may be sent, and take the slot."""
         self.waiting += 1
         try:
-            async with self._queue_lock:
+            async with self._turn:
                 while True:
                     if self.in_flight >= int(self.limit):
                         self._last_full = self._now()

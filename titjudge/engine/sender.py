@@ -158,6 +158,11 @@ class Sender:
         """Whether a task has sent a request, or paid for an answer, that would be lost if the task were cancelled."""
         return task in self._protected
 
+    def protect(self, task: asyncio.Task[Any]) -> None:
+        """Let a task go on when the run ends: it works on this machine with answers that are paid."""
+        self._protected.add(task)
+        task.add_done_callback(self._protected.discard)
+
     def stop(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
         """Send nothing more, and cancel those of the run's tasks that have nothing sent or paid for to lose."""
         self.stopping = True

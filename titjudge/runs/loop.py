@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 from titjudge.core.errors import BudgetHeld, CacheWriteError, FatalProviderError
 from titjudge.core.grouping import grouped
 from titjudge.core.types import InvalidItem, Item, Score
 from titjudge.engine.pipeline import BudgetExhausted, Engine, Interrupted
+from titjudge.engine.rate_limiter import PLACE
 from titjudge.engine.scoring import Panel
 from titjudge.metrics import Metric
 from titjudge.runs.folder.run_folder import compares_images, digest_of
@@ -115,6 +118,7 @@ class RunLoop:
         self._in_flight = in_flight
         self._ahead: Callable[[], int] | None = None
         self._judging, self._judged = 0, asyncio.Event()  # items under way; whether one has ended since
+        self._places = count()
         self._closed = False
         self._tasks: list[asyncio.Task[None]] = []
         self._reason = ""
@@ -186,9 +190,15 @@ class RunLoop:
         self.progress.status = f"incomplete: {self._reason}" if self._reason else self._ended
         return self.progress.status
 
+    def _goes_on(self) -> bool:
+        """Whether a further item may begin; after the cap only if answers came from the cache, as more may be there."""
+        if self._closed or self.engine.sender.stopping:
+            return False
+        return self._reason != "budget" or any(role.tally.cached for role in self.engine.roles.open())
+
     def close(self, reason: str) -> None:
-        """Start no new item; unless the reason is `budget`, send no new question either."""
-        self._closed = True
+        """Start no new item; after `budget` those that the cache may answer begin, else no new question is sent either."""
+        self._closed = self._closed or reason != "budget"
         self._reason = self._reason or reason
         if reason != "budget":
             self.engine.stop()
@@ -200,7 +210,7 @@ class RunLoop:
             task.cancel()
 
     async def _worker(self, source: Iterator[Item | InvalidItem]) -> None:
-        while not self._closed and not self.engine.sender.stopping:
+        while self._goes_on():
             if self._ahead is not None and self._judging and self._ahead() >= 2 * self._in_flight:
                 self._judged.clear()
                 await self._judged.wait()
@@ -218,6 +228,7 @@ class RunLoop:
             self.progress.done += not todo
             if todo:
                 self.progress.begun += 1
+                PLACE.set(next(self._places))
                 self._judging += 1
                 try:
                     await self._judge(item, todo)
@@ -233,16 +244,22 @@ class RunLoop:
         of_scope = {scope: digest_of(item, metric) for scope, metric in by_scope.items()}
         digests = {name: of_scope[compares_images(metric)] for name, metric in todo.items()}
         held: BudgetHeld | None = None
+        judged = True
         while todo:
             results = await self._score(item, todo, held)
             waiting = {name: result for name, result in results.items() if isinstance(result, BudgetHeld)}
             for name, result in results.items():  # in the order of the metrics: tables follow it
                 if name not in waiting:
                     self._store(result, digests[name])
+                    judged &= isinstance(result, list)
             todo = {name: todo[name] for name in waiting}
             held = max(waiting.values(), key=lambda error: error.cost, default=None)
-        self.progress.done += 1
-        self.progress.answers_of_judged += len(self._answered.pop(item.id, ()))
+        answers = len(self._answered.pop(item.id, ()))
+        if judged:
+            self.progress.done += 1
+            self.progress.answers_of_judged += answers
+        else:
+            self.progress.begun -= 1
 
     async def _score(
         self, item: Item, todo: Mapping[str, Metric], held: BudgetHeld | None
@@ -250,15 +267,14 @@ class RunLoop:
         """Score one item by each metric, or return the errors; `held`: the budget had no room for it the last time."""
         reservation = None
         try:
-            if self.planner is not None:
-                reservation = await self.planner.reserve(item, todo, self.engine.budget, held)
+            if self.planner is not None and self._reason != "budget":
+                with suppress(BudgetExhausted):  # what the cache answers costs nothing
+                    reservation = await self.planner.reserve(item, todo, self.engine.budget, held)
             results = await asyncio.gather(
                 *(self.panel.score(self.engine, item, name, metric, reservation) for name, metric in todo.items()),
                 return_exceptions=True,
             )
             return dict(zip(todo, results, strict=True))
-        except BudgetExhausted as error:
-            return dict.fromkeys(todo, error)
         finally:
             if reservation is not None:
                 reservation.release()

@@ -10,7 +10,7 @@ import pytest
 from virtual_time import clock, run_virtual
 
 from titjudge.core.types import Failure, FailureKind
-from titjudge.engine.rate_limiter import RateLimiter, Slot
+from titjudge.engine.rate_limiter import PLACE, RateLimiter, Slot
 
 
 def limiter(concurrency: int = 32, seed: int = 0, **options: Any) -> RateLimiter:
@@ -386,3 +386,22 @@ def test_without_limits_a_slot_costs_no_time() -> None:
             assert gate.in_flight == 1
 
     asyncio.run(main())
+
+
+def test_the_questions_of_an_earlier_item_go_before_those_of_a_later_one() -> None:
+    async def main() -> None:
+        gate, sent = limiter(1), []
+
+        async def one(place: int, name: str) -> None:
+            PLACE.set(place)
+            async with gate.slot():
+                sent.append(name)
+                await asyncio.sleep(1)
+
+        tasks = [asyncio.create_task(one(place, f"{place}-{n}")) for n in range(2) for place in (0, 3, 1, 2)]
+        await asyncio.sleep(0.5)
+        tasks[2].cancel()  # 1-0 waits
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert sent == ["0-0", "3-0", "0-1", "1-1", "2-0", "2-1", "3-1"]  # 3-0 was at the head when the others came
+
+    run(main())

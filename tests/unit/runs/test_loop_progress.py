@@ -1,6 +1,9 @@
 """What a run that goes on counts: answers, how many are likely to come, and items; and that the embedder is loaded meanwhile."""
 
+import os
+import signal
 import threading
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ from tests.kit import Scripted, Seen, Server
 from titjudge.core.config import RunConfig, load_config
 from titjudge.core.types import Embedding
 from titjudge.providers.local.sentence_transformers import SentenceTransformers
+from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.loop import Progress
 from titjudge.runs.session import Session, Watcher
 
@@ -69,6 +73,49 @@ def test_what_judged_items_asked_says_what_the_others_will() -> None:
     assert Progress(total=100).expected is None
     at_the_end = Progress(total=10, begun=10, done=9, answers=40, answers_of_judged=27, planned=3.0)
     assert at_the_end.expected == 40  # what has come was expected
+
+
+def test_after_ctrl_c_each_description_that_is_paid_is_embedded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stopped(Watched):
+        def say(self, line: str) -> None:
+            if line.startswith("stopping"):
+                stopped.set()
+
+    stopped, seen_requests = threading.Event(), count(1)
+
+    def answer(seen: Seen) -> str:
+        """Press Ctrl-C while descriptions are there and none is embedded."""
+        if next(seen_requests) == 6:
+            os.kill(os.getpid(), signal.SIGINT)
+        return "a description"
+
+    def run(self: Any, texts: list[str]) -> list[Embedding]:
+        stopped.wait(30)
+        return [Embedding(np.array([1.0], dtype=np.float32), 1, 1) for _ in texts]
+
+    monkeypatch.setattr(SentenceTransformers, "load", lambda self: None)
+    monkeypatch.setattr(SentenceTransformers, "_run", run)
+    with Server(answer) as server:
+        outcome = Session(config(tmp_path, server, "tit", images=40, limits={"concurrency": 2})).run(Stopped())
+        asked = server.count()
+    scores = RunFolder(outcome.folder).scores()
+    assert outcome.status == "incomplete: interrupted"
+    assert 6 <= asked < 40
+    assert sum(score.value is not None for score in scores.values()) == asked
+
+
+def test_after_the_cap_what_the_cache_answers_is_scored_all_the_same(tmp_path: Path) -> None:
+    with Server(lambda seen: '{"reason": "r", "score": 50}') as server:
+        Session(config(tmp_path, server, "lmm-score", images=30, limit=20)).run()
+        capped = {"limits": {"max_cost": 1e-9}, "out": tmp_path / "capped"}
+        watched = Watched()
+        outcome = Session(config(tmp_path, server, "lmm-score", images=30, **capped)).run(watched)
+        assert server.count() == 20
+    scores = RunFolder(outcome.folder).scores()
+    assert outcome.status == "incomplete: budget"
+    assert sum(score.value is not None for score in scores.values()) == watched.last.done == 20
 
 
 def test_the_embedder_is_loaded_while_the_first_answers_are_on_their_way(
