@@ -137,11 +137,11 @@ def import_(keys: RunKeys, files: tuple[Path, ...], json_file: Path | None) -> i
 def record(
     keys: RunKeys, files: tuple[Path, ...], to: Path | None, by: str | None, replace: bool, json_file: Path | None
 ) -> int:
-    """Record answers beside the data, where `recorded` replays them.
+    """Record answers next to the data, for the provider `recorded`.
 
     Records the answers in each FILE, and the cached answers that a run with these options would use. Each line of FILE has
-    one of the forms that `batch import` reads. A line of the recording has the question, the image, the answer and who
-    gave it; its key contains no path, so the folder can be moved or given away. A recorded answer is replaced only with
+    one of the forms that `batch import` reads. A line of the recording has the question, the image, the answer and its
+    author; its key contains no path, so the folder can be moved or given away. A recorded answer is replaced only with
     --replace. The exit code is 1 if there is nothing to record.
 
     \b

@@ -304,9 +304,9 @@ def fetch(suite: str, folder: Path | None, include: tuple[str, ...], revision: s
     """Download the published files of a suite at a pinned revision, and verify their checksums.
 
     Files that exist are verified and not downloaded again; a broken download is resumed. Most files come from GitHub,
-    without images: you make these. HF_ENDPOINT names another hub, HF_TOKEN holds a token for it. A data set whose revision
-    is not pinned by titjudge is pinned by the first download, in fetched.json. Without a network, the message names the
-    files, their repository, and where to put them.
+    without images: you make these. HF_ENDPOINT is the address of another hub, HF_TOKEN its token. If titjudge
+    does not pin the revision of a data set, the first download does, in fetched.json. Without a network, the message lists
+    the files, their repository and their places.
 
     \b
     Examples:

@@ -75,10 +75,10 @@ def people(
 @METRIC
 @table_options
 def elements(run: Path, human: Path, metric: str | None, files: OutputFiles) -> int:
-    """Compare what RUN says of single elements with people: TP, FP, FN, TN, recall, accuracy, kappa, by type or pillar.
+    """Compare the answers of RUN about single elements with people: TP, FP, FN, TN, recall, accuracy, kappa, by type or pillar.
 
     The metric is yes-no (an element is the text of a question), checklist (a facet: pillar / sub-capability / facet),
-    graph-alignment (cat, cat | black, cat | on | mat) or fga-blip2 (an element of the data; a score of .5 or more is yes).
+    graph-alignment (cat, cat | black, cat | on | mat) or fga-blip2 (an element of the data; a score of at least 0.5 is yes).
     People say yes or no, of facets 0, 1, 2 or n/a. The intervals resample prompts.
 
     \b
@@ -136,9 +136,9 @@ def bridge(old: Path, new: Path, metric: str | None, files: OutputFiles) -> int:
 @PRICES
 @table_options
 def costs(runs: tuple[Path, ...], priced_as: str, prices: tuple[str, ...], files: OutputFiles) -> int:
-    """Show what the answers behind the scores of RUNS cost: questions, looks at the image, tokens and list price by metric.
+    """Show the cost of the answers behind the scores of RUNS: questions, image requests, tokens and list price by metric.
 
-    A recording costs nothing: --priced-as says what the same answers would have cost. --json has each image.
+    A recording costs nothing: --priced-as prints the price of the same answers by another model. --json has each image.
 
     \b
     Examples:

@@ -181,7 +181,7 @@ def judge(
 ) -> int:
     """Judge the images of a data folder, and measure how well each metric agrees with people.
 
-    Without arguments it judges the bundled example: no key and no network. The same command again asks only what is missing.
+    Without arguments it judges the bundled example: no key and no network. Run the command again to request only what is missing.
 
     \b
     Examples:

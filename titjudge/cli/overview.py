@@ -31,7 +31,7 @@ SUMMARIES = {
         "titjudge.cli.batch:batch": "Export the questions of a run to a file, and import or record answers from a file.",
         "titjudge.cli.merge:merge": "Join the shards of a run (made with `judge --shard`) into one run folder with tables and report.",
         "titjudge.cli.merge:verify": "Recompute every number of a run from its stored answers, and compare.",
-        "titjudge.apps.bench.command:bench": "Say which generator is better: make the images of PROMPTS, judge them, and stop before the cap is passed.",
+        "titjudge.apps.bench.command:bench": "Find the better generator: make the images of PROMPTS, judge them, and keep a cap.",
         "titjudge.apps.rewards.command:serve": "Serve rewards to a training run: any metrics, in the wire formats of five frameworks, from one process.",
     },
     COMPARE: {
@@ -44,7 +44,7 @@ SUMMARIES = {
     },
     TRUST: {
         "titjudge.cli.probe:probe": "Test a judge on known errors, planted errors, prompt injection and harmless changes, and print its trust card.",
-        "titjudge.apps.scenes.command:known_answer": "Make test images of which it is known how far they follow their long prompts.",
+        "titjudge.apps.scenes.command:known_answer": "Make test images with known errors for long prompts.",
         "titjudge.apps.label.command:label": "Let people vote on pairs of images, or mark single images (`label DATA`); turn votes into labels and agreement.",
     },
     PROMPTS: {
@@ -53,7 +53,7 @@ SUMMARIES = {
         "titjudge.cli.coverage:coverage": "List the missing images of each generator, before money is spent on judging the rest.",
         "titjudge.apps.prompt_sets.audit_command:audit_prompts": "Audit a set of prompts: lengths, parts that text encoders cut off, near-duplicates, balance, language.",
         "titjudge.apps.prompt_sets.facets_command:facets": "Let a judge name the facets of the Qwen-Image-Bench rubric that each prompt tests.",
-        "titjudge.apps.generate.command:generate": "Make the images that the lines of TODO ask for (`prompts export` writes them).",
+        "titjudge.apps.generate.command:generate": "Make the images of the lines in TODO (`prompts export` writes them).",
         "titjudge.apps.prompt_sets.make_command:make_prompts": "Make a set of prompts with a language model (--judge), by the recipe of a paper.",
         "titjudge.apps.prompt_sets.review_command:review_prompts": "Serve a page where a person accepts, edits or rejects each prompt of FILE (JSON lines, as make-prompts writes them).",
     },

@@ -31,8 +31,8 @@ def sweep(
 ) -> int:
     """Run every combination of the captioners, embedders, judges and prompts of a YAML file over the same data.
 
-    All combinations share one cache and one cap. The table at the end gives accuracy with its interval and what chance
-    reaches, the difference of each row to the best, and price per 1,000 images; a wide terminal and the page sweep.html also time,
+    All combinations share one cache and one cap. The table at the end gives accuracy with its interval and the chance threshold,
+    the difference of each row to the best, and price per 1,000 images. A wide terminal and the page sweep.html also show time,
     refusals, ties, SRCC, KRCC and nDCG.
 
     \b

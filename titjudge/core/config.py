@@ -111,9 +111,9 @@ class RoleConfig(_Strict):
     base_url: str | None = None
     """Address of a compatible server; several, comma-separated, share the load. A run keeps to the one it began with, wherever it was set."""
     api_key_env: Annotated[str | None, AfterValidator(_variable)] = None
-    """Name of the environment variable that holds the key (never the key)."""
+    """Name of the environment variable with the key (never the key)."""
     max_tokens: Positive | None = None
-    """Most tokens of an answer; a model's thinking tokens come on top."""
+    """Maximum number of tokens of an answer, without the thinking tokens of the model."""
     temperature: float | None = Field(default=None, ge=0, le=2)
     """0 to 2; without it 0 under the strict protocol, the provider's own under the official one."""
     top_p: float | None = Field(default=None, gt=0, le=1)
@@ -139,7 +139,7 @@ class RoleConfig(_Strict):
     omit: list[str] = Field(default_factory=list)
     """Parameters that this server does not take, for example [top_k, chat_template_kwargs]: neither sent nor recorded."""
     options: Json = Field(default_factory=dict)
-    """Provider-specific settings: client (sdk: the vendor's own in place of our HTTP), tools (true or false: native tool calls), body (settings that only the server knows, put into each request), dtype, device_map, revision, file, ..."""
+    """Provider-specific settings: client (sdk: the vendor's package instead of HTTP), tools (true or false: native tool calls), body (settings that only the server knows, put into each request), dtype, device_map, revision, file, ..."""
 
     @property
     def provider(self) -> str:
@@ -185,7 +185,7 @@ Role = Annotated[RoleConfig, BeforeValidator(_role, json_schema_input_type=str |
 
 class Limits(_Strict):
     concurrency: Annotated[int, Field(gt=0, le=4096)] = 32
-    """Most requests in flight for each account."""
+    """Maximum number of simultaneous requests for each account."""
     max_cost: Dollars | None = None
     """Hard cap in USD on what the run may spend, over all roles and retries."""
     max_requests: int | None = Field(default=None, ge=0)
@@ -199,13 +199,13 @@ class Limits(_Strict):
     attempts: Positive = 8
     """Requests for one answer that may fail by a fault: HTTP 500, 502, 504, a broken connection, an answer that cannot be read."""
     patience: Seconds = 600
-    """Seconds that one answer may be waited for in all while the server says later (HTTP 429, 503, 529) or, having answered before, cannot be reached."""
+    """Maximum waiting time in seconds for one answer while the server is overloaded (HTTP 429, 503, 529) or, after earlier answers, not reachable."""
     rpm: Positive | None = None
     """Requests a minute the account allows; without it the pace is learned from the server's answers."""
     tpm: Positive | None = None
     """Tokens a minute the account allows."""
     batch: bool = False
-    """Ask hosted models through batch jobs: half the price, up to a day; the same command collects them."""
+    """Use batch jobs of hosted models: half the price, up to a day. Run the command again to collect the answers."""
     batch_poll: Seconds = Field(default=30, gt=0)
     """Seconds between looks at live batch jobs."""
     batch_idle: Seconds = Field(default=2, gt=0)
@@ -265,9 +265,9 @@ class RunConfig(_Strict):
     images: str | None = None
     """Where images lie, below DATA if that is given: 'out/{generator}/{prompt_id}_{sample}.png'; needs a prompt file."""
     prompt_file: str | None = None
-    """The prompts of `images`, or of a folder whose names say the rest: FILE[:ID,PROMPT] (csv, tsv, xlsx, json, jsonl, parquet; two columns), or FILE.txt[:NUMBER OF ITS FIRST LINE]."""
+    """The prompts of `images`, or of a folder with names that contain the ids: FILE[:ID,PROMPT] (csv, tsv, xlsx, json, jsonl, parquet; two columns), or FILE.txt[:NUMBER OF ITS FIRST LINE]."""
     columns: Columns = Field(default_factory=dict)
-    """Which columns of a table hold the images (several: one generator each), prompts, generators, prompt ids, samples and, of
+    """Columns of a table with the images (several: one generator each), prompts, generators, prompt ids, samples and, of
     edits, source images (several: in the order of the instruction) and masks."""
     sources: list[str] = Field(default_factory=list)
     """Where the sources of edits lie, with the fields of `images`: 'src/{prompt_id}.png', below DATA or from here. Several: in the order of the instruction."""
@@ -309,17 +309,17 @@ class RunConfig(_Strict):
     cache: Path | None = None
     """Where answers are kept; without it $TITJUDGE_CACHE, or cache/ of a checkout, or the user's cache."""
     out: Path | None = None
-    """The run folder; without it runs/DATA-HASH. The same command resumes it."""
+    """The run folder; by default runs/DATA-HASH. Run the command again to resume it."""
     limit: Positive | None = None
     """Judge at most N images: the first prompts, with all images of each, so that generators can still be compared."""
     limit_seed: int | None = None
-    """With `limit`: prompts drawn at random by this seed in place of the first ones."""
+    """With `limit`: prompts drawn at random by this seed instead of the first ones."""
     lenient: bool = False
     """Repair malformed JSON answers with json-repair, and flag them."""
     ignore_sources: bool = False
     """Judge edits by metrics that look at the result alone; without it such a metric refuses what has source images."""
     retry_failed: bool = False
-    """Ask again what was refused, cut off or unreadable; without it those answers stand, as they are paid. What failed otherwise (an outage, a timeout, a rejected request) is asked again without it."""
+    """Repeat requests with refused, cut or unreadable answers. Other failures (outages, timeouts, rejected requests) are repeated without it."""
     canary: bool = False
     """Ask 50 frozen questions first (three times when they are frozen); report a model that has changed."""
     report: bool = True
@@ -329,9 +329,9 @@ class RunConfig(_Strict):
     engine: Literal["local", "ray"] = "local"
     """ray spreads the prompts over a cluster."""
     ray_address: str | None = None
-    """A Ray cluster, `auto` for that of this machine; without it one is started for the run."""
+    """Address of a Ray cluster; `auto`: the one on this machine. By default, one is started for the run."""
     workers: Positive | None = None
-    """Ray actors, and so shards; without it one a GPU or machine."""
+    """Number of Ray actors and shards; by default one per GPU or machine."""
     seed: int = 0
     """For everything drawn at random."""
     suite_options: Json = Field(default_factory=dict)

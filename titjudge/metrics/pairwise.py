@@ -137,5 +137,5 @@ async def pairwise(item: Item, ask: Ask, *, duels: Share = 1.0, seed: Seed = 0) 
 
 @metric("pairwise-text", roles=("captioner", "judge"), range=(0, 1), source="titjudge", scope="prompt")
 async def pairwise_text(item: Item, ask: Ask, *, duels: Share = 1.0, seed: Seed = 0) -> Score:
-    """Compare descriptions in place of images: the judge reads two descriptions with the prompt, in both orders."""
+    """Compare descriptions instead of images: the judge reads two descriptions with the prompt, in both orders."""
     return await _score(item, ask, by_image=False, share=duels, seed=seed)

@@ -117,7 +117,7 @@ def answer_rows(
     applies=has_questions,
 )
 async def questions(item: Item, ask: Ask) -> Score:
-    """Weighted mean of a judge's answers to the questions that come with a prompt, asked as its suite says.
+    """Weighted mean of a judge's answers to the questions that come with a prompt, with the wording of its suite.
 
     `item.meta["asked"]` is an `Asked`; suites of YAML files make it.
     """

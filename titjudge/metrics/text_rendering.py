@@ -41,7 +41,7 @@ def asks_for_words(item: Item) -> bool:
     applies=asks_for_words,
 )
 async def text_rendering(item: Item, ask: Ask) -> Score:
-    """GNED: how far the words in the image are from those that were asked for; 0 is perfect, 1 is worst.
+    """GNED: distance between the words in the image and the words of the prompt; 0 is perfect, 1 is worst.
 
     Under the strict protocol, phrases are split at blanks as the text that is read; the published script splits only that.
     Needs the extra `ocr`. Parts: recall, pned, gold, read (the strings as OCR gave them), engine. It does not apply to
@@ -64,7 +64,7 @@ async def text_rendering(item: Item, ask: Ask) -> Score:
     applies=asks_for_words,
 )
 async def text_rendering_vlm(item: Item, ask: Ask) -> Score:
-    """GNED as in `text-rendering`, with the words read by the captioner in place of an OCR engine."""
+    """GNED as in `text-rendering`, with the words read by the captioner instead of an OCR engine."""
 
     async def read(image: Path) -> tuple[list[str], str]:
         params = {"max_tokens": _MOST_TOKENS, "temperature": 0.0}

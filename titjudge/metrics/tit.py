@@ -110,7 +110,7 @@ async def tit_llm(item: Item, ask: Ask) -> Score:
     source="TIT-Score paper, Table 4 (self-evaluation); template ours",
 )
 async def self_eval(item: Item, ask: Ask) -> Score:
-    """Ablation: the captioner model judges its own description."""
+    """Ablation: the captioner model judges the description that it wrote."""
     return await _compare(item, ask, "captioner")
 
 
@@ -146,7 +146,7 @@ async def lmm_score(item: Item, ask: Ask) -> Score:
 
 @metric("lmm-critique", roles=("captioner",), range=(0, 100), source="TIT-Score paper, Table 4; template ours")
 async def lmm_critique(item: Item, ask: Ask) -> Score:
-    """LMM score that lists what is missing and what is contradicted before it rates."""
+    """LMM score that lists missing and contradicted elements before it rates."""
     reply = await ask(
         "lmm_score/critique", role="captioner", images=[image_of(item)], schema=Critique, prompt=item.prompt
     )

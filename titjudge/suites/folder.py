@@ -67,7 +67,7 @@ _BESIDE = ("pairs.jsonl", "facets.jsonl")
 
 
 class Folder(Suite):
-    """Your own images: no official aggregation; agreement with people where there is `pairs.jsonl`."""
+    """Your own images: no official aggregation; agreement with people if there is `pairs.jsonl`."""
 
     name = "folder"
     AGGREGATES = False
@@ -376,7 +376,7 @@ def _text_of(image: Path, stem: str, folder: Path) -> Path | None:
 
 
 class Prompts(Suite):
-    """Prompts alone, for what is asked about prompts: a list of prompts, or those of the images in a data folder.
+    """Prompts without images: a list of prompts, or the prompts of a data folder.
 
     Args:
         columns: The two columns ID,PROMPT of a table, or the number of the first line of a .txt.

@@ -64,7 +64,7 @@ _IMAGE_SECONDS, _ANSWER_SECONDS = (10, 40), (2, 10)  # of hosted models, as they
 )
 @option(
     "--image-price",
-    "USD for an image of a model, where no list has it: openai/gpt-image-2=0.05. Repeatable.",
+    "Price of one image in USD, if no price is known: openai/gpt-image-2=0.05. Repeatable.",
     "MODEL=USD",
     "prices",
     multiple=True,
@@ -95,11 +95,11 @@ _IMAGE_SECONDS, _ANSWER_SECONDS = (10, 40), (2, 10)  # of hosted models, as they
 @JSON
 @EXPLAIN
 def bench(**flags: Any) -> int:
-    """Say which generator is better: make the images of PROMPTS, judge them, and stop before the cap is passed.
+    """Find the better generator: make the images of PROMPTS, judge them, and keep a cap.
 
-    PROMPTS is a list as `judge --prompt-file` takes it (prompts.txt, prompts.csv:ID,PROMPT, ...). Images are made and judged in rounds
-    of 4, 8, 16, ... prompts, so that a first verdict comes early; --max-cost holds for images and judgements together. The same
-    command goes on where it stopped. Without arguments it judges the bundled example, as `judge` does: no key and no network.
+    PROMPTS is a list such as prompts.txt or prompts.csv:ID,PROMPT. Images are made and judged in rounds of 4, 8, 16, ... prompts,
+    so that the first verdict comes early. --max-cost is one cap for images and judgements. To continue, run the command again.
+    Without arguments it judges the bundled example, as `judge` does: no key and no network.
 
     \b
     Examples:

@@ -56,11 +56,13 @@ if TYPE_CHECKING:
 )
 @option("--shard", "Make only every N-th image, from the K-th on: run one such command on each GPU.", "K/N")
 @key_options(max_cost="USD", concurrency="N", rpm="N")
-@option("--base-url", "Address of a server that speaks OpenAI's images API: vLLM-Omni, SGLang, one's own.", "URL")
-@option("--api-key-env", "Environment variable that holds the key (never the key).", "NAME")
+@option(
+    "--base-url", "Address of a server that speaks OpenAI's images API: vLLM-Omni, SGLang or a custom server.", "URL"
+)
+@option("--api-key-env", "Environment variable with the key (never the key).", "NAME")
 @option(
     "--price",
-    "USD for an image of a hosted model, where no list has it or yours is another: openai/gpt-image-2=0.05; repeatable.",
+    "Price of one image of a hosted model in USD, if no price is known or your price differs:  openai/gpt-image-2=0.05; repeatable.",
     "MODEL=USD",
     "prices",
     multiple=True,
@@ -87,7 +89,7 @@ def generate(
     json_file: Path | None,
     **keys: Any,
 ) -> int:
-    """Make the images that the lines of TODO ask for (`prompts export` writes them).
+    """Make the images of the lines in TODO (`prompts export` writes them).
 
     Images that exist are not made again: after Ctrl-C the same command continues. One that was made of another prompt or source
     is named: delete it, and it is made anew. DIR/metadata.jsonl lists the images with

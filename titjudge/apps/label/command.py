@@ -39,19 +39,19 @@ def label() -> None:
 @click.argument("data", type=PATH)
 @option(
     "--mode",
-    "What people do: compare two images (pairs), or mark single images: answer the questions of the item (yes-no), rate the "
+    "Task: compare two images (pairs), or mark single images: answer the questions of the item (yes-no), rate the "
     "facets of the checklist, check the elements of its graph, or rate each pillar from 1 to 10.",
     type=click.Choice(["pairs", "yes-no", "facets", "graph", "rating"]),
     default="pairs",
 )
 @option(
     "--annotators",
-    "How many people vote, or their names (anna,ben,chris); each gets a link  [default: 15, or 3 for single images].",
+    "Number of people, or their names (anna,ben,chris); each gets a link  [default: 15, or 3 for single images].",
     "N|NAMES",
 )
 @option(
     "--open",
-    "One link for everybody: people type their names on its page. --annotators is then the most who may come, and no names.",
+    "One link for all: people type their names on its page. --annotators is then the maximum number of people.",
     name="open_link",
     is_flag=True,
 )
@@ -63,12 +63,12 @@ def label() -> None:
 )
 @option(
     "--both-bad/--no-both-bad",
-    'Offer "both bad" as an answer beside left, right and tie, the three of the TIT paper (A.11).',
+    'Offer "both bad" as an answer in addition to left, right and tie of the TIT paper (A.11).',
     default=True,
 )
 @option(
     "--votes",
-    "Stop asking about an item after N answers, or once fewer have settled it  [default: ask everybody].",
+    "Stop asking about an item after N answers, or once fewer have settled it  [default: ask all].",
     "N",
     name="enough",
     default=0,

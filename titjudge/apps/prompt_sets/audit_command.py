@@ -29,11 +29,11 @@ from titjudge.cli.terminal import say
 @option("--embedder", "Embedding model that compares prompts  [default: the one in the package].", "PROVIDER/MODEL")
 @option(
     "--pooling",
-    "How the token vectors of an embedding model whose folder does not say become one vector.",
+    "Pooling of the token vectors, if the folder of the embedding model does not state it.",
     type=click.Choice(["lasttoken", "mean", "cls"]),
 )
 @option("--cache", "Cache folder of the embeddings.", "DIR")
-@option("--max-cost", "The most that a hosted embedding model may cost.", "USD", type=float)
+@option("--max-cost", "Cap in USD for a hosted embedding model.", "USD", type=float)
 @JSON
 def audit_prompts(
     data: Path,
@@ -47,9 +47,9 @@ def audit_prompts(
 ) -> int:
     """Audit a set of prompts: lengths, parts that text encoders cut off, near-duplicates, balance, language.
 
-    DATA is a list of prompts (.jsonl, .csv, .parquet, or .txt with one prompt a line) or a data folder. Two prompts are
-    near-duplicates if the cosine of their embeddings is .85 or more; the prompts of a benchmark, given with --against,
-    show what has leaked into the set. TIIF-Bench counts unique prompts so by CLIP's text embeddings: name a folder of CLIP
+    DATA is a list of prompts (.jsonl, .csv, .parquet, or .txt with one prompt per line) or a data folder. Two prompts are
+    near-duplicates if the cosine of their embeddings is at least 0.85. Use --against with the prompts of a
+    benchmark to find leaked prompts. TIIF-Bench counts unique prompts so by CLIP's text embeddings: name a folder of CLIP
     to put a share beside the paper's. By default MiniLM compares, of which .85 is another scale.
     Columns with few different values (type, theme, ...) are counted.
 

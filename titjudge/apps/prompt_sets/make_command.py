@@ -47,11 +47,10 @@ def make_prompts(
 ) -> int:
     """Make a set of prompts with a language model (--judge), by the recipe of a paper.
 
-    What each prompt starts from is drawn at random, balanced, and written to FILE.seeds.jsonl. Each prompt is checked by
-    code and, if the recipe says so, by the model. A prompt that fails is rewritten with the reason, at most three times,
-    and then left out and named. A prompt that nearly repeats another (cosine .85 by the embedder) is left out. Every line lists its checks,
-    its model, the hashes of its templates and the seed. Answers are cached: the same command continues where it stopped;
-    until all prompts are made, the finished ones are in FILE.part.jsonl.
+    Balanced starting points are drawn at random and written to FILE.seeds.jsonl. Code checks each prompt, and the model also does
+    if the recipe requires it. A prompt that fails is rewritten at most three times, and then skipped and reported. Near-duplicates
+    (cosine of at least 0.85) are skipped. Every line lists its checks, model, template hashes and seed. To continue, run the
+    command again: finished prompts are in FILE.part.jsonl until all are made.
 
     \b
     Examples:

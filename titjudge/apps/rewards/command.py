@@ -37,8 +37,8 @@ _TOKEN = "TITJUDGE_TOKEN"
 @panel_options
 @option(
     "--missing",
-    "What to answer when a judgement has failed. error: the request fails; skip: no number (NaN or null) in its place; "
-    "group-mean: the mean of the other rewards of its prompt in the request, and without any the request fails.",
+    "Reply if a judgement fails. error: the request fails; skip: no number (NaN or null); "
+    "group-mean: the mean of the other rewards of its prompt in the request, or an error if there is none.",
     type=click.Choice(["error", "skip", "group-mean"]),
     default="error",
 )
@@ -52,7 +52,7 @@ _TOKEN = "TITJUDGE_TOKEN"
 )
 @address_options(PORT)
 @option("--token-file", f"File with the token  [default: the environment variable {_TOKEN}, or a new token].", "FILE")
-@option("--no-token", "Answer everybody on this machine, without a token.", is_flag=True)
+@option("--no-token", "Answer all requests from this machine, without a token.", is_flag=True)
 @configured
 def serve(
     keys: RunKeys,

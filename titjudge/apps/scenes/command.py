@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.group("known-answer", cls=Group, resumed=True)
 def known_answer() -> None:
-    """Make test images of which it is known how far they follow their long prompts.
+    """Make test images with known errors for long prompts.
 
     \b
     Example:
@@ -30,7 +30,7 @@ def known_answer() -> None:
 
 
 @known_answer.command(short_help="Render scenes that follow their prompts more or less, and annotate them.")
-@option("--scenes", "How many prompts, each with a scene of its own.", "N", type=click.IntRange(1, 9999), default=6)
+@option("--scenes", "Number of prompts, each with a different scene.", "N", type=click.IntRange(1, 9999), default=6)
 @option("--seed", "Seed of the scenes.", "S", type=click.IntRange(min=0), default=0)
 @option("--out", "A new folder, or one to continue.", "DIR", required=True)
 @option("--hard", "Crowded scenes: 40 to 80 small objects, counts up to 12, small text, near-duplicates.", is_flag=True)
@@ -42,13 +42,13 @@ def known_answer() -> None:
 )
 @option(
     "--template",
-    "What the scenes of --ladder are: cabinet, seen from above; stand, people on a grandstand; shelves, things of several materials  "
+    "Kind of scenes for --ladder: cabinet (from above), stand (people on a grandstand), shelves (several materials)  "
     "[default: mixed, all in turns].",
     "NAME",
 )
 @option(
     "--edits",
-    "Edits in place of prompts: a source, an instruction, and results that are done, not done, done elsewhere, with a further "
+    "Edits instead of prompts:  a source, an instruction, and results that are done, not done, done elsewhere, with a further "
     "change, or over-edited.",
     is_flag=True,
 )
@@ -58,7 +58,7 @@ def known_answer() -> None:
 @option("--samples", "Rays for each pixel; more is finer and slower  [default: 16].", "N", type=click.IntRange(1, 4096))
 @option(
     "--levels",
-    "Levels of adherence: 0 as the prompt says, 1 one error, 2 a third wrong, 3 two thirds wrong (--ladder: 4 and 12 errors).",
+    "Levels of adherence: 0 no error, 1 one error, 2 a third wrong, 3 two thirds wrong (--ladder: 4 and 12 errors).",
     "LIST",
     default="0,1,2,3",
 )
@@ -76,7 +76,7 @@ def make(
 ) -> int:
     """Compose scenes, write a long prompt for each, render it at every level of adherence, and annotate what is visible.
 
-    Needs Mitsuba 3 (pip install 'titjudge[scenes]'), but for --ladder. After Ctrl-C the same command continues; a larger --scenes adds more.
+    Requires Mitsuba 3 (pip install 'titjudge[scenes]'), except with --ladder. To continue, run the command again; a larger --scenes adds more.
 
     \b
     Examples:

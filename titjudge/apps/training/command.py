@@ -72,7 +72,7 @@ def sft(run: Path, metric: str | None, form: str, template: str, output: Path) -
 @export.command(short_help="Write pairs of images, the better one chosen.")
 @click.argument("run", type=PATH)
 @_METRIC
-@option("--margin", "The least difference of the two scores.", "M", type=click.FloatRange(min=0), default=0.0)
+@option("--margin", "Smallest difference of the two scores.", "M", type=click.FloatRange(min=0), default=0.0)
 @option("--agree", "Another metric of the run that must prefer the same image; repeatable.", "NAME", multiple=True)
 @option("--pairs", "Human pairs: keep only pairs in which people prefer the same image.", "FILE")
 @option(

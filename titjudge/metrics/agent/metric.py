@@ -77,7 +77,7 @@ async def tit_agent(
         ),
     ] = "auto",
 ) -> Score:
-    """How far an image meets the claims of its prompt, settled by a judge that looks again where it is unsure.
+    """Share of the prompt's claims that an image meets, decided by a judge that looks again at uncertain places.
 
     The judge decomposes the prompt into claims (one request, the same for all images of a prompt) and then has the
     captioner look at the image: description, questions, zooms, counts, text. It calls tools natively where its provider

@@ -99,7 +99,7 @@ def test_parts_survive_a_run_folder(image: Path) -> None:
 
 def test_it_declares_what_it_needs() -> None:
     assert (tit_agent.name, tit_agent.roles, tit_agent.range) == ("tit-agent", ("captioner", "judge"), (0, 100))
-    assert tit_agent.summary.startswith("How far an image meets the claims of its prompt")
+    assert tit_agent.summary.startswith("Share of the prompt's claims that an image meets")
 
 
 def test_items_share_nothing_but_the_split(image: Path) -> None:
