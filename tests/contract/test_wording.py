@@ -96,8 +96,7 @@ def test_report_and_board_have_the_same_parts(runs: Path) -> None:
         "leaderboard",
     ]
     cli(runs, "report", "plain", "--site", "site2")
-    for page in ("index.html", "methods.html", "failures.html"):
-        assert headings(runs / "site" / page) == headings(runs / "site2" / page)
+    assert headings(runs / "site" / "index.html") == headings(runs / "site2" / "index.html")
 
 
 def test_a_comparison_has_the_same_values(runs: Path) -> None:

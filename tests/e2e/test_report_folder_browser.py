@@ -27,8 +27,8 @@ def test_lists_are_there_at_once_and_details_when_they_are_looked_at(show: Calla
     assert page.evaluate("document.scripts.length") == 1  # what was loaded is taken out again
     assert detail.locator("img").evaluate("one => one.decode().then(() => one.naturalWidth > 0)")
     assert page.locator("#view-images .rows li").count() == 2
-    detail.locator(".receipts summary").last.click()
-    assert key_of("r0") in detail.locator(".receipt").last.inner_text()
+    detail.locator(".receipts summary").first.click()
+    assert key_of("r0") in detail.locator(".receipt").first.inner_text()
     visit(page, "pairs?i=0")
     page.locator("#view-pairs .detail").get_by_text("three glossy red apples").first.wait_for()
     visit(page, "matrix?m=tit-llm")

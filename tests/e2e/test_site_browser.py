@@ -1,7 +1,8 @@
-"""A published board of the bundled example: `verify` accepts it, and every page reads in a real browser without scripts."""
+"""A published board of the bundled example: `verify` accepts it, and its page works in a real browser."""
 
 import gzip
 import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,12 @@ from typing import Any
 import orjson
 import pytest
 from commands import shell
-from test_report_browser import VENDOR
+from page_layout import serious_faults
+from test_report_browser import VENDOR, show, until, visit
 
 from titjudge.runs.check.verify import VerificationResult, verify
 
+__all__ = ["show"]  # a fixture
 pytestmark = pytest.mark.slow
 
 
@@ -53,38 +56,55 @@ def test_a_changed_score_or_image_of_the_board_is_found(board: Path, tmp_path: P
     assert {problem.kind for problem in verified(moved / "runs" / "first").problems} >= {"score", "picture"}
 
 
+def test_the_verdict_reads_without_scripts(browser: Any, board: Path) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 800}, java_script_enabled=False)
+    page = context.new_page()
+    page.goto((board / "index.html").as_uri())
+    assert page.locator(".lead").is_visible()
+    assert page.locator(".ranking tbody tr").count() == 5  # four generators, and the margin of the best
+    context.close()
+
+
+def test_the_link_to_one_cell_of_the_board_opens_it(show: Callable[..., Any], board: Path) -> None:
+    page = show(board / "index.html", "#matrix")
+    page.locator(".cell-pictures").first.click()
+    page.locator("#closeup[open]").wait_for()
+    link = page.url
+    assert "p=ka_" in link
+    other = show(board / "index.html", link[link.index("#") :])
+    other.locator("#closeup[open]").wait_for()
+    assert other.locator(".closeup-prompt").inner_text() == page.locator(".closeup-prompt").inner_text()
+
+
+def test_images_are_files_by_their_content_and_large_ones_the_whole_images(
+    show: Callable[..., Any], board: Path
+) -> None:
+    page = show(board / "index.html", "#images?i=0")
+    small = page.locator("#view-images .the-image img")
+    assert "thumbnails/" in small.get_attribute("src")
+    page.locator("#view-images .zoom").click()
+    large = page.locator("#picture .stage img")
+    assert "images/" in large.get_attribute("src")
+    until(page, "document.querySelector('#picture .stage img').naturalWidth > 300")
+
+
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [1440, 768, 390])
-def test_pages_fit_the_window_show_their_images_without_scripts_and_axe_finds_nothing_serious(
+def test_views_fit_the_window_show_their_images_and_axe_finds_nothing_serious(
     browser: Any, board: Path, width: int, dark: bool
 ) -> None:
     scheme = "dark" if dark else "light"
-    for scripts in (False, True):
-        context = browser.new_context(
-            viewport={"width": width, "height": 800},
-            color_scheme=scheme,
-            java_script_enabled=scripts,
-            bypass_csp=scripts,
-        )
-        page, complaints = context.new_page(), list[str]()
-        page.on("console", lambda message: complaints.append(message.text))  # noqa: B023
-        for name in ("index.html", "prompts.html", "prompts/ka_01.html", "generators/model_a.html", "matrix.html", "methods.html",
-                     "failures.html"):  # fmt: skip
-            page.goto((board / name).as_uri())
-            if not scripts:
-                assert page.locator("h1").count() == 1
-                continue
-            shown = "image => image.complete && image.naturalWidth > 0"
-            images = page.locator("img")
-            for at in range(min(3, images.count())):
-                images.nth(at).scroll_into_view_if_needed()
-                page.wait_for_function(shown, arg=images.nth(at).element_handle())
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, name
-            assert page.evaluate("getComputedStyle(document.body).margin") == "0px", name  # the style sheet was loaded
-            page.evaluate((VENDOR / "axe.min.js").read_text(encoding="utf-8"))
-            found = page.evaluate("axe.run(document, {resultTypes: ['violations'], preload: false})")["violations"]
-            assert [
-                (one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")
-            ] == [], name
-        assert complaints == []
-        context.close()
+    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme, bypass_csp=True)
+    page, complaints = context.new_page(), list[str]()
+    page.on("console", lambda message: complaints.append(message.text))
+    page.goto((board / "index.html").as_uri())
+    page.wait_for_selector("html[data-ready]")
+    page.evaluate((VENDOR / "axe.min.js").read_text(encoding="utf-8"))
+    for name in page.evaluate("[...document.querySelectorAll('nav a')].map((link) => link.dataset.view)"):
+        visit(page, name)
+        shown = f"[...document.querySelectorAll('#view-{name} img')].slice(0, 3)"
+        until(page, f"{shown}.every((image) => image.complete && image.naturalWidth > 0)")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+        assert serious_faults(page, name) == []
+    assert complaints == []
+    context.close()

@@ -44,7 +44,7 @@ _SUFFIX = {"latex": "tex", "markdown": "md"}
 )
 @option(
     "--site",
-    "Write a board for any web server: pages that read without scripts, thumbnails, scores, and the runs, which `verify` accepts. "
+    "Write a board for any web server: the page, thumbnails, scores, and the runs, which `verify` accepts. "
     "An existing board keeps its runs and gets these in addition.",
     "DIR",
 )

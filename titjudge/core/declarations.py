@@ -219,7 +219,12 @@ class Declaration:
             return {"id": self.id}
         size = self.sizes.get(self.population, ())
         ids = {why: {name: [*ids][:_IDS] for name, ids in of.items()} for why, of in self.excluded.items()}
-        record = asdict(self) | {"counts": "", "size": size[0] if len(size) == 1 else size, "excluded": self._counts}
+        record = asdict(self) | {
+            "sizes": {str(name): sizes for name, sizes in self.sizes.items()},
+            "counts": "",
+            "size": size[0] if len(size) == 1 else size,
+            "excluded": self._counts,
+        }
         record["excluded_ids"] = ids
         return {name: value for name, value in record.items() if value not in ("", (), [], {})}
 

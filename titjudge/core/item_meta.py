@@ -169,6 +169,9 @@ CLUSTER = MetaKey("cluster", _ANYTHING, "data", "statistics: prompts with one va
 PAIR = MetaKey("pair", _ANYTHING, "make-prompts", "families of prompts: the short and the long wording of one prompt have one value")
 PROMPT_FROM = MetaKey("prompt_from", _TEXT, "folder", "notes of folder: where in the image file the prompt was found")
 SUFFIX = MetaKey("suffix", _TEXT, "lists of prompts", "file names of generated images")
+MADE_WITH = MetaKey("made_with", _OBJECT, "generate", "the report: USD (`cost`) and `seconds` of an image")
+VENDOR = MetaKey("vendor", _TEXT, "data", "the report: who offers the generator")
+LICENCE = MetaKey("licence", _TEXT, "data", "the report: the licence of the generator")
 IMAGE_PATH = MetaKey("image_path", _TEXT, "tables with images in their cells", "not used: the name that the table gives the image")
 MASK: MetaKey[str | list[int]] = MetaKey(
     "mask", _MASK, "tables of edits",

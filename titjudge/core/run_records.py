@@ -682,6 +682,12 @@ class BetterGenerator(Record):
     reason: str = ""
     """Why nothing can be told, where it is not for want of prompts."""
 
+    @property
+    def signed_means(self) -> dict[str, float | None]:
+        """The mean of each generator, negated if less is better."""
+        sign = 1 if self.higher_is_better else -1
+        return {ranked.generator: None if ranked.mean is None else sign * ranked.mean for ranked in self.ranking}
+
 
 class RankedJudge(Record):
     """How often a metric agrees with people."""

@@ -10,18 +10,18 @@ A page opened from a disk may not fetch files, but it may load scripts: so data 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from titjudge.core.errors import DataError
 from titjudge.core.files import write_atomic
 from titjudge.core.run_records import StoredRun
+from titjudge.core.types import Json
 from titjudge.report.contents import contents
 from titjudge.report.html import check_images, entries_to_list, packed, page_with, shown_images, with_images
 from titjudge.report.judged_images import Judged
 from titjudge.report.model import ItemWriter, Report, about, load
-from titjudge.report.thumbnails import each_thumbnail
+from titjudge.report.thumbnails import PlacedImage, each_thumbnail
 
 LISTED = 100_000  # images: of more, a part is listed
 INDEX = "index.html"
@@ -38,7 +38,7 @@ def write_report_folder(
     runs: Sequence[StoredRun],
     out: Path,
     *,
-    agreement_json: dict[str, Any] | None = None,
+    agreement_json: Json | None = None,
     baseline: str = "",
     full_images: bool = False,
     keep_images: bool = False,
@@ -56,7 +56,7 @@ def write_report_folder(
     Raises:
         DataError: As `write_report`; or `out` holds something else than a report.
     """
-    report = load(runs, agreement_json, baseline=baseline)
+    report = load(runs, agreement_json, baseline=baseline, deciding_first=True)
     _check_place(out)
     sections = contents(report)
     numbers = entries_to_list(report, sections, LISTED)
@@ -65,7 +65,8 @@ def write_report_folder(
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True)
     try:
-        page = page_with(report, sections, _write_data(report, images, numbers, new), numbers, folder=True)
+        put = lambda name, content: (new / name).write_bytes(content)  # noqa: E731
+        page = page_with(report, sections, write_data(report, images, numbers, put), numbers, folder=True)
         index = with_images(page, _write_images(images, new, full=full_images))
         if keep_images:
             check_images(out / INDEX, index)
@@ -89,8 +90,8 @@ def _check_place(out: Path) -> None:
         raise DataError("holds something else than a report: --out names another folder", out)
 
 
-def _write_images(images: Mapping[Judged, int], folder: Path, *, full: bool) -> Iterator[str | None]:
-    """Write each image into a file; yield None, or why it cannot be shown."""
+def _write_images(images: Mapping[Judged, int], folder: Path, *, full: bool) -> Iterator[str | PlacedImage]:
+    """Write each image into a file; yield its place, or why it cannot be shown."""
     for number, thumb in enumerate(each_thumbnail(list(images), _ROOM, full=full)):
         if isinstance(thumb, str):
             yield thumb
@@ -98,11 +99,20 @@ def _write_images(images: Mapping[Judged, int], folder: Path, *, full: bool) -> 
         shelf = folder / f"{number // _SHELF:03}"
         shelf.mkdir(exist_ok=True)
         (shelf / f"{number}.webp").write_bytes(thumb)
-        yield None
+        yield PlacedImage(f"{FILES}/{shelf.name}/{number}.webp")
 
 
-def _write_data(report: Report, images: Mapping[Judged, int], numbers: Sequence[int], folder: Path) -> dict[str, Any]:
-    """Write what is known of each image into files, and return what the page itself holds; images of a prompt lie together."""
+def write_data(
+    report: Report, images: Mapping[Judged, int], numbers: Sequence[int], put: Callable[[str, bytes], object]
+) -> Json:
+    """Write what is known of each image into files, and return what the page itself holds; images of a prompt lie together.
+
+    Args:
+        report: The report.
+        images: The images, numbered.
+        numbers: Numbers of the entries that the page lists.
+        put: Writes a file of a name.
+    """
     writer = ItemWriter(report)
     items = [writer.outline(report.entries[number], images) for number in numbers]
     texts = writer.texts.table
@@ -114,7 +124,7 @@ def _write_data(report: Report, images: Mapping[Judged, int], numbers: Sequence[
         places = order[start : start + _CHUNK]
         for place in places:
             items[place]["c"] = chunk
-        (folder / f"{chunk:04}.js").write_text(_chunk(writer, report, places, numbers, chunk), encoding="utf-8")
+        put(f"{chunk:04}.js", _chunk(writer, report, places, numbers, chunk).encode())
     return about(report, numbers) | {"items": items, "replies": [], "texts": texts, "folder": FILES}
 
 
@@ -128,4 +138,4 @@ def _chunk(writer: ItemWriter, report: Report, places: Sequence[int], numbers: S
         "texts": [writer.texts.first, writer.texts.table],
         "replies": [writer.first_reply, writer.replies],
     }
-    return f"titjudgeChunk({chunk}, {packed(data, _PACK_ABOVE)});\n"
+    return f"titjudgeChunk({chunk}, {packed(report.local.strip(data), _PACK_ABOVE)});\n"

@@ -26,7 +26,7 @@ from titjudge.report.judged_images import Judged
 from titjudge.report.matrix import matrix_data
 from titjudge.report.model import Report, as_json, load
 from titjudge.report.sections import Opening, Section
-from titjudge.report.thumbnails import Thumbnail, thumbnails
+from titjudge.report.thumbnails import PlacedImage, Thumbnail, thumbnails
 
 if TYPE_CHECKING:
     import jinja2
@@ -37,6 +37,7 @@ LISTED = 25_000  # images: a file of more lists a part of them, as it would open
 _ROOM_KEPT = 60_000  # bytes kept free for the page around data and images
 _PACK_ABOVE = 300_000  # characters of JSON from which it is compressed
 _IMAGE_DATA = b'id="image-data">'  # as page.html has it
+_DATA = "@@data@@"  # where it has the data
 _IMAGES = "@@images@@"  # where page.html has the images, whose space is known when all else is written
 _SHAPES = (  # of a legend, as `drawing.MARKERS`
     "M1 6a5 5 0 1 0 10 0a5 5 0 1 0-10 0",
@@ -78,7 +79,7 @@ def write_report(
     Raises:
         DataError: A folder is not a run, or is damaged; images would be lost; or there is no such baseline.
     """
-    report = load(runs, agreement_json, baseline=baseline)
+    report = load(runs, agreement_json, baseline=baseline, deciding_first=True)
     page = render(report, full_images=full_images)
     if keep_images:
         check_images(out, page)
@@ -127,6 +128,7 @@ def page_with(
     data: Values,
     numbers: Sequence[int],
     *,
+    title: str = "",
     folder: bool = False,
 ) -> str:
     """Render the page of a report around its data; its images are put in by `with_images`.
@@ -136,24 +138,26 @@ def page_with(
         sections: What it shows.
         data: What its scripts read.
         numbers: Numbers of the entries that the page lists, ascending.
+        title: Its title; by default the names of the runs.
         folder: Whether data and images are in files beside the page.
     """
-    return render_page(
+    page = render_page(
         "page.html",
         _STYLES,
         _SCRIPTS,
-        title=" · ".join(run.name for run in report.runs) or "no run",
+        title=title or " · ".join(run.name for run in report.runs) or "no run",
         sections=sections,
-        data=packed({**data, **matrix_data(report)}),
+        data=_DATA,
         place={number: place for place, number in enumerate(numbers)},
         remark=_remark(len(numbers), len(report.entries), folder) if len(numbers) < len(report.entries) else "",
         counts=(len(numbers), len(report.entries)),
         folder=folder,
     )
+    return report.local.text(page).replace(_DATA, packed(report.local.strip({**data, **matrix_data(report)})), 1)
 
 
-def with_images(page: str, thumbs: Iterable[Thumbnail | None]) -> bytes:
-    """Put the images into a page, as UTF-8; None stands for one in a file of its own."""
+def with_images(page: str, thumbs: Iterable[Thumbnail | PlacedImage]) -> bytes:
+    """Put the images into a page, as UTF-8."""
     return page.replace(_IMAGES, "\n".join(map(_image_line, thumbs)), 1).encode(errors="replace")
 
 
@@ -288,10 +292,10 @@ def script_safe(text: str) -> str:
     return text
 
 
-def _image_line(thumb: Thumbnail | None) -> str:
-    """Write the line of an image: base64 of a WebP file, `+` for a file of its own, or `!` and base64 of why there is none."""
-    if thumb is None:
-        return "+"
+def _image_line(thumb: Thumbnail | PlacedImage) -> str:
+    """Write the line of an image: base64 of a WebP file, `+` and the places of its files, or `!` and base64 of why there is none."""
+    if isinstance(thumb, PlacedImage):
+        return "+" + " ".join(thumb).rstrip()
     raw = thumb if isinstance(thumb, bytes) else thumb.encode(errors="replace")
     return ("" if isinstance(thumb, bytes) else "!") + base64.b64encode(raw).decode()
 

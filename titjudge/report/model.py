@@ -14,7 +14,9 @@ import orjson
 
 from titjudge.core import item_meta
 from titjudge.core.files import JsonlReader
-from titjudge.core.run_records import MetricRecord, StoredRun
+from titjudge.core.local_names import LocalNames
+from titjudge.core.registry import first_metric
+from titjudge.core.run_records import MetricRecord, StoredRun, Verdict
 from titjudge.core.score_parts import Compared, TokensRead, bounds_of, contradicted, description, missing
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import CONSTRUCTION, PEOPLE, InvalidItem, Item, Json, Score
@@ -161,7 +163,9 @@ class Report:
     Attributes:
         pairs: (entry a, entry b, preference) with 1 for a, 0 for a tie, -1 for b.
         baseline: A generator that the others are compared with besides the best.
+        local: Takes out what the page must not show.
         families: Families of the prompts of all runs.
+        verdict: The verdict on the runs, once it is known.
     """
 
     runs: list[Loaded]
@@ -169,7 +173,9 @@ class Report:
     entries: list[ImageEntry]
     pairs: list[tuple[int, int, int]]
     baseline: str = ""
+    local: LocalNames = field(default_factory=lambda: LocalNames(()))
     families: Families = field(init=False)
+    verdict: Verdict | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.families = families(item for run in self.runs for item in run.items.values())
@@ -204,13 +210,20 @@ class Report:
         return self.runs[self.judges[judge].run].scores.whole(score.item_id, score.metric)
 
 
-def load(runs: Sequence[StoredRun], agreement: Mapping[str, Any] | None = None, *, baseline: str = "") -> Report:
+def load(
+    runs: Sequence[StoredRun],
+    agreement: Mapping[str, Any] | None = None,
+    *,
+    baseline: str = "",
+    deciding_first: bool = False,
+) -> Report:
     """Read the run folders.
 
     Args:
         runs: The folders.
         agreement: Takes the place of the first run's results, in the shape of results.json.
         baseline: A generator that the others are compared with besides the best.
+        deciding_first: Whether the metric that decides comes first of each run, and not the first of its manifest.
 
     Raises:
         DataError: A folder is not a run, or one of its files is damaged.
@@ -219,9 +232,13 @@ def load(runs: Sequence[StoredRun], agreement: Mapping[str, Any] | None = None, 
     if agreement and loaded:
         loaded[0].results = loaded[0].results.with_(**agreement)
     judges = [judge for number, run in enumerate(loaded) for judge in _judges(number, run, several=len(loaded) > 1)]
+    if deciding_first:
+        first = [first_metric(run.manifest.metrics or [""]) for run in loaded]
+        judges.sort(key=lambda judge: (judge.run, judge.metric != first[judge.run]))
     entries, places = _entries(loaded, judges)
     pairs = _pairs(loaded, places)
-    return Report(loaded, judges, entries, pairs, baseline)
+    local = LocalNames.of_runs((run.path, one.manifest, one.listed) for run, one in zip(runs, loaded, strict=True))
+    return Report(loaded, judges, entries, pairs, baseline, local)
 
 
 def load_run(run: StoredRun, name: str, *, alone: bool) -> Loaded:

@@ -14,7 +14,8 @@ from titjudge.core.words import DASH, number, percentage, spending
 from titjudge.report.model import JudgedMetric, Loaded, Report
 from titjudge.report.sections import Fact, Headline, Section, fragment, linked, single
 from titjudge.report.side_by_side import comparisons
-from titjudge.report.verdict import opening
+from titjudge.report.standings import Cells
+from titjudge.report.verdict import opening, verdict_of
 from titjudge.stats.people.agreement_tables import AGREEMENT, METRICS, STRENGTHS, agreement_tables
 from titjudge.stats.ranking.leaderboard import LEADERBOARD
 from titjudge.stats.scores.families import families, family_notes
@@ -34,8 +35,11 @@ _DRAWN = {table.id for table in (AGREEMENT, METRICS, LEADERBOARD, STRENGTHS)}
 def overview(report: Report) -> Section:
     """Make the section."""
     headlines = [_headline(report, number) for number in range(len(report.runs))]
-    first = opening(report, counts_of(report.runs[0]) if len(report.runs) == 1 else "")
-    parts = single(first, headlines, overview_tables(report))
+    whole = verdict_of(report)
+    first = opening(report, counts_of(report.runs[0]) if len(report.runs) == 1 else "", whole)
+    order = [str(row[0]) for table in first.charts[:1] for row in table.rows]
+    facts = list(Cells.of(report, whole).facts(order))
+    parts = single(first, facts, headlines, overview_tables(report))
     return Section("overview", "Overview", "Overview", titled=False, parts=parts)
 
 
@@ -104,13 +108,9 @@ def counts_of(run: Loaded) -> str:
     pairs = len(run.results.pairs or ())
     if pairs:
         counts.append(f"{pairs:,} pairs" if run.results.constructed else f"{pairs:,} human pairs")
-    suite, protocol, day = _suite(run.manifest), run.manifest.protocol, _day(run.manifest)
-    sentences = [
-        ", ".join(counts),
-        ", ".join(filter(None, (suite and f"Suite {suite}", protocol and f"{protocol} protocol"))),
-        day,
-    ]
-    return ". ".join(filter(None, sentences))
+    suite = run.manifest.suite.name or str(run.manifest.identity.get("suite") or "")
+    named = "" if suite in ("", "folder") else f"Suite {suite}, {run.manifest.protocol} protocol"
+    return ". ".join(filter(None, (", ".join(counts), named, _day(run.manifest))))
 
 
 def _count(count: int, noun: str) -> str:
@@ -120,11 +120,6 @@ def _count(count: int, noun: str) -> str:
 def _day(manifest: Manifest) -> str:
     when = manifest.updated
     return "" if when is None else datetime.fromtimestamp(when, UTC).strftime("%-d %B %Y, %H:%M UTC")
-
-
-def _suite(manifest: Manifest) -> str:
-    name, version = manifest.suite.name or manifest.identity.get("suite") or "", manifest.suite.version
-    return f"{name} (version {version})" if name and version else str(name)
 
 
 # -- tables of the record ----------------------------------------------------------------------------------------------
@@ -148,7 +143,8 @@ def _linked(table: Table, run: Loaded, judges: Mapping[str, tuple[int, JudgedMet
     if table.declared.id == AGREEMENT.id:
         rows, table = [_linked_metric(row, run, judges) for row in rows], replace(table, axis=(0.5, 1.0), folded=True)
     elif table.declared.id == LEADERBOARD.id:
-        table = replace(table, notes=(*table.notes, *_leaderboard_notes(run)))
+        notes = (*table.notes, *_leaderboard_notes(run))
+        table = replace(table, notes=notes, folded=True)
         names = [standing.generator for standing in run.results.leaderboard]
         rows = [_linked_generator(row, name, judges) for row, name in zip(rows, names, strict=True)]
     titles = dict(zip(table.keys or table.columns, table.columns, strict=True))

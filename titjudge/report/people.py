@@ -56,13 +56,12 @@ class _Generator:
     interval: tuple[float, float] | None
 
 
-def people(report: Report) -> Section:
-    """Make the section; without pairs it says how to get them."""
+def people(report: Report) -> Section | None:
+    """Make the section; None without pairs."""
     title = f"The metrics against {report.reference}"
     charts = _charts(report)
     if not charts:
-        introduction = "This run has no human pairs to compare with. Give it some with `--pairs`, or collect them with `titjudge label`."
-        return Section("people", "People", title, introduction)
+        return None
     pairs = "Pairs that come from how the images were made" if report.constructed else "Human pairs"
     introduction = (
         f"{pairs} are the yardstick. Bars are 95% intervals over prompts; pairs of fewer than two prompts have none. The dotted "

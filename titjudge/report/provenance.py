@@ -14,15 +14,15 @@ from titjudge.core.run_records import AnsweredRecord
 from titjudge.core.tables import Cell, Table, dollars
 from titjudge.core.words import percentage, spending, truncated
 from titjudge.report.model import Report, as_text
-from titjudge.report.sections import FoldedText, Listing, Section, fragment, single
+from titjudge.report.sections import Block, FoldedText, Listing, Section, fragment, single
 
 Row = tuple[Any, ...]
 COST = Declaration("cost")
 _BRIEF = 160  # characters of a reason
 
 
-def provenance(report: Report) -> Section:
-    """Make the section of what a score can be traced back to."""
+def provenance(report: Report, files: Sequence[Block] = ()) -> Section:
+    """Make the section of what a score can be traced back to; `files` take the place of the manifests."""
     introduction = (
         "Every score of the Images section opens to its receipts: the rendered prompt, the raw answer, the model version and the "
         "cost. `titjudge verify` recomputes all of it offline."
@@ -31,7 +31,9 @@ def provenance(report: Report) -> Section:
     deviations = [
         Listing(
             f"Deviations from the suite, {run.name}" if several else "Deviations from the suite",
-            f"Protocol: {run.manifest.protocol}." if run.manifest.protocol else "",
+            f"Suite {run.manifest.suite.name or 'folder'}"
+            + (f" (version {run.manifest.suite.version})" if run.manifest.suite.version else "")
+            + (f", {run.manifest.protocol} protocol." if run.manifest.protocol else "."),
             tuple(run.manifest.suite.deviations),
             "None are listed.",
         )
@@ -42,7 +44,9 @@ def provenance(report: Report) -> Section:
         for run in report.runs
     ]
     tables = [_answered(report), _prompts(report), _metrics(report), _configuration(report)]
-    return Section("provenance", "Provenance", "Provenance", introduction, single(deviations, tables, manifests))
+    return Section(
+        "provenance", "Provenance", "Provenance", introduction, single(tables, deviations, files or manifests)
+    )
 
 
 def _answered(report: Report) -> Table:

@@ -72,10 +72,22 @@ class PromptDuels:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """The first lines of the page: the verdict in sentences (the first one large), notes, and the prompts that show it."""
+    """The first lines of the page.
 
-    sentences: tuple[str, ...]
-    notes: tuple[str, ...]
+    Attributes:
+        headline: The verdict in one short sentence.
+        numbers: Its numbers, in a line below it.
+        charts: The generators with the intervals of their means, and the margin of the best.
+        sentences: What else the verdict says.
+        notes: Remarks on what was judged.
+        examples: The prompts that show the verdict.
+    """
+
+    headline: str
+    numbers: str = ""
+    charts: tuple[Table, ...] = ()
+    sentences: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     examples: tuple[PromptDuels, ...] = ()
 
     @property
@@ -128,6 +140,15 @@ class FoldedText:
 
 
 @dataclass(frozen=True, slots=True)
+class Links:
+    """Links to files beside the page: label and place of each, and a remark."""
+
+    title: str
+    links: tuple[tuple[str, str], ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SearchList:
     """A list that is searched, filtered and sorted, beside what is chosen in it; the scripts of the page fill it.
 
@@ -135,13 +156,11 @@ class SearchList:
         noun: What is listed, in the plural.
         searched: The words in which the search looks.
         filter: The filter beside that by generator.
-        chosen: What stands beside the list.
     """
 
     noun: str
     searched: str
     filter: str
-    chosen: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +168,7 @@ class PictureMatrix:
     """Prompts down and generators across, a picture in each cell; the scripts of the page fill it."""
 
 
-Block = Table | Note | Charts | Opening | Headline | Listing | FoldedText | SearchList | PictureMatrix
+Block = Table | Note | Charts | Opening | Headline | Listing | FoldedText | Links | SearchList | PictureMatrix
 
 
 @dataclass(frozen=True, slots=True)

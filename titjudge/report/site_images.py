@@ -4,36 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from titjudge.core.errors import DataError
 from titjudge.data.images import SUFFIXES, read
 from titjudge.report.judged_images import Judged
 from titjudge.report.site_folder import SiteFolder
-from titjudge.report.thumbnails import thumbnail, workers
+from titjudge.report.thumbnails import PlacedImage, thumbnail, workers
 
 EDGE, QUALITY = 256, 60
 _DIGITS = 32
 _AHEAD = 64
 _GONE = "the image was not here when the board was written"
-
-
-@dataclass(frozen=True, slots=True)
-class BoardImage:
-    """An image of the board.
-
-    Attributes:
-        thumb: Its thumbnail, relative to the folder; empty where there is none.
-        full: The image itself, where it is published.
-        missing: Why it is not shown.
-    """
-
-    thumb: str = ""
-    full: str = ""
-    missing: str = ""
 
 
 def image_names(paths: Iterable[Path]) -> dict[Path, str]:
@@ -53,9 +38,9 @@ def _image_name(path: Path) -> str:
 
 
 def write_images(
-    site: SiteFolder, images: Iterable[Judged], originals: Mapping[Path, Path], *, full: bool
-) -> dict[Judged, BoardImage]:
-    """Write a thumbnail of each image, and with `full` the image as it is, and say where they lie.
+    site: SiteFolder, images: Sequence[Judged], originals: Mapping[Path, Path], *, full: bool
+) -> list[str | PlacedImage]:
+    """Write a thumbnail of each image, and with `full` the image as it is; return their places, or why there is none.
 
     Args:
         site: The board.
@@ -63,14 +48,13 @@ def write_images(
         originals: The file of each such place; of runs that only the board still has there is none.
         full: Whether to publish images as they are.
     """
-    distinct = list(dict.fromkeys(images))
-    published: dict[Judged, BoardImage] = {}
+    published: list[str | PlacedImage] = []
     with warnings.catch_warnings(), ThreadPoolExecutor(max_workers=workers()) as pool:
         warnings.simplefilter("ignore")  # as in `thumbnails`
-        for start in range(0, len(distinct), _AHEAD):
-            block = distinct[start : start + _AHEAD]
+        for start in range(0, len(images), _AHEAD):
+            block = images[start : start + _AHEAD]
             contents = pool.map(lambda image: _render(site, image, originals, full=full), block)
-            published |= {image: _write(site, image, *content) for image, content in zip(block, contents, strict=True)}
+            published += [_write(site, image, *content) for image, content in zip(block, contents, strict=True)]
     return published
 
 
@@ -83,24 +67,21 @@ def _render(
     site: SiteFolder, image: Judged, originals: Mapping[Path, Path], *, full: bool
 ) -> tuple[bytes | str, bytes]:
     """Make what is not there yet: the thumbnail, or why there is none, and the whole image; nothing for what is there."""
-    assert image.path is not None
+    if image.path is None:
+        return _GONE, b""
+    there = (site.path / thumb_name(image.path)).is_file()
     original = originals.get(image.path)
     if original is None:
-        return ("" if (site.path / thumb_name(image.path)).is_file() else _GONE), b""
-    judged = replace(image, path=original)
-    if (site.path / thumb_name(image.path)).is_file():
-        thumb: bytes | str = ""
-    else:
-        thumb = thumbnail(judged, EDGE, QUALITY)
+        return "" if there else _GONE, b""
+    thumb: bytes | str = "" if there else thumbnail(replace(image, path=original), EDGE, QUALITY)
     publish = full and not (isinstance(thumb, str) and thumb) and not image.path.is_file()
     return thumb, read(original) if publish else b""
 
 
-def _write(site: SiteFolder, image: Judged, thumb: bytes | str, whole: bytes) -> BoardImage:
+def _write(site: SiteFolder, image: Judged, thumb: bytes | str, whole: bytes) -> str | PlacedImage:
     """Write what was rendered of an image, unless it is there, and return where it lies."""
-    assert image.path is not None
-    if isinstance(thumb, str) and thumb:
-        return BoardImage(missing=thumb)
+    if image.path is None or (isinstance(thumb, str) and thumb):
+        return str(thumb)
     name, full = thumb_name(image.path), str(image.path.relative_to(site.path))
     if isinstance(thumb, bytes):
         site.put(name, thumb)
@@ -108,11 +89,4 @@ def _write(site: SiteFolder, image: Judged, thumb: bytes | str, whole: bytes) ->
         site.has(name)
     if whole:
         site.put(full, whole)
-        return BoardImage(name, full)
-    return BoardImage(name, full if site.has(full) else "")
-
-
-def shown_in(entries: Iterable[tuple[Judged | None, tuple[Judged, ...]]]) -> Iterator[Judged]:
-    """Yield all images and sources that have a place."""
-    for image, sources in entries:
-        yield from (picture for picture in (image, *sources) if picture is not None and picture.path is not None)
+    return PlacedImage(name, full if whole or site.has(full) else "")

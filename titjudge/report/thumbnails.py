@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from titjudge.core.errors import DataError
 from titjudge.data.image_decoding import open_image, upright
@@ -16,6 +16,14 @@ from titjudge.data.images import read
 from titjudge.report.judged_images import Judged
 
 Thumbnail = bytes | str  # the WebP file, or why there is none
+
+
+class PlacedImage(NamedTuple):
+    """An image in files beside the page: their places, `full` where it is there in full size."""
+
+    thumb: str
+    full: str = ""
+
 
 FULL = (2048, 85)
 LADDER = (

@@ -4,53 +4,86 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from titjudge.core.declarations import FACTS
 from titjudge.core.run_records import BetterGenerator, JudgedExample, PromptExample, Verdict
+from titjudge.core.tables import Table, plain
 from titjudge.core.words import number
 from titjudge.report.model import Loaded, Report
 from titjudge.report.sections import Opening, PromptDuel, PromptDuels, Side
-from titjudge.stats.verdict.sentences import digits_of, sentences
+from titjudge.report.standings import ranking
+from titjudge.stats.verdict.better_generator import second_opinion
+from titjudge.stats.verdict.sentences import digits_of, headline, sentences
 from titjudge.stats.verdict.verdict import verdict
 
-_UNKNOWN = "How far these scores agree with people is not known: there are no human pairs of these images."
+_UNKNOWN = (
+    "How far these scores agree with people is not known: there are no human pairs of these images. "
+    "Give some with --pairs, or collect them with `titjudge label`."
+)
 _NOTHING = "No image got a score."
 _PROMPT = 600  # characters shown
 
 
 def verdict_of(report: Report) -> Verdict:
     """Return the verdict recorded by a single run; compute it for several runs, for a run that recorded none, and for a baseline."""
-    recorded = report.runs[0].results.verdict if len(report.runs) == 1 and not report.baseline else None
-    return recorded or verdict(report.runs, report.baseline)
+    if report.verdict is None:
+        recorded = report.runs[0].results.verdict if len(report.runs) == 1 and not report.baseline else None
+        report.verdict = recorded or verdict(report.runs, report.baseline)
+    return report.verdict
 
 
-def opening(report: Report, counts: str, computed: Verdict | None = None) -> Opening:
+def opening(report: Report, counts: str, whole: Verdict) -> Opening:
     """Make the first lines of the page: for one run, or for several together.
 
     Args:
         report: The runs.
         counts: How much was judged.
-        computed: Their verdict, where it was computed before.
+        whole: The verdict on them.
     """
-    whole = computed or verdict_of(report)
-    lines = _sentences(report.runs[0], whole) if len(report.runs) == 1 else sentences(whole)
-    notes = [counts, *([] if any(run.results.pairs for run in report.runs) else [_UNKNOWN])]
-    if not lines:
-        lines = [_NOTHING] if not any(run.scores for run in report.runs) else notes[1:]
-        notes = notes[:1]
+    known = any(run.results.pairs for run in report.runs)
     if whole.apart:
-        lines = _apart(report, whole)
-    return Opening(tuple(lines), tuple(filter(None, notes)), _duels(report, whole.generators))
+        short, numbers, lines, charts = _apart(report, whole)
+    else:
+        only = report.runs[0] if len(report.runs) == 1 else None
+        state = (only.results.settle, only.manifest.lacking) if only is not None else (None, "")
+        short, numbers = headline(whole, *state)
+        lines, charts = sentences(whole, *state), _charts(report, report.runs, whole.generators)
+        short, lines = short or "".join(lines[:1]), lines[1:]
+    if not short:
+        short = _NOTHING if known or not any(run.scores for run in report.runs) else _UNKNOWN
+    notes = [counts, *([] if known or short == _UNKNOWN else [_UNKNOWN])]
+    return Opening(
+        short, numbers, tuple(charts), tuple(lines), tuple(filter(None, notes)), _duels(report, whole.generators)
+    )
 
 
-def _apart(report: Report, whole: Verdict) -> list[str]:
-    """Say the verdict of each run where they cannot be joined, and why."""
+def _charts(report: Report, runs: Sequence[Loaded], record: BetterGenerator | None) -> list[Table]:
+    """Make the table of means with intervals, and the margin of the best below it."""
+    tables = list(ranking(report, runs, record))
+    if record is not None and tables and record.difference is not None:
+        margin = plain(record.difference, record.interval, digits_of(record), bar=True)
+        row = ((f"{record.first} minus {record.second}", margin),)
+        tables.append(Table("Margin of the best", ("", "difference"), row, axis=(0.0, 0.0), declared=FACTS))
+    return tables
+
+
+def _apart(report: Report, whole: Verdict) -> tuple[str, str, list[str], list[Table]]:
+    """Say the verdict of each run where they cannot be joined, why, and whether their judges agree."""
     why = f"The generators of these runs are not compared with each other: {'; '.join(whole.apart)}."
-    verdicts = {run.name: run.results.verdict or verdict([run]) for run in report.runs}
-    lines = [f"{run.name}: {line}" for run in report.runs for line in _sentences(run, verdicts[run.name])[:1]]
-    return [*sentences(whole), *lines, why]
-
-
-def _sentences(run: Loaded, record: Verdict) -> list[str]:
-    return sentences(record, run.results.settle, run.manifest.lacking)
+    found = {run.name: run.results.verdict or verdict([run]) for run in report.runs}
+    lines = sentences(whole)
+    for run in report.runs:
+        said = headline(found[run.name], run.results.settle, run.manifest.lacking)
+        lines += [f"{run.name}: {' '.join(said)}"] if said[0] else []
+    charts = [table for run in report.runs for table in _charts(report, [run], found[run.name].generators)]
+    first, *others = report.runs
+    records = {name: one.generators for name, one in found.items()}
+    agreed = [
+        second_opinion(mine, first.name, run, theirs)
+        for run in others
+        if (mine := records[first.name]) is not None and (theirs := records[run.name]) is not None
+    ]
+    agreed = list(filter(None, agreed))
+    return "".join(agreed[:1]) or why, "", [*agreed[1:], *lines, *([why] if agreed else [])], charts
 
 
 # -- prompts that show it ----------------------------------------------------------------------------------------------

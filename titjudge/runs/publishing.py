@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,11 +19,12 @@ import orjson
 from titjudge.core import registry
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import read_json
+from titjudge.core.local_names import LocalNames
 from titjudge.core.serialization import json_bytes, with_checksum
 from titjudge.core.types import Item, Json, Values
+from titjudge.report.site import write_site
 from titjudge.report.site_folder import SiteFolder, slug
 from titjudge.report.site_images import image_names
-from titjudge.report.site_pages import write_site
 from titjudge.runs.folder.identity import PROMPTS, SUITE
 from titjudge.runs.folder.run_folder import FILES, Digests, RunFolder
 
@@ -33,44 +33,6 @@ _GZIP = 31  # zlib's number for the format
 _PATH = re.compile(r"(?:^|[\s\"'=,(\[:/])(/[^\s\"',)\]:]+/[^\s\"',)\]:]+)")
 
 Place = Callable[[Path], str]  # of an image, relative to the copy
-
-
-class LocalPaths:
-    """Takes the names of folders of this machine out of texts: `/home/me/data/a.png` becomes `a.png`.
-
-    Args:
-        folders: The folders; a path below one keeps what comes after it.
-    """
-
-    def __init__(self, folders: set[Path]) -> None:
-        names = sorted({str(folder) for folder in folders if len(folder.parts) > 1}, key=len, reverse=True)
-        self._raw = [json_bytes(name)[1:-1] for name in names]
-        words = "|".join(map(re.escape, names))
-        self._pattern = re.compile(rf"(?<![\w./:-])(?:{words})(?:/|(?![\w.-]))") if names else None
-
-    @classmethod
-    def from_run(cls, run: RunFolder) -> LocalPaths:
-        """Find the folders that a run may name: of its images and data, its own, the current one, the user's, the temporary."""
-        items = [item for item in run.items() if isinstance(item, Item)]
-        images = {image.parent for item in items for image in (item.image, *item.sources) if image is not None}
-        identity = run.manifest().identity
-        data = {Path(str(identity[key])) for key in ("data", PROMPTS) if identity.get(key)}
-        usual = {run.path.resolve(), run.path.resolve().parent, Path.cwd(), Path.home(), Path(tempfile.gettempdir())}
-        folders = images | data | usual | {path.parent for path in data}
-        return cls({folder for folder in folders if folder.is_absolute()})
-
-    def strip(self, value: Any) -> Any:
-        """Return JSON data with the names of these folders taken out of all texts."""
-        if self._pattern is None or not any(name in json_bytes(value) for name in self._raw):
-            return value
-        return self._cleaned(value)
-
-    def _cleaned(self, value: Any) -> Any:
-        if isinstance(value, str) and self._pattern is not None:
-            return self._pattern.sub("", value) or "."
-        if isinstance(value, Mapping):
-            return {self._cleaned(key): self._cleaned(child) for key, child in value.items()}
-        return [self._cleaned(child) for child in value] if isinstance(value, list) else value
 
 
 def published_files(run: RunFolder, place: Place) -> Iterator[tuple[str, Iterator[bytes]]]:
@@ -84,7 +46,7 @@ def published_files(run: RunFolder, place: Place) -> Iterator[tuple[str, Iterato
         UserError: The manifest names a file of this machine that cannot be left out, such as weights of a model.
         DataError: This is no run folder, or it is damaged.
     """
-    paths = LocalPaths.from_run(run)
+    paths = LocalNames.of_runs([(run.path, run.manifest(), run.items())])
     contents = dict(_own_files(run))
     manifest = read_json(run.path / "manifest.json")
     manifest["identity"] = _identity(manifest.get("identity") or {}, contents)
@@ -133,7 +95,7 @@ def _local_file(manifest: Any) -> str:
     return next((name for name in paths if os.path.isabs(name) and os.path.exists(name)), "")
 
 
-def _item(record: Values, place: Place, paths: LocalPaths) -> Json:
+def _item(record: Values, place: Place, paths: LocalNames) -> Json:
     changes: Json = {}
     if record.get("image"):
         changes["image"] = place(Path(record["image"]))
@@ -143,7 +105,7 @@ def _item(record: Values, place: Place, paths: LocalPaths) -> Json:
     return cleaned
 
 
-def _scores(run: RunFolder, place: Place, paths: LocalPaths) -> Iterator[Json]:
+def _scores(run: RunFolder, place: Place, paths: LocalNames) -> Iterator[Json]:
     """Yield the scores, with the digests of what was judged as the copy's items have them."""
     then = Digests(run.read("items.jsonl"), prompts=True)
     now = Digests((_item(record, place, paths) for record in run.read("items.jsonl")), prompts=True)

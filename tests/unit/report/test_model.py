@@ -140,7 +140,7 @@ def test_scores_without_their_item_are_shown_all_the_same(tmp_path: Path) -> Non
 
 def test_an_empty_run_is_a_report(tmp_path: Path) -> None:
     first = _opening(overview(load([write_run(tmp_path, [], [], metrics={})])))
-    assert first.sentences == ("No image got a score.",)
+    assert first.headline == "No image got a score."
 
 
 def test_a_folder_that_is_no_run_is_an_error(tmp_path: Path) -> None:
@@ -154,9 +154,10 @@ def test_a_folder_that_is_no_run_is_an_error(tmp_path: Path) -> None:
 def test_headline_says_agreement_coverage_and_money(tmp_path: Path) -> None:
     section = overview(load([small_run(tmp_path / "run", status="incomplete: budget")]))
     assert _headline(section).status == "incomplete: budget"
-    said = _opening(section).sentences
-    assert said[0].startswith("So far: model_a and model_b cannot be told apart")
-    assert said[-1] == "tit (0.0%) and tit-llm (0.0%) cannot be told apart on the 1 pair that both scored."
+    first = _opening(section)
+    assert first.headline == "So far: No clear winner between model_a and model_b."
+    assert first.numbers.startswith("They share 1 prompt with a score")
+    assert first.sentences[-1] == "tit (0.0%) and tit-llm (0.0%) cannot be told apart on the 1 pair that both scored."
     facts = {label: (fact.value, fact.note) for label, fact in _facts(section).items()}
     assert facts["agreement with people, tit"] == ("75.0%", "[50.0, 100.0], 95% interval")
     assert facts["agreement with people, tit-llm"] == ("50.0%", "no interval: too few prompts")
@@ -232,7 +233,7 @@ def test_provenance_names_models_prompts_and_deviations(tmp_path: Path) -> None:
     answered = _table(section, "Who answered").rows[0]
     assert _words(answered) == ["judge", "fake/judge", "judge-1", "loopback", "4"]
     assert _words(_table(section, "Prompts").rows[0]) == ["tit/describe", "a" * 64]
-    assert "Suite folder (version 1)" in _opening(overview(report)).notes[0]
+    assert "Suite folder (version 1), strict protocol" in listing.note
 
 
 def test_agreement_from_elsewhere_replaces_the_first_runs(tmp_path: Path) -> None:

@@ -49,19 +49,22 @@ def run(tmp_path: Path) -> RunFolder:
 def test_a_run_without_a_verdict_gets_the_verdict_that_it_would_have_recorded(run: RunFolder) -> None:
     found = verdict_of(load([run]))
     assert found.generators == verdict_on(run, run.results()).generators
-    assert opening(load([run])).sentences[0].startswith("step_2000 beats step_1000 by ")
+    first = opening(load([run]))
+    assert first.headline == "step_2000 beats step_1000."
+    assert first.numbers.startswith("By ")
 
 
 def test_a_killed_run_has_the_verdict_of_its_scores_in_report_and_view(tmp_path: Path) -> None:
     whole = judged(tmp_path / "whole", "step_1000", "step_2000")
     killed = judged(tmp_path / "runs" / "killed", "step_1000", "step_2000", status="running")
     (killed.path / "results.json").unlink()
-    found, said = verdict_of(load([killed])), opening(load([killed])).sentences
+    found, first = verdict_of(load([killed])), opening(load([killed]))
     assert found.generators == verdict_on(whole, whole.results()).generators
-    assert said[0].startswith("So far: step_2000 beats step_1000 by ")
-    assert "incomplete" in said[-1]
+    assert first.headline == "So far: step_2000 beats step_1000."
+    assert "incomplete" in first.sentences[-1]
     (state,) = Runs(tmp_path / "runs", RunFolder).states()
-    assert (state.status, state.verdict, state.coverage) == ("stopped", said, 1.0)
+    assert (state.status, state.brief, state.coverage) == ("stopped", first.headline, 1.0)
+    assert state.verdict[1:] == first.sentences
     assert state.ranks == {"step_1000": "2", "step_2000": "1"}
 
 
@@ -95,7 +98,7 @@ def test_a_run_for_each_checkpoint_gives_one_verdict_and_the_tables_of_both(tmp_
     runs = [judged(tmp_path / name, name, named=False) for name in LEVEL]
     report = load(runs)
     first = opening(report)
-    assert first.sentences[0].startswith("step_2000 beats step_1000 by ")
+    assert first.headline == "step_2000 beats step_1000."
     assert [note for note in first.notes if "is not known" in note] == list(first.notes)
     won = first.examples[0].duels[0]
     assert all(side.image is not None for side in won.sides)
@@ -115,7 +118,9 @@ def test_runs_by_two_judges_keep_their_own_verdicts(tmp_path: Path) -> None:
         judged(tmp_path / name, "step_1000", "step_2000", protocol=protocol)
         for name, protocol in (("one", "strict"), ("two", "paper"))
     ]
-    said = opening(load(runs)).sentences
+    first = opening(load(runs))
+    assert first.headline == "The judges of one and two agree: both find step_2000 better."
+    said = first.sentences
     assert said[0].startswith("one: step_2000 beats step_1000")
     assert said[1].startswith("two: step_2000 beats step_1000")
     assert said[2].startswith("The generators of these runs are not compared with each other: the protocol differs")
@@ -124,4 +129,4 @@ def test_runs_by_two_judges_keep_their_own_verdicts(tmp_path: Path) -> None:
 def test_a_baseline_takes_the_place_of_the_runner_up(run: RunFolder) -> None:
     report = load([run])
     report.baseline = "step_1000"
-    assert opening(report).sentences[0].startswith("step_2000 beats step_1000")
+    assert opening(report).headline == "step_2000 beats step_1000."

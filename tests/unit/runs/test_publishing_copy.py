@@ -4,30 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import pytest
 from report_runs import picture, score, write_run
 
 from titjudge.core.serialization import checksum_differs, with_checksum
 from titjudge.core.types import Item
 from titjudge.runs.folder.run_folder import Digests, RunFolder
-from titjudge.runs.publishing import LocalPaths, published_files
-
-
-@pytest.mark.parametrize(
-    ("text", "cleaned"),
-    [
-        ("/home/me/data/a.png: no image", "a.png: no image"),
-        ("in '/home/me/data/sub/a.png'", "in 'sub/a.png'"),
-        ("line\n/home/me/data/a.png", "line\na.png"),
-        ("https://host/home/me/data/a.png", "https://host/home/me/data/a.png"),
-        ("/home/me/database.png", "/home/me/database.png"),
-        ("/home/me/data", "."),
-        ("nothing", "nothing"),
-    ],
-)
-def test_folders_of_this_machine_leave_texts(text: str, cleaned: str) -> None:
-    paths = LocalPaths({Path("/home/me/data")})
-    assert paths.strip({"a": [text], text: 1}) == {"a": [cleaned], cleaned: 1}
+from titjudge.runs.publishing import published_files
 
 
 def run_of(folder: Path, **changes: Any) -> RunFolder:
@@ -57,6 +39,15 @@ def test_images_are_relative_to_the_copy_and_texts_name_no_folder(tmp_path: Path
     assert {score.reason for score in copy.scores().values()} == {"x.png"}
     for file in copy.path.rglob("*"):
         assert str(tmp_path).encode() not in (file.read_bytes() if file.is_file() else b"")
+
+
+def test_a_copy_names_no_server_of_its_user(tmp_path: Path) -> None:
+    server = "http://gpu-17:8000/v1"
+    identity = {"suite": "folder", "judge": {"model": "openai/m", "base_url": server}}
+    roles = {"judge": {"model": "openai/m", "base_url": server, "trouble": f"{server}/models: HTTP 500"}}
+    copy = copied(run_of(tmp_path / "a", identity=identity, roles=roles), tmp_path / "copy")
+    assert b"own-server" in (copy.path / "manifest.json").read_bytes()
+    assert not [file for file in copy.path.rglob("*") if file.is_file() and b"gpu-17" in file.read_bytes()]
 
 
 def test_checksums_and_digests_are_those_of_the_copy(tmp_path: Path) -> None:

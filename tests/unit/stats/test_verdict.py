@@ -22,9 +22,9 @@ from titjudge.stats.generators.generator_differences import generator_difference
 from titjudge.stats.generators.paired_differences import paired_differences
 from titjudge.stats.pairwise_accuracy import values_by_metric
 from titjudge.stats.people.agreement import agreement
-from titjudge.stats.verdict.better_generator import better_generator
+from titjudge.stats.verdict.better_generator import better_generator, second_opinion
 from titjudge.stats.verdict.judged_runs import JudgedRun, RunScores, joined_table
-from titjudge.stats.verdict.sentences import sentences
+from titjudge.stats.verdict.sentences import headline, sentences
 from titjudge.stats.verdict.verdict import verdict
 
 
@@ -403,3 +403,60 @@ def test_how_much_of_a_source_is_left_decides_nothing_and_stands_in_no_sentence(
     assert both.generators is not None
     assert both.generators.metric == "viescore-edit"
     assert not any("preservation" in line for line in sentences(both))
+
+
+# -- the first screen of a page ----------------------------------------------------------------------------------------------
+
+
+def test_the_headline_is_one_short_sentence_and_its_numbers_are_a_line() -> None:
+    short, numbers = headline(verdict([judged({"old": spread(0, seed=1), "new": spread(9, seed=2)})]))
+    assert short == "new beats old."
+    assert re.match(r"By [\d.]+ of 100 \[.*\] on 40 prompts \(tit-llm, p ", numbers)
+    level = judged({name: spread(0, seed=seed) for seed, name in enumerate("abc")})
+    short, numbers = headline(verdict([level]), lacking="budget")
+    assert re.fullmatch(r"So far: No clear winner between [abc] and [abc]\.", short)
+    assert numbers.startswith("On 40 prompts (difference ")
+    assert len(headline(verdict([judged({n: spread(k, seed=k) for k, n in ((0, "a"), (20, "b"), (40, "c"))})]))[0]) < 30
+
+
+def test_the_headline_of_a_settled_run_has_its_numbers_below_and_one_generator_has_its_mean() -> None:
+    pair = SettledPair(generators=["new", "old"], verdict="new", used=8, of=40, interval=(1.0, 9.0))
+    settle = SettleRecord(pairs=[pair], images=16, of_images=80, saved=0.5)
+    short, numbers = headline(Verdict(), settle)
+    assert short == "settled: new is the better one."
+    assert numbers == "new - old between 1 and 9 (16 of 80 images judged, about $0.5000 saved)."
+    assert headline(verdict([judged({"only": spread(0)})]))[0].startswith("The mean score is ")
+    assert headline(Verdict()) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (9, 9, "agree: both find new better"),
+        (9, -9, "disagree: two finds old better"),
+        (9, 0, "differ: two cannot tell"),
+        (0, 9, "differ: only two finds new better"),
+        (0, 0, "agree: neither tells"),
+    ],
+)
+def test_two_judges_of_the_same_generators_agree_or_not(first: float, second: float, expected: str) -> None:
+    runs = [
+        judged({"old": spread(0, seed=1, width=2), "new": spread(lead, seed=2, width=2)}, name=name)
+        for name, lead in (("one", first), ("two", second))
+    ]
+    records = [verdict([run]).generators for run in runs]
+    assert records[0] is not None
+    assert records[1] is not None
+    said = second_opinion(records[0], "one", runs[1], records[1])
+    assert said.startswith("The judges of one and two ")
+    assert expected in said
+
+
+def test_the_orders_of_three_generators_are_correlated_and_strangers_are_not_compared() -> None:
+    one = judged({name: spread(9.0 * k, seed=k, width=2) for k, name in enumerate("abc")}, name="one")
+    other = judged({"x": spread(0), "y": spread(9)}, name="two")
+    records = [verdict([run]).generators for run in (one, other)]
+    assert records[0] is not None
+    assert records[1] is not None
+    assert "correlate by 1.00 (SRCC)" in second_opinion(records[0], "one", one, records[0])
+    assert second_opinion(records[0], "one", other, records[1]) == ""

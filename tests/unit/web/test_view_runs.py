@@ -123,7 +123,7 @@ def test_means_so_far_are_of_the_same_prompts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("better", "brief"), [(True, "new beats old by"), (False, "Cannot be told apart on 40 prompts")]
+    ("better", "brief"), [(True, "new beats old."), (False, "No clear winner between new and old.")]
 )
 def test_a_narrow_column_says_first_that_nobody_won_and_no_score_is_the_winners(
     better: bool, brief: str, tmp_path: Path

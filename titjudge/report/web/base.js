@@ -72,10 +72,11 @@ function text(index) {
 }
 
 /** Make the image of an item, or a placeholder with the reason why there is none. */
-function picture(item, alt, extra) {
+function picture(item, alt, extra, full) {
   const line = item.im === undefined ? null : imageLine(item.im);
   if (line && !line.startsWith("!")) {
-    const src = line === "+" ? `${data.folder}/${String(Math.floor(item.im / 1000)).padStart(3, "0")}/${item.im}.webp` : "data:image/webp;base64," + line;
+    const files = line.startsWith("+") ? line.slice(1).split(" ") : ["data:image/webp;base64," + line];
+    const src = files[full ? files.length - 1 : 0];
     return h("img" + (extra || ""), { src, alt, decoding: "async" });
   }
   const reason = line ? utf8(line.slice(1)) : item.bad || "no image: the description was given as text";
@@ -91,7 +92,7 @@ function largePicture(item, alt, extra) {
 
 function enlarge(item, alt) {
   const dialog = $("#picture");
-  const large = picture(item, alt);
+  const large = picture(item, alt, "", true);
   const fit = h("button.zoom", { type: "button", "aria-label": "fit to the window, or pixel by pixel", click: () => dialog.classList.toggle("whole") }, large);
   dialog.classList.remove("whole");
   $(".stage", dialog).replaceChildren(fit);

@@ -60,7 +60,7 @@ class Closeup {
 
   drawSide(pane, { item, column }, letter) {
     const judge = judgeIn(columns()[column], this.matrix.metric);
-    pane.replaceChildren(item ? layers(item, `${columns()[column].label}: ${item.id}`) : h("div.noimage", null, "No image"));
+    pane.replaceChildren(item ? layers(item, `${columns()[column].label}: ${item.id}`, true) : h("div.noimage", null, "No image"));
     const caption = pane.nextElementSibling;
     const others = item ? item.s.map((score, index) => [score, index]).filter(([score, index]) => score && index !== judge && data.judges[index].run === columns()[column].run) : [];
     const samples = cellsOf(prompts()[this.index])[column].length;
@@ -139,6 +139,7 @@ class Closeup {
       const others = this.matrix.order.filter((column) => column !== this.matrix.a);
       this.right = others[(others.indexOf(this.right) + by + others.length) % others.length];
       this.sample = by > 0 ? 0 : Math.max(0, cells[this.right].length - 1);
+      this.matrix.step(this.index);
     }
     this.draw();
   }

@@ -7,8 +7,8 @@ const sourceShown = { upTo: 50, changes: false }; // stays while one image after
 const sourcePicture = (item, index, alt, extra) => picture({ im: item.src[index] }, alt, extra);
 
 /** Make the result of an edit with its source over it; of several sources the first. Without both, the result alone. */
-function layers(item, alt) {
-  const result = picture(item, alt);
+function layers(item, alt, full) {
+  const result = picture(item, alt, "", full);
   const source = item.src ? sourcePicture(item, 0, "", ".source") : null;
   if (result.tagName !== "IMG" || source?.tagName !== "IMG") return result;
   return h("span.layers", null, result, source, h("canvas.changes", { "aria-hidden": "true" }));

@@ -4,9 +4,7 @@ const SPLIT = { images: imagesView, prompts: promptsView, pairs: pairsView };
 const split = {};
 
 function drawStatic() {
-  $("#n-images").textContent = number(data.items.length);
-  $("#n-prompts").textContent = number(prompts().length);
-  $("#n-pairs").textContent = number(data.pairs.length);
+  document.querySelectorAll(".count").forEach((count) => { count.textContent = number(SPLIT[count.dataset.of].total()); });
   sortTables();
   document.querySelectorAll("[data-image]").forEach((link) => link.append(picture(data.items[Number(link.dataset.image)], "")));
   if (data.folder) document.querySelectorAll("input[type=search]").forEach((field) => { field.placeholder = "words in prompt, name"; });
@@ -88,10 +86,9 @@ async function main() {
   $("#help-open").addEventListener("click", () => $("#help").showModal());
   await open();
   drawStatic();
-  $("#loading").remove();
   addEventListener("hashchange", route);
-addEventListener("resize", fadeTabs);
-$(".top nav").addEventListener("scroll", fadeTabs);
+  addEventListener("resize", fadeTabs);
+  $(".top nav").addEventListener("scroll", fadeTabs);
   addEventListener("keydown", onKey);
   $(".skip").addEventListener("click", (event) => { event.preventDefault(); $("#main").focus(); });
   route();
@@ -99,6 +96,5 @@ $(".top nav").addEventListener("scroll", fadeTabs);
 }
 
 main().catch((error) => {
-  const spot = $("#loading") || $("#main").appendChild(h("p.plain"));
-  spot.textContent = "The report could not be opened: " + error;
+  $("#main").prepend(h("p.plain", null, "The report could not be opened: " + error));
 });

@@ -23,6 +23,7 @@ function labelOf({ run, g }, all) {
   return alone || !g ? data.runs[run] : `${g} · ${data.runs[run]}`;
 }
 
+const columnNamed = (label) => columns().findIndex((column) => column.label === label);
 const matrixMetrics = () => [...new Set(data.judges.map((judge) => judge.metric))];
 const judgeIn = (column, metric) => data.judges.findIndex((judge) => judge.run === column.run && judge.metric === metric);
 
@@ -116,7 +117,7 @@ class MatrixView {
   }
 
   fillOptions() {
-    const named = columns().map((column, index) => [String(index), shorten(column.label, 60)]);
+    const named = columns().map(({ label }) => [label, shorten(label, 60)]);
     const themes = Object.entries(data.themes).map(([name, values]) => [name, [...new Set(Object.values(values))].sort(NATURAL).map((value) => [`${name}=${value}`, shorten(value, 60)])]);
     const options = {
       a: named,
@@ -141,7 +142,7 @@ class MatrixView {
     const a = Math.max(0, named(data.first.a));
     const b = named(data.first.b, a);
     const others = columns().map((_, index) => index).filter((index) => index !== a);
-    return { a: String(a), b: String(b < 0 ? others[others.length - 1] : b), m: data.first.m };
+    return { a: columns()[a].label, b: columns()[b < 0 ? others[others.length - 1] : b].label, m: data.first.m };
   }
 
   change() {
@@ -169,13 +170,15 @@ class MatrixView {
       this.refresh();
       this.list.scroller.scrollTop = 0;
     }
-    const asked = query.get("i");
-    if (asked !== null && prompts()[Number(asked)]) this.closeup.open(Number(asked));
+    const asked = query.has("p") ? prompts().findIndex((prompt) => prompt.name === query.get("p")) : Number(query.get("i") ?? -1);
+    const right = columnNamed(query.get("g"));
+    if (right >= 0) this.closeup.right = right;
+    if (prompts()[asked]) this.closeup.open(asked);
     else this.closeup.close();
   }
 
-  get a() { return Number(this.filters.a); }
-  get b() { return Number(this.filters.b); }
+  get a() { return columnNamed(this.filters.a); }
+  get b() { return columnNamed(this.filters.b); }
   get metric() { return this.filters.m; }
 
   /** A and B stand first, so that they are seen together on a small screen too. */
@@ -290,9 +293,10 @@ class MatrixView {
     }, 80);
   }
 
-  /** Show a prompt in large; null closes it. */
+  /** Show a prompt in large, with the address of its two images; null closes it. */
   step(index) {
-    go(place("matrix", { ...this.filters, i: index }));
+    const { right } = this.closeup;
+    go(place("matrix", { ...this.filters, p: prompts()[index]?.name, g: index === null || right === null ? "" : columns()[right].label }));
   }
 
   /** Show the prompt `by` places after the one that is shown in large; without one the list scrolls. */

@@ -12,6 +12,11 @@ function prompts() {
     byText.get(key).items.push(item);
   }
   promptList = [...byText.values()];
+  const names = new Set();  // by which links name them, also after the report is written again with other runs
+  promptList.forEach((prompt, index) => {
+    prompt.name = [prompt.grp, prompt.items[0].id, String(index)].find((name) => name && !names.has(name));
+    names.add(prompt.name);
+  });
   for (const prompt of promptList) prompt.items.sort((a, b) => a.g.localeCompare(b.g) || (a.rn || [0])[0] - (b.rn || [0])[0] || a.index - b.index);
   return promptList;
 }

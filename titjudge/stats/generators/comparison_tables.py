@@ -10,7 +10,8 @@ import numpy as np
 
 from titjudge.core import item_meta
 from titjudge.core.declarations import ESTIMATED, NEEDS_BOTH, Declaration, Population, Unit
-from titjudge.core.run_records import MetricRecord, MetricResult
+from titjudge.core.numbers import is_number
+from titjudge.core.run_records import MetricRecord, MetricResult, RankedGenerator
 from titjudge.core.tables import Cell, Table, p_value, plain, rank_range
 from titjudge.core.types import Item
 from titjudge.core.words import score_digits
@@ -270,25 +271,35 @@ def _minus(names: Sequence[str], scale: Scale) -> list[str]:
     return [f"minus {name}{'' if scale.higher else ', negated: less is better'}" for name in names]
 
 
-def compared_table(scores: ScoreTable, scale: Scale, *, settled: bool) -> Table:
-    """Tabulate the generators by their mean scores, with tiers and differences where the prompts allow a comparison.
+def ranked_means(scores: ScoreTable, scale: Scale, ranking: Sequence[RankedGenerator], *, settled: bool) -> Table:
+    """Tabulate the generators of a verdict with their ranks and means, best first.
 
     Args:
         scores: Their scores.
         scale: Of the scores.
+        ranking: The generators as the verdict ranks them.
         settled: Whether the judging stopped at a verdict, so that intervals for a fixed sample are not valid.
     """
-    comparison = None if settled else compared_with_best(scores)
-    if comparison is not None:
-        return standings_table(comparison, scale)
-    why = "it stopped when its question was settled" if settled else "the prompts are too few"
-    adjusted, ranks, rows = scores_of_all(scores.means, scores.unit), {} if settled else rank_ranges(scores), []
-    for k in in_order(scores):
-        mean = mean_cell(scores, adjusted[:, k], scale.digits, scale.sign)
-        mean = replace(mean, interval=None) if mean is not None and settled else mean
-        rows.append((scores.generators[k], rank_range(ranks.get(k)), mean, int(np.isfinite(scores.means[:, k]).sum())))
-    notes = (f"No tiers and differences: {why}.",)
-    return Table("", ("generator", RANK, "mean", "prompts"), tuple(rows), notes, declared=scores.over(GENERATORS))
+    adjusted, rows = scores_of_all(scores.means, scores.unit), []
+    for ranked in (ranked for ranked in ranking if ranked.generator in scores.generators):
+        mean = mean_cell(scores, adjusted[:, scores.column(ranked.generator)], scale.digits, scale.sign)
+        mean = replace(mean, bar=True, interval=None if settled else mean.interval) if mean is not None else mean
+        rows.append((ranked.generator, rank_range(ranked.ranks), mean))
+    return Table("", ("generator", RANK, "mean"), tuple(rows), declared=scores.over(GENERATORS))
+
+
+def making(items: Iterable[item_meta.HasMeta]) -> list[Cell | str | None]:
+    """Say what the images of a generator were made for: USD and seconds per image, vendor, licence; None for what no image says."""
+    items = list(items)
+    made = [record for item in items if isinstance(record := item_meta.MADE_WITH.get(item), Mapping)]
+    cells: list[Cell | str | None] = []
+    for name, digits in (("cost", 4), ("seconds", 1)):
+        numbers = [record[name] for record in made if is_number(record.get(name))]
+        note = f"of {len(numbers):,} images" if len(numbers) < len(items) else ""
+        cells.append(plain(float(np.mean(numbers)), digits=digits, note=note) if numbers else None)
+    for key in (item_meta.VENDOR, item_meta.LICENCE):
+        cells.append(", ".join(dict.fromkeys(str(key.get(item)) for item in items if key.get(item))) or None)
+    return cells
 
 
 def slice_means(scores: ScoreTable, column: str, scale: Scale) -> Floats:

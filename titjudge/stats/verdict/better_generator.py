@@ -24,6 +24,7 @@ from titjudge.stats.generators.comparison_tables import Comparison, Scale, compa
 from titjudge.stats.generators.generator_differences import GeneratorDifference, generator_differences
 from titjudge.stats.generators.planning import plan_like, usable_pilot
 from titjudge.stats.generators.slices import averages, in_order, rank_ranges
+from titjudge.stats.ranking.leaderboard import rank_correlation
 from titjudge.stats.scores.part_scores import ELEMENT, PARTS
 from titjudge.stats.scores.population import FEWEST, scores_of_all, shared_prompts
 from titjudge.stats.scores.scores_table import ScoreTable
@@ -246,15 +247,50 @@ def _weakest_part(pair: ScoreTable) -> WeakPart | None:
 def _others(runs: Sequence[JudgedRun], metric: str, first: str, second: str) -> dict[str, str]:
     """Return which of two generators is better by each of the other metrics that all runs have: `SAME`, `OPPOSITE` or `OPEN`."""
     shared = [name for name in runs[0].metrics if name != metric and all(name in run.metrics for run in runs)]
-    answers = {}
-    for name in shared[:_OTHERS]:
-        table = joined_table(runs, name, sliced=False)
-        if table is not None and {first, second} <= set(table.generators):
-            difference = next(iter(_differences(table.only((first, second)))), None)
-            if difference is not None and difference.difference is not None:
-                significant = difference.p is not None and difference.p < ALPHA
-                answers[name] = (SAME if difference.difference > 0 else OPPOSITE) if significant else OPEN
-    return answers
+    answers = {name: opinion(runs, name, first, second) for name in shared[:_OTHERS]}
+    return {name: answer for name, answer in answers.items() if answer}
+
+
+def opinion(runs: Sequence[JudgedRun], metric: str, first: str, second: str) -> str:
+    """Say what a metric says of `first` against `second`: `SAME` (it is better), `OPPOSITE`, `OPEN`; empty if it cannot compare them."""
+    table = joined_table(runs, metric, sliced=False)
+    if table is None or not {first, second} <= set(table.generators):
+        return ""
+    difference = next(iter(_differences(table.only((first, second)))), None)
+    if difference is None or difference.difference is None:
+        return ""
+    if difference.p is None or difference.p >= ALPHA:
+        return OPEN
+    return SAME if difference.difference > 0 else OPPOSITE
+
+
+def second_opinion(record: BetterGenerator, name: str, run: JudgedRun, other: BetterGenerator) -> str:
+    """Say in one sentence whether the judge of another run agrees with a verdict; empty if it cannot compare the two generators.
+
+    Args:
+        record: The verdict.
+        name: The run of the verdict.
+        run: The other run.
+        other: Its verdict.
+    """
+    answer = opinion([run], other.metric, record.first, record.second)
+    if not answer:
+        return ""
+    two = f"{record.first} and {record.second}"
+    better = record.second if answer == OPPOSITE else record.first
+    if not record.better:
+        said = (
+            f"agree: neither tells {two} apart" if answer == OPEN else f"differ: only {run.name} finds {better} better"
+        )
+    elif answer == OPEN:
+        said = f"differ: {run.name} cannot tell {two} apart"
+    else:
+        said = (
+            f"disagree: {run.name} finds {better} better" if answer == OPPOSITE else f"agree: both find {better} better"
+        )
+    srcc = rank_correlation(*(one.signed_means for one in (record, other)))
+    order = "" if srcc is None else f"; their orders of the generators correlate by {srcc:.2f} (SRCC)"
+    return f"The judges of {name} and {run.name} {said}{order}."
 
 
 # -- prompts that show it ----------------------------------------------------------------------------------------------

@@ -43,17 +43,30 @@ def sentences(
     return [*lines, *(_of_judges(verdict.judges) if verdict.judges is not None else ())]
 
 
+def headline(verdict: Verdict, settle: SettleRecord | None = None, lacking: str = "") -> tuple[str, str]:
+    """Say the verdict in one short sentence, and its numbers in a line below it; both empty without a verdict on generators."""
+    record = verdict.generators
+    if settle is not None and settle.pairs:
+        short, numbers = _settled(settle)
+    elif record is not None and record.second:
+        numbers = "; ".join(_numbers(record))
+        short, numbers = _short(record), f"{numbers[:1].upper()}{numbers[1:]}"
+    else:
+        short, numbers = next(_alone(record), "").removesuffix(".") if record is not None else "", ""
+        if not short:
+            return "", ""
+    if lacking:
+        short = f"So far: {short}"
+    numbers = numbers.strip(", ")
+    return _sentence(short), _sentence(numbers) if numbers else ""
+
+
 def is_undecided(verdict: Verdict, settle: SettleRecord | None = None) -> bool:
     """Tell whether the first of the `sentences` says that two generators cannot be told apart."""
     record = verdict.generators
     return (
         not (settle is not None and settle.pairs) and record is not None and bool(record.second) and not record.better
     )
-
-
-def without_names(record: BetterGenerator) -> str:
-    """Say for a narrow column, where names would be all that is seen, that two generators cannot be told apart."""
-    return _lead(record, _LEVEL.capitalize())
 
 
 def _sentence(words: str) -> str:
@@ -100,20 +113,44 @@ def _alone(record: BetterGenerator) -> Iterator[str]:
                 yield "Images of a second generator for the same prompts would show which is better."
 
 
-def _lead(record: BetterGenerator, unnamed: str = "") -> str:
+def _lead(record: BetterGenerator) -> str:
     """Say which of the two is better, by how much, and where it loses; or that they cannot be told apart, and what would tell them apart."""
     if record.difference is None:
-        two = unnamed or f"{record.first} and {record.second} {_LEVEL}"
-        return _sentence(f"{two}: {record.reason}")
+        return _sentence(f"{_two(record)}: {record.reason}")
+    gap, *others = _numbers(record)
+    finding = f"{record.first} beats {_beaten(record)}" if record.better else _level(record)
+    return _sentence("; ".join([f"{finding} {gap}", *others]))
+
+
+def _short(record: BetterGenerator) -> str:
+    """Say the verdict on the two without its numbers."""
+    if not record.better:
+        return f"No clear winner between {record.first} and {record.second}"
+    alone = _beaten(record) == record.second
+    return f"{record.first} beats {record.second if alone else f'the {_compared(record) - 1} others'}"
+
+
+def _numbers(record: BetterGenerator) -> list[str]:
+    """Write the difference of the two with its test, where the better one loses, and what would tell the two apart."""
+    if record.difference is None:
+        return [record.reason]
     prompts = _prompts(record.prompts)
     if record.images is not None:
         prompts += f" with {record.images[0]:,} to {record.images[1]:,} images each"
     prompts += f" in {counted(record.families)}" if record.families is not None else too_few(record.prompts)
     if record.better:
-        finding = f"{record.first} beats {_beaten(record)} by {_gap(record)} on {prompts} ({_test(record)})"
-        return _sentence("; ".join(filter(None, (finding, record.reason, _weakness(record)))))
-    finding = f"{unnamed or _level(record)} on {prompts} (difference {_gap(record)}, {_test(record)})"
-    return _sentence("; ".join(filter(None, (finding, _weakness(record), _what_would_tell(record)))))
+        found = [f"by {_gap(record)} on {prompts} ({_test(record)})", record.reason, _weakness(record)]
+    else:
+        found = [
+            f"on {prompts} (difference {_gap(record)}, {_test(record)})",
+            _weakness(record),
+            _what_would_tell(record),
+        ]
+    return [text for text in found if text]
+
+
+def _two(record: BetterGenerator) -> str:
+    return f"{record.first} and {record.second} {_LEVEL}"
 
 
 def _beaten(record: BetterGenerator) -> str:
@@ -125,10 +162,10 @@ def _beaten(record: BetterGenerator) -> str:
 
 def _level(record: BetterGenerator) -> str:
     """Say who cannot be told apart: the two, and with more generators whether these are all."""
-    two = f"{record.first} and {record.second}"
     if _compared(record) > 2 and len(_tiers(record)) < 2:
+        two = f"{record.first} and {record.second}"
         return f"No generator is shown to be better than the others: {two}, the first two, {_LEVEL}"
-    return f"{two} {_LEVEL}"
+    return _two(record)
 
 
 def _what_would_tell(record: BetterGenerator) -> str:
@@ -271,22 +308,29 @@ def _of_judges(record: BestJudge) -> Iterator[str]:
 
 def settled_words(record: SettleRecord) -> str:
     """Say in one line the verdict at which a run stopped."""
+    return "".join(_settled(record))
+
+
+def _settled(record: SettleRecord) -> tuple[str, str]:
+    """Return the verdict at which a run stopped, and its numbers."""
     (pair,) = record.pairs
     share = f"{record.images:,} of {record.of_images:,} images judged"
     missing = ", ".join(f"{name} {count}" for name, count in pair.without_score.items() if count)
     missing = f"; left out for want of a score: {missing} prompts" if missing else ""
     ends = _interval_words(pair)
     if pair.reason:
-        return f"cannot tell: {pair.reason}, and what is left out may decide{ends} ({share}{missing})"
+        return f"cannot tell: {pair.reason}, and what is left out may decide", f"{ends} ({share}{missing})"
     if pair.verdict == OPEN:
         unbeaten = f"; still in: {', '.join(pair.left)}" if pair.left else ""
         spent = sum_words(record.spent, 0, f"${record.spent or 0.0:.4f}")
-        return f"not settled for {spent}: {' or '.join(pair.names)}{ends}{unbeaten} ({share}{missing})"
+        return f"not settled for {spent}: {' or '.join(pair.names)}", f"{ends}{unbeaten} ({share}{missing})"
     saved = f", about ${record.saved:.4f} saved" if record.saved else ""
     if pair.verdict == EQUIVALENT:
         equal = " and ".join(pair.left or pair.names)
-        return f"settled: {equal} are equivalent within {record.margin:g}{ends} ({share}{saved}{missing})"
-    return f"settled: {pair.verdict} is the better one{ends} ({share}{saved}{missing})"
+        short = f"settled: {equal} are equivalent within {record.margin:g}"
+    else:
+        short = f"settled: {pair.verdict} is the better one"
+    return short, f"{ends} ({share}{saved}{missing})"
 
 
 def _interval_words(pair: SettledPair) -> str:

@@ -18,7 +18,7 @@ from titjudge.core.registry import first_metric
 from titjudge.core.run_records import FailureRecord, Manifest, PlaceRecord, ProgressRecord, Results, Verdict
 from titjudge.core.tables import rank_range
 from titjudge.core.types import Values
-from titjudge.stats.verdict.sentences import is_undecided, sentences, without_names
+from titjudge.stats.verdict.sentences import headline, is_undecided, sentences
 
 _BLOCK = 1 << 20
 Identity = tuple[int, ...]
@@ -293,7 +293,6 @@ def with_results(state: RunState, results: Results) -> RunState:
     verdict = results.verdict or Verdict()
     lines = sentences(verdict, results.settle, state.lacking) if results.verdict else []
     covered = results.covered
-    undecided = is_undecided(verdict, results.settle)
     return replace(
         state,
         scored=sum(result.scored or 0 for result in whole.values()),
@@ -305,8 +304,8 @@ def with_results(state: RunState, results: Results) -> RunState:
         boards={name: _means(by_generator) for name, by_generator in places.items()},
         ranks=ranks,
         verdict=tuple(lines),
-        brief=without_names(verdict.generators) if undecided and verdict.generators else "".join(lines[:1]),
-        leader=not undecided,
+        brief=headline(verdict, results.settle, state.lacking)[0] or "".join(lines[:1]),
+        leader=not is_undecided(verdict, results.settle),
         advice=_advice(state, results.failures),
     )
 

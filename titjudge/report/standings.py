@@ -1,0 +1,121 @@
+"""The generators of a report: their images by prompt, their ranks with intervals, and what their images cost and lack."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from titjudge.core.declarations import FACTS
+from titjudge.core.files import csv_text
+from titjudge.core.run_records import BetterGenerator, Verdict
+from titjudge.core.tables import Cell, Table, says_something
+from titjudge.core.types import Status
+from titjudge.core.words import percentage
+from titjudge.report.model import ImageEntry, Loaded, Report
+from titjudge.report.sections import fragment
+from titjudge.stats.generators.comparison_tables import making, ranked_means
+from titjudge.stats.verdict.judged_runs import joined, joined_table
+
+_COUNTS = ("images", "refused", "without a score", "no image")
+_MADE = ("USD per image", "seconds per image", "vendor", "licence")
+_EXPLAINED = (
+    "Without a score: images that were not judged, or whose judgement has no value; they are in no mean. No image: "
+    "prompts without an image of the generator, such as those that its service refused."
+)
+
+
+def ranking(report: Report, runs: Sequence[Loaded], record: BetterGenerator | None) -> Iterator[Table]:
+    """Make the table of ranks and means by the metric that decides, with links to the images; nothing without scores."""
+    scores = joined_table(runs, record.metric, sliced=False) if record is not None else None
+    if record is None or scores is None:
+        return
+    settled = any(run.manifest.status == "settled" for run in runs)
+    table = ranked_means(scores, runs[0].prompt_scale(record.metric), record.ranking, settled=settled)
+    names = {entry.generator for entry in report.entries}
+    rows = [
+        (Cell(name, link=fragment("images", g=name)) if name in names else name, *others)
+        for name, *others in table.rows
+    ]
+    title = f"Mean score by {record.metric}" + (f", {runs[0].name}" if len(runs) < len(report.runs) else "")
+    columns = (*table.columns[:2], f"mean by {record.metric}" + ("" if settled else " [95% interval]"))
+    yield replace(table, title=title, columns=columns, rows=tuple(rows))
+
+
+@dataclass(slots=True)
+class Cells:
+    """The images of a report by prompt and generator, named as the joined table of the runs names them.
+
+    Attributes:
+        report: The runs.
+        columns: The name of each judge in a table of scores.
+        entries: The images of a prompt by a generator.
+    """
+
+    report: Report
+    columns: list[str]
+    entries: dict[tuple[str, str], list[ImageEntry]]
+
+    @classmethod
+    def of(cls, report: Report, verdict: Verdict) -> Cells:
+        """Arrange the images of a report; runs that are not one comparison keep their generators' own names."""
+        frame, entries = joined(report.runs), dict[tuple[str, str], list[ImageEntry]]()
+        for entry in report.entries:
+            run = report.runs[entry.runs[0]]
+            item = run.items.get(entry.id)
+            prompt = frame.prompt(item) if item is not None else entry.prompt_id or entry.id
+            joint = item is not None and not verdict.apart
+            name = frame.generator(run.name, item) if item is not None and joint else entry.generator or run.name
+            entries.setdefault((prompt, name), []).append(entry)
+        columns = [judge.label if verdict.apart else judge.metric for judge in report.judges]
+        return cls(report, columns, entries)
+
+    def facts(self, order: Sequence[str]) -> Iterator[Table]:
+        """Make the table of images that are refused or missing, and of prices, vendors and licences; nothing where none is known."""
+        metrics = [run.covered[0] for run in self.report.runs]
+        judges = self.report.judges
+        places = {place for place, judge in enumerate(judges) if judge.metric == metrics[judge.run]}
+        prompts = len({prompt for prompt, _ in self.entries})
+        rows = []
+        for name in dict.fromkeys([*order, *(name for _, name in self.entries)]):
+            listed = [entries for (_, generator), entries in self.entries.items() if generator == name]
+            images = [entry for entries in listed for entry in entries]
+            if not images:
+                continue
+            states = Counter(_state(entry, places) for entry in images)
+            missing = sum(states.values()) - states[""]
+            share = percentage(missing / len(images)) if missing else ""
+            lost = Cell(f"{missing:,}", note=share, sort=missing) if missing else None
+            counts = len(images), states[str(Status.REFUSED)] or None, lost, prompts - len(listed) or None
+            rows.append((name, *counts, *making(images)))
+        columns = ("generator", *_COUNTS, *_MADE)
+        kept = [place for place in range(len(columns)) if says_something([row[place] for row in rows])]
+        if len(rows) > 1 and any(place > 1 for place in kept):
+            cells = tuple(tuple(row[place] for place in kept) for row in rows)
+            yield Table(
+                "Images of each generator",
+                tuple(columns[place] for place in kept),
+                cells,
+                (_EXPLAINED,),
+                declared=FACTS,
+            )
+
+    def csv(self) -> bytes:
+        """Return the scores as `compare generators --scores` reads them: a row for each image, a column for each metric."""
+        metrics = list(dict.fromkeys(self.columns))
+        rows = []
+        for (prompt, generator), entries in self.entries.items():
+            for entry in entries:
+                values = {self.columns[place]: score.value for place, score in entry.scores.items()}
+                runs = "+".join(self.report.runs[run].name for run in entry.runs)
+                cells = ["" if (value := values.get(name)) is None else value for name in metrics]
+                rows.append((prompt, generator, f"{runs}/{entry.id}", *cells))
+        return csv_text(("prompt_id", "generator", "image", *metrics), rows).encode(errors="replace")
+
+
+def _state(entry: ImageEntry, places: set[int]) -> str:
+    """Return what stands in place of a score; empty where there is one."""
+    scores = [score for place, score in entry.scores.items() if place in places]
+    if entry.bad or not scores:
+        return "bad"
+    return "" if any(score.value is not None for score in scores) else str(scores[0].status)
