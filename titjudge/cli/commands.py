@@ -21,6 +21,7 @@ from titjudge.cli.option_groups import help_all_option, is_long, shows_all, writ
 from titjudge.cli.overview import BUILT_IN, COMPARE, JUDGE, LOOK_UP, OTHERS, PROMPTS, TRUST, names, target_of
 from titjudge.cli.terminal import say
 from titjudge.core.errors import BudgetExhausted, ConfigError, TitjudgeError, Unclear, UserError, nearest
+from titjudge.core.paths import pages
 from titjudge.core.signals import INTERRUPTED, ended_by_ctrl_c, terminated_like_ctrl_c
 
 __all__ = [
@@ -116,6 +117,9 @@ class Commands(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args or args[0] == "help":
+            if len(args) == 2 and not target_of(args[1]) and not args[1].startswith("-"):
+                say(_page(args[1]))
+                ctx.exit()
             args = [*args[1:], "--help"]
         return super().parse_args(ctx, args)
 
@@ -134,6 +138,19 @@ class Commands(click.Group):
             title = command.section if isinstance(command, Command) else OTHERS
             others[name] = (title, command.get_short_help_str(limit=1000))
         return overview.page(ctx.info_name or "", ctx.make_formatter().width, others).rstrip()
+
+
+def _page(topic: str) -> str:
+    """Read the page of the documentation whose name is or alone contains `topic`.
+
+    Raises:
+        UserError: There is none, or there are several; lists their names.
+    """
+    named = pages()
+    found = [topic] if topic in named else [name for name in named if topic.lower() in name]
+    if len(found) != 1:
+        raise UserError(f"no page or command has the name '{topic}'; pages: {', '.join(found or named)}")
+    return named[found[0]].read_text(encoding="utf-8")
 
 
 @functools.cache

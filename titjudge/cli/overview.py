@@ -83,6 +83,7 @@ _PAGE = """Usage: {program} COMMAND [OPTIONS] [ARGUMENTS]
     {program} judge --data my_images --provider gemini --max-cost 5
     {program} score --prompt "a red cube" --provider openai image.png
     {program} COMMAND --help    options and examples of a command
+    {program} help TOPIC        a page of the documentation, such as control-cost
 
 Options:
   -V, --version  Show the version and exit.

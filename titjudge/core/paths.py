@@ -44,6 +44,13 @@ def starter_file() -> Path:
     return (inside if inside.is_dir() else _CHECKOUT / "examples" / "starter") / "prompts.jsonl"
 
 
+def pages() -> dict[str, Path]:
+    """Return the pages of the documentation by name, inside the wheel or in a checkout."""
+    inside = _PACKAGE / "_docs"
+    root = inside if inside.is_dir() else _CHECKOUT / "docs"
+    return {path.stem: path for path in sorted(root.glob("*/*.md")) if path.parent.name != "measurements"}
+
+
 def cache_folder(named: Path | None = None) -> Path:
     """Return the answer cache: `named`, else $TITJUDGE_CACHE, else `cache/` of a checkout or the user's cache."""
     if named is not None:

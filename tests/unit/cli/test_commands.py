@@ -64,6 +64,13 @@ def test_help_takes_a_command(tmp_path: Path) -> None:
     assert cli(tmp_path, "help", "judge") == cli(tmp_path, "judge", "--help")
 
 
+def test_help_prints_the_pages_of_the_documentation(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "how-to" / "control-cost.md").read_text(encoding="utf-8")
+    assert cli(tmp_path, "help", "control-cost").rstrip() == cli(tmp_path, "help", "cost").rstrip() == page.rstrip()
+    assert "judge-images, " in cli(tmp_path, "help", "nothing", code=2)
+    assert "judge-edits, judge-images" in cli(tmp_path, "help", "judge-", code=2)
+
+
 def test_the_help_shows_how_titjudge_was_started(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command("titjudge", ["--help"]) == 0
     assert "  titjudge judge --data my_images" in capsys.readouterr().out
