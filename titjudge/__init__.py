@@ -1,4 +1,4 @@
-"""Judge text-to-image outputs against their prompts, and say how far the judgement agrees with people."""
+"""Judge text-to-image outputs against their prompts, and measure how well the scores agree with people."""
 
 from __future__ import annotations
 

@@ -61,12 +61,12 @@ class JudgeMetric(_Base):  # type: ignore[misc]
     """Average a judge's scores over the batches of a training loop: `update`, `compute`, `reset`.
 
     With torchmetrics installed it is a `torchmetrics.Metric` and goes into its collections and into Lightning's `log`;
-    without, a class of its own that does the same. `compute` is over all processes of `torch.distributed`.
+    without, a class with the same behaviour. `compute` is over all processes of `torch.distributed`.
 
     A failure is never a score: the mean is over the images that have one, NaN where none has, and `failed` counts the others.
 
     Args:
-        judge: A `Judge` with one metric. Each process has its own, and a cap holds for each; its answers are cached.
+        judge: A `Judge` with one metric. Each process has one, with a separate cap; its answers are cached.
         **options: Passed on to `torchmetrics.Metric`.
 
     Attributes:
@@ -96,7 +96,7 @@ class JudgeMetric(_Base):  # type: ignore[misc]
 
     @property
     def higher_is_better(self) -> bool:
-        """Whether the judge's metric is better when it is higher."""
+        """True if a higher value of the judge's metric is better."""
         return next(iter(self.judge.metrics.values())).higher_is_better
 
     def update(self, images: Any, prompts: str | Iterable[str]) -> None:

@@ -60,7 +60,7 @@ class ProviderCase:
         return server.url + (usual if self.path is None else self.path)
 
     def provider(self, server: Server, **settings: Any) -> Any:
-        """Make the provider for a server; `settings` are those of the role."""
+        """Make the provider for a server; `settings` are the settings of the role."""
         settings = {"base_url": self.base(server), "api_key_env": "SPEC_API_KEY", "timeout": 60.0, **settings}
         settings["options"] = {**self.options, **settings.get("options", {})}
         return self.make(ProviderSettings(self.model, **settings))

@@ -84,7 +84,7 @@ class Server:
         return f"{self.url}/v1"
 
     def script(self, *answers: Scripted | str) -> None:
-        """Add answers to those that are given next, in order."""
+        """Add answers for the next requests, in order."""
         self._queue.extend(answers)
 
     def count(self, test: Callable[[Seen], bool] | str | None = None) -> int:

@@ -1,1 +1,1 @@
-"""What every other package uses: types, errors, configuration, files, images, prompts."""
+"""Basis of all packages: types, errors, configuration, files, images, prompts."""

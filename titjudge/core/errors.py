@@ -44,7 +44,7 @@ def brief(message: str) -> str:
 
 
 class UserError(TitjudgeError):
-    """A mistake that the user can correct. The message says what is wrong, where, and what to do."""
+    """A mistake that the user can correct. The message gives the fault, its place and the remedy."""
 
     def __init__(self, message: object = "") -> None:
         super().__init__(brief(str(message)))
@@ -58,7 +58,7 @@ _HEAD, _TAIL = 260, 130  # characters of a message that are kept
 
 
 class DataError(UserError):
-    """A data file is wrong; `str()` names the file and, where there is one, the line.
+    """A data file is wrong; `str()` contains the file and, if known, the line.
 
     A message may quote a cell of any length: the middle of a long one is cut out.
     """
@@ -72,10 +72,10 @@ class DataError(UserError):
 
 
 class Unclear(DataError):
-    """It is in doubt which prompt an image was made from, or which model of a server is meant; `str()` lists the options.
+    """Data or a server can be read in several ways; `str()` lists the options for each.
 
     Attributes:
-        options: Options of the command for each meaning, with a remark: what the first image is then.
+        options: Options of the command for each meaning, with a remark about the first image.
     """
 
     def __init__(self, message: str, path: Path | str | None, options: Sequence[tuple[str, str]]) -> None:
@@ -127,9 +127,9 @@ class BudgetExhausted(TitjudgeError):
 
 
 class BudgetHeld(BudgetExhausted):
-    """What is left below the cap is held by other items.
+    """The rest of the cap is reserved by other items.
 
-    The item gives back its own hold and waits until `cost` USD and `tokens` can be reserved. Its answers so far are
+    The item releases its reserve and waits until `cost` USD and `tokens` can be reserved. Its answers so far are
     kept.
     """
 
@@ -143,7 +143,7 @@ class CacheWriteError(TitjudgeError):
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """Return ` Did you mean 'x'?` where a known name is close to `name`, else an empty string (both to be appended)."""
+    """Return ` Did you mean 'x'?` if a known name is close to `name`, otherwise an empty string (both to be appended)."""
     import difflib
 
     close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.6)

@@ -1,7 +1,7 @@
 """Tables of results: cells are words, numbers, or numbers with a format, an interval and a note. Renderers are elsewhere.
 
 `cli.output` renders for the terminal, `report.tables` as HTML, Markdown, LaTeX and CSV. All of them take the text of a cell from
-`core.formats`, so that a number looks the same wherever it stands.
+`core.formats`, so that a number looks the same in all places.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class CellFormat(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A value of a table, with how it is written and what stands beside it; as a `str` all of it in one line.
+    """A value of a table with its format, interval and note; `str()` is all of it in one line.
 
     Attributes:
         value: Words, or a number: a fraction for PERCENT and POINTS, US dollars for MONEY.
@@ -62,7 +62,7 @@ class Cell:
 
     @property
     def aside(self) -> str:
-        """The interval and the note, as they stand beside or below the value."""
+        """The interval and the note, next to or below the value."""
         return ", ".join(filter(None, (self._interval(), self.note)))
 
     @property
@@ -108,13 +108,13 @@ class Table:
         columns: Names of the columns.
         rows: Values: words, numbers, cells, or None where a value is undefined.
         notes: Lines below it.
-        explanation: Lines above these that say what the columns are; the terminal prints them with `--explain`.
+        explanation: Lines above the notes that explain the columns; the terminal prints them with `--explain`.
         secondary: Columns that a narrow terminal leaves out, the first of them first.
         estimates: Whether the terminal writes three digits of its numbers; files have all of them.
-        empty: What is shown in place of no rows.
+        empty: Text instead of rows, if there are none.
         folded: Whether the report shows only the title until it is opened.
-        axis: Ends that the axis of all bars reaches at least.
-        declared: What its numbers are over.
+        axis: Minimum range of the axis of all bars.
+        declared: Population and unit of its numbers.
         keys: Stable names of the columns, by which programs find them; empty if these are their titles.
     """
 
@@ -152,7 +152,7 @@ class Table:
 
     @property
     def declaration(self) -> dict[str, Any]:
-        """What `--json` says of its numbers, beside them."""
+        """The declaration of its numbers for `--json`."""
         return self.sized.to_json() | {"title": self.title}
 
     @property
@@ -162,7 +162,7 @@ class Table:
 
     @property
     def numeric(self) -> tuple[bool, ...]:
-        """Whether each column is one of numbers; the first is, if it has nothing else."""
+        """For each column, True if it has numbers; the first only if it has nothing else."""
         return tuple(_numeric([row[index] for row in self.rows]) for index in range(len(self.columns)))
 
     @property
@@ -172,7 +172,7 @@ class Table:
 
     @property
     def plain_rows(self) -> list[list[str | float | None]]:
-        """The rows as files hold them: cells as text."""
+        """The rows for files: cells as text."""
         return [[str(value) if isinstance(value, Cell) else value for value in row] for row in self.rows]
 
 
@@ -189,7 +189,7 @@ def _is_numeric(value: Value) -> bool:
 
 
 def says_something(values: Sequence[Value]) -> bool:
-    """Tell whether a column says anything: not that nothing is known, and not that every image was scored (`36/36`)."""
+    """Return True if a column has information: not only unknown values, and not only complete counts (`36/36`)."""
     known = [value for value in values if value not in (None, "0")]
     whole = [
         isinstance(value, str) and (parts := value.split("/"))[0] == parts[-1] and len(parts) == 2 for value in known

@@ -1,4 +1,4 @@
-"""The data types that all packages share: frozen dataclasses without behaviour of their own."""
+"""The data types that all packages share: frozen dataclasses without behaviour."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class Item:
     """One image with the prompt it was made from; of an edit, the result with its instruction.
 
     Attributes:
-        id: Its name in scores and pairs: the path inside the data folder, where there is one.
-        image: The image file; None where there is only a description, in `meta["description"]`.
+        id: Name in scores and pairs: the path inside the data folder, if there is one.
+        image: The image file; None if there is only a description, in `meta["description"]`.
         prompt_id: The id of the prompt, which is the unit of all statistics.
         meta: Further columns of the data, such as `category`.
-        sample: Number or seed of the image among those of its prompt and generator; 0 where the data do not say.
+        sample: Number or seed of the image for its prompt and generator; 0 if the data have none.
         same_prompt: All images of the prompt, this one included; set during a run where a metric compares images.
         sources: Of an edit, the images that it was made from, in the order in which the instruction speaks of them.
     """
@@ -68,7 +68,7 @@ class InvalidItem:
     """An input that cannot be judged.
 
     Attributes:
-        reason: Why, as the report says it.
+        reason: The reason, as printed in the report.
         counts: False for an image that is listed twice, and for a line of a prompt file.
     """
 
@@ -80,12 +80,12 @@ class InvalidItem:
 
     @property
     def is_image(self) -> bool:
-        """Tell whether it is an image, and not one listed twice or a line of a prompt file."""
+        """Return True for an image, except one listed twice or a line of a prompt file."""
         return self.counts and bool(self.generator or self.prompt_id)
 
 
 def prompt_of(item: Item | InvalidItem) -> str:
-    """Return the id of the item's prompt, or the item's own id where it has none."""
+    """Return the id of the item's prompt, or the item's id if it has none."""
     return item.prompt_id or item.id
 
 
@@ -103,11 +103,11 @@ class Pair:
         a: Id of one image.
         b: Id of the other.
         preference: `a`, `b` or `tie`.
-        source: The origin of the preference, where it is known; CONSTRUCTION where it comes from how the images were made.
+        source: The origin of the preference, if known; CONSTRUCTION if it follows from how the images were made.
         both_bad: Whether the tie is one of two bad images.
         ranks: The ranks that people gave to `a` and `b` among the images of the prompt (1 is best), where the preference is of these.
         family: Name of the family of the prompt (`stats.scores.families`); empty if it has none.
-        annotator: Who alone made the choice, if that is known.
+        annotator: The only person who made the choice, if known.
     """
 
     prompt_id: str
@@ -227,8 +227,8 @@ class Request:
         attempt: Number of repair turns before it.
         template: Name of the prompt template.
         tools: Tools that the model may call.
-        choices: Tokens whose probability at the start of the answer is wanted.
-        planned: What a dry run takes for the answer.
+        choices: Tokens for which the probability at the start of the answer is requested.
+        planned: The answer that a dry run assumes.
     """
 
     provider: str
@@ -284,10 +284,10 @@ class Usage:
     """Tokens of one answer, as the provider bills them.
 
     Attributes:
-        input: Tokens of the request, with `cached_input` (read from the provider's cache) and those of images.
+        input: Tokens of the request, with `cached_input` (read from the provider's cache) and image tokens.
         output: Tokens of the answer, with `thinking`.
         image: Tokens of images, where the provider reports them.
-        cost: USD that the server says it has billed; None where it says nothing.
+        cost: USD billed according to the server; None if it reports none.
     """
 
     input: int = 0
@@ -323,7 +323,7 @@ class Reply:
         list_cost: List price in USD; None when unknown.
         cached: Whether it comes from the cache, and so costs nothing now.
         key: Its key in cache and recordings.
-        flags: What is unusual about it (`unwrapped`, `json-repaired`, ...).
+        flags: Unusual properties (`unwrapped`, `json-repaired`, ...).
         data: The validated object of a structured answer.
         tool_calls: The tool calls, where the request offered tools.
         first_token: Probabilities of the first token, where the request has `choices`.
@@ -356,8 +356,8 @@ class Embedding:
         vector: NumPy array of float32, shape (dim,), of length 1.
         tokens_used: Tokens that the model read.
         tokens_total: Tokens of the text.
-        tokens_billed: Tokens that the provider bills; None where it does not say.
-        cost: USD that the server says it has billed; None where it says nothing.
+        tokens_billed: Tokens that the provider bills; None if it does not report them.
+        cost: USD billed according to the server; None if it reports none.
     """
 
     vector: Any
@@ -368,7 +368,7 @@ class Embedding:
 
     @property
     def cut(self) -> bool:
-        """Tell whether the text was truncated."""
+        """Return True if the text was truncated."""
         return self.tokens_used < self.tokens_total
 
 
@@ -386,7 +386,7 @@ class FailureKind(StrEnum):
 
     @property
     def may_pass(self) -> bool:
-        """Whether the same request may succeed when it is sent again."""
+        """True if the same request may succeed later."""
         return self in (FailureKind.RETRY, FailureKind.RATE_LIMIT, FailureKind.LATER)
 
 
@@ -395,7 +395,7 @@ class Failure:
     """A classified exception.
 
     Attributes:
-        retry_after: Seconds to wait, as the server says.
+        retry_after: Seconds to wait, as requested by the server.
         usage: Tokens that were billed for the failed request, where the provider reports them.
         maybe_billed: The request was sent and its cost is unknown: it may have been billed.
         not_sent: There was no connection.
@@ -428,12 +428,12 @@ class Score:
     """The score of a metric for an item, or the reason why there is none.
 
     Attributes:
-        value: In the metric's range; None where there is no score.
+        value: In the metric's range; None if there is no score.
         status: The outcome.
         reason: The judge's reason, or what went wrong.
         parts: Numbers and lists behind the value (JSON types only).
         replies: Keys of the replies it was computed from.
-        cause: What happened to the request, if the status is `failed`; the engine adds it.
+        cause: The cause of the failure, if the status is `failed`; the engine adds it.
     """
 
     item_id: str
@@ -463,7 +463,7 @@ class Ask(Protocol):
 
     Attributes:
         protocol: official (as published) or strict.
-        siblings: The other images of the item's prompt, for metrics with `scope="prompt"`; else empty.
+        siblings: The other images of the item's prompt, for metrics with `scope="prompt"`; otherwise empty.
     """
 
     protocol: str
@@ -495,16 +495,16 @@ class Ask(Protocol):
             images: Image files, in the order in which they are shown.
             schema: A pydantic model; the reply's `data` is an instance of it.
             accept_truncated: Whether to return an answer that hit its token limit (the official TIT protocol does).
-            accept_empty: Whether to return an answer that ended without a word, whose text is then empty; else it is kept as `unparsed`.
-            describes: Whether the answer must describe an image; if it refuses or says that there is no image, it is refused.
-            sample: Number of this answer among repeated ones, from 0 (`titjudge.engine.ask` says of which).
-            params: Sampling parameters of the protocol; those in the configuration of the role go before them.
-            tools: Tools that the model may call; only where `has_tools` says that it can.
+            accept_empty: Whether to return an answer without a word, with an empty text; otherwise it is kept as `unparsed`.
+            describes: Whether the answer must describe an image; an answer that refuses or sees no image is then refused.
+            sample: Number of this answer among repeated ones, from 0 (see `titjudge.engine.ask`).
+            params: Sampling parameters of the protocol; the configuration of the role has priority.
+            tools: Tools that the model may call; only if `has_tools` is True.
             turns: The conversation after the question.
             choices: Answers of one token, such as ("yes", "no"); the reply's `probabilities` has the probability of each, all
                 its spellings together (case, with a blank before it or without). A mapping names the tokens of each
                 itself: {"Yes": ["Yes"]}. A template that declares a variable of this name gets it as that.
-            planned: What a dry run takes for the answer: a text, fields of the structured answer (the others are the
+            planned: The answer that a dry run assumes: a text, fields of the structured answer (the others are the
                 smallest that validate), or tool calls. A run ignores it. It is for metrics whose next question depends
                 on the answer; without it a dry run takes the smallest answer that validates.
             **variables: Values of the template's variables.

@@ -45,7 +45,7 @@ class Metric:
         name: What `--metric` takes.
         function: The async function `(item, ask, **options) -> Score`.
         roles: The models it asks: captioner, judge, embedder, or a fixed `provider/model`.
-        optional_roles: Those that it asks besides where they are configured (`ask.has_role`), and does without elsewhere.
+        optional_roles: Roles that it uses only if they are configured (`ask.has_role`).
         range: The ends of its values.
         version: Raised whenever the same answers would give another number.
         source: The paper or code it follows.
@@ -54,10 +54,10 @@ class Metric:
         summary: The first line of the function's docstring.
         extra: The optional extra (`titjudge[EXTRA]`) without which it cannot run.
         package: A module of that extra, by which it is known to be installed.
-        options: Values of the function's keyword-only parameters, other than their defaults.
+        options: Values of the function's keyword-only parameters that differ from their defaults.
         applies: Tells whether there is anything to measure in an item; one to which the metric does not apply gets no
             score and does not lower the coverage.
-        scope: "prompt" where a score depends on the other images of the prompt (`ask.siblings`), else "item".
+        scope: "prompt" if a score depends on the other images of the prompt (`ask.siblings`), otherwise "item".
         sources: Whether it looks at the images that an edit was made from (`item.sources`): "ignored", "optional" (where there
             are some) or "required".
         note: Returns what people should know of a run with this protocol and these options; empty if there is nothing.
@@ -84,7 +84,7 @@ class Metric:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the place where the metric is declared, and the attributes that have been changed since.
 
-        Pickle cannot find the function itself, as its name in the module is that of the metric.
+        Pickle cannot find the function itself, because its name in the module refers to the metric.
 
         Raises:
             PicklingError: It is declared inside a function, and the registry does not know it.
@@ -101,7 +101,7 @@ class Metric:
 
     @property
     def asks(self) -> str:
-        """The models it asks, as lists of metrics say it."""
+        """The models it asks, as text for lists of metrics."""
         return ", ".join([*self.roles, *(f"{role} (optional)" for role in self.optional_roles)])
 
     async def __call__(self, item: Item, ask: Ask) -> Score:
@@ -109,10 +109,10 @@ class Metric:
         return score
 
     def sources_problem(self, item: Item, *, ignore_sources: bool = False) -> str:
-        """Say why the metric cannot judge an edit, or anything else; an empty text where it can.
+        """Return the reason why the metric cannot judge an item, such as an edit; empty if it can.
 
         Args:
-            item: What is to be judged.
+            item: The item to judge.
             ignore_sources: Whether the result of an edit may be judged without what it was made from.
         """
         if item.sources and self.sources == "ignored" and not ignore_sources:
@@ -207,10 +207,10 @@ def metric(
 
 @dataclass(frozen=True, slots=True)
 class Task(Metric):
-    """A task: what a model does for each prompt, such as writing it anew, and what results in lines and not in a number.
+    """A task of a model for each prompt, such as rewriting it, with lines instead of a number as result.
 
     A run records a task that is done as a score of 1 with the lines among its parts. Cap, cache, ledger and resumption are
-    thus those of metrics.
+    the same as for metrics.
     """
 
     async def __call__(self, item: Item, ask: Ask) -> Score:

@@ -1,6 +1,6 @@
-"""Test how far a judge can be trusted: a battery of tests, its trust card, and canaries that detect changed models.
+"""Test how much a judge can be trusted: a battery of tests, its trust card, and canaries that detect changed models.
 
-| module | what it holds |
+| module | content |
 | --- | --- |
 | `probe` | `probe(engine, name, metric, ...)`: run the battery over a judge, and exchange texts with other judges, and write its card |
 | `battery`, `prompt_edits` | the tests: items with known answers, each also with one thing changed |

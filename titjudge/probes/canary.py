@@ -57,7 +57,7 @@ class CanaryReport(CanaryRecord):
 
     @property
     def drifted(self) -> bool:
-        """Tell whether a model has changed."""
+        """Return True if a model has changed."""
         return self.state == "drift"
 
     def lines(self) -> list[str]:
@@ -132,7 +132,7 @@ def _identity(engine: Engine, metrics: Mapping[str, Metric]) -> Json:
 async def ask_canaries(
     engine: Engine, metrics: Mapping[str, Metric], data: Path, file: Path, *, count: int = COUNT
 ) -> CanaryReport:
-    """Ask the canaries and compare the answers with those in `file`; without that file, freeze them there.
+    """Ask the canaries and compare the answers with `file`; without the file, freeze them there.
 
     Args:
         engine: Asks the models of the run.

@@ -70,7 +70,7 @@ class Prober:
         name: Name of the metric.
         metric: The metric whose models are probed.
         on_score: Called with each score.
-        alias: The roles that answer in place of captioner and judge.
+        alias: The roles that answer instead of captioner and judge.
         scores: Scores by the id of the item.
         prompts: Number of prompts.
         stopped: Why no more questions were sent; empty where nothing stopped it.
@@ -137,7 +137,7 @@ class Prober:
         return span(by_level, self.limits)
 
     def reach(self, span: float) -> float:
-        """Return how far a score can be moved at most, in spans: over the metric's range, else over the scores seen."""
+        """Return the largest possible change of a score, in spans: over the metric's range, otherwise over the scores seen."""
         low, high = self.limits
         values = [value for item in self.scores if (value := self.value(item)) is not None]
         whole = high - low if math.isfinite(high - low) else spread(values, self.limits)

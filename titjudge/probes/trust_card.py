@@ -30,7 +30,7 @@ TAIL = 0.025  # of a 95% interval
 
 
 class Line(CardLine):
-    """A line of the card, with what its verdict is computed from.
+    """A line of the card, with the data of its verdict.
 
     Attributes:
         ends: Least and greatest effect that a prompt that was not seen may have.

@@ -1,4 +1,4 @@
-"""Models and how they are called: base.py says what a provider and an embedder are, fake.py is a short provider.
+"""Models and their calls: base.py defines provider and embedder, fake.py is a short provider.
 
 A provider is a subclass of `Provider` and one line in `core/registry.py`, or an entry point of another package.
 """

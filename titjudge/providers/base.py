@@ -24,7 +24,7 @@ UNFINISHED = "unfinished"  # flag of a reply that ended otherwise than by its en
 
 
 class Ending(StrEnum):
-    """The words by which models and servers say why an answer ends, and what is made of each.
+    """Finish reasons of models and servers, and the effect of each.
 
     | meaning  | what is made of the answer                                                                          |
     | -------- | --------------------------------------------------------------------------------------------------- |
@@ -69,12 +69,12 @@ _ENDINGS = {word: ending for ending, words in _WORDS.items() for word in words}
 
 
 def ending(finish: object) -> Ending:
-    """Find what a finish reason means, whatever its case; None is the `null` of a server, and no text is no known word."""
+    """Return the meaning of a finish reason, in any case; None is the `null` of a server."""
     return Ending.UNKNOWN if finish is None else _ENDINGS.get(str(finish).strip().lower(), Ending.UNKNOWN)
 
 
 def why_unfinished(finish: object) -> str:
-    """Say in one line why an answer that is BROKEN or UNKNOWN is none."""
+    """Return the reason, in one line, why a BROKEN or UNKNOWN answer is not accepted."""
     if finish is None:
         return "the answer is not finished (finish reason: null)"
     if ending(finish) is Ending.BROKEN:
@@ -89,7 +89,7 @@ SAMPLING_PARAMETERS = frozenset(
         "media_resolution max_side squash"
     ).split()
 )
-"""Every parameter that metrics and configurations may name; what a model does not take is in `Capabilities.omit`."""
+"""Every parameter of metrics and configurations; parameters that a model rejects are in `Capabilities.omit`."""
 
 OnHeaders = Callable[[Mapping[str, str]], None]
 
@@ -124,13 +124,13 @@ def note_sending() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a model can do; the engine leaves out of a request what it cannot.
+    """Abilities of a model; the engine omits unsupported parts of a request.
 
     Attributes:
         images: It reads images.
         schema: It has native JSON-schema answers.
         omit: Parameters the model rejects; they are left out of the request and of its cache key.
-        omit_thinking: Further ones, which it rejects where it is asked to think.
+        omit_thinking: Other parameters, which it rejects if it thinks.
         direct: The engine calls it at once, without a price, a rate limit or a retry: a model in this process, or a stand-in.
         in_flight: How many requests it can use at once (None: as many as the engine likes).
         cache: Its answers are worth keeping (a recorded answer is on disk already).
@@ -157,7 +157,7 @@ class Capabilities:
         return self.omit | self.omit_thinking if self._asked_to_think(params) else self.omit
 
     def thinking_room(self, params: Values) -> int:
-        """Return how many tokens to leave for thinking, on top of those of the answer."""
+        """Return the number of tokens to reserve for thinking, in addition to the answer."""
         budget = params.get("thinking_budget") if "thinking_budget" not in self.omit else None
         if budget is not None and budget >= 0:
             return int(budget)
@@ -170,7 +170,7 @@ class Capabilities:
 
 
 def check_options(what: str, options: Iterable[str], known: Iterable[str], hint: str = "") -> None:
-    """Refuse unknown options; `what` says in the message whose they are, `hint` what else can be done.
+    """Refuse unknown options; the message contains `what` (their owner) and `hint` (a remedy).
 
     Raises:
         ConfigError: There is one.
@@ -182,18 +182,18 @@ def check_options(what: str, options: Iterable[str], known: Iterable[str], hint:
 
 
 class Model:
-    """What providers and embedders have in common.
+    """Common base of providers and embedders.
 
     Attributes:
         name: The registry name (an embedder's also names the model: `provider/model`).
         model: The model's name at the provider.
-        base_url: Identity of the endpoint without credentials, or whatever else says which weights answer; part of the
+        base_url: Identity of the endpoint without credentials, or of the weights that answer; part of the
             key of an answer in the cache.
-        listed_as: The vendor's name of the model, where `model` is a name of the user's own (a deployment); else empty.
+        listed_as: The vendor's name of the model, if `model` is a name that the user chose (a deployment); otherwise empty.
         account: Models of one account share a rate limit.
-        uses_device: Its models run in this process, on the machine's GPU where there is one.
+        uses_device: Its models run in this process, on a GPU if there is one.
         is_batch: An answer may take a day: there is no rate limit, and a later session may collect it.
-        on_headers: Set by the engine where it reads rate limits from headers. Call it with the headers of every answer,
+        on_headers: Set by the engine if it reads rate limits from headers. Call it with the headers of every answer,
             whatever its status.
     """
 
@@ -217,16 +217,16 @@ class Model:
 
     @property
     def direct(self) -> bool:
-        """Whether the engine calls it at once, without a price, a rate limit or a retry."""
+        """True if the engine calls it at once, without a price, a rate limit or a retry."""
         return False
 
     @property
     def is_free(self) -> bool:
-        """Whether answers cost nothing; a stand-in that is called at once may stand for a model that costs."""
+        """Whether answers cost nothing; False for a substitute of a model with a price."""
         return self.direct
 
     def classify(self, error: Exception) -> Failure:
-        """Classify an exception; by default as a failure that repeating the request does not mend, and may be billed."""
+        """Classify an exception; by default as a final failure that may be billed."""
         return Failure(FailureKind.REJECTED, str(error) or type(error).__name__, maybe_billed=True)
 
     def ready(self) -> None:
@@ -238,7 +238,7 @@ class Model:
         return None
 
     def renewed(self) -> bool:
-        """Whether the environment has another key than before; the next request then uses it."""
+        """Whether the environment has a new key; the next request then uses it."""
         return False
 
     def load(self) -> None:
@@ -263,15 +263,15 @@ class Provider(Model, ABC):
 
     Attributes:
         version: Raise it when the provider changes what is sent: answers cached under the old one are not used again.
-        capabilities: What the model can do. It may turn out in the middle of a run that it calls no tools.
+        capabilities: Abilities of the model. During a run, it may turn out that it calls no tools.
         vendor: Whose models it serves (`openai`, `gemini`, `anthropic`, any of genai-prices), by which their prices, parameters,
-            image tokens and retirements are known; empty: that of its own name.
+            image tokens and retirements are known; empty: the vendor with its name.
         default_model: The model of a role that names the provider alone.
-        default_base: Its usual address; only there does the vendor's price list hold.
+        default_base: Its usual address; the vendor's price list is valid only there.
         base_env: The environment variable that names another address.
-        key_envs: Environment variables, one of which must hold the key.
-        batch_service: `module:class` of the batch service that asks its models for less; empty where there is none.
-        needs_model: A role must name a model. Else the provider's name is enough, without a default model.
+        key_envs: Environment variables, one of which must contain the key.
+        batch_service: `module:class` of its service of batch jobs; empty if there is none.
+        needs_model: A role must give a model. If False, the provider's name is enough.
     """
 
     version: int = 1
@@ -290,7 +290,7 @@ class Provider(Model, ABC):
 
     @classmethod
     def setup(cls) -> list[tuple[str, str, str]]:
-        """List what `doctor` says of it without a request, as (what, state, facts): whether one of its keys is set."""
+        """List rows for `doctor` without a request, as (name, state, facts): whether one of its keys is set."""
         if not cls.key_envs:
             return []
         present = next((name for name in cls.key_envs if os.environ.get(name)), "")
@@ -326,11 +326,11 @@ class Provider(Model, ABC):
             A Reply with status OK, TRUNCATED or REFUSED; `seconds`, `list_cost` and `key` are the engine's to set.
 
         Raises:
-            Exception: There is no answer; `classify` says why.
+            Exception: There is no answer; `classify` returns the kind.
         """
 
     def usage_bound(self, request: Request) -> Usage:
-        """Bound the tokens that a request can cost; a cap on money holds as well as this bound."""
+        """Return the maximum number of tokens that a request can cost; a cap on money relies on it."""
         if self.direct:
             return Usage()
         raise NotImplementedError(
@@ -338,7 +338,7 @@ class Provider(Model, ABC):
         )
 
     def in_job(self, request: Request) -> bool:
-        """Whether a batch job that may yet answer a request, and bill it, holds it at the provider."""
+        """Whether a batch job at the provider contains a request that may still be answered and billed."""
         return False
 
 
@@ -350,7 +350,7 @@ class Embedder(Model, ABC):
             maximum length, library version; part of the key of a vector in the cache.
         max_tokens: How many tokens of a text the model reads.
         local: It runs in this process and costs nothing.
-        version: Raised where the vectors change; `identity` may hold it.
+        version: Raised if the vectors change; `identity` may contain it.
         clip: Its vectors are CLIP text embeddings, in which alone the counts of unique prompts of TIIF-Bench are made.
     """
 
@@ -382,7 +382,7 @@ class Embedder(Model, ABC):
 
 
 class WrappedProvider(Provider):
-    """Stands in another provider's place with its identity; a subclass overrides what it does differently.
+    """Replace another provider under its identity; a subclass overrides the differences.
 
     Args:
         real: The provider that everything else is left to.
@@ -497,10 +497,10 @@ class _DuckEmbedder(Embedder):
 
 
 def adapted_provider(provider: Any) -> Provider:
-    """Return a provider as it is, or an adapter where it does not subclass `Provider`."""
+    """Return a provider unchanged, or an adapter if it does not subclass `Provider`."""
     return provider if isinstance(provider, Provider) else _DuckProvider(provider)
 
 
 def adapted_embedder(embedder: Any) -> Embedder:
-    """Return an embedder as it is, or an adapter where it does not subclass `Embedder`."""
+    """Return an embedder unchanged, or an adapter if it does not subclass `Embedder`."""
     return embedder if isinstance(embedder, Embedder) else _DuckEmbedder(embedder)

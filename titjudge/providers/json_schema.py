@@ -112,7 +112,7 @@ def instruction(schema: Values) -> str:
 
 
 def add_instruction(messages: list[Json], schema: Values) -> None:
-    """Append `instruction` to the last user turn of a chat whose turns hold a text, or a list of parts."""
+    """Append `instruction` to the last user turn of a chat; a turn is a text or a list of parts."""
     text = instruction(schema)
     turn = next((message for message in reversed(messages) if message["role"] == "user"), None)
     if turn is None:

@@ -28,7 +28,7 @@ _COST_HEADER = "x-litellm-response-cost"  # of LiteLLM's proxy; docs.litellm.ai/
 
 
 def token_count(value: Any) -> int | None:
-    """Read a count of tokens; None where it is missing, negative, a boolean, or no finite number."""
+    """Read a number of tokens; None if it is missing, negative, a boolean or not finite."""
     if isinstance(value, str):
         try:
             value = float(value)

@@ -36,9 +36,9 @@ _SCHEMA_VERSION = 1
 def export(runs: Sequence[StoredRun], kind: str, out: Path, *, baseline: str = "") -> Path:
     """Write the runs to `out` as `kind`; returns the path.
 
-    `csv` and `parquet` have one row a score (columns `COLUMNS`; lists as JSON in csv). A csv cell of text that a
-    spreadsheet would run as a formula gets an apostrophe in front. `json` holds manifests, results and scores. `latex` and
-    `markdown` hold the tables of agreement, of the leaderboard and of generators against each other, with intervals.
+    `csv` and `parquet` have one row per score (columns `COLUMNS`; lists as JSON in csv). A csv cell of text that a
+    spreadsheet would run as a formula gets an apostrophe in front. `json` has manifests, results and scores. `latex` and
+    `markdown` have the tables of agreement, of the leaderboard and of generators against each other, with intervals.
 
     Args:
         runs: Run folders.

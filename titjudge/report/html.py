@@ -70,7 +70,7 @@ def write_report(
     Args:
         runs: Run folders; several are shown side by side and compared with the first.
         out: The file, written atomically.
-        agreement_json: Results in the shape of results.json that replace those of the first run.
+        agreement_json: Results in the form of results.json that replace the results of the first run.
         baseline: A generator that the others are compared with besides the best.
         full_images: Embed images of up to 2,048 pixels, however large the file becomes; else they are made to fit
             into 15 MB with what the page holds besides.

@@ -41,17 +41,17 @@ class Outcome:
     """Results of a run that is finished or was interrupted.
 
     Attributes:
-        status: How the run ended, as its manifest says it.
+        status: How the run ended, as in its manifest.
         folder: The run folder.
-        results: What results.json holds.
+        results: Content of results.json.
         tables: The tables for people.
         failures: Item, status and reason of each score that is missing.
-        warnings: What people should know of the results.
-        report: The page; None where there is none.
+        warnings: Warnings about the results.
+        report: The page; None if there is none.
         no_report: Why there is no page although one was asked for, and the command that writes it.
         lists: How many of the images the page lists, where not all, and the command that lists more.
         reason: Why a cap ended the run.
-        mixed: Warnings about models that answered in place of those asked.
+        mixed: Warnings about models that answered instead of the configured ones.
         uncertain: USD that requests without an answer may have cost, besides what was spent.
     """
 

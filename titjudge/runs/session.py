@@ -160,11 +160,11 @@ class RunEnd:
 
 
 class Session:
-    """One session of a run: what a configuration names, ready to be judged.
+    """One session of a run: the parts of a configuration, ready to be judged.
 
     Attributes:
         resolved: Configuration, metrics and suite.
-        warnings: What people should know of the run.
+        warnings: Warnings about the run.
 
     Raises:
         UserError: Something that the configuration names is missing (folder, prompt, metric, model).
@@ -186,11 +186,11 @@ class Session:
         return (item for item, _ in self.listed())
 
     def listed(self) -> Iterator[tuple[Item | InvalidItem, int | None]]:
-        """Read the items of this run, each with its position among those of all shards (None where there is one shard)."""
+        """Read the items of this run, each with its position in all shards (None if there is one shard)."""
         return self.input.listed()
 
     def pairs(self) -> list[Pair]:
-        """Read the human pairs from the configuration's own file, else from the data."""
+        """Read the human pairs from the file of the configuration, otherwise from the data."""
         from titjudge.suites.folder import known_images
         from titjudge.suites.pair_files import read_pairs
 

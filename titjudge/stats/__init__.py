@@ -1,10 +1,10 @@
 """Statistics of scores: agreement of metrics with people, and comparisons of generators; pure functions.
 
-| room or module | what it computes |
+| package or module | content |
 | --- | --- |
-| `people` | how far judges agree with people |
+| `people` | agreement of judges with people |
 | `ranking` | ranks, strengths and rank correlation |
-| `generators` | which generator is better, and how many prompts tell |
+| `generators` | comparisons of generators, and the number of prompts for them |
 | `verdict` | what is to be known first of a run, in plain sentences |
 | `scores` | the scores of a run as tables |
 | `ppi` | few human labels with many scores of a judge |

@@ -1,4 +1,4 @@
-"""The interface of a suite, a data set with its metrics and its official aggregation, and what suites share."""
+"""The interface of a suite, a data set with its metrics and its official aggregation, and shared functions."""
 
 from __future__ import annotations
 
@@ -71,21 +71,21 @@ class Spellings:
 
 
 Columns = Mapping[str, Sequence[str]]
-"""Columns that the user has named, by what they hold: `image`, `prompt`, ... (`manifests.NAMES`); several only of images and sources."""
+"""Columns that the user has given, by role: `image`, `prompt`, ... (`manifests.NAMES`); several only for images and sources."""
 Scored = tuple[Item, Score]
 """An image with its score."""
 
 
 @dataclass(frozen=True, slots=True)
 class SuiteInputs:
-    """What a run says to its suite.
+    """Settings of a run for its suite.
 
     Attributes:
         protocol: `strict` or `official`.
-        image_roots: Folders beside that of the data in which images may lie (`--image-root`).
+        image_roots: Other folders with images (`--image-root`).
         columns: Columns that the user has named (`--columns`).
         images: A pattern of image paths below the data folder (`--images`); empty without it.
-        prompt_file: The file of prompts that goes with it (`--prompt-file`).
+        prompt_file: The file of prompts for this pattern (`--prompt-file`).
         sources: Patterns of the paths of source images, in the order in which instructions speak of them (`--sources`).
     """
 
@@ -100,18 +100,18 @@ class SuiteInputs:
 class Suite(ABC):
     """A data set with its metrics and its official aggregation.
 
-    A suite has a name, metrics and `load`; all else has a default. Options of its own (`--suite-option`) are keyword-only
+    A suite has a name, metrics and `load`; all else has a default. Its options (`--suite-option`) are keyword-only
     parameters of its constructor, after `inputs`, which it hands on: `def __init__(self, inputs=SuiteInputs(), *, mode="en")`.
 
     Args:
-        inputs: What the run says to the suite.
+        inputs: Settings of the run.
 
     Attributes:
         name: Its name in results.
-        metrics: What is measured without `--metric`.
+        metrics: The metrics without `--metric`.
         VERSION: Raised whenever the same answers would give other tables.
-        DEVIATIONS: Where results differ from those of the official code, in words.
-        AGGREGATES: False where `aggregate` returns nothing, so that a run need not hold all items and scores in memory.
+        DEVIATIONS: Differences from the official code, in words.
+        AGGREGATES: False if `aggregate` returns nothing; a run then needs less memory.
         TASKS: Whether a run over it does tasks, which result in lines, and not metrics.
         MARKS_JUDGE: Metrics that, on these data, measure the judge and not which image is better.
         PROMPTS: A bundled file of prompts, where the data are images only.
@@ -159,17 +159,17 @@ class Suite(ABC):
 
     @property
     def image_roots(self) -> tuple[Path, ...]:
-        """Folders beside that of the data in which images may lie."""
+        """Other folders with images."""
         return self.inputs.image_roots
 
     @property
     def writes_official(self) -> bool:
-        """Whether it writes the files of the official scripts: it has a `write_official` of its own."""
+        """Whether it writes files for the official scripts: it overrides `write_official`."""
         return type(self).write_official is not Suite.write_official
 
     @abstractmethod
     def load(self, folder: Path) -> Iterable[Item | InvalidItem]:
-        """Yield the items; one that cannot be judged is an InvalidItem that says why."""
+        """Yield the items; an InvalidItem with a reason for each that cannot be judged."""
 
     def items(self, folder: Path) -> Items:
         """Yield what `load` yields, with every name in the form in which names are compared (`core.names.plain`).
@@ -235,7 +235,7 @@ def check_generator(name: str) -> str:
 
 
 def number_repeats(items: Iterable[Item | InvalidItem]) -> Items:
-    """Yield the items; those that are listed again get the ids `id (2)`, `id (3)` and so on."""
+    """Yield the items; repeated ids become `id (2)`, `id (3)` and so on."""
     seen: Counter[str] = Counter()
     for item in items:
         seen[item.id] += 1
@@ -248,7 +248,7 @@ def number_repeats(items: Iterable[Item | InvalidItem]) -> Items:
 
 
 def by_generator(items: Iterable[Item], scores: Iterable[Score]) -> Iterator[tuple[str, list[Item], list[Scored]]]:
-    """Yield the generators by name, each with its items, and with those that have a value and their scores."""
+    """Yield the generators by name, each with its items, its items with a value, and their scores."""
     by_id = {score.item_id: score for score in scores if score.value is not None}
     for generator, group in sorted(grouped(items, lambda item: item.generator).items()):
         yield generator, group, [(item, by_id[item.id]) for item in group if item.id in by_id]
@@ -266,7 +266,7 @@ def image_files(folder: Path) -> list[Path]:
 
 
 def printable(name: str) -> str:
-    """Return a file name with the bytes that are not UTF-8 escaped: the name itself where there are none."""
+    """Return a file name with bytes that are not UTF-8 escaped."""
     return name.encode("utf-8", "backslashreplace").decode()
 
 
@@ -278,7 +278,7 @@ def reason_of(error: Exception) -> str:
 def benchmark_table(
     title: str, columns: Iterable[str], rows: Iterable[tuple[Any, ...]], *notes: str, id: str = ""
 ) -> Table:
-    """Make a table of a benchmark, as its own scripts compute it; `id` is its stable name."""
+    """Make a table of a benchmark like its official scripts; `id` is its stable name."""
     return Table(title, tuple(columns), tuple(rows), notes, declared=replace(BENCHMARK, id=id or BENCHMARK.id))
 
 

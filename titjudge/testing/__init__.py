@@ -1,4 +1,4 @@
-"""For tests of what builds on titjudge: assert what an image shows, script answers, check a provider.
+"""Test code that uses titjudge: assert the content of an image, script answers, check a provider.
 
     assert_image("out/cube.png", "a red cube", metric="tit-llm", at_least=80, provider="openai")
     result = score_one(my_metric, Item("i", "a red door", image), ['{"score": 80}'])

@@ -26,17 +26,17 @@ def assert_image(
 
     Args:
         image: What `Judge.score` takes; one in memory is kept as a file where the assertion fails.
-        prompt: What it should show.
+        prompt: The expected content.
         at_least: The lowest score that passes, in the metric's own range.
-        metric: The metric, where no judge is given.
+        metric: The metric, if no judge is given.
         judge: A judge with one metric, for many assertions; it stays open.
-        **settings: Arguments of `Judge` where none is given: `provider`, `captioner`, `max_cost`, ...
+        **settings: Arguments of `Judge`, if no judge is given: `provider`, `captioner`, `max_cost`, ...
 
     Returns:
         The score.
 
     Raises:
-        AssertionError: The score is too low, or missing; says the score, its reason and the file of the image.
+        AssertionError: The score is too low, or missing; contains the score, its reason and the image file.
         UserError: The metric is better when it is lower.
     """
     __tracebackhide__ = True

@@ -56,7 +56,7 @@ _FAULTS: dict[FailureKind, tuple[str | int, ...]] = {
 
 
 class Wire(Transport):
-    """Answers in the place of the network, and keeps what was sent.
+    """Answers instead of the network, and keeps the requests.
 
     Args:
         answer: The body of an answer of the API, as JSON, from its text and why it ends: stop, length, refusal, another word or None.
@@ -69,7 +69,7 @@ class Wire(Transport):
         self.answer, self.requests, self._queue = answer, list[SimpleNamespace](), deque[Scripted | str]()
 
     def script(self, *answers: Scripted | str) -> None:
-        """Add answers to those that are given next, in order."""
+        """Add answers for the next requests, in order."""
         self._queue.extend(answers)
 
     def count(self) -> int:
@@ -109,7 +109,7 @@ class ProviderCase:
     answer: Callable[[str, str | None], Any]
 
     def provider(self, server: Any, **settings: Any) -> Any:
-        """Make the provider for a server; `settings` are those of the role."""
+        """Make the provider for a server; `settings` are the settings of the role."""
         settings = {"base_url": server.url, "api_key_env": "SPEC_API_KEY", **settings}
         return self.make(ProviderSettings(self.model, **settings), server)
 
@@ -196,7 +196,7 @@ class ProviderSpec:
         assert reply.flags == ("schema-in-prompt",)
 
     def test_output_is_truncated(self, case: ProviderCase, server: Any) -> None:
-        """An answer that was cut says so, and is kept."""
+        """An answer that was cut is marked, and kept."""
         server.script(Scripted("half an ans", kind="length"))
         reply = reply_of(case.provider(server), ask(case))
         assert (reply.status, reply.text) == (Status.TRUNCATED, "half an ans")

@@ -1,4 +1,4 @@
-"""Score one item by a metric, with scripted answers in place of models."""
+"""Score one item by a metric, with scripted answers instead of models."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Scored(NamedTuple):
 
     Attributes:
         score: The score, with its status, reason and parts.
-        requests: What the model was asked, in order.
+        requests: The requests to the model, in order.
     """
 
     score: Score
@@ -47,11 +47,11 @@ def score_one(
 
     Args:
         metric: The metric.
-        item: What it scores; the other images of its prompt are `item.same_prompt`.
+        item: The item to score; the other images of its prompt are `item.same_prompt`.
         answers: What every role answers: texts, Replies or exceptions, in order, or a function of the Request; without it what
-            the metric can read. Another provider in the place of the fake one keeps no requests.
+            the metric can read. A provider other than the fake one keeps no requests.
         embedder: Makes the vectors; without it no metric may ask for any.
-        capabilities: What the model can do, such as `Capabilities(tools=True)`.
+        capabilities: Abilities of the model, such as `Capabilities(tools=True)`.
         cache: A folder in which answers are kept from one call to the next.
         **config: Keys of run.yaml, such as `protocol` or `prompts`.
 

@@ -12,15 +12,15 @@ _STATUS |= dict.fromkeys(("azure_filter", "no_schema", "no_tools"), 400)
 
 @dataclass(frozen=True)
 class Scripted:
-    """One answer in the place of the server.
+    """One answer instead of the server's.
 
     Attributes:
-        text: What the model says; without it a text made from a hash of the request.
-        kind: What is special about it: refusal, length, empty, malformed (JSON cut short), html, page (HTML with status 200), drop_before, drop_after (no
+        text: The answer; without it a text made from a hash of the request.
+        kind: Kind of answer: refusal, length, empty, malformed (JSON cut short), html, page (HTML with status 200), drop_before, drop_after (no
             connection; broken in the middle of the answer), hang, bad_key, no_model.
         status: The HTTP status.
         headers: Further headers.
-        finish_reason: The word for why the answer ends, in place of the usual one; None is `null`.
+        finish_reason: The finish reason instead of the usual one; None is `null`.
     """
 
     text: str | None = None

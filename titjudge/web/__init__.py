@@ -1,1 +1,1 @@
-"""Local web servers: what all pages share, and a live view of runs."""
+"""Local web servers: shared parts of all pages, and a live view of runs."""

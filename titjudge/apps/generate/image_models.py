@@ -53,7 +53,7 @@ class ImageRequest:
 
     Attributes:
         name: The name of its file, which failures are reported by.
-        prompt: What it should show.
+        prompt: The expected content.
         seed: Seed of the noise, for services that take one.
         sources: The images that an edit is made from, in the order of the instruction.
     """

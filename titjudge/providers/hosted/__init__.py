@@ -1,4 +1,4 @@
-"""Models behind an HTTP API: the class that a provider of one subclasses, and what helps it to write requests and read answers."""
+"""Models behind an HTTP API: the base class of their providers, and helpers for requests and answers."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ _encoded = _Encoded(_PICTURES)
 
 
 async def image_base64(image: ImageFile) -> bytes:
-    """Read an image as base64, from the memory of those that were sent last.
+    """Read an image as base64; the last images are kept in memory.
 
     Raises:
         DataError: The file is gone or has changed.
@@ -362,7 +362,7 @@ class Hosted(Remote):
     """A provider that sends JSON to one or several addresses. Subclasses write requests and read answers.
 
     Raises:
-        ConfigError: A base_url is no web address; from `complete` also: the key is missing or unusable.
+        ConfigError: A base_url is not a web address; from `complete` also: the key is missing or unusable.
     """
 
     option_names = Remote.option_names | {"client"}
@@ -414,7 +414,7 @@ class Hosted(Remote):
         """Read an answer with a status of success.
 
         Raises:
-            ProviderFailure: It holds no reply, or cannot be read.
+            ProviderFailure: It has no reply, or cannot be read.
         """
         raise NotImplementedError
 

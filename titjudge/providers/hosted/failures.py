@@ -78,7 +78,7 @@ def _date(raw: str | None) -> float | None:
 def kind_of_status(status: int) -> FailureKind:
     """Classify an HTTP status. A redirect is fatal: the address is wrong, and keys are not sent elsewhere.
 
-    503 and 529 say that the server cannot answer anybody now, as 429 does for one account. 500, 502 and 504 may be the fault of
+    503 and 529: the server is overloaded. 429: this account has reached a limit. 500, 502 and 504 may be the fault of
     this one request, and behind the last two it may have been worked on and billed: they are not repeated for long.
     """
     if status in _KINDS:
@@ -92,7 +92,7 @@ TIMEOUTS = (408, 504, 524)
 
 
 def may_be_billed(status: int) -> bool:
-    """Whether a status says that a gateway stopped waiting: the request had been sent and may be billed."""
+    """Return True if a gateway stopped waiting: the request had been sent and may be billed."""
     return status in (408, 502, 504) or 520 <= status <= 524
 
 

@@ -85,7 +85,7 @@ class Answer:
 
     @property
     def is_success(self) -> bool:
-        """Whether the status is one of success (2xx)."""
+        """True if the status is 2xx."""
         return 200 <= self.status < 300
 
 

@@ -98,9 +98,9 @@ class Judge:
     Answers are cached on disk: the same question is never paid twice. Use it as a context manager (`with` or `async with`),
     or call `close`.
 
-    It judges in a thread of its own, so that every method may be called from any thread, also where an event loop runs
-    (a notebook), which the methods without an `a` at the front block. After a fork it opens everything anew; a pickle of
-    it holds its configuration. Such a copy knows what was spent before, and has its caps for itself from then on.
+    It judges in a separate thread, so that every method may be called from any thread, also where an event loop runs
+    (a notebook), which the methods without an `a` at the front block. After a fork it opens everything again; a pickle of
+    it contains its configuration. Such a copy knows earlier costs, and has separate caps from then on.
 
     Args:
         metric: Name of a metric (`tit`, `tit-llm`, `lmm-score`, ...; see `python cli.py metrics`), or several in a list.
@@ -146,7 +146,7 @@ class Judge:
 
         Args:
             config: The models, limits and other keys; the keys that name data are ignored.
-            metric: One metric or several, in place of those of the configuration.
+            metric: One metric or several, instead of the metrics of the configuration.
             folder: An open run folder, for the ledger, the answers and the manifest: what earlier sessions have spent
                 counts against the cap, and prompts and models must be theirs. Scores are not written to it.
 
@@ -181,9 +181,9 @@ class Judge:
         return self._running().call(opened())
 
     def _running(self) -> LoopThread:
-        """Return the thread that judges in this process, and start it where there is none.
+        """Return the thread that judges in this process; start it if there is none.
 
-        After a fork everything is opened anew: threads and connections stay with the parent process.
+        After a fork everything is opened again: threads and connections stay with the parent process.
 
         Raises:
             UserError: The parent process writes a run folder with this judge.
@@ -211,9 +211,9 @@ class Judge:
 
     @property
     def spent(self) -> float | None:
-        """USD billed up to now, with what counted before (a run folder's earlier sessions, the original of a copy).
+        """USD billed up to now, with earlier sessions of a run folder, or of the original of a copy.
 
-        None where nobody knows the price of what was asked; requests without a known price are in no sum.
+        None if no price is known; requests without a known price are not included.
         """
         used = self._scorer.spent()
         return known_sum(used.spent, used.unpriced)
@@ -225,7 +225,7 @@ class Judge:
         return None if spent is None else round(spent + self._scorer.cached_cost, 6)
 
     def __copy__(self) -> Judge:
-        """Return the judge itself: a copy would have a cap of its own."""
+        """Return the judge itself: a copy would have a separate cap."""
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Judge:
@@ -233,7 +233,7 @@ class Judge:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the configuration and what was spent, for another process (spawn, Ray); it opens everything anew.
+        """Pickle the configuration and the costs for another process (spawn, Ray), which opens everything again.
 
         Raises:
             UserError: The judge writes a run folder, which one process does.
@@ -275,7 +275,7 @@ class Judge:
             return thread.call(collected(bar.over(self._scorer.stream(pairs))))
 
     def score(self, image: Any, prompt: str, *, sources: Sequence[Any] = ()) -> JudgedScore:
-        """Score one image. Where there is no score `value` is None, and `status` and `reason` say why.
+        """Score one image. Without a score, `value` is None, and `status` and `reason` explain it.
 
         Args:
             image: The image; of an edit, the result.
@@ -295,8 +295,8 @@ class Judge:
     ) -> Scores:
         """Score many images, many at a time, and return the scores in order; with several metrics each image has several.
 
-        A metric that compares images (`pairwise`) compares those of the same prompt. Ctrl-C asks nothing more and awaits
-        the answers in flight; the same call goes on from there.
+        A metric that compares images (`pairwise`) compares images of one prompt. Ctrl-C sends no more requests and awaits
+        the answers in flight; repeat the call to continue.
 
         Args:
             images: (image, prompt) pairs, or (result, instruction, sources) of edits; or, with `prompts`, images in a list, or
@@ -320,9 +320,9 @@ class Judge:
         prefix: str = "",
         progress: bool | None = None,
     ) -> Any:
-        """Score every row of a pandas.DataFrame or datasets.Dataset, and give it back with three columns a metric.
+        """Score every row of a pandas.DataFrame or datasets.Dataset, and return it with three columns per metric.
 
-        They are `METRIC` (NaN where there is no score), `METRIC_status` and `METRIC_reason`. A row whose image or prompt
+        They are `METRIC` (NaN without a score), `METRIC_status` and `METRIC_reason`. A row whose image or prompt
         cannot be used has the status bad_input; the others go on. The images of a data set are read one by one.
 
         Args:
@@ -374,7 +374,7 @@ class Judge:
     def close(self) -> None:
         """Close connections and the cache, and delete copies of images. Answers in flight are awaited and kept.
 
-        Any thread may close it. What other threads still wait for ends with a UserError.
+        Any thread may close it. Calls of other threads end with a UserError.
         """
         if thread := self._own_thread():
             try:

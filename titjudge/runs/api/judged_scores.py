@@ -31,7 +31,7 @@ class JudgedScore(Score):
     Attributes:
         number: Position of the (image, prompt) pair among those given, from 0.
         prompt: The prompt the image was judged against.
-        image: The image file; that of an image in memory is deleted when the judge is closed.
+        image: The image file; the file of an image in memory is deleted when the judge is closed.
     """
 
     number: int = 0
@@ -115,7 +115,7 @@ class Scores:
     def to_pandas(self) -> Any:
         """Make a pandas DataFrame with a row for each score and all its fields; `titjudge.frame` makes one as of runs.
 
-        A column that would hold only empty mappings is omitted, as no Parquet file can hold it.
+        A column with only empty mappings is omitted, because Parquet cannot store it.
 
         Raises:
             MissingExtra: pandas is not installed.

@@ -149,7 +149,7 @@ class RunFolder:
         """Read manifest.json.
 
         Raises:
-            DataError: This is no run folder, or the file is damaged.
+            DataError: This is not a run folder, or the file is damaged.
         """
         from titjudge.core.run_records import Manifest
 
@@ -253,7 +253,7 @@ class RunFolder:
         return self.read("vectors.jsonl")
 
     def results(self) -> Results:
-        """Read results.json; empty results where there is none.
+        """Read results.json; empty results if there is none.
 
         Raises:
             DataError: It is damaged.
@@ -264,13 +264,13 @@ class RunFolder:
         return Results.read(file, "the same `judge` or `merge` command writes it anew") if file.is_file() else Results()
 
     def is_locked(self) -> bool:
-        """Tell whether a process is writing this run."""
+        """Return True if a process is writing this run."""
         from titjudge.core.run_records import is_locked
 
         return is_locked(self.path)
 
     def read(self, name: str) -> Iterator[Json]:
-        """Read the records of a JSONL file of the folder; none where there is no such file."""
+        """Read the records of a JSONL file of the folder; none without the file."""
         return (record for _, record in self.located(name))
 
     def located(self, name: str) -> Iterator[tuple[int, Json]]:
@@ -347,7 +347,7 @@ class RunFolder:
 
     @property
     def in_place(self) -> bool:
-        """Whether the open folder is still where it was opened."""
+        """True if the open folder was not moved, replaced or removed."""
         return self._lock is not None and not self._lock.lost
 
     def check_in_place(self) -> None:
@@ -361,7 +361,7 @@ class RunFolder:
 
     @property
     def begun(self) -> bool:
-        """Whether anything was asked, answered or scored."""
+        """True if anything was asked, answered or scored."""
         return self._any_lines(*FILES)
 
     def _any_lines(self, *names: str) -> bool:
@@ -410,7 +410,7 @@ class RunFolder:
             raise
 
     def add_score(self, score: Score, digest: str = "") -> None:
-        """Append a score; `digest` is that of what was judged (`titjudge.runs.folder.run_folder`)."""
+        """Append a score; `digest` is the digest of its input (`titjudge.runs.folder.run_folder`)."""
         if self._lock is not None:
             self._lock.check()
         self._appenders["scores"].add(with_checksum(score_record(score) | ({"of": digest} if digest else {})))
@@ -472,10 +472,10 @@ class RunFolder:
     def list_items(
         self, items: Iterable[tuple[Item | InvalidItem, int | None]], metrics: Mapping[str, Metric] = NOTHING
     ) -> tuple[int, set[tuple[str, str]]]:
-        """Write items.jsonl anew, whole or not at all.
+        """Replace items.jsonl, as a whole or not at all.
 
         Args:
-            items: The items, each with its position among those of all shards (None where there is one shard).
+            items: The items, each with its position in all shards (None if there is one shard).
             metrics: The metrics of the run.
 
         Returns:
