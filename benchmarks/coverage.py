@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.coverage_rows import Rows, covered
+from benchmarks.coverage_rows import Doubtful, Rows, covered
 from titjudge.core.types import Pair
 from titjudge.probes.trust_card import CAUGHT, PASS, line, with_verdicts
 from titjudge.stats.bootstrap import Floats, Interval
@@ -243,10 +243,17 @@ def best_rows(runs: int) -> Rows:
 def table(title: str, columns: list[str], rows: Rows | list[tuple[str, list[str]]]) -> str:
     """Markdown, aligned to be read as it is."""
     wide = max(len(title), *(len(name) for name, _ in rows))
-    cells = [[value if isinstance(value, str) else f"{100 * value:.1f}%" for value in values] for _, values in rows]
+    cells = [[_cell(value) for value in values] for _, values in rows]
     lines = [[title.ljust(wide), *(name.rjust(11) for name in columns)], ["-" * wide, *["-" * 11] * len(columns)]]
     lines += [[name.ljust(wide), *(cell.rjust(11) for cell in row)] for (name, _), row in zip(rows, cells, strict=True)]
     return "\n".join(f"| {' | '.join(each)} |" for each in lines)
+
+
+def _cell(value: float | Doubtful | str) -> str:
+    """Write a share; in brackets the share of results whose own line calls the level not reliable."""
+    if isinstance(value, tuple):
+        return f"{100 * value[0]:.1f}% ({100 * value[1]:.0f}%)"
+    return value if isinstance(value, str) else f"{100 * value:.1f}%"
 
 
 def fill(page: Path, part: re.Pattern[str], text: str) -> None:

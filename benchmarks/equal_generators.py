@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from benchmarks.coverage_rows import Rows, covered
+from benchmarks.coverage_rows import Doubtful, Rows, holds, told
 from titjudge.core import registry
 from titjudge.core.types import Item, Score
 from titjudge.runs.study.settling import Settling, SettlingQuestion
@@ -55,7 +55,7 @@ def gate_rows(runs: int) -> tuple[Rows, Rows, Rows, Rows]:
     held, passed, failed, differ = [], [], [], []
     for name, draw in GENERATORS.items():
         mean = float(draw(rng, (2_000_000,)).mean())
-        cells: list[list[float]] = [[], [], [], []]
+        cells: list[list[float | Doubtful]] = [[], [], [], []]
         for n in PROMPTS:
             scores = draw(rng, (n, runs))
             for mirrored, rest in ((False, (0, 1, 3)), (True, (2,))):
@@ -65,11 +65,13 @@ def gate_rows(runs: int) -> tuple[Rows, Rows, Rows, Rows]:
                 scores_of = replace(compared, bounds=None) if mirrored else compared
                 verdicts = [gate([each], 0.0, scores_of).verdicts[each.a] for each in differences]
                 measured = (
-                    covered((each.interval for each in differences), 0.0), verdicts.count(NOT_WORSE) / runs,
-                    verdicts.count(WORSE) / runs, float(np.mean([(each.p or 1.0) < 0.05 for each in differences])),
-                )  # fmt: skip
+                    [holds(each.interval, 0.0) for each in differences],
+                    [verdict == NOT_WORSE for verdict in verdicts],
+                    [verdict == WORSE for verdict in verdicts],
+                    [(each.p or 1.0) < 0.05 for each in differences],
+                )
                 for k in rest:
-                    cells[k].append(measured[k])
+                    cells[k].append(told(measured[k], ("" if k == 1 else each.doubt for each in differences)))
         for rows, own in zip((held, passed, failed, differ), cells, strict=True):
             rows.append((name, own))
     return held, passed, failed, differ

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtr
 
-from benchmarks.coverage_rows import Rows, covered
+from benchmarks.coverage_rows import Doubtful, Rows, covered, holds, told
 from titjudge.core.types import Pair
 from titjudge.stats.bootstrap import Floats, Ints
 from titjudge.stats.generators.generator_differences import WORSE, gate, generator_differences
@@ -99,24 +99,25 @@ def annotator_rows(runs: int) -> Rows:
     """By number of prompts: coverage of alpha and of a win rate of PPI where few people vote who differ."""
     rows = []
     for people in (3, 8, 20):
-        shares = []
+        shares: list[float | Doubtful] = []
         truth = aggregate_votes(
             votes_of_people(np.random.default_rng(14), 3000, 6000, 0.4, 3), resamples=0
         ).agreement.alpha
         for prompts in (40, 200):
             rng = np.random.default_rng(15)
             made = (votes_of_people(rng, people, prompts, 0.4, 3) for _ in range(runs))
-            shares.append(
-                covered((aggregate_votes(each, resamples=200).agreement.interval for each in made), truth or 0.0)
-            )
+            found = [aggregate_votes(each, resamples=200).agreement for each in made]
+            shares.append(told((holds(each.interval, truth or 0.0) for each in found), (each.doubt for each in found)))
         rows.append((f"Krippendorff's alpha, {people} people", shares))
     for people in (3, 8, 20):
-        shares = []
+        shares: list[float | Doubtful] = []
         for prompts in (40, 200):
             rng = np.random.default_rng(16)
-            boards = (people_board(*leaning_pairs(rng, people, prompts)) for _ in range(runs // 2))
-            rates = (place.win_rate.interval for board in boards for place in board.standings if place.generator == "A")
-            shares.append(covered(rates, WIN_RATE))
+            boards = [people_board(*leaning_pairs(rng, people, prompts)).to_json() for _ in range(runs)]
+            rates = [
+                place["interval"] for board in boards for place in board["generators"] if place["generator"] == "A"
+            ]
+            shares.append(told((holds(each, WIN_RATE) for each in rates), (board.get("doubt", "") for board in boards)))
         rows.append((f"`compare people`, {people} people", shares))
     return rows
 

@@ -6,6 +6,7 @@ A `Declaration` is a constant of the module that makes the table. Caption, `--js
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
@@ -91,6 +92,30 @@ class Unit(StrEnum):
     REQUEST = "request"
 
 
+RELIABLE = 10
+"""Units, or people, below which a level is only approximate."""
+
+
+class Doubt(StrEnum):
+    """Why the level of an interval is not reliable."""
+
+    FEW_UNITS = "few_units"
+    FEW_PEOPLE = "few_people"
+    ONE_SCORE = "one_score"
+
+    @property
+    def words(self) -> str:
+        """The reason as it is printed."""
+        return _DOUBTS[self]
+
+
+_DOUBTS = {
+    Doubt.FEW_UNITS: f"fewer than {RELIABLE} prompts or families",
+    Doubt.FEW_PEOPLE: f"fewer than {RELIABLE} people",
+    Doubt.ONE_SCORE: "one more score at an end of the scale would move the number out of its interval",
+}
+
+
 SKIPPED = "skipped, and counted"
 ESTIMATED = (
     "means: estimated for the same prompts; generators with too few common prompts come last, with unadjusted means"
@@ -123,6 +148,7 @@ class Declaration:
         counts: Column with the number of units of each row, if rows have their own.
         sizes: Number of units of a population in these data, or the lowest and the highest.
         excluded: Ids of what these data have and the table does not count, by reason and by the name that it is of.
+        doubts: Name of each row whose level is not reliable -> `Doubt`.
     """
 
     id: str
@@ -136,6 +162,7 @@ class Declaration:
     counts: str = ""
     sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     excluded: Excluded = field(default_factory=dict)
+    doubts: Mapping[str, str] = field(default_factory=dict)
 
     def over(
         self,
@@ -144,6 +171,7 @@ class Declaration:
         *,
         families: bool = False,
         constructed: bool = False,
+        doubts: Mapping[str, str] | None = None,
     ) -> Declaration:
         """Fill in what the data at hand give.
 
@@ -152,6 +180,7 @@ class Declaration:
             excluded: Ids of what is not counted.
             families: Whether these are the unit in place of prompts.
             constructed: Whether the preferences come from how the images were made, so that no name speaks of people.
+            doubts: `Doubt` by row; rows with an empty one are reliable.
         """
         names = {self.population, *self.by_column.values()}
         found = {self.population: [sizes]} if isinstance(sizes, int) else sizes or {}
@@ -164,6 +193,7 @@ class Declaration:
             by_column={said(name): said(population) for name, population in self.by_column.items()},
             sizes={said(name): sorted({min(of), max(of)}) for name, of in found.items() if of and name in names},
             excluded={why: of for why, of in (excluded or {}).items() if of},
+            doubts={name: doubt for name, doubt in (doubts or {}).items() if doubt},
         )
 
     def caption(self, titles: Sequence[str] = ()) -> str:
@@ -186,6 +216,9 @@ class Declaration:
             parts.append(f"adjusted: {self.correction}")
         if self.excluded:
             parts.append(f"excluded: {self.left_out}")
+        for why in sorted(set(self.doubts.values())):
+            names = [name for name, doubt in self.doubts.items() if doubt == why]
+            parts.append(f"level not reliable: {_first(names)} ({Doubt(why).words})")
         return "; ".join(parts)
 
     def _named(self, title: str) -> str:
@@ -213,7 +246,7 @@ class Declaration:
     def to_json(self) -> dict[str, object]:
         """Return what is declared by name, without what is empty; `size` is that of the population, if it is one number.
 
-        `excluded` has the numbers of ids, and `excluded_ids` the first 100 of each.
+        `excluded` has the numbers of ids, `excluded_ids` the first 100 of each, and `doubts` the numbers of rows.
         """
         if not self.population:
             return {"id": self.id}
@@ -226,6 +259,7 @@ class Declaration:
             "excluded": self._counts,
         }
         record["excluded_ids"] = ids
+        record["doubts"] = Counter(map(str, self.doubts.values()))
         return {name: value for name, value in record.items() if value not in ("", (), [], {})}
 
 

@@ -451,6 +451,8 @@ class PopulationRecord(Record):
     """Ids of what is not counted, by reason and by the name that it is of."""
     families: bool = False
     """Whether families of prompts are the unit."""
+    doubts: dict[str, str] = {}
+    """Why the level of a row is not reliable, by its name: `few_units` or `one_score`."""
 
 
 class TableRecord(Record):
@@ -681,6 +683,8 @@ class BetterGenerator(Record):
     """What the other metrics of the run say of the two: `same`, `opposite` or `open`."""
     reason: str = ""
     """Why nothing can be told, where it is not for want of prompts."""
+    doubt: str = ""
+    """Why the level of the interval is not reliable: `few_units` or `one_score`; empty if it is."""
 
     @property
     def signed_means(self) -> dict[str, float | None]:

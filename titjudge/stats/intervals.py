@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from titjudge.core.declarations import RELIABLE, Doubt
 from titjudge.stats.bootstrap import FEW_PROMPTS, LEVEL, Floats, Interval, Ints, group_sums
 
 TAIL = (1 - LEVEL) / 2
@@ -139,9 +140,39 @@ def exact_bound(value: float, prompts: int, bounds: Interval, tail: float = TAIL
     return value - share * (value - low), value + share * (high - value)
 
 
+def doubt(interval: Interval | None, mean: float, units: int, bounds: Interval | None) -> str:
+    """Say why the level of the interval of a mean is not reliable; empty if it is reliable, or if there is no interval.
+
+    Rare scores far from the others, such as 0 for a blank image, may be absent from the data at hand. One such score more may then
+    change the mean by more than the interval allows for.
+
+    Args:
+        interval: Of the mean.
+        mean: The mean.
+        units: Prompts, or families.
+        bounds: Ends of the scale, where they are known.
+
+    Returns:
+        The `Doubt`.
+    """
+    if interval is None:
+        return ""
+    if units < RELIABLE:
+        return Doubt.FEW_UNITS
+    rooms = zip((mean - interval[0], interval[1] - mean), (mean - end for end in bounds or (mean, mean)), strict=True)
+    moved = any(room < abs(reach) / (units + 1) < np.inf for room, reach in rooms)
+    return Doubt.ONE_SCORE if moved else ""
+
+
 def why_no_interval(interval: Interval | None, prompts: int) -> str:
     """Say why a mean over prompts has no interval; empty where it has one."""
     return "" if interval else FEW_PROMPTS if prompts < 2 else "every prompt shows the same"
+
+
+def two_sided_p(mean: float, error: float, prompts: int, skewness: float) -> float:
+    """Compute the two-sided p of a mean against 0: below .05 if its interval does not contain 0; arguments from `moments`."""
+    sign = 1 if mean > 0 else -1
+    return min(1.0, 2 * mean_p(sign * mean / error, prompts, -sign * skewness))
 
 
 def mean_p(distance: float, prompts: int, skewness: float) -> float:

@@ -263,6 +263,16 @@ def test_all_pairs_count_and_opposites_are_said() -> None:
     assert any("1 couples of images have several, different preferences" in warning for warning in found.warnings)
 
 
+def test_a_mean_that_one_more_score_would_move_is_named_with_the_leaderboard() -> None:
+    items = [Item(f"{g}{p}", "", None, g, f"p{p}") for g in "xy" for p in range(40)]
+    scores = [
+        Score(i.id, "m", 97.0 - k % 3 * (30 if i.generator == "y" else 1), Status.OK) for k, i in enumerate(items)
+    ]
+    found = agreement(items, scores, ranges={"m": (0.0, 100.0)})
+    assert found.populations["leaderboard"].doubts == {"x": "one_score"}
+    assert not agreement(items, scores).populations
+
+
 def test_a_metric_that_does_not_beat_guessing_is_told_so() -> None:
     items = [Item(f"{p}{name}", "", None, generator=name, prompt_id=p) for p in "pqr" for name in "xy"]
     scores = [Score(item.id, "m", float(item.id in ("px", "qx", "ry")), prompt_id=item.prompt_id) for item in items]

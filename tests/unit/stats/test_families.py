@@ -348,6 +348,7 @@ def test_win_rates_hold_for_few_annotators_with_leanings() -> None:
         human, judge, generator_of = leaning_pairs(rng, 8, 60)
         board = people_board(human, judge, generator_of)
         assert any("8 annotators" in line and "too few" in line for line in board.warnings)
+        assert board.to_json()["doubt"] == board.tables()[0].declared.doubts["A"] == "few_people"
         unknown = people_board([replace(pair, annotator="") for pair in human], judge, generator_of)
         assert not any("annotators" in line for line in unknown.warnings)
         ends = [
@@ -370,7 +371,7 @@ def test_alpha_allows_for_few_annotators_who_differ(spread: float) -> None:
         ).agreement
         assert "6 annotators" in found.reason
         assert "too few" in found.reason
-        assert (found.alpha, unnamed.reason) == (unnamed.alpha, "")
+        assert (found.alpha, unnamed.reason, found.doubt) == (unnamed.alpha, "", "few_people")
         (low, high), (inner_low, inner_high) = found.interval or (0, 0), unnamed.interval or (0, 0)
         assert low <= inner_low
         assert high >= inner_high

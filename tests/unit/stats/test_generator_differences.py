@@ -1,5 +1,6 @@
 """Generators against each other, by prompt: differences, tests, adjustments and gates."""
 
+import json
 import math
 from dataclasses import replace
 from itertools import product
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks import verdicts
+from tests.commands import cli
 from titjudge.core.errors import DataError
 from titjudge.runs.study.score_files import read_scores
 from titjudge.stats.generators.generator_differences import (
@@ -210,3 +212,21 @@ def test_shares_of_claims_lie_between_0_and_1_whatever_the_scale_of_the_score() 
     assert ends("pillar", "quality", per_prompt=PerPrompt("any", 50.0)) == pytest.approx(
         points
     )  # points, though the score is 0 or 1
+
+
+def test_rare_collapses_do_not_make_equal_means_differ_and_unseen_ones_are_named(tmp_path: Path) -> None:
+    """97 and one image in 33 blank, against a generator that always has this mean: p by exchange alone errs in 20%."""
+    rng, runs = np.random.default_rng(2), 150
+    kept = 97 + rng.normal(size=(100, runs))
+    scores = np.where(rng.random(kept.shape) < 0.03, 0.0, kept) - 0.97 * 97
+    ps = sign_flip_p(scores)
+    assert np.mean(np.array(ps) < 0.05) <= 0.09
+    rows = [f"p{p},{g},{95 - 3 * k + p % (2 + k)}" for p in range(40) for k, g in enumerate("AB")]
+    (tmp_path / "scores.csv").write_text("\n".join(["prompt_id,generator,score", *rows]))
+    command = "compare", "generators", "--scores", "scores.csv", "--baseline", "A", "--json", "out.json"
+    printed = cli(tmp_path, *command, "--range", "0,100", "--fail-if-worse", "1", code=1)
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert printed.count("level not reliable") == 3  # both tables, and the gate
+    assert [pair.get("doubt") for pair in found["pairs"]] == ["one_score"]
+    cli(tmp_path, *command)
+    assert "doubt" not in json.loads((tmp_path / "out.json").read_text())["pairs"][0]

@@ -6,8 +6,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from titjudge.core.declarations import Doubt
 from titjudge.stats.bootstrap import group_sums
-from titjudge.stats.intervals import exact_bound, mean_intervals, moments, share_intervals, skewness_shift
+from titjudge.stats.intervals import (
+    doubt,
+    exact_bound,
+    mean_intervals,
+    moments,
+    share_intervals,
+    skewness_shift,
+    two_sided_p,
+)
 
 
 @pytest.mark.parametrize(("prompts", "noise"), [(6, 0.1), (6, 0.8), (10, 0.4), (20, 0.4), (50, 0.8)])
@@ -144,3 +153,35 @@ def test_the_prompt_is_the_unit_and_not_the_pair() -> None:
             covered[k] += low <= 0.6 <= high
     assert 0.9 <= covered[0] / 300 <= 0.99
     assert covered[1] / 300 < 0.7
+
+
+@pytest.mark.parametrize(
+    ("mean", "half", "units", "bounds", "found"),
+    [
+        (97.0, 0.5, 40, (0.0, 100.0), Doubt.ONE_SCORE),  # one 0 more: 94.6
+        (97.0, 2.5, 40, (0.0, 100.0), ""),
+        (97.0, 0.5, 400, (0.0, 100.0), ""),
+        (3.0, 0.5, 40, (0.0, 100.0), Doubt.ONE_SCORE),  # one 100 more
+        (97.0, 0.5, 40, None, ""),
+        (3.0, 0.5, 40, (0.0, np.inf), ""),
+        (97.0, 20.0, 9, None, Doubt.FEW_UNITS),
+    ],
+)
+def test_a_level_is_in_doubt_if_one_more_score_moves_the_mean_out_of_its_interval(
+    mean: float, half: float, units: int, bounds: tuple[float, float] | None, found: str
+) -> None:
+    assert doubt((mean - half, mean + half), mean, units, bounds) == found
+    assert doubt(None, mean, units, bounds) == ""
+
+
+def test_p_is_below_the_level_exactly_where_the_interval_excludes_zero() -> None:
+    rng = np.random.default_rng(4)
+    values = 0.4 + rng.exponential(1.0, (40, 200)) - 1.0
+    ends = mean_intervals(values, np.ones(values.shape))
+    excluded = [low > 0 or high < 0 for low, high in filter(None, ends)]
+    ps = [
+        two_sided_p(mean, error, prompts, skewness)
+        for prompts, mean, error, skewness in moments(values, np.ones(values.shape))
+    ]
+    assert [p < 0.05 for p in ps] == excluded
+    assert 20 < sum(excluded) < 180

@@ -109,6 +109,15 @@ def test_prompts_too_few_to_plan_from_say_what_they_would_have_shown() -> None:
     assert "so few prompts can only show a difference of" in lead(run)
 
 
+@pytest.mark.parametrize(("width", "doubt"), [(1.0, "one_score"), (8.0, "")])
+def test_a_verdict_that_one_more_score_would_undo_says_so(width: float, doubt: str) -> None:
+    run = judged({"old": spread(0, seed=1, width=width), "new": spread(9, seed=2, width=width)})
+    record = verdict([run]).generators
+    assert record is not None
+    assert (record.better, record.doubt) == (True, doubt)
+    assert ("the level is not reliable" in lead(run)) == bool(doubt)
+
+
 def test_a_handful_of_prompts_decides_nothing() -> None:
     run = judged({"old": [1, 2, 3, 4], "new": [91, 92, 93, 94]})
     assert (

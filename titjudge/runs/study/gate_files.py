@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 from xml.etree import ElementTree
 
+from titjudge.core.declarations import Doubt
 from titjudge.core.files import write_atomic
 from titjudge.core.redaction import environment_secrets, redact
 from titjudge.core.types import Item
@@ -32,6 +33,8 @@ def verdict_line(gate: Gate, pair: GeneratorDifference) -> str:
     margin = f"than {pair.b} by more than {gate.delta:g}"
     if pair.interval:
         margin += f", interval {pair.interval[0]:.4g} to {pair.interval[1]:.4g}"
+    if pair.doubt and verdict != NOT_WORSE:  # which has a bound of its own
+        margin += f" (level not reliable: {Doubt(pair.doubt).words})"
     reason = gate.reasons.get(pair.a)
     if verdict == CANNOT_TELL and reason:
         return f"cannot tell whether {pair.a} is worse {margin}: {reason}, and what is left out may decide"

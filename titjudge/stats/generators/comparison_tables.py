@@ -17,7 +17,11 @@ from titjudge.core.types import Item
 from titjudge.core.words import score_digits
 from titjudge.stats.bootstrap import Floats, unit_sums
 from titjudge.stats.equality import score_differences
-from titjudge.stats.generators.generator_differences import GENERATORS, GeneratorDifference, generator_differences
+from titjudge.stats.generators.generator_differences import (
+    GENERATORS,
+    GeneratorDifference,
+    generator_differences,
+)
 from titjudge.stats.generators.slices import (
     BEST,
     CEILING,
@@ -135,7 +139,6 @@ class Comparison:
         differences: Of the others, to each of these.
         tiers: Columns of the generators in each tier, best first.
         aside: Names of the generators that are not compared.
-        declared: What the table of standings is over.
         table: Scores of all generators.
     """
 
@@ -145,7 +148,6 @@ class Comparison:
     differences: tuple[Sequence[GeneratorDifference], ...]
     tiers: Sequence[Sequence[int]]
     aside: Sequence[str]
-    declared: Declaration
 
     @property
     def order(self) -> list[int]:
@@ -168,7 +170,7 @@ def compared_with_best(scores: ScoreTable, baseline: str = "") -> Comparison | N
     differences = tuple(generator_differences(compared, baseline=name, chosen=name == best) for name in against)
     parts = tiers(compared.means, unit=compared.unit, decides=compared.decides)
     aside = tuple(name for name in scores.generators if name not in compared.generators)
-    return Comparison(compared, scores, against, differences, parts, aside, scores.over(STANDINGS))
+    return Comparison(compared, scores, against, differences, parts, aside)
 
 
 def standings_table(comparison: Comparison, scale: Scale) -> Table:
@@ -199,7 +201,10 @@ def standings_table(comparison: Comparison, scale: Scale) -> Table:
         *scores.missing_notes((scores.generators.index(against[0]), k) for k in range(len(scores.generators))),
         "Rank: the ranks that the tests leave open. A tier ends before the first generator that is clearly worse than the tier's best. Best on: prompts on which none scores higher; where several are equal, each counts.",
     )
-    return Table("Prompt by prompt", columns, tuple(rows), notes, declared=comparison.declared)
+    doubts = _doubts(scores, adjusted)
+    doubts |= {each.pair: each.doubt for differences in comparison.differences for each in differences}
+    declared = comparison.table.over(STANDINGS, doubts=doubts)
+    return Table("Prompt by prompt", columns, tuple(rows), notes, declared=declared)
 
 
 def _gap(difference: GeneratorDifference | None, digits: int) -> list[Cell | str | None]:
@@ -241,6 +246,7 @@ def slice_tables(
         share = part is not scores and column == ELEMENT  # shares of claims met, whatever the score's own scale is
         digits, bounds = (3, (0.0, 1.0)) if share else (scale.digits, scale.range if scale.higher else None)
         rows: list[tuple[object, ...]] = []
+        doubts: dict[str, str] = {}
         for value, means in values.items():
             firsts, adjusted = first_places(means), adjusted_scores(means)
             mean = averages(adjusted)
@@ -250,6 +256,7 @@ def slice_tables(
                 gaps = [_difference(part, means, k, name, digits) for name in against]
                 mean_of, prompts = mean_cell(part, adjusted[:, k], digits, sign), int(np.isfinite(means[:, k]).sum())
                 rows.append((value, scores.generators[k], mean_of, *gaps, int(firsts[k]), prompts))
+                doubts[f"{value}: {scores.generators[k]}"] = part.mean_interval(adjusted[:, k])[1]
         note = "Best on: prompts on which none scores higher. Every interval is for itself: `compare generators --by` adjusts."
         columns = (title, "generator", "mean", *_minus(against, scale), "best on", "prompts")
         if rows:
@@ -260,7 +267,7 @@ def slice_tables(
                     tuple(rows),
                     (note,),
                     folded=True,
-                    declared=scores.over(CATEGORIES, sized=False),
+                    declared=scores.over(CATEGORIES, sized=False, doubts=doubts),
                 )
             )
     return [*tables, *_variances(cuts, sign, scores), *_tiers(cuts, parts, sign, scores)]
@@ -285,7 +292,8 @@ def ranked_means(scores: ScoreTable, scale: Scale, ranking: Sequence[RankedGener
         mean = mean_cell(scores, adjusted[:, scores.column(ranked.generator)], scale.digits, scale.sign)
         mean = replace(mean, bar=True, interval=None if settled else mean.interval) if mean is not None else mean
         rows.append((ranked.generator, rank_range(ranked.ranks), mean))
-    return Table("", ("generator", RANK, "mean"), tuple(rows), declared=scores.over(GENERATORS))
+    declared = scores.over(GENERATORS, doubts={} if settled else _doubts(scores, adjusted))
+    return Table("", ("generator", RANK, "mean"), tuple(rows), declared=declared)
 
 
 def making(items: Iterable[item_meta.HasMeta]) -> list[Cell | str | None]:
@@ -316,13 +324,16 @@ def slice_means(scores: ScoreTable, column: str, scale: Scale) -> Floats:
     return means
 
 
+def _doubts(scores: ScoreTable, adjusted: Floats) -> dict[str, str]:
+    """Return the doubt about the mean of each generator."""
+    return {name: scores.mean_interval(adjusted[:, k])[1] for k, name in enumerate(scores.generators)}
+
+
 def mean_cell(scores: ScoreTable, by_prompt: Floats, digits: int, sign: float) -> Cell | None:
     """Make the cell of the mean of `adjusted_scores` with its interval; `sign` is -1 if the scores are negated."""
-    has_score = np.isfinite(by_prompt)
-    values, unit = by_prompt[has_score], None if scores.unit is None else scores.unit[has_score]
+    values, (ends, _) = by_prompt[np.isfinite(by_prompt)], scores.mean_interval(by_prompt)
     if not len(values):
         return None
-    ends = scores.per_prompt.intervals(values[:, None], scores.bounds, unit)[0]
     return plain(sign * float(values.mean()), sorted(sign * end for end in ends) if ends else None, digits)
 
 

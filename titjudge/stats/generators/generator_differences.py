@@ -26,7 +26,7 @@ from titjudge.stats.bootstrap import Floats, Interval, table_sums, unit_sums
 from titjudge.stats.bounds import approximate_bound, bound
 from titjudge.stats.equality import score_differences, with_ties
 from titjudge.stats.generators.slices import Ranks, averages, in_order
-from titjudge.stats.intervals import TAIL, exact_bound, mean_intervals, mean_p, moments, why_no_interval
+from titjudge.stats.intervals import TAIL, doubt, exact_bound, mean_intervals, mean_p, moments, why_no_interval
 from titjudge.stats.scores.population import FEWEST, adjusted_scores, comparable, scores_of_all
 from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.significance import POWER, adjusted, below_best_p, benjamini_hochberg, holm, sign_flip_p
@@ -62,6 +62,7 @@ class GeneratorDifference:
         detectable: The smallest difference that as many prompts with this spread show with a power of 80%.
         families: Families of these prompts, which are the unit of interval and p; None if each prompt is its own.
         by: Column -> value -> the same over the prompts with this value.
+        doubt: The `Doubt` about the level of the interval; empty if it is reliable.
     """
 
     a: str
@@ -78,6 +79,12 @@ class GeneratorDifference:
     reason: str = ""
     by: Mapping[str, Mapping[str, GeneratorDifference]] = field(default_factory=dict)
     families: int | None = None
+    doubt: str = ""
+
+    @property
+    def pair(self) -> str:
+        """Name of the pair, in the doubts about a table."""
+        return f"{self.a} - {self.b}"
 
     @property
     def units(self) -> int:
@@ -85,9 +92,8 @@ class GeneratorDifference:
         return self.prompts if self.families is None else self.families
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields; `families` only where there are some."""
-        record = fields_of(self)
-        return record if self.families is not None else {name: record[name] for name in record if name != "families"}
+        """Return the fields; `families` and `doubt` only where there are some."""
+        return {name: value for name, value in fields_of(self).items() if value or name not in ("families", "doubt")}
 
 
 def generator_differences(
@@ -230,6 +236,7 @@ def _difference(a: str, b: str, column: Floats, table: ScoreTable, p: float, tai
         detectable=detectable,
         reason=why_no_interval(interval, units),
         families=None if table.unit is None else units,
+        doubt=doubt(interval, mean, units, table.spans(declared=True)),
     )
 
 
@@ -240,12 +247,11 @@ def _adjusted(differences: Sequence[GeneratorDifference], correction: Any) -> li
 
 def generators_table(table: ScoreTable, ranks: Ranks) -> Table:
     """Tabulate each generator's mean with its interval, and the standard deviation of the images of one prompt."""
-    rows = []
+    rows, doubts = [], dict[str, str]()
     adjusted = scores_of_all(table.means, table.unit)
     for k in in_order(table):
-        has_score = np.isfinite(adjusted[:, k])
-        values, unit = adjusted[has_score, k], None if table.unit is None else table.unit[has_score]
-        interval = table.per_prompt.intervals(values[:, None], table.bounds, unit)[0] if len(values) > 1 else None
+        values = adjusted[np.isfinite(adjusted[:, k]), k]
+        interval, doubts[table.generators[k]] = table.mean_interval(adjusted[:, k])
         variance = table.seed_variance[k]
         rows.append(
             (
@@ -266,7 +272,7 @@ def generators_table(table: ScoreTable, ranks: Ranks) -> Table:
         explanation=(f"{table.per_prompt.about}; spread between seeds: standard deviation of the images of a prompt",),
         secondary=("spread between seeds", "images"),
         estimates=True,
-        declared=table.over(GENERATORS),
+        declared=table.over(GENERATORS, doubts=doubts),
     )
 
 
@@ -317,7 +323,11 @@ def verdict_tables(
             explanation=(note,),
             secondary=_SECONDARY,
             estimates=True,
-            declared=table.over(AGAINST_BEST if chosen else DIFFERENCES, sized=False),
+            declared=table.over(
+                AGAINST_BEST if chosen else DIFFERENCES,
+                sized=False,
+                doubts={each.pair: each.doubt for each in differences},
+            ),
         ),
     ]
     for column in table.slices:
@@ -326,8 +336,13 @@ def verdict_tables(
             for difference in differences
             for value, in_slice in difference.by[column].items()
         )
+        doubts = {
+            f"{value}: {difference.pair}": in_slice.doubt
+            for difference in differences
+            for value, in_slice in difference.by[column].items()
+        }
         tables.append(Table(f"Differences by {column}", (column, *_columns("BH")), rows,
-                            secondary=_SECONDARY, estimates=True, declared=table.over(BY_CATEGORY, sized=False)))  # fmt: skip
+                            secondary=_SECONDARY, estimates=True, declared=table.over(BY_CATEGORY, sized=False, doubts=doubts)))  # fmt: skip
     return tables
 
 

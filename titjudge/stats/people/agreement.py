@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from titjudge.core.declarations import Population, Unit
+from titjudge.core.declarations import RELIABLE, Doubt, Population, Unit
 from titjudge.core.registry import base_metric, first_metric
 from titjudge.core.run_records import (
     BradleyTerryRecord,
@@ -215,14 +215,24 @@ def _populations(
     if apart:
         sizes = {IN_COLUMN.get(name, name): size for name, size in sizes.items()}
     families = any(board.declared.unit == Unit.FAMILY for board in boards.values())
+    doubts = {
+        label(generator, name): why
+        for name, board in boards.items()
+        for generator, why in board.declared.doubts.items()
+    }
     found = {}
-    if excluded or families or apart or {*sizes.get(Population.IMAGES_OF_BOTH, ())} - {len(images)}:
+    if excluded or families or apart or doubts or {*sizes.get(Population.IMAGES_OF_BOTH, ())} - {len(images)}:
         found[LEADERBOARD.id] = PopulationRecord(sizes=sizes, excluded=excluded, families=families)
+        if doubts:
+            found[LEADERBOARD.id] = found[LEADERBOARD.id].with_(doubts=doubts)
     unscored = {name: ids for name in boards if (ids := _unscored(index, values[name]))}
     families = len(set(index.units.tolist())) < len(index.groups)
+    few = dict.fromkeys(boards, Doubt.FEW_PEOPLE.value) if 0 < index.annotators < RELIABLE else {}
     if unscored or families:
         no_score = {"no score": unscored} if unscored else {}
         found[AGREEMENT.id] = PopulationRecord(excluded=no_score, families=families)
+    if few:
+        found[AGREEMENT.id] = found.get(AGREEMENT.id, PopulationRecord()).with_(doubts=few)
     return found
 
 

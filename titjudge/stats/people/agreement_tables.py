@@ -91,7 +91,8 @@ def _over(agreed: Results, declaration: Declaration, sizes: Mapping[str, list[in
     if Population.SAME_IN_COLUMN in record.sizes:
         own = {column: IN_COLUMN.get(name, name) for column, name in declaration.by_column.items()}
         declaration = replace(declaration, population=Population.SAME_IN_COLUMN, by_column=own)
-    return declaration.over(known, record.excluded, families=record.families, constructed=agreed.constructed)
+    declared = declaration.over(known, record.excluded, families=record.families, constructed=agreed.constructed)
+    return replace(declared, doubts=record.doubts)
 
 
 def _metrics(agreed: Results, notes: tuple[str, ...], explanation: tuple[str, ...]) -> Table:

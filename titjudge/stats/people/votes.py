@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from titjudge.core.declarations import Declaration, Population, Unit
+from titjudge.core.declarations import RELIABLE, Declaration, Doubt, Population, Unit
 from titjudge.core.errors import DataError
 from titjudge.core.serialization import fields_of
 from titjudge.core.tables import Table, percent
@@ -132,6 +132,11 @@ class Alpha:
     annotators: int
     reason: str = ""
 
+    @property
+    def doubt(self) -> str:
+        """The `Doubt` about the level of the interval; empty if it is reliable."""
+        return Doubt.FEW_PEOPLE if self.interval and 0 < self.annotators < RELIABLE else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
@@ -197,7 +202,7 @@ class VoteSummary:
             "annotators": alpha.annotators,
             "alpha_reason": alpha.reason,
             "human_ceiling": fields_of(self.ceiling),
-        }
+        } | ({"alpha_doubt": alpha.doubt} if alpha.doubt else {})
 
     def table(self) -> Table:
         """Tabulate the counts and the agreement."""
@@ -208,7 +213,8 @@ class VoteSummary:
         low, high = self.agreement.interval or (None, None)
         rows += [("Krippendorff's alpha", self.agreement.alpha), ("  95% low", low), ("  95% high", high)]
         notes = tuple(filter(None, (self.ceiling.line(), self.agreement.reason)))
-        return Table("Votes", ("what", "value"), tuple(rows), notes, declared=VOTES.over(self.votes))
+        declared = VOTES.over(self.votes, doubts={"Krippendorff's alpha": self.agreement.doubt})
+        return Table("Votes", ("what", "value"), tuple(rows), notes, declared=declared)
 
 
 def decide(

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from titjudge.core.declarations import Declaration, Excluded, Population, Unit
+from titjudge.core.declarations import RELIABLE, Declaration, Doubt, Excluded, Population, Unit
 from titjudge.core.errors import DataError
 from titjudge.core.grouping import group_means
 from titjudge.core.serialization import fields_of
@@ -443,7 +443,8 @@ class Couple:
 class PeopleBoard:
     """Best first. `power` is lambda, the judge's weight; `level` that of all intervals.
 
-    `excluded` has the human pairs that do not count, by reason; `families` tells whether families are the unit.
+    `excluded` has the human pairs that do not count, by reason; `families` tells whether families are the unit; `annotators`
+    counts the people who labelled the pairs, if they are few.
     """
 
     standings: tuple[GeneratorRank, ...]
@@ -456,10 +457,17 @@ class PeopleBoard:
     level: float = LEVEL
     excluded: Excluded = field(default_factory=dict)
     families: bool = False
+    annotators: int = 0
 
     def _over(self, declaration: Declaration) -> Declaration:
         sizes = {Population.HUMAN_PAIRS: [self.labelled], Population.JUDGED_PAIRS: [self.labelled + self.unlabelled]}
-        return declaration.over(sizes, self.excluded, families=self.families)
+        few = {s.generator: self.doubt for s in self.standings}
+        return declaration.over(sizes, self.excluded, families=self.families, doubts=few)
+
+    @property
+    def doubt(self) -> str:
+        """The `Doubt` about the level of the intervals; empty if it is reliable."""
+        return Doubt.FEW_PEOPLE if 0 < self.annotators < RELIABLE else ""
 
     def to_json(self) -> Json:
         """Return the leaderboard with all estimates."""
@@ -476,7 +484,7 @@ class PeopleBoard:
             "labelled": self.labelled,
             "unlabelled": self.unlabelled,
             "warnings": list(self.warnings),
-        }
+        } | ({"doubt": self.doubt} if self.doubt else {})
 
     def tables(self) -> list[Table]:
         """Tabulate the leaderboard, the win rates of couples, and the gaps between neighbours."""
@@ -596,8 +604,8 @@ def people_board(
             gaps += [_gap(fitted, names, order[-1], k)]
             order.append(k)
     warnings += sorted({rate.reason for rate in estimates if rate.reason})
-    if joined.annotator:
-        warnings.append(annotators_note(len(set(joined.annotator.values()))))
+    if people := len(set(joined.annotator.values())):
+        warnings.append(annotators_note(people))
     if joined.unjudged:
         warnings.append(f"{joined.unjudged} labelled pairs have no answer of the judge: counted as its ties")
     couples = rows.couples()
@@ -608,7 +616,9 @@ def people_board(
     )
     labelled = len(rows.people)
     sizes = labelled, len(rows.judge) - labelled
-    return PeopleBoard(tuple(standings), tuple(gaps), pairs, fitted.power, *sizes, tuple(warnings), level)
+    return PeopleBoard(
+        tuple(standings), tuple(gaps), pairs, fitted.power, *sizes, tuple(warnings), level, annotators=people
+    )
 
 
 def win_rate(rows: PairRows, first: int, second: int, level: float = LEVEL) -> Estimate:

@@ -14,7 +14,7 @@ from titjudge.core.run_records import PlaceRecord
 from titjudge.stats.bootstrap import Floats, Interval, Ints, number, table_sums
 from titjudge.stats.equality import rankdata, with_ties
 from titjudge.stats.generators.slices import averages, in_order, rank_ranges
-from titjudge.stats.intervals import mean_intervals
+from titjudge.stats.intervals import doubt, mean_intervals
 from titjudge.stats.pairwise_accuracy import Values
 from titjudge.stats.scores.families import ALONE, Families
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
@@ -135,7 +135,13 @@ def leaderboard(
         place, variance = place.ranked(ranges.get(k)), table.seed_variance[k]
         places[generator] = place if variance is None else place.with_(spread=math.sqrt(variance))
     notes = table.notes if common else ()
-    return Leaderboard(places if common else _best_first(places), notes, table.over(LEADERBOARD))
+    units = (
+        np.isfinite(adjusted).sum(axis=0) if table.unit is None else [int(table.unit.max(initial=-1)) + 1] * len(means)
+    )
+    doubts = {
+        name: doubt(mean_ends[k], float(means[k]), int(units[k]), bounds) for k, name in enumerate(table.generators)
+    }
+    return Leaderboard(places if common else _best_first(places), notes, table.over(LEADERBOARD, doubts=doubts))
 
 
 def _competing_ranks(scores: Floats, *, all_of: bool) -> Floats:

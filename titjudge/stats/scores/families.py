@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from titjudge.core import item_meta
+from titjudge.core.declarations import RELIABLE
 from titjudge.core.errors import DataError
 from titjudge.core.item_meta import HasMeta
 from titjudge.core.numbers import several
@@ -28,7 +29,6 @@ Families = Mapping[str, str]
 ALONE: Families = {}
 UNIT = "a family is one unit of all intervals and tests"
 FEWEST = 6  # prompts, or families of prompts, that two generators must share to be compared; prompts of a category
-RELIABLE = 10  # units below which a level is only approximate
 
 
 def _wording(item: HasMeta) -> object:

@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from titjudge.core.declarations import ESTIMATED, Declaration, Population, Sizes
+from titjudge.core.declarations import ESTIMATED, Declaration, Doubt, Population, Sizes
 from titjudge.core.errors import DataError, nearest
 from titjudge.core.numbers import several
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, table_sums, unit_sums
 from titjudge.stats.equality import score_differences, with_ties
+from titjudge.stats.intervals import doubt
 from titjudge.stats.scores.families import ALONE, Families, counted, family_notes, units
 from titjudge.stats.scores.part_scores import ELEMENT
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt, pooled
@@ -160,8 +161,25 @@ class ScoreTable:
         unequal = (self.unequally_missing(a, b) for a, b in pairs if a in among and b in among)
         return [f"{line}: what is left out may decide" for line in unequal if line]
 
+    def mean_interval(self, by_prompt: Floats) -> tuple[Interval | None, str]:
+        """Return the interval of the mean of one score a prompt (NaN is none), and the `Doubt` about it."""
+        values, unit = (
+            by_prompt[np.isfinite(by_prompt)],
+            None if self.unit is None else self.unit[np.isfinite(by_prompt)],
+        )
+        if not len(values):
+            return None, ""
+        (interval,) = self.per_prompt.intervals(values[:, None], self.bounds, unit)
+        units = len(values) if unit is None else len(np.unique(unit))
+        return interval, doubt(interval, float(values.mean()), units, self.bounds)
+
     def over(
-        self, declaration: Declaration, groups: Iterable[Sequence[str]] = (), *, sized: bool = True
+        self,
+        declaration: Declaration,
+        groups: Iterable[Sequence[str]] = (),
+        *,
+        sized: bool = True,
+        doubts: Mapping[str, str] | None = None,
     ) -> Declaration:
         """Fill in the sizes of the populations, and what is excluded: generators that share too few prompts, missing scores.
 
@@ -169,6 +187,7 @@ class ScoreTable:
             declaration: Of a table of these scores.
             groups: Generators that are compared with each other only; their common prompts are then the population.
             sized: Whether the numbers are over all prompts, and not over those of each category.
+            doubts: The `Doubt` about the level of each row.
         """
         of = [[self.column(name) for name in group] for group in groups]
         columns = np.arange(len(self.generators))
@@ -204,7 +223,9 @@ class ScoreTable:
             for reason, rows in reasons.items():
                 if rows.any() and (among[k] or not of):
                     excluded.setdefault(reason, {})[name] = [self.prompts[row] for row in np.flatnonzero(rows).tolist()]
-        return declaration.over(sizes, excluded, families=self.unit is not None)
+        if sized:  # a note or a sentence says that all prompts are few
+            doubts = {name: why for name, why in (doubts or {}).items() if why != Doubt.FEW_UNITS}
+        return declaration.over(sizes, excluded, families=self.unit is not None, doubts=doubts)
 
     def common_scores(self, generators: Sequence[str], needed: str) -> Floats:
         """Return the scores of some generators on the prompts that all of them have: shape (prompts, generators).

@@ -174,7 +174,7 @@ def _difference(comparison: Comparison, first: str, second: str, alone: Generato
         if below is not None and below.difference is not None:
             low, high = below.interval or (0.0, 0.0)
             ends = None if below.interval is None else (-high, -low)
-            reported = replace(alone, interval=ends, p=below.p_adjusted)
+            reported = replace(alone, interval=ends, p=below.p_adjusted, doubt=below.doubt)
     found = BetterGenerator(
         difference=reported.difference,
         interval=reported.interval,
@@ -185,6 +185,7 @@ def _difference(comparison: Comparison, first: str, second: str, alone: Generato
         losses=reported.losses,
         detectable=reported.detectable,
     )
+    found = found.joined(BetterGenerator(doubt=reported.doubt)) if reported.doubt else found
     return found if reported.families is None else found.joined(BetterGenerator(families=reported.families))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from titjudge.core.declarations import Doubt
 from titjudge.core.numbers import sum_words
 from titjudge.core.run_records import BestJudge, BetterGenerator, SettledPair, SettleRecord, Verdict
 from titjudge.core.tables import rank_range
@@ -139,14 +140,20 @@ def _numbers(record: BetterGenerator) -> list[str]:
         prompts += f" with {record.images[0]:,} to {record.images[1]:,} images each"
     prompts += f" in {counted(record.families)}" if record.families is not None else too_few(record.prompts)
     if record.better:
-        found = [f"by {_gap(record)} on {prompts} ({_test(record)})", record.reason, _weakness(record)]
+        found = [f"by {_gap(record)} on {prompts} ({_test(record)})", _doubt(record), record.reason, _weakness(record)]
     else:
         found = [
             f"on {prompts} (difference {_gap(record)}, {_test(record)})",
+            _doubt(record),
             _weakness(record),
             _what_would_tell(record),
         ]
     return [text for text in found if text]
+
+
+def _doubt(record: BetterGenerator) -> str:
+    """Say why the level is not reliable; empty if it is, or if the number of prompts says so."""
+    return f"the level is not reliable: {Doubt.ONE_SCORE.words}" if record.doubt == Doubt.ONE_SCORE else ""
 
 
 def _two(record: BetterGenerator) -> str:
