@@ -281,7 +281,7 @@ def test_a_metric_that_cannot_judge_them_is_said_before_an_image_is_paid(
 
 def test_the_page_says_what_five_usual_set_ups_cost(tmp_path: Path) -> None:
     root = Path(__file__).resolve().parents[2]
-    part = page_text("generate-images").partition("### What it costs")[2].partition("\n## ")[0]
+    part = page_text("generate-images").partition("### Prices of five setups")[2].partition("\n## ")[0]
     commands = re.findall(r"python cli.py (bench .*)", part.replace("\\\n", ""))
     rows = re.findall(r"^\|[^|]+\| ([0-9.]+) \| ([0-9.]+) \| ([0-9.]+) \|$", part, re.MULTILINE)
     assert len(commands) == len(rows) == 5

@@ -18,7 +18,7 @@ from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.openai import OpenAI
 
 EDITORS = {f"editor_{k}": 2 + k for k in range(6)}  # how bright their results are, in tenths
-TITLE = "From a retired judge to its successor"
+TITLE = "Map scores of edits to a new judge"
 
 
 class _SeesBrightness:
