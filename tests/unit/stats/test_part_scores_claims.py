@@ -1,73 +1,39 @@
-"""Claims of scores and their place in the prompt."""
+"""Claims of scores, of which the prompt names what they are about."""
+
+from typing import Any
 
 import pytest
 
 from titjudge.core.errors import DataError
-from titjudge.core.types import Item, Score, Status
-from titjudge.stats.scores.part_scores import ClaimOutcome, claims_of, place_of
+from titjudge.core.types import Item, Score
+from titjudge.stats.scores.part_scores import claims_of, is_named
+
+ITEM = Item("i", "A cat sits on two red mats.", None, "g", "p")
 
 
-@pytest.mark.parametrize(
-    ("change", "word"),
-    [
-        ({"position": 1.5}, "0 to 1"),
-        ({"position": True}, "0 to 1"),
-        ({"met": "yes"}, "true, false"),
-    ],
-)
-def test_a_record_that_is_wrong_is_named(change: dict[str, object], word: str) -> None:
-    record = {
-        "claim": "a red cat",
-        "kind": "entity",
-        "position": 0.5,
-        "met": True,
-        "generator": "g",
-        "prompt_id": "p",
-    } | change
-    with pytest.raises(DataError, match=f"a red cat.*{word}"):
-        ClaimOutcome.from_record(record)
+def found(**parts: Any) -> list[tuple[str, bool | None]]:
+    return list(claims_of(ITEM, Score("i", "m", 0.5, parts=parts)))
 
 
-def test_claims_out_of_scores() -> None:
-    item = Item("i", "A cat sits on two red mats.", None, "g", "p")
-    graph = Score(
-        "i",
-        "graph-alignment",
-        0.5,
-        parts={"alignment": {"entity": [[["cat"], True], [["dog"], True]], "attribute": [[["big mat", "red"], False]]}},
-    )
-    agent = Score(
-        "i",
-        "tit-agent",
-        0.5,
-        parts={
-            "claims": [
-                {"claim": "a cat", "kind": "entity", "met": None, "span": [13, 20]},
-                {"claim": "no place", "met": True},
-            ]
-        },
-    )
-    found = claims_of([item], [graph, agent, Score("other", "graph-alignment", 1.0)])
-    assert [(claim.claim, claim.met) for claim in found] == [("cat", True), ("big mat red", False), ("a cat", None)]
-    assert found[0].position == pytest.approx(2 / 27)
-    assert found[1].position == pytest.approx(22 / 27)
-    assert found[2].position == pytest.approx(13 / 27)
+def test_an_outcome_that_is_wrong_is_named() -> None:
+    with pytest.raises(DataError, match=r"a red cat.*true, false"):
+        found(claims=[{"claim": "a red cat", "kind": "entity", "position": 0.5, "met": "yes"}])
 
 
-def test_claims_of_the_agentic_judge() -> None:
-    rows = [
-        {"claim": c, "kind": "entity", "position": 0.5, "verdict": c}
-        for c in ("met", "not_met", "cannot_be_seen", "open")
-    ]
-    item = Item("i", "A cat.", None, "g", "p")
-    found = claims_of([item], [Score("i", "tit-agent", 50.0, parts={"claims": rows})])
-    assert [claim.met for claim in found] == [True, False, None, None]
-    failed = claims_of([item], [Score("i", "tit-agent", None, Status.UNPARSED, parts={"claims": rows})])
-    assert {claim.met for claim in failed} == {None}
+def test_elements_of_a_graph_count_if_the_prompt_names_them() -> None:
+    graph = {"entity": [[["cat"], True], [["dog"], True]], "attribute": [[["big mat", "red"], False]]}
+    assert found(alignment=graph) == [("entity", True), ("attribute", False)]
 
 
-def test_questions_stand_where_the_prompt_names_what_they_are_about() -> None:
-    item = Item("i", "A cat sits on two red mats.", None, "g", "p")
+def test_claims_of_the_agentic_judge_count_if_they_have_a_place() -> None:
+    rows: list[dict[str, Any]] = [{"kind": "entity", "position": 0.5, "verdict": verdict}
+                                  for verdict in ("met", "not_met", "cannot_be_seen", "open")]  # fmt: skip
+    assert [met for _, met in found(claims=rows)] == [True, False, None, None]
+    rows = [{"claim": "a cat", "kind": "entity", "met": None, "span": [13, 20]}, {"claim": "no place", "met": True}]
+    assert found(claims=rows) == [("entity", None)]
+
+
+def test_questions_count_if_the_prompt_names_what_they_are_about() -> None:
     dsg = [
         {"tuple": "1 | entity - whole (cat)", "question": "Is there a cat?", "yes": True, "valid": True},
         {"tuple": "attribute - color (mats, red)", "question": "Are the mats red?", "yes": True, "valid": False},
@@ -75,23 +41,14 @@ def test_questions_stand_where_the_prompt_names_what_they_are_about() -> None:
         {"question": "no tuple", "yes": True},
         "odd",
     ]
+    assert found(questions=dsg) == [("entity", True), ("attribute", False)]
     tifa = [{"element": "mats", "type": "object", "question": "What is there?", "right": False}]
-    scores = [Score("i", "dsg", 0.5, parts={"questions": dsg}), Score("i", "tifa", 0.0, parts={"questions": tifa})]
-    found = [(claim.claim, claim.kind, claim.met, round(27 * claim.position)) for claim in claims_of([item], scores)]
-    assert found == [
-        ("Is there a cat?", "entity", True, 2),
-        ("Are the mats red?", "attribute", False, 22),
-        ("What is there?", "object", False, 22),
-    ]
-    assert (
-        claims_of(
-            [item], [Score("i", "x", 0.5, parts={"questions": 7, "alignment": {"entity": [1, ["a"], [[], True]]}})]
-        )
-        == []
-    )
+    assert found(questions=tifa) == [("object", False)]
+    assert found(questions=7, alignment={"entity": [1, ["a"], [[], True]]}) == []
 
 
-def test_the_place_of_a_name() -> None:
-    assert place_of("apples", "the apple falls") == pytest.approx(4 / 15)
-    assert place_of("cat", "concatenate") is None
-    assert place_of("", "a cat") is None
+def test_a_name_is_found_in_singular_and_plural() -> None:
+    assert is_named("apples", "the apple falls")
+    assert is_named("big mat", "two red mats")
+    assert not is_named("cat", "concatenate")
+    assert not is_named("", "a cat")

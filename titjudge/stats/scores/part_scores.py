@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
 
 from titjudge.core.errors import DataError
 from titjudge.core.grouping import group_means
@@ -38,9 +36,9 @@ def part_scores(
         parts = levels(score.parts) if requested & set(LEVELS) else {}
         if ELEMENT in requested:
             met: dict[tuple[str, ...], list[float]] = {}
-            for claim in claims_of([items[score.item_id]], [score]):
-                if claim.met is not None:
-                    met.setdefault((claim.kind,), []).append(claim.met)
+            for kind, outcome in claims_of(items[score.item_id], score):
+                if outcome is not None:
+                    met.setdefault((kind,), []).append(outcome)
             for _, kind, value in element_scores(score.parts):
                 met.setdefault((kind,), []).append(value)
             parts[ELEMENT] = group_means(met)
@@ -62,84 +60,37 @@ _PLACE = ("position", "span", "start")
 _TUPLE = re.compile(r"(?:\d+\s*\|\s*)?(?P<kind>\w+)[^()]*\((?P<names>[^()]+)\)")
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimOutcome:
-    """One requirement of a prompt, with its `position` in the prompt, in [0, 1], and whether the image meets it; None: not seen."""
+def claims_of(item: Item, score: Score) -> Iterator[tuple[str, bool | None]]:
+    """Yield kind and outcome of each claim of a score: whether the image meets it; None: not seen.
 
-    claim: str
-    kind: str
-    position: float
-    met: bool | None
-    generator: str
-    prompt_id: str
-
-    @classmethod
-    def from_record(cls, record: Values) -> ClaimOutcome:
-        """Make a claim from a record with these keys.
-
-        Raises:
-            DataError: `position` is not a number in [0, 1], or `met` is not true, false or null.
-        """
-        name = str(record.get("claim", ""))
-        position, met = record.get("position"), record.get("met")
-        if isinstance(position, bool) or not isinstance(position, int | float) or not 0 <= position <= 1:
-            raise DataError(f"claim '{name}': position is a number from 0 to 1, not {position!r}")
-        if met is not None and not isinstance(met, bool):
-            raise DataError(f"claim '{name}': met is true, false or null, not {met!r}")
-        return cls(name, str(record.get("kind", "")), float(position), met, record["generator"], record["prompt_id"])
-
-
-def claims_of(items: Iterable[Item], scores: Iterable[Score]) -> list[ClaimOutcome]:
-    """List the claims of all scores that have some, with their position in the prompt.
-
-    `parts["claims"]` (of the agentic judge) is a list of `{"claim", "kind", "met" or "verdict", "position"}`; instead of a
-    position there may be a `span`, `[start, end]` in characters of the prompt. The position of an element of the graph metric
-    (`parts["alignment"]`) is where its entity is first named in the prompt, that of a question of DSG or TIFA
-    (`parts["questions"]`) where its object is; elements and questions that the prompt does not name are left out.
+    These are the claims of the agentic judge that have a place in the prompt, else elements of the graph metric, else questions of
+    DSG and TIFA; elements and questions of things that the prompt does not name are left out.
 
     Raises:
-        DataError: A claim is malformed.
+        DataError: An outcome is not true, false or null.
     """
-    item_of = {item.id: item for item in items}
-    return [
-        claim for score in scores if score.item_id in item_of for claim in _claims_in(item_of[score.item_id], score)
-    ]
-
-
-def _claims_in(item: Item, score: Score) -> Iterator[ClaimOutcome]:
-    """Yield the claims of one score: those of the agentic judge, else of the graph metric, else the questions."""
     rows, aligned = claims(score.parts), alignment(score.parts)
-    facts = {"generator": item.generator, "prompt_id": item.prompt_id}
     if rows:
         for row in rows:
             if any(row.get(key) is not None for key in _PLACE):
-                yield ClaimOutcome.from_record(
-                    {**row, "met": _met(row, score), "position": _position(row, len(item.prompt)), **facts}
-                )
-    elif aligned is not None:
-        for kind, marks in aligned.items():
-            for element, met in _elements(marks):
-                yield from _claim_at(" ".join(element), str(kind), element[:1], met, item, facts)
-    else:
-        for question in questions(score.parts) if score.value is not None else ():
-            if (described := _described(question)) is not None:
-                yield from _claim_at(str(question.get("question", "")), *described, item, facts)
+                met = row.get("met")
+                met = {"met": True, "not_met": False}.get(str(row["verdict"])) if "verdict" in row else met
+                if met is not None and not isinstance(met, bool):
+                    raise DataError(f"claim '{row.get('claim', '')}': met must be true, false or null, not {met!r}")
+                yield str(row.get("kind", "")), met
+        return
+    found = map(_described, questions(score.parts)) if aligned is None else _elements(aligned)
+    for kind, names, outcome in filter(None, found):
+        if any(is_named(name, item.prompt) for name in names):
+            yield kind, outcome
 
 
-def _elements(marks: Any) -> Iterator[tuple[list[str], bool]]:
-    """Yield the words of each element of a graph, and whether it is aligned."""
-    for mark in sequence(marks):
-        if len(sequence(mark)) == 2 and (element := sequence(mark[0])):
-            yield [str(word) for word in element], bool(mark[1])
-
-
-def _claim_at(
-    claim: str, kind: str, names: Sequence[str], met: bool, item: Item, facts: Values
-) -> Iterator[ClaimOutcome]:
-    """Yield the claim at the position of the first of the names that the prompt contains; nothing where it contains none."""
-    place = next((position for name in names if (position := place_of(name, item.prompt)) is not None), None)
-    if place is not None:
-        yield ClaimOutcome.from_record({"claim": claim, "kind": kind, "position": place, "met": met, **facts})
+def _elements(aligned: Values) -> Iterator[tuple[str, list[str], bool]]:
+    """Yield kind, first word and outcome of each element of a graph."""
+    for kind, marks in aligned.items():
+        for mark in sequence(marks):
+            if len(sequence(mark)) == 2 and (element := sequence(mark[0])):
+                yield str(kind), [str(element[0])], bool(mark[1])
 
 
 def _described(question: Values) -> tuple[str, list[str], bool] | None:
@@ -153,27 +104,8 @@ def _described(question: Values) -> tuple[str, list[str], bool] | None:
     return None
 
 
-def _met(row: Values, score: Score) -> Any:
-    """Read the verdict of a claim, a word or true, false, null; None where the item has no score."""
-    if score.value is None:
-        return None
-    return {"met": True, "not_met": False}.get(str(row["verdict"])) if "verdict" in row else row.get("met")
-
-
-def _position(row: Values, length: int) -> Any:
-    if row.get("position") is not None:
-        return row["position"]
-    span = row.get("span", row.get("start"))
-    start = span[0] if isinstance(span, Sequence) and span else span
-    return min(max(float(start), 0.0) / max(length, 1), 1.0) if isinstance(start, int | float) else start
-
-
-def place_of(name: str, prompt: str) -> float | None:
-    """Return the position, in [0, 1], at which a prompt first has a name, or its last word (singular or plural); None if nowhere."""
+def is_named(name: str, prompt: str) -> bool:
+    """Tell whether a prompt has a name, or its last word (singular or plural)."""
     last = name.split()[-1] if name.split() else ""
-    forms = (name, last, last.removesuffix("s"), f"{last}s")
-    for form in filter(None, forms):
-        match = re.search(rf"\b{re.escape(form)}\b", prompt, re.IGNORECASE)
-        if match:
-            return match.start() / len(prompt)
-    return None
+    forms = filter(None, (name, last, last.removesuffix("s"), f"{last}s" if last else ""))
+    return any(re.search(rf"\b{re.escape(form)}\b", prompt, re.IGNORECASE) for form in forms)
