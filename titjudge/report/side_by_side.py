@@ -83,12 +83,12 @@ def _accuracy_differences(report: Report, scores: Scores) -> list[Difference]:
         Pair(report.unit(entries[a]), str(entries[a].slot), str(entries[b].slot), _LETTERS[sign])
         for a, b, sign in report.pairs
     ]
-    return paired_differences(list(dict.fromkeys(pairs)), scores, baseline=next(iter(scores))) if pairs else []
+    return paired_differences(list(dict.fromkeys(pairs)), scores, with_first=True) if pairs else []
 
 
 def _mean_differences(report: Report, scores: Scores) -> list[Difference]:
     prompts = {str(entry.slot): report.unit(entry) for entry in report.entries}
-    return mean_differences(prompts, scores, baseline=next(iter(scores)))
+    return mean_differences(prompts, scores)
 
 
 def _changes(report: Report) -> Table:

@@ -219,7 +219,7 @@ class ComparedRuns:
             return paired_differences(pairs, {name: values[name] for name in self._metrics})
         if len(self._runs) > 1 and set.intersection(*(set(run.items) for run in self._runs)):
             scores = {self._frame.run_names[run.name]: list(run.scores.values()) for run in self._runs}
-            return run_differences(list(self.items.values()), scores, baseline=next(iter(scores)))
+            return run_differences(list(self.items.values()), scores)
         return self._differences_by_prompt()
 
     def costs(self) -> dict[str, float | None]:

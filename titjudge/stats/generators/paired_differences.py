@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from titjudge.core.declarations import NEEDS_BOTH, Declaration, Population, Unit
-from titjudge.core.errors import ConfigError, nearest
 from titjudge.core.tables import Cell, CellFormat, Table, p_value, percent, plain
 from titjudge.core.types import InvalidItem, Item, Pair, Score
 from titjudge.core.words import DASH
@@ -73,24 +72,21 @@ class Difference:
 
 
 def paired_differences(
-    pairs: Sequence[Pair] | PairIndex, values: Mapping[str, Values], *, baseline: str | None = None
+    pairs: Sequence[Pair] | PairIndex, values: Mapping[str, Values], *, with_first: bool = False
 ) -> list[Difference]:
     """Compare metrics, or runs, by pairwise accuracy (a predicted tie is wrong) over the same human pairs.
 
     Args:
         pairs: Human pairs.
         values: Metric or run name -> score by image id, higher is better.
-        baseline: Compare every other one with this; without it all against all.
-
-    Raises:
-        ConfigError: `baseline` is not among the names.
+        with_first: Whether every other one is compared with the first; else all are with all.
     """
     index = pair_index(pairs)
     predicted = {name: index.predictions(by_image) for name, by_image in values.items()}
     return adjusted_together(
         [
             _accuracy_difference(index, first, second, predicted[first], predicted[second])
-            for first, second in _couples(list(values), baseline)
+            for first, second in (_with_first(values) if with_first else combinations(values, 2))
         ]
     )
 
@@ -171,43 +167,27 @@ def below_the_best(
     return stepped_down(ps)
 
 
-def mean_differences(
-    prompt_of: Mapping[str, str], values: Mapping[str, Values], *, baseline: str | None = None
-) -> list[Difference]:
-    """Compare mean scores over the images both have scored; needs no human pairs.
+def mean_differences(prompt_of: Mapping[str, str], values: Mapping[str, Values]) -> list[Difference]:
+    """Compare the mean scores of every other run and the first over the images both have scored; needs no human pairs.
 
     Args:
         prompt_of: Prompt, or family, of each image id (both runs must use the same ids).
         values: Run name -> score by image id.
-        baseline: Compare every other one with this; without it all against all.
-
-    Raises:
-        ConfigError: `baseline` is not among the names.
     """
-    return adjusted_together(
-        [_mean_difference(prompt_of, first, second, values) for first, second in _couples(list(values), baseline)]
-    )
+    return adjusted_together([_mean_difference(prompt_of, *couple, values) for couple in _with_first(values)])
 
 
-def run_differences(
-    items: Iterable[Item | InvalidItem], runs: Mapping[str, Sequence[Score]], *, baseline: str | None = None
-) -> list[Difference]:
-    """Compare the mean scores of runs that judged the same images, for each metric that several of them have.
-
-    Raises:
-        ConfigError: `baseline` is not among the runs.
-    """
-    _couples(list(runs), baseline)
+def run_differences(items: Iterable[Item | InvalidItem], runs: Mapping[str, Sequence[Score]]) -> list[Difference]:
+    """Compare the mean scores of every other run and the first, which judged the same images, for each metric of the first."""
     values = {run: values_by_metric(scores) for run, scores in runs.items()}
     items = list(items)
     declared = families_of(items)
     prompt_of = {item.id: declared.get(item.prompt_id, item.prompt_id or item.id) for item in items}
     differences: list[Difference] = []
-    for metric in dict.fromkeys(name for metrics in values.values() for name in metrics):
+    for metric in next(iter(values.values()), ()):
         shared = {run: metrics[metric] for run, metrics in values.items() if metric in metrics}
-        if baseline is None or baseline in shared:
-            of_metric = mean_differences(prompt_of, shared, baseline=baseline)
-            differences += [replace(difference, what=f"{difference.what} of {metric}") for difference in of_metric]
+        of_metric = mean_differences(prompt_of, shared)
+        differences += [replace(difference, what=f"{difference.what} of {metric}") for difference in of_metric]
     return adjusted_together(differences)
 
 
@@ -256,12 +236,9 @@ def _difference(difference: Difference) -> Cell | None:
     return Cell(difference.difference, written, interval=difference.interval)
 
 
-def _couples(names: list[str], baseline: str | None) -> list[tuple[str, str]]:
-    if baseline is None:
-        return list(combinations(names, 2))
-    if baseline not in names:
-        raise ConfigError(f"unknown baseline '{baseline}'.{nearest(baseline, names)} Known: {', '.join(names)}")
-    return [(name, baseline) for name in names if name != baseline]
+def _with_first(names: Iterable[str]) -> list[tuple[str, str]]:
+    first, *others = names
+    return [(name, first) for name in others]
 
 
 def _accuracy_difference(index: PairIndex, first: str, second: str, x: Floats, y: Floats) -> Difference:
