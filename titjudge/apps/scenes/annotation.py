@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from random import Random
 
-from titjudge.apps.scenes.composition import options
+from titjudge.apps.scenes.composition import other_values, strangers
 from titjudge.apps.scenes.layout import holds
 from titjudge.apps.scenes.scene import (
     KINDS,
     OF_QUESTIONS,
     PICTURE,
     SIGN,
-    SURFACES,
     TABLE,
     WALL,
     AskedElements,
     Relation,
     Scene,
     ShownScene,
-    near,
+    article,
 )
+from titjudge.core.grouping import grouped
 from titjudge.core.types import CONSTRUCTION, Json
-
-QUESTIONS = 11
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,72 +110,58 @@ class AnnotatedQuestion:
 
 
 def questions(scene: Scene, graph: AskedElements, rng: Random) -> list[AnnotatedQuestion]:
-    """Draw about eleven questions on a scene as the prompt asks for it; three have the answer no."""
-    asked = [
-        (key, question)
-        for name, attributes in graph.attributes.items()
-        for key in attributes
-        if (question := _asks(graph, name, key))
+    """Draw up to twelve questions on a scene as the prompt asks for it; four have the answer no."""
+    asked = [(name, key, value) for name, values in graph.attributes.items() for key, value in values.items()]
+    by_key = grouped(asked, lambda each: each[1] if each[1] in ("text", "count") else "")
+    wrong = [
+        (thing.name, key, other)
+        for thing in scene.things
+        for key in graph.attributes[thing.name]
+        for other in (other_values(scene, thing, key) if key != "text" else ())
     ]
-    counts = [question for key, question in asked if key == "count"]
-    values = [question for key, question in asked if key not in ("count", "text")]
-    relations = [_asks_relation(relation) for relation in graph.relations if relation[1] != "on"]
-    names = [thing.name for thing in scene.things if thing.kind not in OF_QUESTIONS["shapes"]]
-    drawn = [question for question in (_asks(graph, SIGN, "text"),) if question]
-    drawn += rng.sample(counts, min(2, len(counts)))
-    drawn += rng.sample(relations, min(2, len(relations)))
-    if names:
-        name = rng.choice(names)
-        drawn.append(AnnotatedQuestion(KINDS[name].question(), (name,)))
-    drawn.append(_wrong_value(scene, graph, rng))
-    drawn.append(_stranger(scene, rng))
-    drawn += rng.sample(values, min(len(values), QUESTIONS - 1 - len(drawn)))
-    return [*drawn, AnnotatedQuestion(rng.choice(OF_QUESTIONS["never"]), ())]
+    relations = [relation for relation in graph.relations if relation[1] != "on"]
+
+    def some(values: Sequence[tuple[str, str, str]], most: int) -> list[tuple[str, str, str]]:
+        return rng.sample(values, min(most, len(values)))
+
+    drawn = [*some(by_key.get("text", ()), 1), *some(by_key.get("count", ()), 4), *some(wrong, 2)]
+    related = some(relations, 2)
+    if scene.crowded:
+        a, _, b = rng.choice([relation for relation in relations if relation[1] == "right of"])
+        last, related = [], [*related, (a, "left of", b)]
+    else:
+        last = [AnnotatedQuestion(rng.choice(OF_QUESTIONS["never"]), ())]
+    drawn += some(by_key[""], 11 - len(drawn) - len(related) - len(last))
+    return [*map(_asks, drawn), *map(_asks_relation, related), _stranger(scene, rng), *last]
 
 
-def _asks(graph: AskedElements, name: str, attribute: str, value: str = "") -> AnnotatedQuestion | None:
-    """Ask whether an attribute has a value, by default that of the graph; None where the graph does not have it."""
-    if attribute not in graph.attributes.get(name, {}):
-        return None
-    value = value or graph.attributes[name][attribute]
-    about = (name, attribute, value)
-    verb = "Are" if name in KINDS and KINDS[name].plural else "Is"
-    asks = OF_QUESTIONS["asks"]
-    words = asks.get(name if name in (TABLE, WALL) else attribute, asks["part"])
+def _verb(name: str) -> str:
+    plural = KINDS[name].plural if name in KINDS else name not in (TABLE, WALL)
+    return "Are" if plural else "Is"
+
+
+def _asks(about: tuple[str, str, str]) -> AnnotatedQuestion:
+    """Ask whether an attribute has a value."""
+    name, attribute, value = about
+    asks, key = OF_QUESTIONS["asks"], "card" if attribute == "text" and name != SIGN else attribute
+    words = asks.get(name if name in (TABLE, WALL) else key, asks["part"])
     part, said = attribute.removesuffix(" colour"), OF_QUESTIONS["surroundings"].get(value, f"a plain {value}")
-    return AnnotatedQuestion(words.format(verb=verb, name=name, value=value, part=part, said=said), about)
+    text = words.format(verb=_verb(name), name=name, value=value, part=part, said=said, a=article(value))
+    return AnnotatedQuestion(text, about)
 
 
 def _asks_relation(relation: Relation) -> AnnotatedQuestion:
     a, word, b = relation
-    verb = "Are" if KINDS[a].plural else "Is"
     words = {"left of": "to the left of", "right of": "to the right of"}.get(word, word)
-    return AnnotatedQuestion(f"{verb} the {a} {words} the {b}?", relation, relation=True)
-
-
-def _wrong_value(scene: Scene, graph: AskedElements, rng: Random) -> AnnotatedQuestion:
-    """Ask for a value that the prompt does not want, so that the right answer is no."""
-    pool = [
-        question
-        for thing in scene.things
-        for key, value in thing.traits.items()
-        if key not in ("text", "count")
-        for other in options(KINDS[thing.kind], key)
-        if not near(other, value) and (question := _asks(graph, thing.name, key, other))
-    ]
-    if not pool:
-        pool = [
-            q for surface in SURFACES if surface != scene.surface and (q := _asks(graph, TABLE, "surface", surface))
-        ]
-    return rng.choice(pool)
+    return AnnotatedQuestion(f"{_verb(a)} the {a} {words} the {b}?", relation, relation=True)
 
 
 def _stranger(scene: Scene, rng: Random) -> AnnotatedQuestion:
     """Ask for a kind of thing that the prompt does not name."""
-    families = {KINDS[thing.kind].family for thing in scene.things}
-    kinds = [kind for kind in KINDS.values() if kind.family not in families and kind.name != SIGN]
-    kind = rng.choice([kind for kind in kinds if kind.rows and kind.name not in OF_QUESTIONS["shapes"]])
-    return AnnotatedQuestion(kind.question(), (kind.name,))
+    names = [other.name for thing in scene.things for other in strangers(scene, scene, thing, rng)]
+    name = rng.choice([name for name in names if name not in OF_QUESTIONS["shapes"]])
+    there = "Are there any" if _verb(name) == "Are" else f"Is there {article(name)}"
+    return AnnotatedQuestion(f"{there} {name} in the image?", (name,))
 
 
 def prompt_record(

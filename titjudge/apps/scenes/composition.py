@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+from titjudge.apps.scenes.layout import may_number
 from titjudge.apps.scenes.scene import (
+    CROWD,
     KINDS,
+    NUMBERS,
     SIGN,
     SIGN_FIRST,
     SIGN_SECOND,
@@ -25,6 +29,7 @@ from titjudge.apps.scenes.scene import (
     finish_name,
     lost_before,
     lost_on,
+    near,
     phrase,
 )
 from titjudge.core.files import read_yaml
@@ -221,6 +226,38 @@ def options(kind: Kind, attribute: str) -> tuple[str, ...]:
     if attribute in kind.traits:
         return tuple(kind.traits[attribute])
     return tuple(value for value in kind.traits.get("finish", ()) if finish_name(value) == attribute)
+
+
+def strangers(asked: Scene, scene: Scene, gone: Thing, rng: Random) -> Iterator[Thing]:
+    """Yield things that the prompt does not ask for, for the place of one that is gone: of a set near-duplicates."""
+    if scene.crowded:
+        shape, colour = gone.traits["of"], gone.traits["colour"]
+        alike, few = CROWD["looks_like"][shape], gone.count <= 8
+        for of, hue in [(shape, hue) for hue in CROWD["colours"]] + [(alike, colour)] * (few or alike not in TALL):
+            name = f"{hue} {of}"
+            if not (asked.get(name) or scene.get(name) or near(hue, gone.traits["tray colour"])):
+                yield replace(gone, name=name, traits={**gone.traits, "of": of, "colour": hue})
+    elif not gone.carrier and gone.kind != SIGN:
+        families = {KINDS[thing.kind].family for thing in (*asked.things, *scene.things)}
+        for kind in BACK if gone.row == "back" else FRONT:
+            if kind.family not in families:
+                yield Thing(kind.name, kind.name, traits_for(rng, kind, scene, gone.row), gone.column, gone.row)
+
+
+TALL = ("bottles", "cylinders")  # in two rows on a tray, so that each can be told apart
+
+
+def other_values(scene: Scene, thing: Thing, name: str) -> list[str]:
+    """List the values of an attribute, other than a text, that are clearly wrong."""
+    value = thing.traits[name]
+    if name == "count" and thing.kind == "set":
+        most = 8 if thing.traits["of"] in TALL else 12
+        return [NUMBERS[count] for count in (thing.count - 1, thing.count + 1) if 2 <= count <= most]
+    if name == "tray colour":
+        clear = [tray for tray in CROWD["trays"] if not near(tray, value) and not near(tray, thing.traits["colour"])]
+        return [tray for tray in clear if not lost_on(tray, scene.surface)]
+    others = options(KINDS[thing.kind], name) if thing.kind in KINDS else ()
+    return [o for o in others if (o != value and may_number(thing, o) if name == "count" else not near(o, value))]
 
 
 def graph_of(scene: Scene, rng: Random) -> AskedElements:

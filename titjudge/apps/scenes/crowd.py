@@ -10,9 +10,7 @@ from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
-from titjudge.apps.scenes.annotation import AnnotatedQuestion
-from titjudge.apps.scenes.composition import LIGHTS
-from titjudge.apps.scenes.errors import TALL, other_counts
+from titjudge.apps.scenes.composition import LIGHTS, TALL
 from titjudge.apps.scenes.layout import SMALL
 from titjudge.apps.scenes.scene import (
     CROWD,
@@ -123,40 +121,3 @@ def write(scene: Scene, graph: AskedElements, rng: Random) -> str:
 
 def _a(colour: str) -> str:
     return f"{article(colour)} {colour}"
-
-
-# ---------------------------------------------------------------------- the questions
-
-
-def questions(scene: Scene, graph: AskedElements, rng: Random) -> list[AnnotatedQuestion]:
-    """Draw twelve questions on a scene as the prompt asks for it; four have the answer no."""
-    counted, trays = rng.sample(scene.things, 5), rng.sample(scene.things, 3)
-    drawn = [_how_many(thing, thing.traits["count"]) for thing in counted[:4]]
-    drawn.append(_how_many(counted[4], rng.choice(other_counts(counted[4]))))
-    drawn += [_which_tray(thing, thing.traits["tray colour"]) for thing in trays[:2]]
-    drawn.append(
-        _which_tray(
-            trays[2],
-            rng.choice([colour for colour in CROWD["trays"] if not near(colour, trays[2].traits["tray colour"])]),
-        )
-    )
-    card = rng.choice([thing for thing in scene.things if "text" in thing.traits])
-    text = card.traits["text"]
-    words = f'Does the card in front of the {card.name} read exactly "{text}"?'
-    drawn.append(AnnotatedQuestion(words, (card.name, "text", text)))
-    (a, _, b), (c, _, d) = rng.sample([relation for relation in graph.relations if relation[1] == "right of"], 2)
-    drawn.append(AnnotatedQuestion(f"Are the {a} to the right of the {b}?", (a, "right of", b), relation=True))
-    drawn.append(AnnotatedQuestion(f"Are the {c} to the left of the {d}?", (c, "left of", d), relation=True))
-    strangers = [
-        f"{colour} {shape}" for shape in SMALL for colour in CROWD["colours"] if scene.get(f"{colour} {shape}") is None
-    ]
-    name = rng.choice(strangers)
-    return [*drawn, AnnotatedQuestion(f"Are there any {name} in the image?", (name,))]
-
-
-def _how_many(thing: Thing, count: str) -> AnnotatedQuestion:
-    return AnnotatedQuestion(f"Are there exactly {count} {thing.name}?", (thing.name, "count", count))
-
-
-def _which_tray(thing: Thing, colour: str) -> AnnotatedQuestion:
-    return AnnotatedQuestion(f"Are the {thing.name} on {_a(colour)} tray?", (thing.name, "tray colour", colour))

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from random import Random
 
 from titjudge.apps.scenes.annotation import Marks, marks
-from titjudge.apps.scenes.composition import BACK, FRONT, alike_behind, options, stands_out, traits_for
-from titjudge.apps.scenes.layout import may_number
+from titjudge.apps.scenes.composition import alike_behind, other_values, stands_out, strangers
 from titjudge.apps.scenes.scene import (
-    CROWD,
-    KINDS,
     NUMBERS,
-    SIGN,
     SURFACES,
     TABLE,
     WALL,
@@ -23,8 +19,6 @@ from titjudge.apps.scenes.scene import (
     Scene,
     ShownScene,
     Thing,
-    lost_on,
-    near,
 )
 
 MISSING, ATTRIBUTE, COUNT = "missing entity", "wrong attribute", "wrong count"
@@ -136,7 +130,7 @@ def alternatives(asked: Scene, scene: Scene, kind: str, rng: Random) -> Iterator
                 yield other, Error(MISSING, (thing.name,), thing.name, instead)
         for name, value in thing.traits.items():
             if kind == {"text": TEXT, "count": COUNT}.get(name, ATTRIBUTE) and value == was.traits.get(name):
-                for shown in _other_values(scene, thing, name, rng):
+                for shown in [misspell(value, rng)] if name == "text" else other_values(scene, thing, name):
                     yield scene.with_thing(thing.having(name, shown)), Error(kind, (thing.name, name), value, shown)
     if kind == ATTRIBUTE and not asked.crowded:
         for shown in SURFACES if scene.surface == asked.surface else ():
@@ -160,47 +154,8 @@ def _without(asked: Scene, scene: Scene, thing: Thing, rng: Random) -> Iterator[
         return
     if not scene.crowded:
         yield scene.without(thing.name), "nothing"
-    for other in _strangers(asked, scene, thing, rng):
+    for other in strangers(asked, scene, thing, rng):
         yield scene.with_thing(other, thing.name), other.name
-
-
-def _strangers(asked: Scene, scene: Scene, gone: Thing, rng: Random) -> Iterator[Thing]:
-    """Yield things that the prompt does not ask for, for the place of one that is gone: of a set near-duplicates."""
-    if scene.crowded:
-        shape, colour = gone.traits["of"], gone.traits["colour"]
-        alike, few = CROWD["looks_like"][shape], gone.count <= 8
-        for of, hue in [(shape, hue) for hue in CROWD["colours"]] + [(alike, colour)] * (few or alike not in TALL):
-            name = f"{hue} {of}"
-            if not (asked.get(name) or scene.get(name) or near(hue, gone.traits["tray colour"])):
-                yield replace(gone, name=name, traits={**gone.traits, "of": of, "colour": hue})
-    elif not gone.carrier and gone.kind != SIGN:
-        families = {KINDS[thing.kind].family for thing in (*asked.things, *scene.things)}
-        for kind in BACK if gone.row == "back" else FRONT:
-            if kind.family not in families:
-                yield Thing(kind.name, kind.name, traits_for(rng, kind, scene, gone.row), gone.column, gone.row)
-
-
-TALL = ("bottles", "cylinders")  # in two rows on a tray, so that each can be told apart
-
-
-def _other_values(scene: Scene, thing: Thing, name: str, rng: Random) -> Iterable[str]:
-    """List the values of an attribute that are clearly wrong; one misspelling of a text."""
-    value = thing.traits[name]
-    if name == "text":
-        return [misspell(value, rng)]
-    if thing.kind != "set":
-        others = options(KINDS[thing.kind], name)
-        return [o for o in others if (o != value and may_number(thing, o) if name == "count" else not near(o, value))]
-    if name == "count":
-        return other_counts(thing)
-    clear = [tray for tray in CROWD["trays"] if not near(tray, value) and not near(tray, thing.traits["colour"])]
-    return [tray for tray in clear if not lost_on(tray, scene.surface)] if name == "tray colour" else []
-
-
-def other_counts(thing: Thing) -> list[str]:
-    """List the counts of a set that are one off."""
-    most = 8 if thing.traits["of"] in TALL else 12
-    return [NUMBERS[count] for count in (thing.count - 1, thing.count + 1) if 2 <= count <= most]
 
 
 def _moved(scene: Scene) -> Iterator[Scene]:

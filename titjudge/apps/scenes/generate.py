@@ -94,7 +94,7 @@ CROWDED = Grammar(
     crowd.compose,
     crowd.graph_of,
     crowd.write,
-    crowd.questions,
+    annotation.questions,
     draw,
 )
 

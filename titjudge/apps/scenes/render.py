@@ -7,11 +7,9 @@ divided by the albedo, smoothed where neighbours have the same surface, directio
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator
 from itertools import pairwise, product
 from math import cos, pi, radians
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,17 +51,6 @@ def _joined(meshes: Iterable[Mesh]) -> Mesh:
     starts = np.cumsum([0, *map(len, vertices[:-1])], dtype=np.uint32)
     shifted = [face + start for face, start in zip(faces, starts, strict=True)]
     return np.concatenate(vertices), np.concatenate(normals), np.concatenate(shifted)
-
-
-def write_ply(file: Path, made: Mesh) -> None:
-    """Write a mesh as a binary PLY file."""
-    vertices, normals, faces = made
-    fields = "".join(f"property float {name}\n" for name in ("x", "y", "z", "nx", "ny", "nz"))
-    head = f"ply\nformat binary_little_endian 1.0\nelement vertex {len(vertices)}\n{fields}"
-    head += f"element face {len(faces)}\nproperty list uchar int vertex_indices\nend_header\n"
-    rows = np.empty(len(faces), dtype=[("n", "u1"), ("v", "<i4", 3)])
-    rows["n"], rows["v"] = 3, faces
-    file.write_bytes(head.encode() + np.hstack([vertices, normals]).astype("<f4").tobytes() + rows.tobytes())
 
 
 def _grids(part: Primitive) -> Iterator[Points]:
@@ -176,7 +163,7 @@ class Stage:
         shapes: list[Any] = []
         for finish, parts in groups.items():
             look = {"emitter": _glow(finish.colour)} if finish.kind == "glow" else {"bsdf": self._bsdf(finish)}
-            if finish.kind in ("words", "wood"):
+            if finish.kind in ("words", "wood", "glass"):
                 shapes += [self._single(part) | look for part in parts]
             else:
                 shapes.append(self._mesh(parts, **look))
@@ -238,12 +225,20 @@ class Stage:
             return {"type": "rectangle", "to_world": placing.rotate([1, 0, 0], 90).scale([*part.size[:2], 1])}
         return {"type": {"box": "cube"}.get(part.form, part.form), "to_world": placing.scale(list(part.size))}
 
-    def _mesh(self, parts: Iterable[Primitive], **rest: Any) -> Any:
-        """Make one mesh of parts, by way of a file."""
-        with tempfile.TemporaryDirectory(prefix="titjudge-") as folder:
-            file = Path(folder) / "mesh.ply"
-            write_ply(file, merged(parts))
-            return self._mi.load_dict({"type": "ply", "filename": str(file), **rest}, parallel=False)
+    def _mesh(self, parts: Iterable[Primitive], **look: Json) -> Any:
+        """Make one mesh of parts."""
+        vertices, normals, faces = merged(parts)
+        properties = self._mi.Properties()
+        for name, said in look.items():
+            properties[name] = self._mi.load_dict(said, parallel=False)
+        mesh = self._mi.Mesh("", len(vertices), len(faces), props=properties, has_vertex_normals=True)
+        arrays = self._mi.traverse(mesh)
+        arrays["vertex_positions"], arrays["vertex_normals"] = (
+            np.float32(each).ravel() for each in (vertices, normals)
+        )
+        arrays["faces"] = faces.ravel()
+        arrays.update()
+        return mesh
 
     def _bsdf(self, finish: Finish) -> Json:
         if finish.kind == "glass":

@@ -64,12 +64,6 @@ class Kind:
     def plural(self) -> bool:
         return bool(self.one)
 
-    def question(self) -> str:
-        """Ask whether such a thing is there at all."""
-        if self.plural:
-            return f"Are there any {self.name} in the image?"
-        return f"Is there {article(self.name)} {self.name} in the image?"
-
 
 def article(phrase: str) -> str:
     return "an" if phrase[0] in "aeiou" else "a"
