@@ -142,7 +142,7 @@ def test_the_order_of_the_images_tells_nothing_of_their_levels(tmp_path: Path) -
 
 def test_two_processes_do_not_make_one_folder(tmp_path: Path) -> None:
     def at_the_same_time(scene: Scene) -> Any:
-        with pytest.raises(UserError, match="another titjudge is making this folder"):
+        with pytest.raises(UserError, match="another titjudge is writing there"):
             made(tmp_path / "out")
         return noise(scene)
 

@@ -16,7 +16,7 @@ from titjudge.core.errors import UserError
 
 if TYPE_CHECKING:
     from titjudge.apps.scenes.generate import RenderProgress
-    from titjudge.apps.scenes.scene import Options, Scene
+    from titjudge.apps.scenes.scene import Scene
 
 
 @click.group("known-answer", cls=Group, resumed=True)
@@ -88,75 +88,49 @@ def make(
       python cli.py judge --suite known-answer --data my_answers \\
         --captioner openai/gpt-4o --judge openai/gpt-4o
     """
+    from titjudge.apps.scenes import visibility
     from titjudge.apps.scenes.edits import make_edits
     from titjudge.apps.scenes.generate import make as make_folder
+    from titjudge.apps.scenes.generate import template_in
+    from titjudge.apps.scenes.ladder import MIXED, TEMPLATES
     from titjudge.apps.scenes.render import Stage, mitsuba
     from titjudge.apps.scenes.scene import Options
-    from titjudge.apps.scenes.visibility import look, look_crowd
+    from titjudge.apps.scenes.template import SIZES
     from titjudge.suites.known_answer.suite import OUTCOMES
 
     if (edits, hard, ladder is not None).count(True) > 1:
         raise UserError("--hard, --ladder and --edits are three sorts of scenes: take one of them")
-    if ladder is not None:
-        _refuse_rendering(size, samples)
-        return _make_ladder(out, scenes, seed, ladder, template, _levels(levels))
-    if template is not None:
-        raise UserError("--template belongs to --ladder: add --ladder 1, 2 or 3")
-    mitsuba()
-    pixels, rays = size or (768 if hard else 512), samples or 16
-    options = Options(seed, pixels, rays, () if edits else _levels(levels), hard)
+    shown, watch = _levels(levels), _RenderWatch().show
+    if ladder is None:
+        if template is not None:
+            raise UserError("--template belongs to --ladder: add --ladder 1, 2 or 3")
+        mitsuba()
+        options = Options(seed, size or (768 if hard else 512), samples or 16, () if edits else shown, hard)
+        look = visibility.look_crowd if hard else visibility.look
+    else:
+        for name, value in (("size", size), ("samples", samples)):
+            if value is not None:
+                raise UserError(f"--{name} is for rendered images, and those of --ladder are drawn: leave out --{name}")
+        if template is not None and template not in (MIXED, *TEMPLATES):
+            raise UserError(f"no template '{template}': --template takes {', '.join(TEMPLATES)} or {MIXED}")
+        (width, height), images = SIZES[ladder], scenes * len(shown)
+        say(f"{images} images of {width} x {height} pixels, about {duration(4.0 * images)}", err=True)
+        options = Options(seed, width, 0, shown, ladder=ladder, template=template or template_in(out) or MIXED)
+        look = visibility.no_look
 
     def render(scene: Scene) -> Any:
-        return Stage(scene, pixels).picture(rays)
+        if ladder is None:
+            return Stage(scene, options.size).picture(options.samples)
+        return TEMPLATES[scene.template].picture(scene, TEMPLATES[scene.template].rungs[ladder])
 
     if edits:
-        make_edits(out, scenes, options, look=look, render=render, watch=_RenderWatch().show)
+        make_edits(out, scenes, options, look=look, render=render, watch=watch)
         made = f"{scenes} edits with {len(OUTCOMES)} results each"
         say(f"{out}: {made}; {out / 'README.md'} says how to judge them")
         return 0
-    make_folder(out, scenes, options, look=look_crowd if hard else look, render=render, watch=_RenderWatch().show)
-    return _say_made(out, scenes, options)
-
-
-def _say_made(out: Path, scenes: int, options: Options) -> int:
-    say(f"{out}: {scenes} prompts at {len(options.levels)} levels; how it was made is in {out / 'README.md'}")
+    make_folder(out, scenes, options, look=look, render=render, watch=watch)
+    say(f"{out}: {scenes} prompts at {len(shown)} levels; how it was made is in {out / 'README.md'}")
     return 0
-
-
-def _refuse_rendering(size: int | None, samples: int | None) -> None:
-    """Refuse options that would change nothing.
-
-    Raises:
-        UserError: The size or the rays of a rendered image are given.
-    """
-    if size is not None:
-        raise UserError("the size of the images belongs to the difficulty of --ladder: leave out --size")
-    if samples is not None:
-        raise UserError("the images of --ladder are drawn without rays: leave out --samples")
-
-
-def _make_ladder(
-    out: Path, scenes: int, seed: int, difficulty: int, template: str | None, levels: tuple[int, ...]
-) -> int:
-    from titjudge.apps.scenes.generate import make as make_folder
-    from titjudge.apps.scenes.generate import template_in
-    from titjudge.apps.scenes.ladder import MIXED, TEMPLATES
-    from titjudge.apps.scenes.scene import Options
-    from titjudge.apps.scenes.template import SIZES
-
-    if template is not None and template not in (MIXED, *TEMPLATES):
-        raise UserError(f"no template '{template}': --template takes {', '.join(TEMPLATES)} or {MIXED}")
-    width, height = SIZES[difficulty]
-    images = scenes * len(levels)
-    say(f"{images} images of {width} x {height} pixels, about {duration(4.0 * images)}", err=True)
-    options = Options(seed, width, 0, levels, ladder=difficulty, template=template or template_in(out) or MIXED)
-
-    def render(scene: Scene) -> Any:
-        return TEMPLATES[scene.template].picture(scene, TEMPLATES[scene.template].rungs[difficulty])
-
-    # Errors that cannot be seen are not drawn, so that nothing need be looked at.
-    make_folder(out, scenes, options, look=lambda *_: [], render=render, watch=_RenderWatch().show)
-    return _say_made(out, scenes, options)
 
 
 def _levels(text: str) -> tuple[int, ...]:

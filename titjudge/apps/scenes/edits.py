@@ -13,6 +13,7 @@ its outcome, and each pair prefers what is done to another outcome
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -25,14 +26,13 @@ from titjudge.apps.scenes.generate import (
     Look,
     Render,
     RenderProgress,
-    json_line,
-    only_writer,
     open_folder,
     save_image,
 )
 from titjudge.apps.scenes.scene import Error, Options, Scene
 from titjudge.core.errors import DataError
-from titjudge.core.files import read_jsonl, write_atomic
+from titjudge.core.files import read_jsonl, write_atomic, write_jsonl
+from titjudge.runs.folder.run_folder import FolderLock
 from titjudge.suites.known_answer.suite import DONE, OUTCOMES
 
 VERSION = "2"  # raised when the same seed makes other edits
@@ -157,7 +157,7 @@ def make_edits(
         DataError: No edit fits.
     """
     open_folder(out, options)
-    with only_writer(out):
+    with closing(FolderLock(out / ".made")):
         file = out / "metadata.jsonl"
         lines = [line for _, line in read_jsonl(file)] if file.is_file() else []
         ready = {str(line["prompt_id"]) for line in lines}
@@ -167,12 +167,12 @@ def make_edits(
             if plan.edit_id in ready:
                 continue
             lines += _lines(plan, out, render)
-            write_atomic(file, b"".join(map(json_line, lines)))
+            write_jsonl(file, lines)
             fresh += len(OUTCOMES)
             watch(RenderProgress((number + 1) * len(OUTCOMES), edits * len(OUTCOMES), fresh))
-        write_atomic(out / "pairs.jsonl", b"".join(map(json_line, _pairs(lines, options.seed))))
+        write_jsonl(out / "pairs.jsonl", _pairs(lines, options.seed))
         about = {"edits": edits, "seed": options.seed, "size": options.size, "samples": options.samples}
-        write_atomic(out / "README.md", _README.format(**about).encode())
+        write_atomic(out / "README.md", _README.format(**about))
     return out
 
 

@@ -7,13 +7,13 @@ DIR/.made/         a file for each scene with its finished images; the jsonl fil
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
+from itertools import takewhile
 from operator import itemgetter
 from pathlib import Path
 from random import Random
@@ -23,12 +23,13 @@ from titjudge.apps.scenes import annotation, crowd
 from titjudge.apps.scenes.annotation import AnnotatedQuestion
 from titjudge.apps.scenes.composition import alike_behind, compose, graph_of, write
 from titjudge.apps.scenes.errors import KINDS_OF_ERROR, TEXT, draw
-from titjudge.apps.scenes.ladder import template_of
+from titjudge.apps.scenes.ladder import readme, template_of
 from titjudge.apps.scenes.scene import CABINET, AskedElements, Options, Scene, ShownScene
 from titjudge.apps.scenes.template import Template
 from titjudge.core.errors import DataError, UserError
-from titjudge.core.files import read_json, write_atomic
+from titjudge.core.files import read_json, write_atomic, write_jsonl
 from titjudge.core.types import Json
+from titjudge.runs.folder.run_folder import FolderLock
 
 VERSION = "2"  # raised when the same seed makes other scenes
 _TRIES, _REDRAWS = 80, 10
@@ -145,7 +146,8 @@ def plan(
         marks = annotation.marks(graph, asked)
         if marks is None or marks.wrong or grammar.unfit(asked) or look(asked, graph):
             continue
-        shown = list(_levels(asked, graph, kind, levels, rng, look, grammar))
+        drawn = (_at_level(level, asked, graph, kind, rng, look, grammar) for level in levels)
+        shown = tuple(each for each in takewhile(bool, drawn) if each)
         if len(shown) < len(levels):
             continue
         try:
@@ -154,7 +156,7 @@ def plan(
             continue
         asks = grammar.questions(asked, graph, rng)
         models = _models(len(levels), rng)
-        return ScenePlan(_prompt_id(grammar, seed, number), prompt, asked, graph, asks, tuple(shown), models)
+        return ScenePlan(_prompt_id(grammar, seed, number), prompt, asked, graph, asks, shown, models)
     raise DataError(f"no scene {number} of seed {seed} in which all is to be seen; take another --seed")
 
 
@@ -162,19 +164,15 @@ def _prompt_id(grammar: Grammar, seed: int, number: int) -> str:
     return f"{grammar.name}_{seed}_{number + 1:04d}"
 
 
-def _levels(
-    asked: Scene, graph: AskedElements, kind: str, levels: Sequence[int], rng: Random, look: Look, grammar: Grammar
-) -> Iterator[ShownScene]:
-    for level in levels:
-        for _ in range(_REDRAWS):
-            shown = grammar.draw(level, asked, graph, kind, rng)
-            if shown is None:
-                return
-            if level == 0 or not look(shown.scene, graph):
-                yield shown
-                break
-        else:
-            return
+def _at_level(
+    level: int, asked: Scene, graph: AskedElements, kind: str, rng: Random, look: Look, grammar: Grammar
+) -> ShownScene | None:
+    """Draw what a level shows until all of it can be seen; None where no draw of a few fits."""
+    for _ in range(_REDRAWS):
+        shown = grammar.draw(level, asked, graph, kind, rng)
+        if shown is None or level == 0 or not look(shown.scene, graph):
+            return shown
+    return None
 
 
 def _models(count: int, rng: Random) -> tuple[str, ...]:
@@ -194,7 +192,7 @@ def make(
     """
     open_folder(out, options)
     total, done, fresh = scenes * len(options.levels), 0, 0
-    with only_writer(out):
+    with closing(FolderLock(out / ".made")):
         try:
             for number in range(scenes):
                 state = _State(out, options, number)
@@ -212,22 +210,6 @@ def make(
         finally:
             _assemble(out, options, scenes)
     return out
-
-
-@contextlib.contextmanager
-def only_writer(out: Path) -> Iterator[None]:
-    """Keep other processes from making images in the same folder.
-
-    Raises:
-        UserError: Another one is at it.
-    """
-    (out / ".made").mkdir(exist_ok=True)
-    with (out / ".made" / ".lock").open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise UserError(f"{out}: another titjudge is making this folder") from error
-        yield
 
 
 class _State:
@@ -258,7 +240,7 @@ class _State:
         line = {"image": image, "prompt_id": planned.prompt_id, "variant_model": model, **about}
         images = sorted([*self.record["images"], line], key=lambda image: int(image["level"]))
         self.record = {"prompt": planned.prompt_record(), "images": images}
-        write_atomic(self._file, json_line(self.record))
+        write_jsonl(self._file, [self.record])
 
 
 def _name(content: bytes) -> str:
@@ -296,7 +278,7 @@ def open_folder(out: Path, options: Options) -> None:
                 raise UserError(f"{out} was made with {key} {was}, not {now}: take another --out")
     elif out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} holds something else: --out takes a new folder, or one this command made")
-    write_atomic(file, json_line(wanted))
+    write_jsonl(file, [wanted])
 
 
 def _assemble(out: Path, options: Options, scenes: int) -> None:
@@ -313,12 +295,5 @@ def _assemble(out: Path, options: Options, scenes: int) -> None:
         pairs += annotation.pair_records(state.prompt_id, ranked, rng)
     images.sort(key=itemgetter("image"))  # by their hash: the order tells nothing of the levels
     for name, lines in (("prompts", prompts), ("images", images), ("pairs", pairs)):
-        write_atomic(out / f"{name}.jsonl", b"".join(json_line(line) for line in lines))
-    from titjudge.apps.scenes.ladder import readme
-
-    write_atomic(out / "README.md", readme(options, len(prompts), len(images), len(pairs)).encode())
-
-
-def json_line(record: Any) -> bytes:
-    """Write a record as a line of JSON."""
-    return json.dumps(record, ensure_ascii=False).encode() + b"\n"
+        write_jsonl(out / f"{name}.jsonl", lines)
+    write_atomic(out / "README.md", readme(options, len(prompts), len(images), len(pairs)))

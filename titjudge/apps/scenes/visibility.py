@@ -37,6 +37,11 @@ def look(scene: Scene, graph: AskedElements, size: int = CHECK_SIZE) -> list[str
     return problems(scene, graph, *_masks(scene, size))
 
 
+def no_look(scene: Scene, graph: AskedElements, size: int = 0) -> list[str]:
+    """Look for nothing: errors of drawn scenes that cannot be seen are not drawn."""
+    return []
+
+
 def _masks(scene: Scene, size: int) -> tuple[dict[str, Mask], dict[str, Mask]]:
     """Return the pixels of each object by its label: those that can be seen, and its outline."""
     from titjudge.apps.scenes.render import Stage
