@@ -45,15 +45,12 @@ def write(scene: Scene, graph: AskedElements, rng: Random) -> str:
     Raises:
         ValueError: The scene takes more words than that; draw another.
     """
-    opening = rng.choice(_READ["openings"]).format(mood=rng.choice(_READ["moods"]))
-    surface, walls = (
-        rng.choice(_READ["surfaces"][scene.surface]),
-        _READ["bricks"] if scene.wall == "red brick" else _READ["walls"],
-    )
-    setting = [surface, rng.choice(walls).format(wall=scene.wall)]
+    opening = _said(rng, "openings", mood=rng.choice(_READ["moods"]))
+    wall = _said(rng, "bricks" if scene.wall == "red brick" else "walls", wall=scene.wall)
+    setting = [rng.choice(_READ["surfaces"][scene.surface]), wall]
     rng.shuffle(setting)
     things = list(_things(scene, graph, rng))
-    closing = [rng.choice(_READ["nothing"]), rng.choice(_READ["absent"])]
+    closing = [_said(rng, "nothing"), _said(rng, "absent")]
     light = rng.choice(LIGHTS[scene.view.light])
     first = rng.random() < 0.5
     head = [opening, *(setting if first else ()), *things, *(() if first else setting)]
@@ -83,50 +80,41 @@ def _things(scene: Scene, graph: AskedElements, rng: Random) -> list[str]:
         sentences += _sentences(thing, graph, rng)
         load = scene.load_of(thing.name)
         if load is not None:
-            sentences.append(
-                _fill(rng.choice(_READ["on"] if load.place == "on" else _READ["in"]), load, rng, other=load.carrier)
-            )
+            sentences.append(_about(load, load.place, rng, load.carrier))
     return sentences
 
 
 def _sentences(thing: Thing, graph: AskedElements, rng: Random) -> list[str]:
-    relations = [relation for relation in graph.relations if relation[0] == thing.name]
     sentences: list[str] = []
-    for _, word, other in relations:
-        side = word.partition(" ")[0]
-        if other == TABLE:
-            sentences.append(_fill(rng.choice(_READ["anchors"]), thing, rng))
-        elif sentences:
-            they, these = ("They are", "they are") if KINDS[thing.kind].plural else ("It is", "this one is")
-            sentences.append(rng.choice(_READ["also"]).format(They=they, these=these, side=side, other=other))
-        elif word == "behind":
-            sentences.append(_fill(rng.choice(_READ["behind"]), thing, rng, other=other))
-        else:
-            sentences.append(
-                _fill(
-                    rng.choice(_READ["sides"] if thing.row == "front" else _READ["back_sides"]),
-                    thing,
-                    rng,
-                    other=other,
-                    side=side,
-                )
-            )
+    for _, word, other in (relation for relation in graph.relations if relation[0] == thing.name):
+        side = "sides" if thing.row == "front" else "back_sides"
+        key = "anchors" if other == TABLE else "also" if sentences else "behind" if word == "behind" else side
+        sentences.append(_about(thing, key, rng, other, word.partition(" ")[0]))
     if thing.kind == SIGN:
-        sentences.insert(1, rng.choice(_READ["texts"]).format(text=thing.traits["text"]))
+        sentences.insert(1, _said(rng, "texts", text=thing.traits["text"]))
     return sentences
 
 
-def _fill(template: str, thing: Thing, rng: Random, **words: str) -> str:
-    many = KINDS[thing.kind].plural
-    text = phrase(thing.kind, thing.traits)
-    return template.format(
+def _about(thing: Thing, key: str, rng: Random, other: str, side: str = "") -> str:
+    """Write one of the sentences of a kind about a thing and where it is from another one."""
+    many, text = KINDS[thing.kind].plural, phrase(thing.kind, thing.traits)
+    return _said(
+        rng,
+        key,
         thing=text,
         Thing=text[0].upper() + text[1:],
-        is_=rng.choice(_READ["verbs_many"] if many else _READ["verbs"]),
+        They="They are" if many else "It is",
+        these="they are" if many else "this one is",
+        is_=rng.choice(_READ["verbs_many" if many else "verbs"]),
         rest="rest" if many else "rests",
-        its="their" if words.get("other") in KINDS and KINDS[words["other"]].plural else "its",
-        **words,
+        its="their" if other in KINDS and KINDS[other].plural else "its",
+        other=other,
+        side=side,
     )
+
+
+def _said(rng: Random, key: str, **words: str) -> str:
+    return str(rng.choice(_READ[key])).format(**words)
 
 
 BACK = tuple(kind for kind in KINDS.values() if "back" in kind.rows)

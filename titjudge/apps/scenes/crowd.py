@@ -6,8 +6,8 @@ property only. They are annotated and checked as the simple scenes are (`annotat
 
 from __future__ import annotations
 
-from dataclasses import replace
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import pairwise, product
 from random import Random
 
 from titjudge.apps.scenes.composition import LIGHTS, TALL
@@ -18,7 +18,6 @@ from titjudge.apps.scenes.scene import (
     TABLE,
     WALL,
     AskedElements,
-    Relation,
     Scene,
     Thing,
     View,
@@ -34,44 +33,39 @@ CARDS = 4
 
 
 def compose(rng: Random, kind: str) -> Scene:
-    """Compose a scene of twelve groups, whatever `kind` of error level 1 will show."""
+    """Compose a scene of twelve groups, of which two differ in their colour only; whatever `kind` of error level 1 will show."""
     surface, wall = rng.choice(list(CROWD["surfaces"])), rng.choice(CROWD["walls"])
-    places = [(column, row) for row in ROWS for column in COLUMNS]
+    places = list(product(COLUMNS, ROWS))
     shifts = {place: (rng.uniform(-0.04, 0.04), rng.uniform(-0.05, 0.05), 0.0) for place in places}
     view = View(rng.choice(tuple(LIGHTS)), rng.uniform(6.4, 7.0), shifts, rng.randrange(1 << 30))
-    scene = Scene(surface, wall, (), view)
-    looks = rng.sample([(shape, colour) for shape in SMALL for colour in CROWD["colours"]], len(places))
-    shape, colour = looks[0]
-    twin = (shape, rng.choice([another for another in CROWD["colours"] if another != colour]))
-    looks = [looks[0], twin, *[look for look in looks[1:] if look != twin][: len(places) - 2]]
-    counts = _counts(rng, len(places))
-    largest = counts.index(max(counts))
-    flat = next(number for number, (shape, _) in enumerate(looks) if number > 1 and shape not in TALL)
-    counts[flat], counts[largest] = counts[largest], counts[flat]
-    carded = set(rng.sample(range(len(places)), CARDS))
-    texts = iter(rng.sample(CROWD["words"], CARDS))
-    things: list[Thing] = []
-    for number, (shape, colour) in enumerate(looks):
-        tray = rng.choice([tray for tray in CROWD["trays"] if not near(tray, colour) and not lost_on(tray, surface)])
-        if number == 1 and not near(things[0].traits["tray colour"], colour):
-            counts[1], tray = counts[0], things[0].traits["tray colour"]  # they differ in their colour only
-        if shape in TALL:
-            counts[number] = min(8, counts[number])  # in two rows, so that each can be told apart
-        traits = {"of": shape, "colour": colour, "count": NUMBERS[counts[number]], "tray colour": tray}
-        if number in carded:
-            traits["text"] = f"{next(texts)}{rng.randrange(20, 99)}"
-        things.append(Thing(f"{colour} {shape}", "set", traits, 0, "near"))
+    shape, colours = rng.choice(list(SMALL)), rng.sample(CROWD["colours"], 2)
+    twins = [(shape, colour) for colour in colours]
+    looks = twins + rng.sample(
+        [look for look in product(SMALL, CROWD["colours"]) if look not in twins], len(places) - 2
+    )
+    counts = _counts(rng, [shape for shape, _ in looks])
+    texts = dict(zip(rng.sample(range(len(places)), CARDS), rng.sample(CROWD["words"], CARDS), strict=True))
     rng.shuffle(places)
-    placed = zip(things, places, strict=True)
-    return replace(scene, things=tuple(replace(thing, column=column, row=row) for thing, (column, row) in placed))
+    things: list[Thing] = []
+    for number, ((shape, colour), place) in enumerate(zip(looks, places, strict=True)):
+        hues = colours if number < 2 else [colour]
+        trays = [
+            tray for tray in CROWD["trays"] if not lost_on(tray, surface) and not any(near(tray, hue) for hue in hues)
+        ]
+        tray = things[0].traits["tray colour"] if number == 1 else rng.choice(trays)
+        traits = {"of": shape, "colour": colour, "count": NUMBERS[counts[number]], "tray colour": tray}
+        if number in texts:
+            traits["text"] = f"{texts[number]}{rng.randrange(20, 99)}"
+        things.append(Thing(f"{colour} {shape}", "set", traits, *place))
+    return Scene(surface, wall, tuple(things), view)
 
 
-def _counts(rng: Random, groups: int) -> list[int]:
-    """Draw the sizes of the groups: two to twelve, one of ten or more, forty to eighty in all."""
+def _counts(rng: Random, shapes: Sequence[str]) -> list[int]:
+    """Draw the sizes of the groups: two to twelve, the first two alike, one of ten or more, forty to eighty in all."""
     while True:
-        sizes = [rng.choice((2, 3, 4, 5, 6, 7, 8, 9, 11)) for _ in range(groups - 1)] + [rng.randint(10, 12)]
-        if FEWEST + 14 <= sum(sizes) <= MOST - 10:
-            rng.shuffle(sizes)
+        sizes = [rng.randint(2, 8 if shape in TALL else 12) for shape in shapes]
+        sizes[1] = sizes[0]
+        if max(sizes) >= 10 and FEWEST + 14 <= sum(sizes) <= MOST - 10:
             return sizes
 
 
@@ -80,14 +74,11 @@ def graph_of(scene: Scene, rng: Random) -> AskedElements:
     attributes: dict[str, dict[str, str]] = {TABLE: {"surface": scene.surface}, WALL: {"colour": scene.wall}}
     for thing in scene.things:
         attributes[thing.name] = {key: value for key, value in thing.traits.items() if key not in ("of", "colour")}
-    relations: list[Relation] = []
     name_at = {(thing.column, thing.row): thing.name for thing in scene.things}
-    for row in ROWS:
-        names = [name_at[column, row] for column in COLUMNS]
-        relations += [(b, "right of", a) for a, b in pairwise(names)]
+    beside = [(name_at[b, row], "right of", name_at[a, row]) for row in ROWS for a, b in pairwise(COLUMNS)]
     columns = rng.choice(((-3, -1), (1, 3), (-3, 3)))  # two neighbours elsewhere can be mirrored
-    relations += [(name_at[c, b], "behind", name_at[c, a]) for c in columns for a, b in pairwise(ROWS)]
-    return AskedElements((TABLE, WALL, *(thing.name for thing in scene.things)), attributes, tuple(relations))
+    behind = [(name_at[column, b], "behind", name_at[column, a]) for column in columns for a, b in pairwise(ROWS)]
+    return AskedElements(tuple(attributes), attributes, (*beside, *behind))
 
 
 # ---------------------------------------------------------------------- the prompt
