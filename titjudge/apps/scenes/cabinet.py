@@ -41,7 +41,6 @@ _THINGS = tuple("star button block leaf bottle fish cup key".split())
 _PLURALS = {"leaf": "leaves", "fish": "fish"}
 _MARGIN = 36  # pixels, for the letters and numbers of the rows and columns
 _FINE = 8  # how much larger an object is drawn before it is scaled down
-FACING = ("fish", "cup", "key")
 
 
 class Cabinet(Template):
@@ -214,25 +213,20 @@ def drawn(kind: str, hue: str, other: bool, pixels: float, turn: float) -> NDArr
 
 
 def _paint(draw: ImageDraw.ImageDraw, kind: str, fill: RGB, other: bool, s: float) -> None:
-    """Paint the shape of a kind, with a dark edge and a light spot; a facing kind looks left, and right in its other state."""
-    edge = tuple(c // 3 for c in fill)
-    pale = tuple(c + (255 - c) * 2 // 3 for c in fill)
-    colours = {"fill": fill, "edge": edge, "pale": pale}
+    """Paint the shape of a kind, in its first or its other state, with a dark edge."""
+    colours = {"fill": fill, "edge": tuple(c // 3 for c in fill), "pale": tuple(c + (255 - c) * 2 // 3 for c in fill)}
     for form, places, colour, share in _things()[kind][-1 if other else 0]:
-        way = -1 if other and kind in FACING else 1
         width = max(1 + (share > 0.05), round(s * share)) if share else 0
         named = colours[colour] if isinstance(colour, str) else colour and tuple(colour)
-        flat = places if form in ("shape", "line") else [places[:2], places[2:]]
-        spots = [(s * (0.75 + way * (x - 0.5)), s * (0.25 + y)) for x, y in flat]
+        spots = [(s * (0.25 + x), s * (0.25 + y)) for x, y in places]
         if form == "shape":
-            draw.polygon(spots, fill=named, outline=edge, width=width)
+            draw.polygon(spots, fill=named, outline=colours["edge"], width=width)
         elif form == "line":
             draw.line(spots, fill=named, width=width)
         elif form == "arc":
             draw.arc((*spots[0], *spots[1]), 180, 360, fill=named, width=width)
         else:
-            (x, y), rx, ry = spots[0], places[2], places[3]
-            draw.ellipse((x - rx * s, y - ry * s, x + rx * s, y + ry * s), fill=named, outline=edge, width=width)
+            draw.ellipse((*spots[0], *spots[1]), fill=named, outline=colours["edge"], width=width)
 
 
 @cache
