@@ -12,8 +12,7 @@ from PIL import Image
 from titjudge.cli.batch import batch
 from titjudge.core.config import load_config
 from titjudge.engine.cache import open_cache
-from titjudge.runs.offline.batch import export, import_answers
-from titjudge.runs.offline.files import ImportedAnswers
+from titjudge.runs.offline.batch import ImportedAnswers, export, import_answers
 from titjudge.runs.session import Session
 
 VERDICT = verdict(70)

@@ -261,7 +261,7 @@ def test_shards_and_merge_on_the_command_line(tmp_path: Path, server: Server) ->
     out = cli(tmp_path, "merge", "s1", "s2", "--out", "all", "--json", "out.json")
     assert "tit-llm" in out
     assert json.loads((tmp_path / "out.json").read_text())["metrics"]["tit-llm"]["coverage"] == 1
-    assert "holds" in cli(tmp_path, "verify", "all")
+    assert "verified" in cli(tmp_path, "verify", "all")
     cli(tmp_path, *common, "--out", "all")  # nothing is left to ask
     assert server.count() == 2 * IMAGES
     assert "a shard is K/N" in cli(tmp_path, *common, "--shard", "3/2", code=2)

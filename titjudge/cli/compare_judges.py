@@ -86,7 +86,7 @@ def elements(run: Path, human: Path, metric: str | None, files: OutputFiles) -> 
       python cli.py compare elements runs/mine --human marks.csv
       python cli.py compare elements runs/mine --metric yes-no --human marks.jsonl
     """
-    from titjudge.runs.study.element_marks import element_marks
+    from titjudge.runs.study.human_study import element_marks
     from titjudge.stats.people.element_agreement import agreement_table, element_agreement
 
     chosen, marks, notes = element_marks(run, human, metric)

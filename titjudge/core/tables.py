@@ -63,7 +63,8 @@ class Cell:
     @property
     def aside(self) -> str:
         """The interval and the note, next to or below the value."""
-        return ", ".join(filter(None, (self._interval(), self.note)))
+        ends = self.interval and self._interval(*self.interval)
+        return f"{ends}, {self.note}" if ends and self.note else ends or self.note
 
     @property
     def order(self) -> float | None:
@@ -72,7 +73,8 @@ class Cell:
         return value if value is not None and math.isfinite(value) else None
 
     def __str__(self) -> str:
-        return ", ".join(filter(None, (f"{self.text} {self._interval()}".rstrip(), self.note)))
+        beside = self.aside
+        return f"{self.text}{' ' if self.interval else ', '}{beside}" if beside else self.text
 
     def _written(self, value: float) -> str:
         match self.format:
@@ -87,12 +89,8 @@ class Cell:
             case _:
                 return words.number(value, self.digits, signed=self.format is CellFormat.SIGNED)
 
-    def _interval(self) -> str:
-        if self.interval is None:
-            return ""
-        low, high = (
-            "" if end is None else self._written(end).removesuffix("%").removesuffix(" pts") for end in self.interval
-        )
+    def _interval(self, *ends: float | None) -> str:
+        low, high = ("" if end is None else self._written(end).removesuffix("%").removesuffix(" pts") for end in ends)
         return words.interval(low or "-∞", high or "∞")
 
 

@@ -22,7 +22,7 @@ from math import fsum, inf
 from titjudge.core.types import Json
 from titjudge.report.card_record import CAUGHT, MOST_PROMPTS, OPEN, PASS, CardLine, LimitRule
 from titjudge.stats.bootstrap import Floats
-from titjudge.stats.bounds import approximate_bound, below, bound
+from titjudge.stats.intervals import approximate_bound, below, bound
 
 ALPHA = 0.01
 FEWEST = 3  # prompts

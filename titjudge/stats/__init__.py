@@ -11,7 +11,7 @@
 | `pairwise_accuracy` | accuracy on human pairs, its interval, tie-optimised accuracy |
 | `chance_level` | accuracy by chance, and significance thresholds |
 | `significance` | permutation tests, Holm, Benjamini-Hochberg |
-| `intervals`, `bounds`, `bootstrap` | intervals over prompts that keep their coverage when prompts are few |
+| `intervals`, `bootstrap` | intervals over prompts that keep their coverage when prompts are few |
 | `equality` | which scores are equal, up to rounding |
 
 A statistic that is undefined is None, never zero, and has a reason.

@@ -246,7 +246,7 @@ def test_interval_alpha_is_that_of_the_textbook() -> None:
 
 
 def test_marks_are_what_compare_elements_reads(data: Path, tmp_path: Path) -> None:
-    from titjudge.runs.study.element_marks import _people
+    from titjudge.runs.study.human_study import _people
 
     for mode, values in (("yes-no", ["yes", "no"]), ("graph", ["no", *["yes"] * 7]), ("facets", ["2"] * 56)):
         mark_all(data, tmp_path / f"{mode}.db", mode, [values] * 3)

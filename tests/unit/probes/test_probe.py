@@ -33,7 +33,7 @@ from titjudge.probes.trust_card import CAUGHT, OPEN, PASS, Line, line, with_verd
 from titjudge.providers.fake import Fake
 from titjudge.report.card_record import CardRecord as Card
 from titjudge.runs.probe_run import run_probe
-from titjudge.stats import bounds
+from titjudge.stats import intervals
 from titjudge.suites.known_answer.suite import KnownAnswer
 
 pytestmark = pytest.mark.slow  # many in all, each of them short
@@ -149,8 +149,8 @@ def verdicts(card: Card) -> dict[str, str]:
 @pytest.fixture(autouse=True, scope="module")
 def _fewer_draws() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bounds, "DRAWS", 2000)
-        patch.setattr(bounds, "_weights", functools.cache(bounds._weights.__wrapped__))
+        patch.setattr(intervals, "DRAWS", 2000)
+        patch.setattr(intervals, "_weights", functools.cache(intervals._weights.__wrapped__))
         yield
 
 

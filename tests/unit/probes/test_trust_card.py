@@ -4,7 +4,7 @@ from scipy import stats
 
 from titjudge.probes.trust_card import CAUGHT, OPEN, PASS, Line, line, with_verdicts
 from titjudge.report.card_record import CardRecord as Card
-from titjudge.stats import bounds
+from titjudge.stats import intervals
 
 
 def of(effects: list[float], rule: str, limit: float = 0.05, ends: tuple[float, float] | None = None) -> Line:
@@ -54,13 +54,13 @@ AT_THE_LIMIT = {
 @pytest.mark.parametrize("kind", AT_THE_LIMIT)
 def test_a_judge_exactly_at_the_limit(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Caught once in a hundred at most, passed 2.5 times: give or take three standard errors of 300 lines of six prompts."""
-    monkeypatch.setattr(bounds, "DRAWS", 4000)
-    bounds._weights.cache_clear()
+    monkeypatch.setattr(intervals, "DRAWS", 4000)
+    intervals._weights.cache_clear()
     rule, limit, draw = AT_THE_LIMIT[kind]
     rng = np.random.default_rng(1)
     ends = (0.0, 1.0) if limit == 0.7 else None
     found = [verdict((draw(rng) + rng.normal(0, 0.005, 6)).tolist(), rule, limit, ends) for _ in range(300)]
-    bounds._weights.cache_clear()
+    intervals._weights.cache_clear()
     assert found.count(CAUGHT) <= 3 + 3 * 3**0.5
     assert found.count(PASS) <= 7.5 + 3 * 7.5**0.5
 
@@ -113,14 +113,14 @@ def test_a_refused_prompt_is_one_prompt_whatever_is_made_of_it() -> None:
 def test_the_bound_of_what_is_or_is_not_is_clopper_and_pearsons(hits: int, prompts: int) -> None:
     seen = np.array([1.0] * hits + [0.0] * (prompts - hits))
     low, high = stats.binomtest(hits, prompts).proportion_ci(0.95)
-    assert bounds.bound(seen, 1.0, 0.025) == pytest.approx(high, abs=0.01)
+    assert intervals.bound(seen, 1.0, 0.025) == pytest.approx(high, abs=0.01)
     if hits:
-        assert bounds.bound(seen, 0.0, 0.025) == pytest.approx(low, abs=0.01)
+        assert intervals.bound(seen, 0.0, 0.025) == pytest.approx(low, abs=0.01)
 
 
 def test_the_bound_of_prompts_that_agree_is_exact() -> None:
-    assert bounds.bound(np.zeros(6), 1.0, 0.025) == pytest.approx(1 - 0.025 ** (1 / 6), abs=0.01)
-    assert bounds.below(np.full(6, 0.2), 0.0, np.array([0.05]))[0] == pytest.approx(0.25**6, abs=3e-4)
+    assert intervals.bound(np.zeros(6), 1.0, 0.025) == pytest.approx(1 - 0.025 ** (1 / 6), abs=0.01)
+    assert intervals.below(np.full(6, 0.2), 0.0, np.array([0.05]))[0] == pytest.approx(0.25**6, abs=3e-4)
 
 
 def test_the_prompt_is_the_unit_whatever_the_number_of_trials() -> None:

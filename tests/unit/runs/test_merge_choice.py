@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from titjudge.core.run_records import Manifest
-from titjudge.runs.check.merge_scores import MergedItems, MergedScores, ShardRun
+from titjudge.runs.check.merge import MergedItems, MergedScores, ShardRun
 from titjudge.runs.folder.run_folder import RunFolder
 
 METRICS = ("tit-llm", "lmm-score")

@@ -7,7 +7,7 @@ from builders import read_lines, write_lines
 from commands import cli
 from PIL import Image
 
-from titjudge.runs.offline.files import boxes_of
+from titjudge.runs.offline.batch import boxes_of
 
 PROMPT = "A blue bowl stands on a wooden table."
 METRIC = ("--data", "data", "--metric", "tit-agent", "--metric-option", "tit-agent.first_look=inventory", "--provider", "recorded")  # fmt: skip

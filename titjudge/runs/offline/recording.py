@@ -19,8 +19,17 @@ from titjudge.metrics.agent.looks import Box
 from titjudge.providers import Provider
 from titjudge.providers.recorded import question_key
 from titjudge.providers.recorded import read_answers as read_recording
-from titjudge.runs.offline.batch import AskedQuestion, FileAnswers, only_recorded, walk
-from titjudge.runs.offline.files import IMPORTED, ImportedAnswers, boxes_of, question_text, read_answers
+from titjudge.runs.offline.batch import (
+    IMPORTED,
+    AskedQuestion,
+    FileAnswers,
+    ImportedAnswers,
+    boxes_of,
+    only_recorded,
+    question_text,
+    read_answers,
+    walk,
+)
 from titjudge.runs.session import Session
 
 

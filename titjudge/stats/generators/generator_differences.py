@@ -23,10 +23,19 @@ from titjudge.core.serialization import fields_of
 from titjudge.core.tables import p_value, rank_range
 from titjudge.core.types import Table
 from titjudge.stats.bootstrap import Floats, Interval, table_sums, unit_sums
-from titjudge.stats.bounds import approximate_bound, bound
 from titjudge.stats.equality import score_differences, with_ties
 from titjudge.stats.generators.slices import Ranks, averages, in_order
-from titjudge.stats.intervals import TAIL, doubt, exact_bound, mean_intervals, mean_p, moments, why_no_interval
+from titjudge.stats.intervals import (
+    TAIL,
+    approximate_bound,
+    bound,
+    doubt,
+    exact_bound,
+    mean_intervals,
+    mean_p,
+    moments,
+    why_no_interval,
+)
 from titjudge.stats.scores.population import FEWEST, adjusted_scores, comparable, scores_of_all
 from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.significance import POWER, adjusted, below_best_p, benjamini_hochberg, holm, sign_flip_p

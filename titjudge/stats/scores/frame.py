@@ -94,7 +94,7 @@ class Frame:
 
     def prompt(self, item: Item) -> str:
         """Name the prompt of an image."""
-        return item.prompt if self._by_text and item.prompt else prompt_of(item)
+        return (item.prompt if self._by_text else "") or item.prompt_id or item.id
 
     def cell(self, run: str, item: Item) -> tuple[str, str]:
         """Name prompt and generator of an image of a run."""
