@@ -17,7 +17,7 @@ import click
 from titjudge import __version__
 from titjudge.cli import BUDGET_REACHED, COMPLETE, overview
 from titjudge.cli.logs import add_log_options
-from titjudge.cli.option_groups import help_all_option, is_long, shows_all, write_groups
+from titjudge.cli.option_groups import MOST, count_options, help_all_option, shows_all, write_groups
 from titjudge.cli.overview import BUILT_IN, COMPARE, JUDGE, LOOK_UP, OTHERS, PROMPTS, TRUST, names, target_of
 from titjudge.cli.terminal import say
 from titjudge.core.errors import BudgetExhausted, ConfigError, TitjudgeError, Unclear, UserError, nearest
@@ -55,7 +55,7 @@ class Command(click.Command):
         self._help_all: dict[int, click.Option] = {}  # by number of options: click wants the same object each time
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        count = sum(isinstance(parameter, click.Option) for parameter in self.params)
+        count = count_options(self.params)
         return [*super().get_params(ctx), self._help_all.setdefault(count, help_all_option(count))]
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -66,7 +66,7 @@ class Command(click.Command):
             formatter.write_text(inspect.cleandoc(self.help or "").replace("\f\n", ""))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        if is_long(self.params):
+        if count_options(self.params) > MOST:
             own = self.get_help_option(ctx)
             write_groups(ctx, (parameter for parameter in self.get_params(ctx) if parameter is not own), formatter)
         else:

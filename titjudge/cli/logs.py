@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from titjudge.cli.option_groups import OUTPUT, Option
 from titjudge.cli.terminal import printable
 
 if TYPE_CHECKING:
@@ -31,28 +30,26 @@ def _chosen(context: click.Context, parameter: click.Parameter, value: Any) -> A
 
 
 def add_log_options(command: click.Command) -> None:
-    """Add `--log-level` and `--log-file` to a command, or to each command of a group."""
+    """Add `--log-level` and `--log-file` to a command, or to each command of a group; only `titjudge --help` lists them."""
     if isinstance(command, click.Group):
         for subcommand in command.commands.values():
             add_log_options(subcommand)
         return
     command.params += [
-        Option(
+        click.Option(
             ["--log-level"],
             type=click.Choice(LEVELS),
             expose_value=False,
             callback=_chosen,
-            group=OUTPUT,
-            help="Log requests, retries, waits and batch jobs, to standard error or --log-file.",
+            hidden=True,
         ),
-        Option(
+        click.Option(
             ["--log-file"],
             type=click.Path(path_type=Path),
             metavar="FILE",
             expose_value=False,
             callback=_chosen,
-            group=OUTPUT,
-            help=f"Append the log to this file, one JSON object per line  [level: {_DEFAULT}].",
+            hidden=True,
         ),
     ]
 

@@ -78,7 +78,7 @@ KEYS: dict[str, dict[str, str]] = {
 """The keys of run.yaml by group, with the line that their flag has in the short help; empty: only in `--help-all`."""
 
 _OWN = "Options"  # title of the options without a group: those that only this command has
-_MOST = 20  # options of a command whose help has them all in one list
+MOST = 20  # options of a command whose help has them all in one list
 _WIDEST = 30  # characters of a flag and its placeholder that stand beside their text
 _HELP_ALL = "titjudge.help_all"  # key of the click context: whether the help shows everything
 
@@ -106,9 +106,9 @@ def shows_all(context: click.Context) -> bool:
     return bool(context.meta.get(_HELP_ALL))
 
 
-def is_long(parameters: Iterable[click.Parameter]) -> bool:
-    """Tell whether a command has so many options that its help comes in two forms."""
-    return sum(isinstance(parameter, click.Option) for parameter in parameters) > _MOST
+def count_options(parameters: Iterable[click.Parameter]) -> int:
+    """Count the options that a help lists; above `MOST`, the help has two forms."""
+    return sum(isinstance(parameter, click.Option) and not parameter.hidden for parameter in parameters)
 
 
 def full_help(context: click.Context) -> str:
@@ -130,7 +130,7 @@ def help_all_option(count: int) -> Option:
         is_flag=True,
         expose_value=False,
         is_eager=True,
-        hidden=count <= _MOST,
+        hidden=count <= MOST,
         callback=_show_full_help,
         group=OUTPUT,
         brief=f"All {count} options and more explanation.",

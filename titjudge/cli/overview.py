@@ -9,7 +9,7 @@ A package, and `titjudge.apps` like any other, announces a command by an entry p
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from titjudge.core.entry_points import announced
 
@@ -75,6 +75,12 @@ BUILT_IN = {
 }
 """Name -> `module:attribute`; no package can take such a name, and `doctor` says where one has tried."""
 
+FIRST = frozenset(
+    "judge score bench generate compare sweep report view verify label probe serve prompts suites doctor".split()
+)
+"""The commands that `--help` explains; it lists the others by name."""
+_MORE = "More"
+
 _PAGE = """Usage: {program} COMMAND [OPTIONS] [ARGUMENTS]
 
 {about}
@@ -83,11 +89,14 @@ _PAGE = """Usage: {program} COMMAND [OPTIONS] [ARGUMENTS]
     {program} judge --data my_images --provider gemini --max-cost 5
     {program} score --prompt "a red cube" --provider openai image.png
     {program} COMMAND --help    options and examples of a command
-    {program} help TOPIC        a page of the documentation, such as control-cost
+    {program} help TOPIC        a page of the documentation
 
 Options:
-  -V, --version  Show the version and exit.
-  -h, --help     Show this message and exit.
+  -V, --version      Show the version and exit.
+  -h, --help         Show this message, or the help of a command.
+  --log-level LEVEL  Of every command: log requests, retries, waits and batch
+                     jobs (debug, info, warning or error).
+  --log-file FILE    Of every command: append the log to FILE, as JSON lines.
 """
 _ABOUT = (
     "Judge text-to-image outputs against their prompts with vision-language models, language models and embeddings.",
@@ -113,19 +122,24 @@ def unlisted() -> list[str]:
 
 def page(program: str, width: int, others: Mapping[str, tuple[str, str]]) -> str:
     """Write the help of the program, in lines of at most `width` characters; `others` are title and text of each `unlisted`."""
-    listed = {target: (title, text) for title, texts in SUMMARIES.items() for target, text in texts.items()}
-    sections: dict[str, list[tuple[str, str]]] = {title: [] for title in SECTIONS}
+    texts = {target: (title, text) for title, listed in SUMMARIES.items() for target, text in listed.items()}
+    sections: dict[str, dict[str, str]] = {title: {} for title in (*SECTIONS[:-1], _MORE, OTHERS)}
     for name in names():
-        title, text = others.get(name) or listed[target_of(name) or ""]
-        sections.setdefault(title, []).append((name, text))
+        title, text = others.get(name) or texts[target_of(name) or ""]
+        sections.setdefault(title if name in FIRST or name in others else _MORE, {})[name] = text
+    more = textwrap.fill(", ".join(sections[_MORE]), width - 2, break_on_hyphens=False)
+    lists = [
+        f"\n{title}:\n{textwrap.indent(more, '  ') if title == _MORE else _rows(rows, width)}\n"
+        for title, rows in sections.items()
+        if rows
+    ]
     about = [textwrap.fill(text, width, initial_indent="  ", subsequent_indent="  ") + "\n" for text in _ABOUT]
-    lists = [f"\n{title}:\n{_rows(rows, width)}" for title, rows in sections.items() if rows]
     return _PAGE.format(program=program, about="\n".join(about)) + "".join(lists)
 
 
-def _rows(rows: Sequence[tuple[str, str]], width: int) -> str:
-    indent = " " * (4 + max(len(name) for name, _ in rows))
-    return "".join(
-        textwrap.fill(text, width, initial_indent=f"  {name}".ljust(len(indent)), subsequent_indent=indent) + "\n"
-        for name, text in rows
+def _rows(rows: Mapping[str, str], width: int) -> str:
+    indent = " " * (4 + max(map(len, rows)))
+    return "\n".join(
+        textwrap.fill(text, width, initial_indent=f"  {name}".ljust(len(indent)), subsequent_indent=indent)
+        for name, text in rows.items()
     )
