@@ -1,0 +1,81 @@
+"""The documentation and the help are plain English: measures of tests/language.py, with the values that were reached."""
+
+import re
+from collections import Counter
+from pathlib import Path
+from statistics import mean
+
+import click
+import pytest
+from language import DROPPED, ODD, headings, hits, prose, sentences, words
+from pages import DOCS, README, all_pages, page_of, relative
+
+TEXTS = {page: page.read_text(encoding="utf-8") for page in all_pages()}
+PROSE = {page: prose(text) for page, text in TEXTS.items()}
+NEWCOMERS = ("first-run", "your-images", "control-cost", "compare-generators", "how-it-judges")
+
+
+def per_thousand(count: int, text: str) -> float:
+    return 1000 * count / len(words(text))
+
+
+def test_odd_constructions_are_rare_in_pages() -> None:
+    found = [f"{page.stem}: {hit}" for page, text in PROSE.items() for hit in hits(text, ODD)]
+    assert per_thousand(len(found), "\n".join(PROSE.values())) <= 3, "\n".join(found)
+
+
+def test_sentences_are_short() -> None:
+    lengths = {sentence: len(words(sentence)) for text in PROSE.values() for sentence in sentences(text)}
+    assert mean(lengths.values()) <= 16
+    assert sum(length > 25 for length in lengths.values()) <= 0.1 * len(lengths)
+    assert [sentence for sentence, length in lengths.items() if length > 40] == []
+
+
+def test_pages_address_the_reader() -> None:
+    every = "\n".join(PROSE.values())
+    assert per_thousand(len(re.findall(r"(?i)\byours?\b|\byou\b", every)), every) >= 8
+
+
+@pytest.mark.parametrize("page", [page for page in TEXTS if page != README], ids=relative)
+def test_a_page_begins_with_its_reader(page: Path) -> None:
+    first = TEXTS[page].split("\n\n")[1]
+    assert re.search(r"\bfor you\b", first), first
+
+
+def test_no_heading_comes_twice() -> None:
+    counts = Counter(heading for text in TEXTS.values() for heading in headings(text))
+    assert [heading for heading, count in counts.items() if count > 1] == []
+
+
+def test_no_dropped_word_of_the_glossary_is_used() -> None:
+    assert [f"{page.stem}: {hit}" for page, text in PROSE.items() for hit in hits(text, DROPPED)] == []
+
+
+def test_pages_keep_their_budgets() -> None:
+    sizes = {page: len(words(text)) for page, text in PROSE.items()}
+    assert sum(sizes.values()) <= 22_000
+    assert {page.stem: size for page, size in sizes.items() if size > 1_100} == {}
+    assert sizes[README] <= 550
+    assert sizes[README] + sum(sizes[page_of(name)] for name in NEWCOMERS) <= 4_800
+
+
+def test_pages_are_in_the_folder_of_their_kind() -> None:
+    kinds = {"tutorial", "how-to", "extend", "reference", "explanation", "measurements"}
+    assert {page.relative_to(DOCS).parts[0] for page in TEXTS if page != README} == kinds
+
+
+def help_texts(command: click.Command, context: click.Context) -> list[str]:
+    """The help of a command, of its options and of its sub-commands."""
+    own = [command.help or "", *(getattr(each, "help", None) or "" for each in command.params)]
+    if not isinstance(command, click.Group):
+        return own
+    below = [command.get_command(context, name) for name in command.list_commands(context)]
+    return own + [text for each in below if each for text in help_texts(each, context)]
+
+
+def test_odd_constructions_are_rare_in_help() -> None:
+    from titjudge.cli.commands import commands
+
+    every = "\n\n".join(dict.fromkeys(help_texts(commands, click.Context(commands))))
+    found = hits(every, ODD)
+    assert per_thousand(len(found), every) <= 3, "\n".join(found)
