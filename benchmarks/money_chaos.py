@@ -538,7 +538,7 @@ def _prepare(providers: Sequence[str]) -> None:
     for name in (
         *import_all,
         "runs.check.verify",
-        "apps.rewards.rewards",
+        "apps.rewards.server",
         "providers.hosted.sdk",
         "providers.batch.provider",
     ):

@@ -14,8 +14,7 @@ import uvicorn
 
 from tests.kit import Scripted, Seen, Server
 from titjudge import Judge
-from titjudge.apps.rewards.rewards import Rewards
-from titjudge.apps.rewards.server import build_app
+from titjudge.apps.rewards.server import Rewards, build_app
 from titjudge.core.config import load_config
 from titjudge.web.http_guard import listen
 

@@ -28,7 +28,7 @@ from pages import page_text
 from serving import TOKEN, expected, rating, serving, text_of
 
 from tests.kit import Scripted, Server
-from titjudge.apps.rewards.rewards import Rewards, serve_rewards
+from titjudge.apps.rewards.server import Rewards, serve_rewards
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, UserError
 from titjudge.providers.local.base import LoadOnce

@@ -16,7 +16,7 @@ from known_answers import first_prompt
 import titjudge
 from tests.kit import Scripted, Seen, Server
 from titjudge.apps.prompt_sets.audit import audit_prompts
-from titjudge.apps.rewards.rewards import Rewards
+from titjudge.apps.rewards.server import Rewards
 from titjudge.core.config import RunConfig, load_config
 from titjudge.core.errors import CacheWriteError, ConfigError, FatalProviderError, UserError
 from titjudge.core.files import Appender

@@ -75,7 +75,7 @@ def serve(
       python cli.py serve --metric tit-llm --metric hpsv3 --provider openai
       curl http://serve:TOKEN@127.0.0.1:8767/health
     """
-    from titjudge.apps.rewards.rewards import serve_rewards
+    from titjudge.apps.rewards.server import serve_rewards
 
     config = keys.config()
     if not config.metrics:
