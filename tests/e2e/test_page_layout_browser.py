@@ -137,8 +137,9 @@ def test_the_list_of_runs_and_the_page_of_a_run(browser: Any, tmp_path: Path) ->
         with page_of(browser, link) as page:
             page.wait_for_selector("#rows tr:nth-child(3)")
             assert problems_at_all_widths(page) == {}
-        with page_of(browser, link.replace("/#", "/run.html#") + "/live") as page:
-            page.locator(".card img").nth(3).wait_for()
+        with page_of(browser, link.replace("/#", "/report.html#") + "/live") as page:
+            page.frame_locator("#report").locator("html[data-ready]").wait_for()
+            page.locator("#state", has_text="running").wait_for()
             assert problems_at_all_widths(page) == {}
 
 

@@ -1,6 +1,5 @@
 """What `view` serves in a real browser: a run's report works, and one that somebody planted reaches nothing."""
 
-import json
 import shutil
 import warnings
 from collections.abc import Iterator
@@ -154,23 +153,26 @@ def test_two_ticked_runs_are_compared(tmp_path: Path, page: Any) -> None:
         assert "cheap · dear" in report.locator("body").inner_text()
 
 
-def test_a_run_that_goes_on_shows_each_image_once_it_is_judged(tmp_path: Path, page: Any) -> None:
+def test_a_run_that_goes_on_shows_its_new_scores_at_the_place_of_the_reader(tmp_path: Path, page: Any) -> None:
     folder = small_run(tmp_path / "a", status="running", updated=4e9, started=0.0).path
+    (folder / "results.json").unlink()
     lines = (folder / "scores.jsonl").read_text().splitlines(keepends=True)
     (folder / "scores.jsonl").write_text(lines[0])
     with viewing(tmp_path) as link:
         page.goto(link)
         page.locator("#rows .name").click()
-        page.locator(".card img").wait_for()
+        report = page.frame_locator("#report")
+        report.locator("html[data-ready]").wait_for()
+        frame = next(frame for frame in page.frames if "/report/" in frame.url)
+        frame.evaluate("location.hash = '#images?g=model_b'")
+        until(frame, "document.body.dataset.view === 'images'")
+        assert report.locator(".rows li", has_text="refused").count() == 0
         with (folder / "scores.jsonl").open("a") as file:
             file.write("".join(lines[1:]))
-        page.locator(".card").nth(3).wait_for()
-        assert "the model declined to answer" in page.locator("#reasons").inner_text()
-        page.locator("#failed").check()
-        page.locator(".card").nth(1).wait_for(state="detached")
-        assert "refused" in page.locator(".card").inner_text()
-        record = json.loads(lines[-1])
-        assert page.locator(".card .by").get_attribute("title") == record["item"]
+        page.locator("#update").click()
+        report.locator(".rows li", has_text="refused").wait_for()
+        assert report.locator("#view-images .rows li").count() == 2
+        page.locator("#state", has_text="1 without a score").wait_for()
 
 
 def test_a_report_that_is_a_folder_loads_what_is_looked_at(tmp_path: Path, page: Any) -> None:

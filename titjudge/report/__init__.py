@@ -2,7 +2,7 @@
 
 | module | what it does |
 |---|---|
-| `html` | `write_report(runs, out)`: the HTML file |
+| `html` | `write_report(runs, out)`: the HTML file; `write_page`: a page of tables and charts |
 | `folder` | `write_report_folder(runs, out)`: the same as a folder, for very many images |
 | `contents` | the sections of the page in their order |
 | `sections` | what a section is made of: parts, tables, charts and other blocks |
@@ -14,7 +14,6 @@
 | `provenance` | failures, cost, models, prompts, configuration |
 | `drawing`, `plots` | charts, drawn once for the page and for files |
 | `tables` | tables as Markdown, LaTeX and CSV; links in cells |
-| `tables_page` | a page of tables and charts without a script |
 | `model`, `transcripts` | run folders to JSON, every long text once |
 | `judged_images`, `thumbnails`, `crops` | identity of images across runs; thumbnails that fit the size of the file; crops where claims were settled |
 | `standings` | ranks and means of generators, what their images lack and cost, and their scores as CSV |

@@ -22,10 +22,11 @@ from titjudge.core.run_records import StoredRun
 from titjudge.core.tables import Cell, CellFormat, Table, text_of
 from titjudge.core.types import Json, Values
 from titjudge.report.contents import contents
+from titjudge.report.drawing import Chart
 from titjudge.report.judged_images import Judged
 from titjudge.report.matrix import matrix_data
 from titjudge.report.model import Report, as_json, load
-from titjudge.report.sections import Opening, Section
+from titjudge.report.sections import Charts, Note, Opening, Section, single
 from titjudge.report.thumbnails import PlacedImage, Thumbnail, thumbnails
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def write_report(
     baseline: str = "",
     full_images: bool = False,
     keep_images: bool = False,
+    most: int | None = None,
 ) -> Path:
     """Write the report of one or several runs as one HTML file; returns its path.
 
@@ -75,12 +77,13 @@ def write_report(
         full_images: Embed images of up to 2,048 pixels, however large the file becomes; else they are made to fit
             into 15 MB with what the page holds besides.
         keep_images: Refuse to replace a report by one with fewer images (their files have moved, or changed).
+        most: Images that it lists at most; by default `LISTED`.
 
     Raises:
         DataError: A folder is not a run, or is damaged; images would be lost; or there is no such baseline.
     """
     report = load(runs, agreement_json, baseline=baseline, deciding_first=True)
-    page = render(report, full_images=full_images)
+    page = render(report, full_images=full_images, most=most)
     if keep_images:
         check_images(out, page)
     write_atomic(out, page)
@@ -112,10 +115,10 @@ def images_in(page: bytes) -> tuple[int, list[str]]:
     return sum(bool(line) for line in lines) - len(reasons), reasons
 
 
-def render(report: Report, *, full_images: bool = False, limit: int = LIMIT) -> bytes:
+def render(report: Report, *, full_images: bool = False, limit: int = LIMIT, most: int | None = None) -> bytes:
     """Render the page of a report as one file, in UTF-8."""
     sections = contents(report)
-    numbers = entries_to_list(report, sections, LISTED)
+    numbers = entries_to_list(report, sections, most or LISTED)
     images = shown_images(report, numbers)
     page = page_with(report, sections, as_json(report, images, numbers), numbers)
     space = max(0, (limit - len(page) - _ROOM_KEPT) * 3 // 4)
@@ -141,24 +144,56 @@ def page_with(
         title: Its title; by default the names of the runs.
         folder: Whether data and images are in files beside the page.
     """
-    page = render_page(
-        "page.html",
-        _STYLES,
-        _SCRIPTS,
-        title=title or " · ".join(run.name for run in report.runs) or "no run",
-        sections=sections,
-        data=_DATA,
+    listed = len(numbers), len(report.entries)
+    page = _page(
+        title or " · ".join(run.name for run in report.runs) or "no run",
+        sections,
         place={number: place for place, number in enumerate(numbers)},
-        remark=_remark(len(numbers), len(report.entries), folder) if len(numbers) < len(report.entries) else "",
-        counts=(len(numbers), len(report.entries)),
+        remark=_remark(*listed, folder) if listed[0] < listed[1] else "",
+        counts=listed,
         folder=folder,
     )
-    return report.local.text(page).replace(_DATA, packed(report.local.strip({**data, **matrix_data(report)})), 1)
+    return _put(report.local.text(page), _DATA, packed(report.local.strip({**data, **matrix_data(report)})))
+
+
+def _page(title: str, sections: Sequence[Section], **content: Any) -> str:
+    """Render the page of some sections, without its data and images."""
+    style, script = _joined(_STYLES), _joined(_SCRIPTS)
+    content |= {"style_hash": _sha256(style), "script_hash": _sha256(script)}
+    content |= {
+        "title": title,
+        "sections": sections,
+        "style": style,
+        "script": script,
+        "data": _DATA,
+        "images": _IMAGES,
+    }
+    return _environment().get_template("page.html").render(content)
+
+
+def write_page(title: str, lines: Sequence[str], charts: Sequence[Chart], tables: Sequence[Table], out: Path) -> None:
+    """Write a page without images: its title, a few lines, charts and tables.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    blocks = single([Note(line) for line in lines], Charts(tuple(charts)), tables)
+    page = _page(
+        title, [Section("overview", "Overview", title, parts=blocks)], place={}, remark="", counts=(0, 0), folder=False
+    )
+    nothing: Values = {name: [] for name in ("items", "pairs", "judges", "runs", "texts", "replies")}
+    write_atomic(out, with_images(_put(page, _DATA, packed(nothing)), []))
 
 
 def with_images(page: str, thumbs: Iterable[Thumbnail | PlacedImage]) -> bytes:
     """Put the images into a page, as UTF-8."""
-    return page.replace(_IMAGES, "\n".join(map(_image_line, thumbs)), 1).encode(errors="replace")
+    return _put(page, _IMAGES, "\n".join(map(_image_line, thumbs))).encode(errors="replace")
+
+
+def _put(page: str, place: str, content: str) -> str:
+    """Put content at the last place of a mark: what comes before may hold the mark in texts of the data."""
+    before, _, after = page.rpartition(place)
+    return f"{before}{content}{after}"
 
 
 def shown_images(report: Report, numbers: Sequence[int]) -> dict[Judged, int]:
@@ -206,18 +241,6 @@ def listed_in(page: bytes) -> tuple[int, int]:
     """Tell how many images a report lists, and how many its runs have."""
     match = re.search(rb'data-listed="(\d+) (\d+)"', page)
     return (int(match[1]), int(match[2])) if match else (0, 0)
-
-
-def render_page(name: str, styles: Sequence[str], scripts: Sequence[str] = (), **content: Any) -> str:
-    """Render a template of the folder `web` with its styles and scripts, and their hashes for the content security policy."""
-    style, script = joined(styles), joined(scripts) if scripts else ""
-    hashes = {"style_hash": sha256(style), "script_hash": sha256(script)}
-    return fill(name, style=style, script=script, **hashes, **content)
-
-
-def fill(name: str, **content: Any) -> str:
-    """Fill a template of the folder `web`; text is escaped."""
-    return _environment().get_template(name).render(**content)
 
 
 @functools.cache
@@ -300,7 +323,7 @@ def _image_line(thumb: Thumbnail | PlacedImage) -> str:
     return ("" if isinstance(thumb, bytes) else "!") + base64.b64encode(raw).decode()
 
 
-def joined(names: Sequence[str]) -> str:
+def _joined(names: Sequence[str]) -> str:
     """Concatenate style sheets, or scripts in one closure."""
     content = "\n".join(web_file(name) for name in names)
     return f'"use strict";(() => {{\n{content}\n}})();' if names[0].endswith(".js") else content
@@ -311,6 +334,6 @@ def web_file(name: str) -> str:
     return (resources.files("titjudge.report") / "web" / name).read_text(encoding="utf-8")
 
 
-def sha256(content: str) -> str:
+def _sha256(content: str) -> str:
     """Return the hash of a script or a style for a content security policy."""
     return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
@@ -253,11 +253,6 @@ def linked(value: Value, link: str, *, bar: bool = False) -> Cell | None:
         return None
     cell = value if isinstance(value, Cell) else Cell(text_of(value))
     return replace(cell, link=link, bar=bar)
-
-
-def mapping(value: Any) -> Mapping[str, Any]:
-    """Return the value if it is a mapping, else an empty one."""
-    return value if isinstance(value, Mapping) else {}
 
 
 def strings(value: Any) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 
 from titjudge.core.declarations import FACTS
 from titjudge.core.files import csv_text
@@ -84,20 +85,16 @@ class Cells:
                 continue
             states = Counter(_state(entry, places) for entry in images)
             missing = sum(states.values()) - states[""]
-            share = percentage(missing / len(images)) if missing else ""
+            share = percentage(missing / len(images))
             lost = Cell(f"{missing:,}", note=share, sort=missing) if missing else None
             counts = len(images), states[str(Status.REFUSED)] or None, lost, prompts - len(listed) or None
             rows.append((name, *counts, *making(images)))
         columns = ("generator", *_COUNTS, *_MADE)
-        kept = [place for place in range(len(columns)) if says_something([row[place] for row in rows])]
-        if len(rows) > 1 and any(place > 1 for place in kept):
-            cells = tuple(tuple(row[place] for place in kept) for row in rows)
+        kept = [says_something(cells) for cells in zip(*rows, strict=True)]
+        if len(rows) > 1 and any(kept[2:]):
+            cells = tuple(tuple(compress(row, kept)) for row in rows)
             yield Table(
-                "Images of each generator",
-                tuple(columns[place] for place in kept),
-                cells,
-                (_EXPLAINED,),
-                declared=FACTS,
+                "Images of each generator", tuple(compress(columns, kept)), cells, (_EXPLAINED,), declared=FACTS
             )
 
     def csv(self) -> bytes:

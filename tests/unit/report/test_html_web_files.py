@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from titjudge.report import html, tables_page
+from titjudge.report import html
 
 WEB = Path(html.__file__).parent / "web"
 
@@ -12,5 +12,4 @@ def test_every_script_is_in_the_page() -> None:
 
 
 def test_every_style_is_in_a_page() -> None:
-    listed = {*html._STYLES, *tables_page._STYLES}
-    assert sorted(listed) == sorted(file.name for file in WEB.glob("*.css"))
+    assert sorted(html._STYLES) == sorted(file.name for file in WEB.glob("*.css"))

@@ -8,7 +8,7 @@ import pytest
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.tables import Table, p_value, percent, plain
-from titjudge.report.html import render_page
+from titjudge.report.html import write_page
 from titjudge.report.tables import escape_latex, escape_markdown, latex, markdown, write_tables
 
 TABLE = Table(
@@ -21,7 +21,8 @@ WORDS = ("88.9%", "[77.8, 97.2]", "0.0004", "0.395", "a note")
 
 
 def test_every_format_has_the_same_words(tmp_path: Path) -> None:
-    page = render_page("tables_page.html", ("base.css",), title="t", lines=(), charts=(), tables=[TABLE])
+    write_page("t", ["a line"], [], [TABLE], tmp_path / "t.html")
+    page = (tmp_path / "t.html").read_text(encoding="utf-8")
     for word in WORDS:
         assert word in page
         assert escape_markdown(word) in markdown([TABLE])

@@ -8,7 +8,7 @@ import os
 import shutil
 import time
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
 from report_runs import small_run
@@ -16,6 +16,7 @@ from viewing import viewing
 
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.run_records import Manifest
+from titjudge.report.html import images_in
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.web.view import run_state
 from titjudge.web.view import runs as run_files
@@ -315,7 +316,7 @@ def test_the_view_serves_runs_and_reports_to_who_has_the_link(tmp_path: Path) ->
     with viewing(tmp_path / "runs") as link:
         key = {"Authorization": f"Bearer {urlsplit(link).fragment}"}
         assert get(link, "/api/runs")[0] == 401
-        for path in ("/api/runs", "/api/run?run=a", "/api/picture?run=a&item=b"):
+        for path in ("/api/runs", "/api/run?run=a"):
             assert get(link, path, Authorization="Bearer wrong")[0] == 401
         status, headers, content = get(link, "/api/runs", **key)
         assert "set-cookie" not in headers, "a cookie would go to every port of this machine"
@@ -428,28 +429,26 @@ def test_of_two_reports_the_one_that_was_written_last_is_opened_and_no_folder_wi
     assert not runs.states()[0].report
 
 
-def test_the_images_of_a_run_are_shown_newest_first_with_what_the_page_may_read(tmp_path: Path) -> None:
-    folder = small_run(tmp_path / "runs" / "a").path
-    secret = tmp_path / "secret.png"
-    shutil.copyfile(next((tmp_path / "runs").rglob("*.png")), secret)
-    with (folder / "items.jsonl").open("a") as file:  # a path that the run has not judged
-        file.write(json.dumps({"id": "planted", "prompt": "p", "image": str(secret)}) + "\n")
+def test_the_report_of_a_running_run_is_made_again_and_shows_only_what_was_judged(tmp_path: Path) -> None:
+    folder = small_run(tmp_path / "runs" / "a", status="running", updated=4e9, started=0.0).path
+    (folder / "report.html").write_text("of an earlier session")
+    lines = (folder / "scores.jsonl").read_text().splitlines(keepends=True)
+    (folder / "scores.jsonl").write_text(lines[0])
+    (folder / "results.json").unlink()
+    first = json.loads((folder / "items.jsonl").read_text().splitlines()[0])
+    planted = {key: value for key, value in first.items() if key not in ("stat", "seal")} | {"id": "planted"}
+    planted["image"] = str(shutil.copy(first["image"], tmp_path))  # a path that the run has not judged
+    with (folder / "items.jsonl").open("a") as file:
+        file.write(json.dumps(planted) + "\n")
     with viewing(tmp_path / "runs") as link:
         key = {"Authorization": f"Bearer {urlsplit(link).fragment}"}
-        run = json.loads(get(link, "/api/run?run=a&shown=2", **key)[2])
-        assert len(run["images"]) == 2
-        assert run["more"] > 0
-        newest = json.loads((folder / "scores.jsonl").read_text().splitlines()[-1])["item"]
-        assert run["images"][0]["item"] == newest
-        status, headers, _ = picture(link, newest, **key)
-        assert (status, headers["content-type"]) == (200, "image/webp")
-        assert picture(link, "planted", **key)[0] == 404
+
+        def page() -> bytes:
+            return get(link, f"/report/{ticket(link, 'a', **key)[1]['ticket']}/", **key)[2].encode()
+
+        before = page()
+        assert "the run does not say which image it judged" in images_in(before)[1]
+        (folder / "scores.jsonl").write_text("".join(lines))
+        assert b"So far:" in page() != before
+        assert json.loads(get(link, "/api/run?run=a", **key)[2])["scored"] == 7
         assert get(link, "/api/run?run=..%2Fa", **key)[0] == 400
-
-
-def picture(link: str, item: str, **headers: str):
-    connection = http.client.HTTPConnection("127.0.0.1", urlsplit(link).port, timeout=60)
-    with contextlib.closing(connection):
-        connection.request("GET", f"/api/picture?run=a&item={quote(item)}", headers=headers)
-        reply = connection.getresponse()
-        return reply.status, dict(reply.getheaders()), reply.read()

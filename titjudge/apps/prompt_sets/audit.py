@@ -17,7 +17,7 @@ from titjudge.core.types import InvalidItem, Item, Values
 from titjudge.core.words import script
 from titjudge.engine.cache import open_cache
 from titjudge.report.drawing import WIDTH, Canvas, Chart, shortened
-from titjudge.report.tables_page import write_page
+from titjudge.report.html import write_page
 from titjudge.runs.open_run import open_engine
 from titjudge.suites.folder import Prompts
 from titjudge.suites.loading import open_suite

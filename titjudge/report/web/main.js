@@ -27,6 +27,7 @@ function route() {
   }
   route.last = view;
   fadeTabs();
+  tell();
 }
 
 /** Let the tabs fade at a side where there are more of them. */
@@ -34,6 +35,11 @@ function fadeTabs() {
   const tabs = $(".top nav");
   tabs.classList.toggle("more-left", tabs.scrollLeft > 1);
   tabs.classList.toggle("more-right", tabs.scrollLeft + tabs.clientWidth < tabs.scrollWidth - 1);
+}
+
+/** Tell `view`, which loads the report of a running run again, where the reader is. */
+function tell() {
+  if (parent !== window) parent.postMessage({ hash: location.hash || "#overview", top: scrollY }, "*");
 }
 
 /** Navigate synchronously, so that keys pressed in quick succession each start from the state that the last one led to. */
@@ -92,6 +98,8 @@ async function main() {
   addEventListener("keydown", onKey);
   $(".skip").addEventListener("click", (event) => { event.preventDefault(); $("#main").focus(); });
   route();
+  scrollTo(0, Number(window.name) || 0);
+  for (const sign of ["scroll", "pointerdown", "keydown"]) addEventListener(sign, tell, { passive: true });
   document.documentElement.dataset.ready = "yes";
 }
 

@@ -203,7 +203,7 @@ class Swept:
 
     def write_page(self) -> Path:
         """Write the table as a page, with the runs below it; returns its place."""
-        from titjudge.report.tables_page import write_page
+        from titjudge.report.html import write_page
 
         spent = sum_words(self.spent, self.unpriced, f"${self.spent:.4f}")
         runs = [(name, outcome.status) for name, outcome in self.outcomes.items()]

@@ -1,4 +1,4 @@
-"""`view`: running and finished runs, their scores and cost, the images of each as they are judged, and reports.
+"""`view`: the list of runs with scores, progress and cost, and their reports, which are made again while a run goes on.
 
 A report is loaded into a frame by a ticket that is good once: the frame cannot leave this server, reach the list or the key, or
 navigate the tab. A report that is a folder may load its own files by the same ticket, and nothing else. Nothing is written into
@@ -13,115 +13,20 @@ import secrets
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
 from titjudge.core.errors import DataError, UserError
-from titjudge.core.files import JsonlReader, locate_jsonl
 from titjudge.core.run_records import StoredRun
 from titjudge.core.types import Json
-from titjudge.report.judged_images import Judged
-from titjudge.report.thumbnails import Thumbnail, thumbnail
 from titjudge.web.http_guard import POLICY, App, json_response, read_json
 from titjudge.web.page_app import json_of, keyed_route, page_app, serve_page, single_key
 from titjudge.web.view import PORT
-from titjudge.web.view.run_state import Identity, RunState, ScoreLine, ScoreTail, identity
+from titjudge.web.view.run_state import RUNNING, Identity, RunState, identity
 from titjudge.web.view.runs import TYPES, Runs, read_file
-
-_EDGE, _QUALITY = 480, 78  # of a picture: longest edge in pixels, quality of the WebP file
-_PROMPT = 400  # characters of a prompt that the page gets
-_REASONS = 8
-
-
-class LiveRun:
-    """The judged images of one run folder. Methods may be called from any thread."""
-
-    def __init__(self, folder: Path) -> None:
-        self._file = folder / "items.jsonl"
-        self._tail = ScoreTail(folder / "scores.jsonl")
-        self._listed: Identity = ()
-        self._offsets: dict[str, int] = {}
-        self._reader: JsonlReader | None = None
-        self._shown: dict[tuple[int, bool, str], Json] = {}  # what was described since the last new score
-        self._lock = threading.Lock()
-
-    def look(self, most: int, *, failed: bool = False, generator: str = "") -> Json:
-        """Describe the judged images for the page.
-
-        Args:
-            most: How many images to describe, the last ones that were judged.
-            failed: Only those that lack a score.
-            generator: Only those of this generator; all if empty.
-
-        Returns:
-            `images`, newest first, each with its scores; `more`, how many others there are; `reasons`, why scores are missing,
-            with their number.
-        """
-        query = most, failed, generator
-        with self._lock:
-            if self._tail.look():
-                self._shown.clear()
-            if query not in self._shown:
-                self._shown[query] = self._describe(*query)
-            return self._shown[query]
-
-    def _describe(self, most: int, failed: bool, generator: str) -> Json:
-        """Describe the images, as `look` says."""
-        matching = {
-            item: lines
-            for item, lines in self._newest_first().items()
-            if not (failed and all(line.value is not None for line in lines)) and generator in ("", lines[0].generator)
-        }
-        listed = list(matching.items())[:most]
-        return {
-            "images": [self._image(item, lines) for item, lines in listed],
-            "more": len(matching) - len(listed),
-            "reasons": self._tail.reasons().most_common(_REASONS),
-        }
-
-    def _newest_first(self) -> dict[str, list[ScoreLine]]:
-        groups: dict[str, list[ScoreLine]] = {}
-        for line in reversed(self._tail.latest.values()):
-            groups.setdefault(line.item, []).append(line)
-        return groups
-
-    def _image(self, item: str, lines: list[ScoreLine]) -> Json:
-        """Describe one image with its prompt and its scores, in the order in which they were written."""
-        record = self._record(item)
-        prompt, scores = str(record.get("prompt", "")), [asdict(line) for line in reversed(lines)]
-        return {
-            "item": item,
-            "generator": lines[0].generator,
-            "prompt": prompt[:_PROMPT] + ("..." if len(prompt) > _PROMPT else ""),
-            "scores": [{key: score[key] for key in ("metric", "value", "status", "reason")} for score in scores],
-        }
-
-    def picture(self, item: str) -> Thumbnail:
-        """Return a small copy of an image as WebP, or why it cannot be shown: a file of another size than the judged one is not."""
-        with self._lock:
-            record = self._record(item)
-        path = record.get("image")
-        if not isinstance(path, str) or not path:
-            return "no image"
-        return thumbnail(Judged.from_record(Path(path), record.get("stat"), ()), _EDGE, _QUALITY)
-
-    def _record(self, item: str) -> Json:
-        """Read the line of an item; empty where there is none."""
-        if (now := identity(self._file)) != self._listed:
-            self._listed, self._offsets = now, dict(_offsets(self._file)) if now else {}
-            self._reader = JsonlReader(self._file) if now else None
-        offset = self._offsets.get(item)
-        return {} if offset is None or self._reader is None else self._reader.read_at(offset)
-
-
-def _offsets(file: Path) -> Iterator[tuple[str, int]]:
-    for _, offset, record in locate_jsonl(file, whole=True):
-        if not isinstance(record, DataError) and isinstance(record.get("id"), str):
-            yield record["id"], offset
-
 
 _PAGE_SECONDS = 60.0  # in which a page must be opened
 _FILES_SECONDS = 24 * 3600.0  # without a look, after which its files are closed
@@ -187,7 +92,7 @@ class Tickets:
 
 
 _STATIC = Path(__file__).parent / "static"
-_STATIC_FILES = tuple("view.css shared.js view.js run.html run.js framed.js".split())
+_STATIC_FILES = tuple("view.css shared.js view.js framed.js".split())
 # A report may come from anybody: it gets an origin of its own, without access to the network or to other pages.
 _REPORT_POLICY = (
     "sandbox allow-scripts allow-downloads; default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
@@ -196,7 +101,7 @@ _REPORT_POLICY = (
 _FOLDER_POLICY = _REPORT_POLICY.replace("img-src", "img-src 'self'").replace("script-src", "script-src 'self'")
 _FRAME_POLICY = f"{POLICY}; frame-src 'self'"
 _WATCHED = ("scores.jsonl", "results.json")  # files of a run whose change makes a made report old
-_SHOWN, _MOST_SHOWN = 48, 2000  # images of one run on its page
+_LIVE = 500  # images that the report of a running run lists, so that it is made in seconds
 
 
 def serve_view(
@@ -243,7 +148,6 @@ def build_app(runs: Path, key: str, made_reports: MadeReports, *, host: str = "1
         Route("/report.html", page.frame),
         keyed_route("/api/runs", page.list, opened_by, refusal=refusal),
         keyed_route("/api/run", page.run, opened_by, refusal=refusal),
-        keyed_route("/api/picture", page.picture, opened_by, refusal=refusal),
         keyed_route("/api/ticket", page.ticket, opened_by, method="POST", refusal=refusal),
         Route("/report/{ticket:str}/", page.report),
         Route("/report/{ticket:str}/files/{name:path}", page.file),
@@ -264,8 +168,12 @@ class MadeReports:
         self._made: dict[tuple[Path, ...], tuple[list[Identity], Path]] = {}
         self._lock = threading.Lock()
 
-    def report(self, folders: Sequence[Path]) -> Path:
+    def report(self, folders: Sequence[Path], most: int | None = None) -> Path:
         """Make the report of runs, or return the one that was made since they last changed.
+
+        Args:
+            folders: The run folders.
+            most: Images to list at most; None for as many as a report lists.
 
         Raises:
             DataError: A folder is not a run, or is damaged.
@@ -276,7 +184,7 @@ class MadeReports:
         with self._lock:  # one at a time: it takes seconds of all processors
             before, file = self._made.get(tuple(folders), ([], self._place / f"{len(self._made)}.html"))
             if before != now:
-                write_report([self.open_run(folder) for folder in folders], file)
+                write_report([self.open_run(folder) for folder in folders], file, most=most)
                 self._made[tuple(folders)] = now, file
         return file
 
@@ -286,7 +194,6 @@ class _ViewEndpoints:
 
     def __init__(self, runs: Runs, made_reports: MadeReports) -> None:
         self._runs, self._made = runs, made_reports
-        self._live: dict[Path, LiveRun] = {}
         self._tickets = Tickets()
 
     async def frame(self, request: Any) -> Any:
@@ -303,37 +210,14 @@ class _ViewEndpoints:
         return {"root": self._runs.root.resolve().name, "runs": [_record(state) for state in self._runs.states()]}
 
     async def run(self, request: Any, person: str) -> Any:
-        """Describe one run (`run`, quoted as in the list) and the `shown` images of it that were judged last."""
-        query = request.query_params
-        shown = query.get("shown", "")
-        most = min(int(shown), _MOST_SHOWN) if shown.isdecimal() and len(shown) < 9 else _SHOWN
-        failed, generator = query.get("failed") == "1", query.get("generator", "")
-        return await json_of(self._described, _id(query.get("run")), most, failed, generator)
+        """Describe one run (`run`, quoted as in the list)."""
+        return await json_of(self._described, _id(request.query_params.get("run")))
 
-    def _described(self, name: str, most: int, failed: bool, generator: str) -> Json:
+    def _described(self, name: str) -> Json:
         state = self._runs.state(name)
         if state is None:
             raise DataError("there is no such run here")
-        images: Json = _text(self._live_run(name).look(most, failed=failed, generator=generator))
-        return _record(state) | images
-
-    def _live_run(self, name: str) -> LiveRun:
-        folder = self._folder(name)
-        return self._live.setdefault(folder, LiveRun(folder))
-
-    async def picture(self, request: Any, person: str) -> Any:
-        """Send a small copy of the image of an `item` of a `run`."""
-        from starlette.concurrency import run_in_threadpool
-        from starlette.responses import Response
-
-        query = request.query_params
-        picture = await run_in_threadpool(self._picture, _id(query.get("run")), query.get("item", ""))
-        if isinstance(picture, str):
-            return json_response({"error": picture}, 404)
-        return Response(picture, media_type="image/webp", headers={"cache-control": "private, max-age=3600"})
-
-    def _picture(self, name: str, item: str) -> bytes | str:
-        return self._live_run(name).picture(item)
+        return _record(state)
 
     async def ticket(self, request: Any, person: str) -> Any:
         """Give a ticket for the report of `{"runs": [ID, ...]}`, quoted as in the list; what is missing is made first."""
@@ -379,14 +263,17 @@ class _ViewEndpoints:
         return Response(content, media_type=TYPES[Path(name).suffix], headers=headers)
 
     def _report(self, names: Sequence[str]) -> Path:
-        """Find the report of a run; make that of one without a report, and of several runs.
+        """Find the report of a run; make that of a running run, of one without a report, and of several runs.
 
         Raises:
             DataError: There is no such run, or it is damaged.
         """
-        if len(names) == 1 and (stored := self._runs.report(names[0])):
+        folders = [self._folder(name) for name in names]
+        states = [self._runs.state(name) for name in names]
+        running = any(state is not None and state.status == RUNNING for state in states)
+        if len(names) == 1 and not running and (stored := self._runs.report(names[0])):
             return stored
-        return self._made.report([self._folder(name) for name in names])
+        return self._made.report(folders, _LIVE if running else None)
 
     def _folder(self, name: str) -> Path:
         folder = self._runs.folders().get(name)

@@ -1,5 +1,5 @@
 "use strict";
-// Shared by view.js and run.js: requests with the key, and how numbers and states are shown.
+// Shared by view.js and framed.js: requests with the key, and how numbers and states are shown.
 // Untrusted text is set by textContent only.
 
 const EVERY_MS = 2000;

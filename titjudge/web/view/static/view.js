@@ -55,8 +55,7 @@ function nameCell(cell, run) {
   box.checked = ticked.includes(run.id);
   write(link, run.id);
   link.title = run.id;
-  const ready = run.report && run.status !== "running";
-  link.href = `${ready ? "report" : "run"}.html#${key}/${run.href}`;
+  link.href = `report.html#${key}/${run.href}`;
 }
 
 function fresh(cell, run) {
@@ -73,7 +72,7 @@ function statusCell(cell, run) {
   const [link, bar] = cell.children;
   const errors = run.status === "running" && run.errors ? `, ${count(run.errors)} ${run.errors === 1 ? "error" : "errors"} met` : "";
   write(link, run.judged_nothing ? `nothing judged: ${run.status}` : run.status + errors);
-  link.href = `run.html#${key}/${run.href}`;
+  link.href = `report.html#${key}/${run.href}`;
   link.title = [link.textContent, run.trouble && `last error: ${run.trouble}`, run.problem, ...run.advice].filter(Boolean).join("\n");
   bar.hidden = run.status !== "running" || run.total === null;
   bar.max = Math.max(run.total ?? 1, 1);
