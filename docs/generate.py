@@ -3,7 +3,7 @@
 It also writes docs/schemas: run.schema.json, by which editors check and complete run.yaml, and those of manifest.json
 and results.json in a run folder.
 
-A part stands between `<!-- generated: NAME ARGUMENT -->` and `<!-- end -->`; NAME is help, metrics, suites, keys,
+A part stands between `<!-- generated: NAME ARGUMENT -->` and `<!-- end -->`; NAME is commands, help, metrics, suites, keys,
 meta, advice, populations or declarations.
 """
 
@@ -49,6 +49,26 @@ def help_(name: str) -> str:
     if not name:
         return fenced(commands.get_help(top))
     return fenced(full_help(click.Context(command_of(name), parent=top, info_name=name)))
+
+
+def commands_(_: str) -> str:
+    """Every command that the help lists, with its first sentence."""
+    import click
+
+    from titjudge.cli.commands import command_of
+    from titjudge.cli.overview import names
+
+    rows: list[tuple[str, str]] = []
+    for name in sorted(names()):
+        command = command_of(name)
+        below = {part: command.commands[part] for part in command.commands} if isinstance(command, click.Group) else {}
+        found = {name: command} | {f"{name} {part}": each for part, each in sorted(below.items())}
+        rows += [
+            (f"`{title}`", " ".join((each.help or "").partition("\n\n")[0].split()))
+            for title, each in found.items()
+            if not each.hidden
+        ]
+    return table(("command", "what it does"), rows)
 
 
 def metrics(_: str) -> str:
@@ -228,7 +248,7 @@ def schemas() -> dict[Path, str]:
 
 
 MAKERS = {
-    "help": help_, "metrics": metrics, "suites": suites, "keys": keys, "meta": meta, "advice": advice,
+    "commands": commands_, "help": help_, "metrics": metrics, "suites": suites, "keys": keys, "meta": meta, "advice": advice,
     "populations": populations, "declarations": declarations,
 }  # fmt: skip
 
