@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from filelock import FileLock
 from hypothesis import settings
 
 if TYPE_CHECKING:
@@ -83,8 +82,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 LOAD_TORCH = {
-    "test_pipeline", "test_generate_diffusers", "test_hardware", "test_parquet", "test_prompt_sets_audit", "test_retirements",
-    "test_torch", "test_training_files",
+    "test_bench", "test_generate_diffusers", "test_hardware", "test_parquet", "test_pipeline", "test_prompt_sets_audit",
+    "test_retirements", "test_run_input_languages", "test_torch", "test_training_files", "test_wording",
 }  # fmt: skip
 
 
@@ -107,6 +106,7 @@ def pytest_collection_finish() -> None:
 def main_job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder in which `judge` was run without arguments, once for all workers: run, cache, out.json, printed.txt."""
     from commands import cli
+    from filelock import FileLock  # it hooks into every audit event of Python from then on
 
     place = tmp_path_factory.getbasetemp()
     place = place.parent if "PYTEST_XDIST_WORKER" in os.environ else place

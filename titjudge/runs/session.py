@@ -368,8 +368,8 @@ async def _shown_progress(run: OpenRun, watcher: Watcher) -> AsyncIterator[None]
 
 
 def pairs_among(pairs: Iterable[Pair], items: Iterable[Item | InvalidItem]) -> list[Pair]:
-    """Keep the pairs whose two images are among the items."""
-    ids = {item.id for item in items}
+    """Keep the pairs whose two images are among the items, which are not read if there are no pairs."""
+    ids = {item.id for item in items} if pairs else ()
     return [pair for pair in pairs if pair.a in ids and pair.b in ids]
 
 

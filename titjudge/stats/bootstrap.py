@@ -31,6 +31,13 @@ def codes(labels: Iterable[Label]) -> tuple[Ints, list[Label]]:
     return encoded, list(code_of)
 
 
+def renumbered(numbers: Ints) -> tuple[Ints, Ints]:
+    """Encode numbers as `codes` does, with arrays, which need less memory: codes, and where each first appears."""
+    _, first, code = np.unique(numbers, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return np.argsort(order)[code], first[order]
+
+
 def by_content(group: Ints, rows: Iterable[Any]) -> Ints:
     """Renumber groups by the rows in each of them.
 

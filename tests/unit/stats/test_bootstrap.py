@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from titjudge.stats import bootstrap
-from titjudge.stats.bootstrap import codes, multiplicities, percentile_interval
+from titjudge.stats.bootstrap import codes, multiplicities, percentile_interval, renumbered
 
 
 def test_codes_count_in_order_of_appearance() -> None:
@@ -13,6 +13,12 @@ def test_codes_count_in_order_of_appearance() -> None:
     assert found.tolist() == [0, 1, 0, 2]
     assert labels == ["b", "a", "c"]
     assert codes([])[1] == []
+
+
+@pytest.mark.parametrize("numbers", [[], [3], [5, 2, 5, 9, 2, 0]])
+def test_numbers_are_encoded_as_labels_are(numbers: list[int]) -> None:
+    found, first = renumbered(np.array(numbers, dtype=np.int64))
+    assert (found.tolist(), [numbers[k] for k in first]) == (codes(numbers)[0].tolist(), codes(numbers)[1])
 
 
 def test_every_draw_draws_as_many_prompts_as_there_are(monkeypatch: pytest.MonkeyPatch) -> None:

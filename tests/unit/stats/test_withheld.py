@@ -1,5 +1,7 @@
 """Which scores results do not count, by the replies of the whole run."""
 
+import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,13 @@ import pytest
 from titjudge.core.serialization import lean_score, score_record
 from titjudge.core.types import Item, Score, Status
 from titjudge.stats.scores.withheld import counted, withheld
+
+
+class Watched(Item):
+    """An item that tells whether it is still in memory."""
+
+    __slots__ = ("__weakref__",)
+
 
 SAME = "The system is at capacity; your upload is in the queue. Try again later, please."
 
@@ -85,3 +94,21 @@ def test_every_reader_of_a_run_counts_the_same_scores() -> None:
         score.status for score in counted([lean_score(score_record(score)) for score in scores], lambda: items).values()
     ] == [Status.REFUSED] * 3
     assert [score.value for score in counted(scores[:1], lambda: items).values()] == [0.5]
+
+
+def test_whole_items_are_not_kept_while_scores_are_checked() -> None:
+    """The prompts and texts of 320,000 items took 430 MB more than their scores."""
+    known: list[weakref.ref[Item]] = []
+    most = 0
+
+    def items() -> Iterator[Item]:
+        nonlocal most
+        for n in range(50):
+            item = Watched(f"{n}.png", "p", Path(f"{n}.png"), prompt_id=str(n))
+            known.append(weakref.ref(item))
+            most = max(most, sum(reference() is not None for reference in known))
+            yield item
+
+    scores = [Score(f"{n}.png", "tit", 0.5, parts={"description": SAME}) for n in range(50)]
+    assert {score.status for score in counted(scores, items).values()} == {Status.REFUSED}
+    assert most <= 2

@@ -12,7 +12,7 @@ import numpy as np
 from titjudge.core.declarations import ESTIMATED, Declaration, Doubt, Population, Sizes
 from titjudge.core.errors import DataError, nearest
 from titjudge.core.numbers import several
-from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, table_sums, unit_sums
+from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, renumbered, table_sums, unit_sums
 from titjudge.stats.equality import score_differences, with_ties
 from titjudge.stats.intervals import doubt
 from titjudge.stats.scores.families import ALONE, Families, counted, family_notes, units
@@ -334,17 +334,21 @@ def score_table(
     number = {name: k for k, name in enumerate(generators)}
     generator = np.array([number[entry.generator] for entry in entries], dtype=np.int64)
     prompt, prompts = codes(entry.prompt for entry in entries)
-    image, images = codes((*entry[:3], entry.run) for entry in entries)
     shape = (len(prompts), len(generators))
+    cell = prompt * len(generators) + generator
+    name, _ = codes(entry.image for entry in entries)
+    run, runs = codes(entry.run for entry in entries)
+    image, first = renumbered(renumbered(name * math.prod(shape) + cell)[0] * len(runs) + run)
     value = sign * np.array([entry.value for entry in entries], dtype=np.float64)
     answered = np.isfinite(value)
-    unit, scored = codes(image[answered].tolist())
+    unit, answers = renumbered(image[answered])
+    scored = image[answered][answers]
     score, judge_variance, samples = pooled(unit, value[answered], generator[answered], len(generators))
-    scores = np.full(len(images), np.nan)
+    scores = np.full(len(first), np.nan)
     scores[scored] = score
-    cells = (prompt * len(generators) + generator)[np.unique(image, return_index=True)[1]]
+    cells = cell[first]
     cell, lost = cells[scored], cells[np.isnan(scores)]
-    _, seed_variance, _ = pooled(codes(cell.tolist())[0], score, cell % max(1, len(generators)), len(generators))
+    _, seed_variance, _ = pooled(renumbered(cell)[0], score, cell % max(1, len(generators)), len(generators))
     means = rule.combine(cells, scores, shape[0] * shape[1], max(1, shape[1])).reshape(shape)
     slices = {column: _means_by_category(means, prompts, category) for column, category in (categories or {}).items()}
     for column, numbers in (parts or {}).items():

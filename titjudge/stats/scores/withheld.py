@@ -17,8 +17,7 @@ _ONE_SIDED = 2  # unreadable replies from which it matters that all of them say 
 def counted(scores: Iterable[Score], items: Callable[[], Iterable[Item]]) -> dict[tuple[str, str], Score]:
     """Return the scores by item and metric as every table counts them; `items` are read only if a score is in doubt."""
     kept = list(scores)
-    texts = [(score.metric, text) for score in kept if (text := description(score.parts))]
-    if len(set(texts)) < len(texts) or any(unread_as(score.parts) for score in kept):
+    if _repeated(kept) or any(unread_as(score.parts) for score in kept):
         kept, _ = withheld(kept, items())
     return {(score.item_id, score.metric): score for score in kept}
 
@@ -29,16 +28,22 @@ def withheld(scores: Sequence[Score], items: Iterable[Item]) -> tuple[list[Score
     A text that speaks to someone and describes different images, word for word, is a refusal. If all unreadable replies of
     a metric are of one kind, such as denials, the mean of the other replies would be wrong, so no score of it counts.
     """
-    of_item = {item.id: item for item in items}
+    often = _repeated(scores)
+    of_item = {  # a slim item has neither image nor prompt
+        item.id: (hash(item.image) if item.image else item.id if item.prompt else None, item.prompt_id)
+        for item in items
+    }
     images: dict[tuple[str, str], set[object]] = defaultdict(set)
     prompts: dict[tuple[str, str], set[str]] = defaultdict(set)
     unread: dict[str, list[str]] = defaultdict(list)
     for score in scores:
-        if (item := of_item.get(score.item_id)) is None:
+        if score.item_id not in of_item:
             continue
-        if text := description(score.parts):
-            images[score.metric, text].add(item.image or (item.id if item.prompt else None))  # a slim item has neither
-            prompts[score.metric, text].add(item.prompt_id)
+        key = score.metric, description(score.parts)
+        if key in often:
+            image, prompt = of_item[score.item_id]
+            images[key].add(image)
+            prompts[key].add(prompt)
         unread[score.metric] += unread_as(score.parts) if score.value is None else []
     repeated = {key for key, shown in images.items() if len(shown) > 1 and addresses_someone(key[1])}
     one_sided = {}
@@ -59,6 +64,12 @@ def withheld(scores: Sequence[Score], items: Iterable[Item]) -> tuple[list[Score
     return counted, [*warnings, *_refusals(counted)]
 
 
+def _repeated(scores: Iterable[Score]) -> set[tuple[str, str]]:
+    """Find metric and description of which there are several scores."""
+    counts = Counter((score.metric, description(score.parts)) for score in scores)
+    return {key for key, count in counts.items() if count > 1 and key[1]}
+
+
 def _counted(score: Score, repeated: Collection[tuple[str, str]], one_sided: Mapping[str, str]) -> Score:
     if score.value is None:
         return score
@@ -71,18 +82,16 @@ def _counted(score: Score, repeated: Collection[tuple[str, str]], one_sided: Map
     return score
 
 
-def _refusals(scores: Iterable[Score]) -> list[str]:
+def _refusals(scores: Sequence[Score]) -> list[str]:
     """Count refusals by metric and generator, as filters refuse some generators more than others."""
-    all_of: dict[str, Counter[str]] = defaultdict(Counter)
-    refused: dict[str, Counter[str]] = defaultdict(Counter)
-    for score in scores:
-        all_of[score.metric][score.generator] += 1
-        refused[score.metric][score.generator] += score.status is Status.REFUSED
-    lines = []
-    for metric, counts in refused.items():
-        if counts.total():
-            shares = (
-                f"{name or 'unnamed'} {count} of {all_of[metric][name]}" for name, count in sorted(counts.items())
-            )
-            lines.append(f"{metric}: refused images by generator: {', '.join(shares)}")
-    return lines
+    judged = Counter((score.metric, score.generator) for score in scores)
+    refused = Counter((score.metric, score.generator) for score in scores if score.status is Status.REFUSED)
+    lines = {}
+    for metric, _ in filter(refused.__contains__, judged):
+        shares = (
+            f"{name or 'unnamed'} {refused[metric, name]} of {count}"
+            for (of, name), count in sorted(judged.items())
+            if of == metric
+        )
+        lines[metric] = f"{metric}: refused images by generator: {', '.join(shares)}"
+    return list(lines.values())
