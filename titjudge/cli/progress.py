@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from titjudge.runs.loop import Progress
 
 PLAIN_INTERVAL = 10.0  # seconds between plain lines
+_STILL_INTERVAL = 60.0  # the same, while nothing changes
 _MIN_ASKED = 20  # requests after which the total cost can be estimated
 _MAX_ERROR = 100  # characters of the last error
 _MIN_ANSWERS, _MIN_SECONDS = 20, 5.0  # after which the time left can be estimated
@@ -36,6 +37,8 @@ def line(progress: Progress, engine: Engine, cap: float | None, remaining: str =
     parts.append(f"{progress.done}/{total if total is not None else '?'} items")
     if progress.failed or progress.bad:
         parts.append(f"{progress.failed + progress.bad} without a score")
+    if len(progress.by_metric) > 1:
+        parts.append("scored: " + ", ".join(f"{name} {count}" for name, count in progress.by_metric.items()))
     if errors := sum(tally.errors for tally in tallies):
         last = next((tally.trouble for tally in tallies if tally.trouble), "")
         parts.append(f"{errors} errors met" + (f" ({last[:_MAX_ERROR]})" if last else ""))
@@ -100,18 +103,20 @@ def duration(seconds: float) -> str:
 
 
 class Plain:
-    """Prints a line every ten seconds, and at the first error."""
+    """Prints a line every ten seconds, at the first error, and every minute while something waits and nothing changes."""
 
     def __init__(self, cap: float | None) -> None:
-        self._cap, self._last, self._printed, self._time_left = cap, time.monotonic(), (-1, -1, 0), TimeLeft()
+        self._cap, self._last, self._printed, self._time_left = cap, time.monotonic(), (-1, -1, 0, False), TimeLeft()
 
     def show(self, progress: Progress, engine: Engine) -> None:
-        now = progress.done, progress.answers, sum(role.tally.errors for role in engine.roles.open())
+        errors = sum(role.tally.errors for role in engine.roles.open())
+        now = progress.done, progress.answers, errors, bool(progress.waits)
         remaining = self._time_left(progress, time.monotonic())
         first_error = now[2] > 0 == self._printed[2]
-        if now != self._printed and (first_error or time.monotonic() - self._last >= PLAIN_INTERVAL):
+        interval = PLAIN_INTERVAL if now != self._printed else _STILL_INTERVAL if progress.waits else math.inf
+        if first_error or time.monotonic() - self._last >= interval:
             self._last, self._printed = time.monotonic(), now
-            self.say(line(progress, engine, self._cap, remaining))
+            self.say("; ".join([line(progress, engine, self._cap, remaining), *progress.waits]))
 
     def say(self, text: str) -> None:
         say(text, err=True)
@@ -138,7 +143,8 @@ class Live:
     def show(self, progress: Progress, engine: Engine) -> None:
         from rich.markup import escape
 
-        text = escape(line(progress, engine, self._cap, self._time_left(progress, time.monotonic())))
+        text = line(progress, engine, self._cap, self._time_left(progress, time.monotonic()))
+        text = escape("\n".join([text, *progress.waits]))
         done, all_ = _work(progress)
         self._bar.update(self._task, completed=done, total=all_, description=text)
 

@@ -192,6 +192,8 @@ class ProgressRecord(Record):
     """Questions that the last session has had answered, by a model or the cache."""
     expected: int | None = None
     """Answers that it is likely to get in all; None where nobody knows."""
+    waits: list[str] = Field(default_factory=list)
+    """What questions and texts wait for, a line each."""
 
 
 class MergedRecord(Record):

@@ -150,6 +150,7 @@ class Engine:
         self.on_answer: Callable[[str, str], None] = lambda item, key: None
         self._embeds = embeds
         self._loading: asyncio.Task[None] | None = None
+        self._embedding = 0  # texts that wait for their vector
         self.roles, self.library, self.cache = roles, library, cache
         limits = roles.config.limits
         policy = retry.Policy(limits.attempts, limits.patience)
@@ -202,6 +203,20 @@ class Engine:
         await asyncio.gather(*self._flights.values(), return_exceptions=True)
         self.sender.disk = self.sender.disk or self.flush()
         await self.roles.aclose()
+
+    def waits(self) -> list[str]:
+        """Say what waits, for what and until when; empty while all that can be sent is on its way."""
+        limiters = {id(role.limiter): (role.label, role.limiter) for role in self.roles.open()}
+        lines = [
+            f"rate limit of {label}: {limiter.waiting} waiting, the next in {delay:.0f} s"
+            for label, limiter in limiters.values()
+            if limiter.waiting and (delay := limiter.delay) >= 1
+        ]
+        lines += self.sender.waits()
+        if self._embedding:
+            loading = self._loading is not None and not self._loading.done()
+            lines.append(f"{self._embedding} to be embedded{' (the embedder is loading)' if loading else ''}")
+        return lines
 
     # -- questions -------------------------------------------------------------------------------------------------
 
@@ -492,12 +507,16 @@ class Engine:
                 embeddings[text] = embedding_from(kept)
                 self.roles.embedded.cached += 1
         absent = [text for text in keys if text not in embeddings]
-        vectors = await asyncio.gather(
-            *(
-                self._once(keys[text], partial(self._embed, keys[text], text, reservation), local=embedder.direct)
-                for text in absent
+        self._embedding += len(absent)
+        try:
+            vectors = await asyncio.gather(
+                *(
+                    self._once(keys[text], partial(self._embed, keys[text], text, reservation), local=embedder.direct)
+                    for text in absent
+                )
             )
-        )
+        finally:
+            self._embedding -= len(absent)
         embeddings.update(zip(absent, vectors, strict=True))
         for text, key in keys.items():
             self._note_vector(key, text, embeddings[text])

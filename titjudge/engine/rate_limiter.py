@@ -343,6 +343,11 @@ class RateLimiter:
         """Seconds until the account's Retry-After is over."""
         return max(0.0, self._not_before - self._now())
 
+    @property
+    def delay(self) -> float:
+        """Seconds until the pace allows the next request."""
+        return max(0.0, self._delay(1))
+
     async def _enter(self, slot: Slot) -> None:
         """Wait until it is this request's turn, a slot is free and the next request may be sent, and take the slot."""
         self.waiting += 1

@@ -34,6 +34,7 @@ _MAX_SILENT = 64  # requests without any reply after which a server that never a
 _MAX_UNREACHABLE = 10.0  # seconds of refused connections, and nothing else, after which it counts so as well
 _MAX_BARRED = 8  # different items in a row that an address bars, or puts off, before it counts as out of reach for all
 _MAX_ALIKE = 8  # different items that failed alike, and no answer yet, before the same is expected of all
+_SILENCE = 10.0  # seconds of failures alone after which people are told
 _LONGEST_PAUSE = 60.0  # seconds between attempts to recover from fatal failures
 _MAX_ALIKE_LATER = 32  # in a row, if there were answers before
 _SURE, _MAX_PASSING = 3, 128  # times that each of them must meet a fault that might pass, or all together
@@ -144,6 +145,7 @@ class Sender:
         self.disk: CacheWriteError | None = None
         self._turnstile = asyncio.Lock()
         self._protected: set[asyncio.Task[Any]] = set()
+        self._resting: dict[int, float] = {}  # when each question that waits is asked again, by `time.monotonic`
         self.well_known = False
         self._reach: defaultdict[str, _Reach] = defaultdict(_Reach)
         self._alike: defaultdict[str, _Alike] = defaultdict(_Alike)
@@ -214,7 +216,7 @@ class Sender:
                 return await self._attempt(role, question, bound, reservation)
             except retry.AttemptFailed as error:
                 first = error
-            async for attempt in retry.retrying(self._policy):
+            async for attempt in retry.retrying(self._policy, sleep=self._rest):
                 with attempt:
                     if attempt.retry_state.attempt_number == 1:
                         raise first
@@ -233,6 +235,26 @@ class Sender:
             logger.info("%(role)s of %(item)s: no answer (%(reason)s)", names)
             raise
         return answer
+
+    async def _rest(self, seconds: float) -> None:
+        """Wait before the next attempt at a question."""
+        number = next(self._numbers)
+        self._resting[number] = time.monotonic() + seconds
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            del self._resting[number]
+
+    def waits(self) -> list[str]:
+        """Say how many questions wait for their next attempt, and which servers do not answer."""
+        now, patience = time.monotonic(), self._policy.patience
+        lines = []
+        if left := [max(0.0, at - now) for at in self._resting.values()]:
+            lines.append(f"{len(left)} to be asked again in at most {max(left):.0f} s")
+        silent = max((now - reach.since for reach in self._reach.values() if reach.since is not None), default=0.0)
+        if silent >= _SILENCE:
+            lines.append(f"no answer for {silent:.0f} s, of {patience:g} s allowed")
+        return lines
 
     def _end(self, role: Role[Any, Any, Any], error: FatalProviderError) -> None:
         """Send nothing more."""

@@ -49,6 +49,8 @@ class Progress:
         bad: Items that cannot be judged.
         answers: Questions of this session, by item, that are answered, by a model or the cache, or will not be.
         answers_of_judged: Of those, the ones about items that are judged.
+        by_metric: Scores with a value in this session, by metric.
+        waits: What questions and texts wait for, a line each (`Engine.waits`).
         planned: Questions that an item is likely to ask; None where nobody knows.
         started: When the session began, by `time.monotonic`.
     """
@@ -62,6 +64,8 @@ class Progress:
     bad: int = 0
     answers: int = 0
     answers_of_judged: int = 0
+    by_metric: dict[str, int] = field(default_factory=dict)
+    waits: list[str] = field(default_factory=list)
     planned: float | None = None
     started: float = field(default_factory=time.monotonic)
     status: str = "running"
@@ -111,6 +115,7 @@ class RunLoop:
         self.engine, self.metrics, self.planner = engine, metrics, planner
         self.panel = panel or Panel()
         self.progress = progress or Progress()
+        self.progress.by_metric |= dict.fromkeys(metrics, 0)
         self._done = done or set()
         self._answered: dict[str, set[str]] = {}  # keys of questions, by item under way
         engine.on_answer = self._count_answer
@@ -289,6 +294,7 @@ class RunLoop:
                 self.close(f"disk (the run folder cannot be written: {error.strerror})")
                 return
             self.progress.scored += result[0].value is not None
+            self.progress.by_metric[result[0].metric] += result[0].value is not None
             self.progress.failed += result[0].value is None
         elif isinstance(result, BudgetExhausted):
             self.close("budget")

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from titjudge.providers.batch.provider import Batches
 
 COMPLETE, INTERRUPTED, BUDGET = "complete", "incomplete: interrupted", "incomplete: budget"
-_PROGRESS = tuple("total done resumed scored failed answers expected".split())  # of the manifest
+_PROGRESS = tuple("total done resumed scored failed answers expected waits".split())  # of the manifest
 _MANIFEST_INTERVAL = 3.0  # seconds between two manifests while a run is going on
 _ANSWERED = frozenset({Status.OK, Status.REFUSED, Status.TRUNCATED, Status.UNPARSED})
 

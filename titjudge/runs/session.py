@@ -354,6 +354,7 @@ async def _shown_progress(run: OpenRun, watcher: Watcher) -> AsyncIterator[None]
 
     async def show() -> None:
         while True:
+            run.progress.waits = run.engine.waits()
             watcher.show(run.progress, run.engine)
             await asyncio.sleep(_PROGRESS_INTERVAL)
 
@@ -363,6 +364,7 @@ async def _shown_progress(run: OpenRun, watcher: Watcher) -> AsyncIterator[None]
     finally:
         showing.cancel()
         await asyncio.gather(showing, return_exceptions=True)
+        run.progress.waits = []
         watcher.show(run.progress, run.engine)
         watcher.close()
 

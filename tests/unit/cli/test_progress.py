@@ -29,6 +29,24 @@ def test_what_goes_wrong_is_said_at_once_and_not_again_and_again(capsys: pytest.
     assert "3 errors met (cannot connect to 127.0.0.1:9: refused)" in said
 
 
+def test_a_run_that_waits_says_for_what_and_does_not_fall_silent(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, asking = [0.0], engine(RoleStats())
+    monkeypatch.setattr("titjudge.cli.progress.time.monotonic", lambda: now[0])
+    shown, progress = Plain(None), Progress(total=9, answers=9, by_metric={"tit": 0, "tit-llm": 7})
+    said = dict[int, str]()
+    for second in range(1, 300):
+        now[0] = float(second)
+        progress.waits = ["5 to be embedded (the embedder is loading)"] if 15 <= second < 200 else []
+        shown.show(progress, asking)
+        if text := capsys.readouterr().err:
+            said[second] = text.strip()
+    assert list(said) == [10, 20, 80, 140, 200]  # at the first change, then every minute, and when it is over
+    assert "scored: tit 0, tit-llm 7" in said[10]
+    assert [second for second, text in said.items() if "embedder is loading" in text] == [20, 80, 140]
+
+
 @pytest.mark.parametrize(
     ("begun", "done", "bad", "said"),
     [

@@ -1,6 +1,7 @@
 """What a run that goes on counts: answers, how many are likely to come, and items; and that the embedder is loaded meanwhile."""
 
 import os
+import re
 import signal
 import threading
 from itertools import count
@@ -37,11 +38,12 @@ class Watched(Watcher):
     """Keeps what is shown."""
 
     def __init__(self) -> None:
-        self.last, self.expected = Progress(), set[int | None]()
+        self.last, self.expected, self.waits = Progress(), set[int | None](), set[str]()
 
     def show(self, progress: Progress, engine: Any) -> None:
         self.last = progress
         self.expected.add(progress.expected)
+        self.waits.update(re.sub(r"\d+", "#", line) for line in progress.waits)
 
 
 def test_answers_that_metrics_share_count_once_and_all_that_are_expected_come(tmp_path: Path) -> None:
@@ -104,6 +106,41 @@ def test_after_ctrl_c_each_description_that_is_paid_is_embedded(
     assert outcome.status == "incomplete: interrupted"
     assert 6 <= asked < 40
     assert sum(score.value is not None for score in scores.values()) == asked
+
+
+def test_what_waits_is_told_with_the_reason_and_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rate limit, an attempt after a fault, and an embedder that loads."""
+    answered, loaded = count(1), threading.Event()
+
+    def answer(seen: Seen) -> Scripted | str:
+        number = next(answered)
+        return (
+            Scripted.fault(429, retry_after=2)
+            if number <= 3
+            else Scripted.fault(500)
+            if number <= 6
+            else "a description"
+        )
+
+    def run(self: Any, texts: list[str]) -> list[Embedding]:
+        return [Embedding(np.array([1.0], dtype=np.float32), 1, 1) for _ in texts]
+
+    class Released(Watched):
+        def show(self, progress: Progress, engine: Any) -> None:
+            super().show(progress, engine)
+            if any("embedder is loading" in line for line in progress.waits):
+                loaded.set()
+
+    watched = Released()
+    monkeypatch.setattr(SentenceTransformers, "load", lambda self: loaded.wait(30))
+    monkeypatch.setattr(SentenceTransformers, "_run", lambda self, texts: loaded.wait(30) and run(self, texts))
+    with Server(answer) as server:
+        Session(config(tmp_path, server, "tit", limits={"concurrency": 2})).run(watched)
+    assert loaded.is_set()
+    assert "# to be asked again in at most # s" in watched.waits
+    assert "rate limit of openai/gpt-#o: # waiting, the next in # s" in watched.waits
+    assert watched.last.by_metric == {"tit": 6}
+    assert watched.last.waits == []
 
 
 def test_after_the_cap_what_the_cache_answers_is_scored_all_the_same(tmp_path: Path) -> None:

@@ -48,6 +48,18 @@ def line(number: int, value: float | None = 1.0, generator: str = "m", metric: s
     return json.dumps(record | {"prompt_id": prompt}) + "\n"
 
 
+def test_a_running_run_says_what_it_waits_for_and_how_many_scores_each_metric_has(tmp_path: Path) -> None:
+    waits = ["rate limit of openai/m: 3 waiting, the next in 20 s"]
+    progress = {"total": 4, "done": 2, "waits": waits}
+    make_run(tmp_path / "a", "running", progress=progress, updated=time.time())
+    make_run(tmp_path / "b", "incomplete: interrupted", progress=progress)
+    with (tmp_path / "a" / "scores.jsonl").open("a") as file:
+        file.write(line(0, None, metric="tit-llm") + line(1, metric="tit-llm"))
+    running, ended = sorted(Runs(tmp_path).states(), key=lambda state: state.id)
+    assert (running.waits, ended.waits) == (tuple(waits), ())
+    assert running.scored_by == {"tit": 3, "tit-llm": 1}
+
+
 def test_a_run_is_read_from_its_files(tmp_path: Path) -> None:
     make_run(tmp_path / "a", limits={"max_cost": 2})
     (state,) = Runs(tmp_path).states()

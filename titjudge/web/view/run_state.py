@@ -169,6 +169,8 @@ class RunState:
         started: Unix seconds, as `updated`.
         errors: Errors that models or servers answered with, those included after which the answer came.
         trouble: The last of them that no answer has followed.
+        waits: What a running run waits for, a line each.
+        scored_by: Scores with a value so far, by metric.
         report: Whether there is a report.
         problem: Why the run cannot be read.
         lacking: Why not all images of the data are judged (`Manifest.lacking`).
@@ -197,6 +199,8 @@ class RunState:
     updated: float | None = None
     errors: int = 0
     trouble: str = ""
+    waits: tuple[str, ...] = ()
+    scored_by: Mapping[str, int] = field(default_factory=dict)
     suite: str = ""
     metrics: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
@@ -249,6 +253,7 @@ def read_state(name: str, file: Path) -> RunState:
         updated=manifest.updated,
         errors=sum(role.errors for role in manifest.roles.values()),
         trouble=next((role.trouble for role in manifest.roles.values() if role.trouble), ""),
+        waits=tuple(progress.waits) if progress and manifest.status == RUNNING else (),
         suite=manifest.suite.name,
         metrics=metrics,
         models=tuple(sorted({role.model for role in manifest.roles.values()} - {""})),
@@ -324,6 +329,7 @@ def with_scores(state: RunState, tail: ScoreTail, *, running: bool = False) -> R
         failed=len(failures),
         metric=metric,
         coverage=sum(decided) / images if images else None,
+        scored_by=dict(Counter(score.metric for score in tail.latest.values() if score.value is not None)),
         boards=boards,
         advice=_advice(state, failures),
     )

@@ -71,9 +71,11 @@ function statusCell(cell, run) {
   if (!cell.children.length) cell.append(made("a", "state"), made("progress"));
   const [link, bar] = cell.children;
   const errors = run.status === "running" && run.errors ? `, ${count(run.errors)} ${run.errors === 1 ? "error" : "errors"} met` : "";
-  write(link, run.judged_nothing ? `nothing judged: ${run.status}` : run.status + errors);
+  const waits = run.status === "running" ? run.waits.map((line) => `; ${line}`).join("") : "";
+  write(link, run.judged_nothing ? `nothing judged: ${run.status}` : run.status + errors + waits);
   link.href = `report.html#${key}/${run.href}`;
-  link.title = [link.textContent, run.trouble && `last error: ${run.trouble}`, run.problem, ...run.advice].filter(Boolean).join("\n");
+  const scored = Object.entries(run.scored_by).map(([metric, number]) => `${metric} ${count(number)}`).join(", ");
+  link.title = [link.textContent, scored && `scored: ${scored}`, run.trouble && `last error: ${run.trouble}`, run.problem, ...run.advice].filter(Boolean).join("\n");
   bar.hidden = run.status !== "running" || run.total === null;
   bar.max = Math.max(run.total ?? 1, 1);
   bar.value = Math.min(run.scored + run.failed, bar.max);
