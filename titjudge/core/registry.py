@@ -187,10 +187,15 @@ def first_metric(names: Iterable[str]) -> str:
     """Return the metric that decides where several do: `tit-llm` where it is there, else the first that is not in `BESIDE`.
 
     Args:
-        names: Names of scores in the order of the run, one at least; one judge's part of a panel comes after all others.
+        names: Names of scores in the order of the run, one at least; one judge's part of a panel comes after all others. The name
+            of a run may follow, as in `tit-llm (first)`.
     """
-    listed = sorted(names, key=lambda name: (base_metric(name) != name, name in BESIDE, name != DECIDES))
-    return listed[0]
+
+    def place(name: str) -> tuple[bool, bool, bool]:
+        metric = name.partition(" (")[0]
+        return base_metric(name) != name, metric in BESIDE, metric != DECIDES
+
+    return min(names, key=place)
 
 
 def metric_of(name: str) -> Any:

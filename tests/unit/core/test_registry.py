@@ -71,3 +71,8 @@ def test_what_another_package_announces_must_be_what_it_is_announced_as(
     registry.names.cache_clear() if hasattr(registry.names, "cache_clear") else None
     with pytest.raises(ConfigError, match="strange"):
         registry.load(kind, "strange")
+
+
+def test_the_deciding_metric_is_found_in_the_names_of_several_runs() -> None:
+    assert registry.first_metric(["tit (a)", "tit-llm (b)", "tit-llm (a)"]) == "tit-llm (b)"
+    assert registry.first_metric(["tit-llm [x/y]", "tit", "tit-llm"]) == "tit-llm"

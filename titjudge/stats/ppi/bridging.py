@@ -18,7 +18,7 @@ from titjudge.core.types import Json, Table, Values
 from titjudge.stats.bootstrap import Floats, Interval, Ints, unit_sums
 from titjudge.stats.equality import with_ties
 from titjudge.stats.intervals import TAIL, mean_intervals
-from titjudge.stats.scores.population import adjusted_scores
+from titjudge.stats.scores.population import adjusted_scores, compared
 from titjudge.stats.scores.scores_table import ScoreTable
 
 BRIDGE = Declaration(
@@ -166,12 +166,12 @@ def bridge(old: ScoreTable, new: ScoreTable) -> Bridge:
 
 
 def _common_prompts(old: ScoreTable, new: ScoreTable) -> list[str]:
-    """List the prompts that both judges have.
+    """List the prompts that both judges have, without those that only generators have that cannot be compared.
 
     Raises:
         DataError: There are fewer than two, or one has another text for each of the judges.
     """
-    prompts = sorted(set(old.prompts) & set(new.prompts))
+    prompts = sorted(_scored(old) & _scored(new))
     if len(prompts) < 2:
         raise DataError(f"only {len(prompts)} prompts in common with {old.source}: a bridge needs two", new.source)
     if other := [name for name in prompts if _other_text(name, old, new)]:
@@ -180,12 +180,17 @@ def _common_prompts(old: ScoreTable, new: ScoreTable) -> list[str]:
     return prompts
 
 
+def _scored(table: ScoreTable) -> set[str]:
+    means = table.means[:, compared(table.means, table.unit)]
+    return {table.prompts[row] for row in np.flatnonzero(np.isfinite(means).any(axis=1)).tolist()}
+
+
 def _carried(line: BridgeLine, old: ScoreTable, name: str, prompts: Sequence[str]) -> BridgedGenerator:
     """Predict the new score of a generator that only the old judge has judged."""
     rows = _rows(old, prompts)
     scores = rows[:, old.column(name)]
     scored = scores[np.isfinite(scores)]
-    mean = _mean(adjusted_scores(rows)[:, old.column(name)])
+    mean = _mean(_adjusted(rows, _units(old, prompts))[:, old.column(name)])
     score, interval = line.predict(mean, _uncertain(scores, _units(old, prompts)))
     outside = not line.x.min() <= mean <= line.x.max()
     return BridgedGenerator(name, True, score, interval, len(scored), outside)
@@ -233,6 +238,11 @@ def _rising_line(pairs: Floats, held_out: Sequence[Floats], old: str, new: str) 
     return line
 
 
+def _adjusted(means: Floats, unit: Ints | None) -> Floats:
+    """Return `adjusted_scores` of the generators that can be compared, and NaN for the others."""
+    return adjusted_scores(np.where(compared(means, unit), means, np.nan))
+
+
 def _rows(table: ScoreTable, prompts: Sequence[str]) -> Floats:
     place = {prompt: row for row, prompt in enumerate(table.prompts)}
     return table.means[[place[prompt] for prompt in prompts]]
@@ -248,7 +258,7 @@ def _units(table: ScoreTable, prompts: Sequence[str]) -> Ints | None:
 def _means(table: ScoreTable, prompts: Sequence[str]) -> dict[str, tuple[float, Interval | None, int]]:
     """Return mean, interval and number of prompts of each generator with at least half of these prompts."""
     means, unit = _rows(table, prompts), _units(table, prompts)
-    adjusted, counts = adjusted_scores(means), np.isfinite(means).sum(axis=0).tolist()
+    adjusted, counts = _adjusted(means, unit), np.isfinite(means).sum(axis=0).tolist()
     boards = {}
     for k, name in enumerate(table.generators):
         sums, sizes = unit_sums(adjusted[:, k], unit)

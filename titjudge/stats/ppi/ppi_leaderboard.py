@@ -556,23 +556,23 @@ def people_board(
     """Rank generators by how often people prefer them, from few human pairs and many judge pairs.
 
     Ranges of ranks use differences at a level corrected for all couples (Bonferroni). Pairs of unknown images or of one
-    generator with itself are left out.
+    generator with itself are left out. Generators of which people labelled no pair come last, and change no number of the others.
 
     Raises:
         DataError: A preference is not a, b or tie.
     """
     joined = join(human, judge)
-    names = sorted(
-        {generator_of[image] for key in (*joined.labelled, *joined.rest) for image in key[1:] if image in generator_of}
-    )
-    rows = PairRows.of(joined, names, generator_of)
-    if not len(rows.people):
+    names = _named(joined.labelled, generator_of)
+    aside = [name for name in _named(joined.rest, generator_of) if name not in names]
+    everyone = PairRows.of(joined, [*names, *aside], generator_of)
+    if not names:
         nobody = ("people labelled no pair of two known generators",)
-        return PeopleBoard((), (), (), 0.0, 0, len(rows.judge), nobody, level)
+        return PeopleBoard((), (), (), 0.0, 0, len(everyone.judge), nobody, level)
+    rows = everyone.only((everyone.first < len(names)) & (everyone.second < len(names)))
     couples = rows.couples()
     groups = _groups({(names[k], names[j]): counts for (k, j), counts in couples.items()})
     alike = all(complete for _, complete in groups) and len(groups) == 1
-    warnings = [*(_sampled(couples.values()) if alike else ()), *_apart(groups)]
+    warnings = [*(_sampled(everyone.couples().values()) if alike else ()), *_apart(groups)]
     if not alike:  # what the judge says of couples that people never saw corrects nothing
         met = [
             couples[min(x, y), max(x, y)][0] > 0 for x, y in zip(rows.first.tolist(), rows.second.tolist(), strict=True)
@@ -598,11 +598,10 @@ def people_board(
         ]
         gaps += [_gap(fitted, names, k, j) for k, j in pairwise(members) if complete]
         order += members
-    for k in range(len(names)):
-        if k not in order:
-            standings.append(GeneratorRank(names[k], estimates[k], None, None))
-            gaps += [_gap(fitted, names, order[-1], k)]
-            order.append(k)
+    if aside:
+        apart = fit(everyone.columns(range(len(names), len(names) + len(aside))), level)
+        estimates += [apart.estimate(k) for k in range(len(aside))]
+        standings += [GeneratorRank(name, estimates[len(names) + k], None, None) for k, name in enumerate(aside)]
     warnings += sorted({rate.reason for rate in estimates if rate.reason})
     if people := len(set(joined.annotator.values())):
         warnings.append(annotators_note(people))
@@ -619,6 +618,12 @@ def people_board(
     return PeopleBoard(
         tuple(standings), tuple(gaps), pairs, fitted.power, *sizes, tuple(warnings), level, annotators=people
     )
+
+
+def _named(keys: Iterable[Key], generator_of: Mapping[str, str]) -> list[str]:
+    """List the generators of pairs of two known generators."""
+    couples = ({generator_of.get(a, ""), generator_of.get(b, "")} for _, a, b in keys)
+    return sorted({name for couple in couples if len(couple) > 1 and "" not in couple for name in couple})
 
 
 def win_rate(rows: PairRows, first: int, second: int, level: float = LEVEL) -> Estimate:
