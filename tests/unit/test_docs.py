@@ -462,7 +462,11 @@ def test_every_command_of_the_shell_blocks_exists() -> None:
 
 
 @pytest.mark.slow
-def test_the_block_of_output_is_what_the_example_prints(main_job: Path) -> None:
-    block = next(block for block in blocks("text", README) if "Agreement with construction" in block)
+def test_the_blocks_of_output_are_what_the_example_prints(main_job: Path) -> None:
+    shown = ("No generator is shown", "Agreement with construction", "Leaderboard")
+    found = [block for block in blocks("text", README, page_of("first-run")) if block.startswith(shown)]
     printed = {line.strip() for line in (main_job / "printed.txt").read_text(encoding="utf-8").splitlines()}
-    assert [line for line in block.splitlines() if line.strip() and line.strip() not in printed] == []
+    assert len(found) == 4
+    assert [
+        line for block in found for line in block.splitlines() if line.strip() and line.strip() not in printed
+    ] == []
