@@ -205,6 +205,21 @@ def test_experts_mark_the_open_elements_alone(data: Path, tmp_path: Path) -> Non
     assert [person["annotator"] for person in result["annotator_details"]] == [f"annotator-0{n}" for n in (1, 2, 3, 4)]
 
 
+def test_experts_are_asked_only_about_images_with_an_open_element(data: Path, tmp_path: Path) -> None:
+    with marking(data, tmp_path / "m.db", annotators=4) as service:
+        for number, who in enumerate(service.names):
+            mark(service, who, ["yes", "yes", "yes" if number < 2 else "no", "yes"], images=1)
+            mark(service, who, ["yes"] * 4)
+    with deciding(data, tmp_path / "m.db") as service:
+        opened = set(service.dataset.elements)
+        assert 0 < len(opened) < 3
+        asked = set()
+        while (state := service.state("expert-01"))["sheet"]:
+            asked |= {service._images[code] for code in state["sheet"]["images"]}
+            service.vote("expert-01", state["question"], ["yes"] * len(state["sheet"]["elements"]))
+        assert asked == opened
+
+
 def test_experts_who_disagree_leave_it_open_for_good(data: Path, tmp_path: Path) -> None:
     store = disagree(data, tmp_path / "m.db")
     with deciding(data, store, experts=2) as service:

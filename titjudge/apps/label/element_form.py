@@ -38,7 +38,7 @@ from titjudge.apps.label.questions import (
     is_expert,
     median_seconds,
 )
-from titjudge.apps.label.queues import Queue, each_image, shuffled
+from titjudge.apps.label.queues import Queue, one_by_one, shuffled
 from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import csv_text, jsonl_text
@@ -98,7 +98,7 @@ class Elements(FormBase):
 
     def queue(self, dataset: LabelingData, key: tuple[int, str], share: float | None, settled: Settled) -> Queue:
         """Make the queue of an annotator: images one by one, with known ones at random places."""
-        return Queue(dataset, key, each_image, share, settled, self.known_values)
+        return Queue(dataset, key, one_by_one(dataset.elements), share, settled, self.known_values)
 
     def sheet(self, question: Question, dataset: LabelingData, earlier_answer: LabelAnswer | None) -> Json:
         """Describe the elements, with the values of an earlier answer."""

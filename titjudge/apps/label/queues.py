@@ -11,7 +11,7 @@ import hashlib
 import itertools
 import math
 from array import array
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -107,10 +107,14 @@ def listed(pairs: Iterable[Pairing]) -> Plan:
     return plan
 
 
-def each_image(images: Sequence[str], outcomes: Outcomes) -> SortState:
-    """Ask about every image by itself."""
-    unanswered = [image for image in images if (image,) not in outcomes]
-    return SortState((unanswered[0],) if unanswered else None, len(unanswered))
+def one_by_one(images: Container[str]) -> Plan:
+    """Make a plan that asks about each of these images by itself."""
+
+    def plan(order: Sequence[str], outcomes: Outcomes) -> SortState:
+        unanswered = [image for image in order if image in images and (image,) not in outcomes]
+        return SortState((unanswered[0],) if unanswered else None, len(unanswered))
+
+    return plan
 
 
 PLANS: dict[str, Plan] = {"merge": merge_sort, "all": all_pairs}
@@ -228,7 +232,7 @@ class Queue:
             for group in shuffled(dataset.images, *key, "prompts")
         }
         self._outcomes: dict[str, dict[tuple[str, ...], int]] = {group: {} for group in self._order}
-        self._answered: set[tuple[str, ...]] = set()
+        self._answered, self._checked = set[tuple[str, ...]](), set[tuple[str, ...]]()  # questions, and checks
         self._identical: dict[str, list[tuple[str, ...]]] = {group: [] for group in self._order}
         for pair in dataset.identical:
             self._identical[dataset.items[pair[0]].prompt_id].append(pair)
@@ -265,12 +269,13 @@ class Queue:
 
     def _set(self, question: Question, outcome: int | None) -> None:
         """Set the outcome of a question, or remove it (None)."""
-        key = _key(question)
-        self._answered -= {key}
-        if outcome is not None:
-            self._answered.add(key)
         group, images = question.prompt_id, question.images
-        if question.kind == GOLD or question in self._checks or group not in self._outcomes:
+        is_check = question.kind == GOLD or question in self._checks
+        answered = self._checked if is_check else self._answered
+        answered.discard(_key(question))
+        if outcome is not None:
+            answered.add(_key(question))
+        if is_check or group not in self._outcomes:
             return
         for pair, sign in ((images, 1), (images[::-1], -1)):
             self._outcomes[group].pop(pair, None)
@@ -280,7 +285,7 @@ class Queue:
 
     def question(self) -> Question | None:
         """Return the next question; None if everything is answered."""
-        check = self._check(self._ordinary())
+        check = self._check(len(self._answered))
         if check is not None:
             return check
         for group in self._order:
@@ -301,14 +306,10 @@ class Queue:
     def _check(self, ordinary: float, kind: str = "") -> Question | None:
         """Find the check that is due after so many ordinary questions, if it is of a kind."""
         for check, place in self._checks.items():
-            open_ = _key(check) not in self._answered and not self._dataset.broken.keys() & set(check.images)
+            open_ = _key(check) not in self._checked and not self._dataset.broken.keys() & set(check.images)
             if place <= ordinary and open_ and kind in ("", check.kind):
                 return check
         return None
-
-    def _ordinary(self) -> int:
-        """Count the answered questions that are no checks."""
-        return len({key for key in self._answered if key[0] != GOLD} - {*map(_key, self._checks)})
 
     def _asked(self, kind: str, prompt_id: str, images: tuple[str, ...]) -> Question:
         """Make a question, with the sides of a pair at random."""
@@ -331,10 +332,10 @@ class Queue:
 
     def progress(self) -> tuple[int, int]:
         """Count the answers, and the most questions that can follow."""
-        remaining, ordinary = sum(state.at_most for state in self._states.values()), self._ordinary()
-        unchecked = [(place, check) for check, place in self._checks.items() if _key(check) not in self._answered]
-        rest = sum(check.kind == IMAGE or place <= ordinary + remaining for place, check in unchecked)
-        return len(self._answered), remaining + rest
+        remaining, done = sum(state.at_most for state in self._states.values()), len(self._answered)
+        unchecked = [(check, place) for check, place in self._checks.items() if _key(check) not in self._checked]
+        rest = sum(check.kind == IMAGE or place <= done + remaining for check, place in unchecked)
+        return done + len(self._checked), remaining + rest
 
 
 def _key(question: Question) -> tuple[str, ...]:
