@@ -109,6 +109,7 @@ class Shelves(BayTemplate):
         rows: Kind -> the property that is told apart, the things that have it, and its states, where all have the same.
         states: Thing -> its states.
         made_of: Material -> its adjective.
+        couples: Way -> the two things that are arranged so, without their colours.
     """
 
     name = "shelves"
@@ -116,6 +117,7 @@ class Shelves(BayTemplate):
     rows: Mapping[str, tuple[str, Sequence[str], Sequence[str]]]
     states: Mapping[str, Sequence[str]]
     made_of: Mapping[str, str]
+    couples: Mapping[str, Sequence[Look]]
 
     # ------------------------------------------------------------------ what is asked
 
@@ -140,20 +142,15 @@ class Shelves(BayTemplate):
     def arranged_looks(self, rng: Random, way: str) -> list[Look]:
         hues = rng.sample(("red", "green", "blue", "orange"), 2)
         one: Look = {"thing": rng.choice(("ball", "vase", "bottle")), "hue": hues[0]}
-        if way in ("on", "off"):
-            return [one, {"thing": "block", "material": rng.choice(("wood", "brick", "metal"))}]
-        if way in ("inside", "outside"):
-            return [{"thing": "ball", "hue": hues[0]}, {"thing": "jar", "hue": hues[1], "state": "closed"}]
-        if way == "behind":
-            return rng.sample([one, {"thing": "block", "material": rng.choice(("wood", "brick", "metal"))}], 2)
         if way == "row":
             things, made_of = rng.sample(("block", "ball", "vase"), 3), rng.sample(("wood", "metal", "brick"), 2)
             looks: list[Look] = [{"thing": "bottle", "hue": hues[0]}, {"thing": things[0], "hue": hues[1]}]
-            looks += [
-                {"thing": thing, "material": material} for thing, material in zip(things[1:], made_of, strict=True)
-            ]
+            looks += [{"thing": thing, "material": each} for thing, each in zip(things[1:], made_of, strict=True)]
             return rng.sample(looks, 4)
-        return [{"thing": "block", "hue": hues[0]}, {"thing": "ball", "hue": hues[1]}]
+        if way in self.couples:
+            return [{**look, "hue": hue} for look, hue in zip(self.couples[way], hues, strict=True)]
+        looks = [one, {"thing": "block", "material": rng.choice(("wood", "brick", "metal"))}]
+        return rng.sample(looks, 2) if way == "behind" else looks
 
     # ------------------------------------------------------------------ the words
 
