@@ -86,6 +86,17 @@ def test_examples_of_configurations_load(page: Path, tmp_path: Path) -> None:
             load_config(tmp_path / "run.yaml")
 
 
+def test_the_tables_of_variables_and_statuses_are_complete() -> None:
+    from titjudge.core.types import Status
+
+    code = "\n".join(file.read_text(encoding="utf-8") for file in sorted((ROOT / "titjudge").rglob("*.py")))
+    read = set(re.findall(r'environ(?:\.get\(|\[)"([A-Z_]+)"|"(TITJUDGE_[A-Z]+)"', code))
+    names = {first or second for first, second in read} - {"TERM", "XDG_CACHE_HOME"}
+    assert len(names) > 10
+    assert [name for name in sorted(names) if f"`{name}`" not in text(page_of("environment"))] == []
+    assert [status for status in Status if f"| `{status}` |" not in text(page_of("statuses"))] == []
+
+
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The examples of docs/extend as a package, announced as its entry points would announce it."""
