@@ -83,7 +83,7 @@ def test_a_cap_in_the_middle_ends_with_3_and_says_how_to_go_on(tmp_path: Path, e
         said = cli(tmp_path, *arguments(tmp_path, server, 0.05), "--json", "out.json", code=3, **KEY)
         assert "5 images made, 0 were there, 7 missing" in said
         assert "spent $0.0500" in said
-        assert "the same command with a higher --max-cost goes on" in said
+        assert "again with a higher --max-cost" in said
         assert "7 images made, 5 were there" in cli(tmp_path, *arguments(tmp_path, server, 1.0), **KEY)
         assert {seen.path for seen in server.requests} == {endpoint}
     assert service.billed == pytest.approx(COUNT * PRICE)

@@ -84,7 +84,7 @@ def test_the_cap_holds_for_images_and_judgements_together_and_rounds_are_whole(t
     service = Service()
     with Server(service) as server:
         said = bench(tmp_path, server, "--max-cost", "0.2", code=3)
-        assert "the same command goes on" in said
+        assert "run the command again" in said
         spent = float(re.findall(r"spent \$([0-9.]+) in all", said)[0])
         assert service.painter.billed <= spent <= 0.2
         assert record(tmp_path)["items"] == service.painter.images  # what was paid was judged
@@ -174,8 +174,8 @@ def test_images_that_exist_compete_with_those_that_are_made(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "--generator: two or more"),
-        (("--generator", "openai/a"), "--generator: two or more"),
+        ((), "--generator must be given at least twice"),
+        (("--generator", "openai/a"), "--generator must be given at least twice"),
         (("--generator", "openai/a", "--generator", "x=openai/b", "--option", "y.size=1"), "no generator is called 'y'"),
         (("--generator", "openai/a", "--generator", "openai/b", "--baseline", "a"), "a gate takes both"),
         (("--generator", "openai/a", "--generator", "nowhere"), "neither a folder nor PROVIDER/MODEL"),

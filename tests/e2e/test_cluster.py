@@ -85,7 +85,7 @@ def test_a_worker_dies_and_its_shard_is_finished_by_another(tmp_path: Path) -> N
             assert process.wait(60) == 0, "".join(lines + errors)
             drain.join(10)
         asked = server.count()
-    assert any("its worker died; a new one goes on" in line for line in lines), lines
+    assert any("its worker died; a new one continues" in line for line in lines), lines
     assert lines[-1] == "status complete"
     # A worker of two requests at a time: two on their way, and two whose answers came with the next already sent.
     assert asked <= 2 * IMAGES + 4
@@ -308,7 +308,7 @@ def test_a_cluster_that_wants_a_token_is_joined_by_its_address(tmp_path: Path, h
     assert join(HOME=str(tmp_path / "home")) == "joined 3"
     assert join(RAY_AUTH_TOKEN=token) == "joined 3"
     copy = "copy the token of its head node (`ray get-auth-token`) to ~/.ray/auth_token, or into RAY_AUTH_TOKEN"
-    listening = f"what listens at '{address}' is no Ray cluster, or"
+    listening = f"'{address}' is not a Ray cluster, or"
     assert join() == f"{listening} wants a token, and there is none here: {copy}"
     assert join(RAY_AUTH_TOKEN="another") == f"{listening} has another token than RAY_AUTH_TOKEN: {copy}"
     assert join(RAY_AUTH_MODE="token") == f"RAY_AUTH_MODE is 'token', and there is no token here: {copy}"

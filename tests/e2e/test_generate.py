@@ -175,10 +175,10 @@ def test_bad_lines_are_named_and_the_rest_is_made(tmp_path: Path, command: str) 
         "todo.jsonl:3: ", "not a JSON object",
         "todo.jsonl:4: the prompt is empty",
         "todo.jsonl:5: 'c.txt' has no ending of an image",
-        "todo.jsonl:6: the image 'a.png' is wanted twice (first in row 1)",
+        "todo.jsonl:6: duplicate image 'a.png' (first in row 1)",
         "row 7, f.png: the command ended with 1: no 3 today, [key]",
         "row 8, t.png: ", "cannot be decoded or is not an image",
-        "row 9, n.png: the prompt holds a null character",
+        "row 9, n.png: the prompt contains a null character",
         "2 images made, 0 were there, 8 missing",
     ):  # fmt: skip
         assert part in said, said
@@ -191,8 +191,8 @@ def test_bad_lines_are_named_and_the_rest_is_made(tmp_path: Path, command: str) 
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ((), "say what makes the images"),
-        (("--command", "paint {prompt} {out}", "--model", "diffusers/x"), "say what makes the images"),
+        ((), "no image model given"),
+        (("--command", "paint {prompt} {out}", "--model", "diffusers/x"), "no image model given"),
         (("--command", "true {out}"), "--command needs {prompt}"),
         (("--command", "true {prompt}"), "--command needs {out}"),
         (("--command", "'true {prompt} {out}"), "cannot be read: no closing quotation"),

@@ -170,7 +170,7 @@ def test_what_is_not_as_it_was_asked_for_is_said(tmp_path: Path) -> None:
         result = made(tmp_path, server, count=2, options={"size": "1024x1024"})
     assert sorted(result.odd) == [
         ("painter/0.png", "24 x 24 pixels, not 1024 x 1024"),
-        ("painter/0.png", "the answer held 2 more, which are not kept"),
+        ("painter/0.png", "the answer had 2 more, which are not kept"),
         ("painter/1.png", "24 x 24 pixels, not 1024 x 1024"),
     ]
     assert [line["made_with"]["size"] for line in read_lines(tmp_path / "out" / "metadata.jsonl")] == [[24, 24]] * 2

@@ -226,7 +226,7 @@ def test_an_image_behind_an_address_is_fetched_at_once_and_again_where_that_fail
 
 def test_an_address_elsewhere_without_tls_is_not_asked(server: Server) -> None:
     server.script(Scripted(body={"data": [{"url": "http://localhost.example/a.png"}]}))
-    assert "no https address" in failed(asked(model("openai", server))).message
+    assert "not an https address" in failed(asked(model("openai", server))).message
     assert server.count() == 1
 
 

@@ -90,7 +90,7 @@ def test_elements_are_named_as_compare_elements_reads_them() -> None:
     ("mode", "meta", "message"),
     [
         ("yes-no", {}, "no questions"),
-        ("yes-no", {"questions": "Is it?"}, "no list of texts"),
+        ("yes-no", {"questions": "Is it?"}, "must be a list of texts"),
         ("yes-no", {"questions": ["\ud800"]}, "not valid UTF-8"),
         ("graph", {}, "no graph"),
         ("graph", {"graph": {"entities": ["a"], "relations": [["a", "on"]]}}, "does not have the form"),
@@ -261,7 +261,7 @@ def test_gold_elements_tell_who_is_right(data: Path, tmp_path: Path) -> None:
     result = export_labels(tmp_path / "m.db", tmp_path / "out", gold=gold).result
     assert [(person["gold"], person["gold_accuracy"]) for person in result["annotator_details"]] == [(2, 1.0), (2, 0.5)]
     gold.write_text("image,element,value\nelsewhere.png,Is there a cat?,yes\n")
-    with pytest.raises(DataError, match="nobody has marked an element of it"):
+    with pytest.raises(DataError, match="no one has marked an element of it"):
         export_labels(tmp_path / "m.db", tmp_path / "out", gold=gold)
     gold.write_text("image,element,value\ng0.png,a,yes\ng0.png,A,no\n")
     with pytest.raises(DataError, match=r"gold.csv:3: .*there twice"):

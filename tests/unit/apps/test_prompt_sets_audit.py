@@ -81,7 +81,7 @@ def test_the_command(tmp_path: Path) -> None:
         tmp_path, "audit-prompts", "mine.jsonl", "--against", "theirs.txt", "--html", "page.html", "--out", "t.md",
         "--json", "a.json",
     )  # fmt: skip
-    assert "1 row is no prompt: mine.jsonl:6" in told
+    assert "1 row is not a prompt: mine.jsonl:6" in told
     assert "Glyph" not in told
     found = json.loads((tmp_path / "a.json").read_text())
     assert (found["prompts"], found["unique"]) == (5, 4)
@@ -186,4 +186,4 @@ def test_pooling_can_be_named_where_a_folder_does_not_say_it(tmp_path: Path) -> 
 
 def test_pooling_without_an_embedder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("a red cube\n")
-    assert "name it with --embedder" in cli(tmp_path, "audit-prompts", "mine.txt", "--pooling", "mean", code=2)
+    assert "requires --embedder" in cli(tmp_path, "audit-prompts", "mine.txt", "--pooling", "mean", code=2)

@@ -181,7 +181,7 @@ def test_a_cap_leaves_the_facets_that_were_there_and_a_higher_one_replaces_them(
     (data / "facets.jsonl").write_text("")
     with Server(mapped) as server:
         told = facets(tmp_path, server, "--max-requests", "1", "--concurrency", "1", code=3)
-        assert "facets 1 prompts in mine/facets.part.jsonl, which is not all" in told
+        assert "facets 1 prompts in mine/facets.part.jsonl is incomplete" in told
         assert (data / "facets.jsonl").read_text() == ""
         facets(tmp_path, server)
     assert len(read_lines(data / "facets.jsonl")) == 2

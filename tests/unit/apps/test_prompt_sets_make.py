@@ -79,7 +79,7 @@ def test_prompts_that_say_the_same_are_left_out_and_named(tmp_path: Path) -> Non
     (tmp_path / "themes.txt").write_text("A lion king\nThe lion king\n")
     with Server(six_blocks) as server:
         told = make(tmp_path, server, "six-block", "--themes", "themes.txt")
-    assert "1: left out, it says the same as 0" in told
+    assert "1: skipped, near-duplicate of 0" in told
     assert "prompts 1 of 2 seeds in made.jsonl" in told
 
 
@@ -302,7 +302,7 @@ def test_a_small_cap_stops_and_a_higher_one_goes_on(tmp_path: Path) -> None:
             tmp_path, server, "long-graph", "--number", "4", "--max-requests", "14", "--concurrency", "1", code=3
         )
         assert "higher cap" in told
-        assert "made.part.jsonl, which is not all: the same command goes on and writes made.jsonl" in told
+        assert "made.part.jsonl is incomplete: run the command again to finish made.jsonl" in told
         assert (tmp_path / "made.jsonl").read_text() == "{}\n", "what was there is not replaced by a part"
         assert len((tmp_path / "made.part.jsonl").read_text().splitlines()) < 4
         told = make(tmp_path, server, "long-graph", "--number", "4")
@@ -332,7 +332,7 @@ def test_themes_go_with_six_block_alone(tmp_path: Path) -> None:
     (tmp_path / "themes.txt").write_text("A lion\n")
     (tmp_path / "none.txt").write_text("\n")
     with Server() as server:
-        assert "--themes goes with --recipe six-block" in make(
+        assert "--themes requires --recipe six-block" in make(
             tmp_path, server, "tiif", "--themes", "themes.txt", code=2
         )
         assert "no themes here" in make(tmp_path, server, "six-block", "--themes", "none.txt", code=2)

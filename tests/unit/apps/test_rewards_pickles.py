@@ -104,7 +104,7 @@ def hostile(file: Path) -> Iterator[tuple[str, bytes]]:
     yield "two values", b"NN."
     yield "a mark that is not there", b"]e."
     yield "a memory that is not there", b"h\x05."
-    yield "text that is none", b"X\x01\x00\x00\x00\xff."
+    yield "damaged text", b"X\x01\x00\x00\x00\xff."
     yield "JSON", b'{"images": []}'
     yield "a web page", b"<html>"
     yield "protocol 0", pickle.dumps({"a": "b"}, 0)

@@ -206,8 +206,8 @@ def test_what_cannot_be_used_is_said_and_costs_nothing(judge: Server, tmp_path: 
     one = {"prompt": "p", "image": text_of(A)}
     turn = {"text": "p", "image_b64": text_of(A)}
     bad = [
-        ("/v1/rewards", b"{", 400, "no JSON"),
-        ("/v1/rewards", b"[]", 400, "no JSON object"),
+        ("/v1/rewards", b"{", 400, "not JSON"),
+        ("/v1/rewards", b"[]", 400, "must be a JSON object"),
         ("/v1/rewards", b"{}", 400, "there is no 'samples'"),
         ("/v1/rewards", json.dumps({"samples": [{"prompt": "p"}]}).encode(), 400, "no 'image'"),
         ("/v1/rewards", json.dumps({"samples": [{**one, "image": "%%"}]}).encode(), 400, "no base64"),
@@ -226,7 +226,7 @@ def test_what_cannot_be_used_is_said_and_costs_nothing(judge: Server, tmp_path: 
         ("/", pickle.dumps({"images": [A], "prompts": ["a", "b"]}), 400, "1 images and 2 prompts"),
         ("/", pickle.dumps({"images": ["/etc/passwd"], "prompts": ["a"]}), 400, "an image is the bytes"),
         ("/", pickle.dumps({"images": [np.zeros((2, 2, 7))], "prompts": ["a"]}), 400, "image 0"),
-        ("/", pickle.dumps([A]), 400, "no dict"),
+        ("/", pickle.dumps([A]), 400, "must be a dict"),
         ("/", b"cos\nsystem\n(X\x04\x00\x00\x00truetR.", 400, "os.system"),
         ("/", pickle.dumps({"output_image": [A], "meta_datas": ["{}"]}), 400, "no prompt or instruction"),
     ]  # fmt: skip
@@ -330,7 +330,7 @@ def test_turns_with_several_instructions_are_refused(judge: Server, tmp_path: Pa
     with serving(judge.openai, tmp_path) as address:
         body = json.dumps({"requests": [{"history": turns, "required_rewards": ["lmm-score"]}]}).encode()
         status, content = ask(address, "/score", body)
-    assert (status, b"each turn is an edit of its own" in content) == (400, True)
+    assert (status, b"each turn is a separate edit" in content) == (400, True)
 
 
 def test_a_compressed_body_is_refused_with_a_word_that_says_so(judge: Server, tmp_path: Path) -> None:

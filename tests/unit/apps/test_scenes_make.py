@@ -107,9 +107,9 @@ def test_other_options_and_other_folders_are_refused(tmp_path: Path) -> None:
         made(tmp_path / "out", options=Options(seed=3, size=32))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
-    with pytest.raises(UserError, match="holds something else"):
+    with pytest.raises(UserError, match="has other content"):
         made(tmp_path / "mine")
-    with pytest.raises(UserError, match="holds something else"):
+    with pytest.raises(UserError, match="has other content"):
         made(tmp_path / "mine" / "letter.txt")
 
 

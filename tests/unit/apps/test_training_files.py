@@ -209,7 +209,7 @@ def test_a_text_that_a_trainer_takes_for_an_image_leaves_its_line_out(
     for form in ("ms-swift", "llama-factory"):
         found, left_out = sft_lines(tmp_path / "run", None, form)
         assert [line["item"] for line in found] == ["1.png"]
-        assert left_out == [f"0.png: {tag} stands in a text, where {form} would look for a file of its own"]
+        assert left_out == [f"0.png: {tag} occurs in a text, and {form} would look for a file"]
     found, left_out = sft_lines(tmp_path / "run", None, "trl")
     assert ([line["item"] for line in found], left_out) == (["0.png", "1.png"], [])
 
@@ -219,7 +219,7 @@ def test_where_every_line_is_left_out_it_is_said_why(tmp_path: Path) -> None:
     (tmp_path / "0.txt").write_text("a sign that says <image>")
     judge = ("judge", "--data", ".", "--captioner", "fake/c", "--metric", "lmm-score", "--out", "run", "--no-report")
     cli(tmp_path, *judge)
-    with pytest.raises(DataError, match=r"all 1 answers are left out; the first: 0\.png: <image> stands in a text"):
+    with pytest.raises(DataError, match=r"all 1 answers are left out; the first: 0\.png: <image> occurs in a text"):
         sft_lines(tmp_path / "run", None, "ms-swift")
 
 

@@ -83,7 +83,7 @@ def read_generators(texts: Sequence[str], options: Mapping[str, str]) -> list[Ge
     names = [generator.name for generator in generators]
     if len(generators) < 2 or len(set(names)) < len(names):
         raise ConfigError(
-            "--generator: two or more, each with a name of its own: --generator NAME=PROVIDER/MODEL or NAME=FOLDER"
+            "--generator must be given at least twice, with different names: --generator NAME=PROVIDER/MODEL or NAME=FOLDER"
         )
     for key in options:
         name, dot, _ = key.rpartition(".")  # a name may have dots

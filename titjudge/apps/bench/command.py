@@ -83,7 +83,7 @@ _IMAGE_SECONDS, _ANSWER_SECONDS = (10, 40), (2, 10)  # of hosted models, as they
 @option("--baseline", "With --fail-if-worse: the generator that no other may be worse than.", "GENERATOR")
 @option(
     "--fail-if-worse",
-    "Exit with code 1 if a generator is worse than --baseline by more than DELTA, as `compare generators` says.",
+    "Exit with code 1 if a generator is worse than --baseline by more than DELTA (see `compare generators`).",
     "DELTA",
     type=click.FloatRange(min=0),
 )
@@ -410,7 +410,7 @@ class _Bench:
             return self._gate() or code
         why = ended or "the money left pays for no further prompt"
         say(f"stopped after {self._judged} of {len(self._prompts)} prompts: {why}", err=True)
-        say("the same command goes on; with a higher --max-cost, where that was reached", err=True)
+        say("to continue, run the command again; if the cap was reached, with a higher --max-cost", err=True)
         return BUDGET_REACHED if not ended or self._capped else code or 1
 
     def _gate(self) -> int:

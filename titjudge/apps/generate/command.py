@@ -145,7 +145,7 @@ def generate(
         say(_spent(result.outcome))
     write_json(json_file, _as_json(result))
     if result.outcome is not None and result.outcome.budget:
-        say("the cap is reached: the same command with a higher --max-cost goes on", err=True)
+        say("the cap is reached. To continue, run the command again with a higher --max-cost", err=True)
         return BUDGET_REACHED
     return 1 if result.missing or not result.total else 0
 
@@ -167,7 +167,7 @@ def _maker(
 
     if (command is None) == (model is None):
         raise ConfigError(
-            "say what makes the images: --command 'prog --prompt={prompt} --out={out} --seed={seed}' or --model PROVIDER/MODEL"
+            "no image model given: add --command 'prog --prompt={prompt} --out={out} --seed={seed}' or --model PROVIDER/MODEL"
         )
     provider, slash, name = (model or "").partition("/")
     if model is not None and not (slash and name.strip("/ ")):

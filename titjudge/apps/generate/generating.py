@@ -31,7 +31,7 @@ from titjudge.suites.sources import content_name, named_sources, without_named_s
 # Images that are not asked for again: those that moderation refused, and those whose paid answers held no usable image.
 LISTS = {Status.REFUSED: "refused.jsonl", Status.UNPARSED: "failed.jsonl"}
 _PNG = b"\x89PNG\r\n"
-_ANEW = "delete the file to have it made anew, or choose another --out"
+_ANEW = "delete the file to generate it again, or choose another --out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +288,7 @@ def read_wanted(file: Path, out: Path, generator: str, failed: list[tuple[str, s
                 raise DataError(f"'{image[:200]}' has no ending of an image: {', '.join(sorted(SUFFIXES))}")
             place = inside(out, image)
             if (first := rows_by_place.setdefault(place, row)) != row:
-                raise DataError(f"the image '{image[:200]}' is wanted twice (first in row {first})")
+                raise DataError(f"duplicate image '{image[:200]}' (first in row {first})")
             sources = named_sources(record, file.parent, (Path("/"),))
             for source in sources:
                 check_header(source)
@@ -421,7 +421,7 @@ def _ask(
         if maker.size is not None and maker.size != size:
             progress.odd.append((request.name, "{} x {} pixels, not {} x {}".format(*size, *maker.size)))
         if answer.others:
-            progress.odd.append((request.name, f"the answer held {answer.others} more, which are not kept"))
+            progress.odd.append((request.name, f"the answer had {answer.others} more, which are not kept"))
         watch(progress)
 
     def leave(request: ImageRequest, status: Status, reason: str) -> None:

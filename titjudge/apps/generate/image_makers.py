@@ -140,8 +140,8 @@ class HostedMaker:
         self.price = image_price(self._model.vendor_in_list, self._model.model, options, prices, listed=listed)
         if self.price is None and limits.max_cost is not None:
             raise ConfigError(
-                f"the price of an image by {model.model} is not known{' with these options' if options else ''}, so a cap cannot "
-                f"hold: add --price {model.model}=USD"
+                f"the price of an image by {model.model} is not known{' with these options' if options else ''}, and a cap "
+                f"requires a price: add --price {model.model}=USD"
             )
         self.name = self._model.model.rpartition("/")[2]
         self.settings = {"model": model.model, "options": dict(options)}
@@ -382,7 +382,7 @@ class CommandMaker:
                 raise ConfigError(f"--command: the lines have no {{{match[1]}}}.{nearest(match[1], fields)}")
             text = str(fields[match[1]])
             if "\0" in text:
-                raise DataError(f"the {match[1]} holds a null character")
+                raise DataError(f"the {match[1]} contains a null character")
             return text
 
         return _FIELD.sub(value, word)  # in one pass: braces in a prompt are no field

@@ -432,7 +432,7 @@ async def _fetched(address: str, host: str, timeout: float) -> bytes:
     """
     parts = url_parts(address)
     if parts.scheme != "https" and parts.hostname != host:
-        raise http.Untrusted("its address is no https address of the service")
+        raise http.Untrusted("its address is not an https address of the service")
     async for attempt in AsyncRetrying(
         stop=stop_after_attempt(_FETCHES),
         wait=wait_random_exponential(0.5, 8),

@@ -113,7 +113,9 @@ def serve(
     def ready(links: list[str]) -> None:
         lines = [f"{name}: {link}" for name, link in zip((*names, "organiser"), links, strict=True)]
         say_address(lines, links[0], PORT, port)
-        say(f"{'votes' if mode == 'pairs' else 'marks'} are kept in {store}; Ctrl-C ends, the same command goes on")
+        say(
+            f"{'votes' if mode == 'pairs' else 'marks'} are kept in {store}; Ctrl-C ends. To continue, run the command again"
+        )
 
     serve_label(data, annotators=people, open_link=open_link, mode=mode, store=store, port=port, ready=ready, **rules)
     return 0
@@ -147,7 +149,7 @@ def experts(
 
     def ready(links: list[str], number: int) -> None:
         say_address([f"expert {place}: {link}" for place, link in enumerate(links, 1)], links[0], PORT, port)
-        say(f"{number:,} open; verdicts are kept in {store}; Ctrl-C ends, the same command goes on")
+        say(f"{number:,} open; verdicts are kept in {store}; Ctrl-C ends. To continue, run the command again")
 
     serve_experts(data, store=store, experts=experts, annotators=annotators, host=host, port=port, url=url, ready=ready)
     return 0
@@ -182,7 +184,7 @@ def export(store: Path, out: Path, json_file: Path | None, **rules: Any) -> int:
     show_results(exported.tables, exported.result, json_file)
     say(f"\nwritten into {out}: {', '.join(exported.files)}")
     if not exported.decided:
-        say(f"{exported.main} is empty: nothing is decided yet; open.csv says why", colour="red")
+        say(f"{exported.main} is empty: nothing is decided yet; open.csv has the reasons", colour="red")
         return 1
     say(f"next: python cli.py {exported.command} {shlex.quote(str(out / exported.main))}")
     return 0

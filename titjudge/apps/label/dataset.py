@@ -149,12 +149,12 @@ def _identical(dataset: LabelingData, images: Sequence[str]) -> set[tuple[str, s
 def _unusable(dataset: LabelingData, item: Item) -> str:
     """Tell why an item cannot be shown; empty if it can."""
     if item.prompt_id in dataset.prompts and dataset.prompts[item.prompt_id] != item.prompt:
-        return f"its prompt differs from that of the other images of '{item.prompt_id}'"
+        return f"its prompt differs from the other images of '{item.prompt_id}'"
     if not is_utf8(item.id + item.prompt_id + item.prompt):
         return "its name is not valid UTF-8"
     sources = dataset.sources.get(item.prompt_id, item.sources)
     if sources != item.sources and [*map(content_name, sources)] != [*map(content_name, item.sources)]:
-        return f"its source differs from that of the other images of '{item.prompt_id}'"
+        return f"its source differs from the other images of '{item.prompt_id}'"
     dataset.items[item.id] = item
     try:
         for image in (dataset.file(item.id), *map(dataset._inside, item.sources)):

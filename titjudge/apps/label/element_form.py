@@ -212,7 +212,7 @@ class Elements(FormBase):
         if rules.gold is not None:
             self.known_values = read_known(rules.gold)
             if not any(person.checks for person in labelling.people.values()):
-                raise DataError("nobody has marked an element of it", rules.gold)
+                raise DataError("no one has marked an element of it", rules.gold)
 
     def _agreement_table(self, agreement: Mapping[str, Values], labelling: Labelling) -> Table:
         rows = tuple(

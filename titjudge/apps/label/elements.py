@@ -210,7 +210,7 @@ def _questions(item: Item) -> Iterator[Element]:
     if not questions:
         raise DataError("it has no questions")
     if not isinstance(questions, list) or not all(isinstance(text, str) and text.strip() for text in questions):
-        raise DataError("its questions are no list of texts")
+        raise DataError("its questions must be a list of texts")
     kind = str(item_meta.TYPE.get(item) or "question")
     for question in questions:
         yield Element(question, kind, ("yes", "no", CANNOT_TELL), question)

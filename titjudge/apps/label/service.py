@@ -95,7 +95,7 @@ class Service:
         form.check_rules(votes)
         names = names_of(MAX_ANNOTATORS if annotators is None else annotators, form.role)
         if open_link and not isinstance(annotators, int | None):
-            raise UserError("with an open link people type their own names: give no names, or the number that may come")
+            raise UserError("with --open, people type their names: give no names, or the maximum number of people")
         if not 0 <= votes <= len(names):
             raise UserError(f"{votes} votes for each item need at least as many annotators, and these are {len(names)}")
         self.seats = len(names) if open_link else 0

@@ -47,7 +47,7 @@ def names_of(people: int | Sequence[str], role: str) -> list[str]:
     for name in names if not isinstance(people, int) else ():
         _check_name(name)
     if len({folded(name) for name in names}) < len(names):
-        raise UserError("two annotators have the same name: each needs one of their own")
+        raise UserError("two annotators have the same name: give each a different name")
     return names
 
 

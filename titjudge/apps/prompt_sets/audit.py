@@ -38,7 +38,7 @@ def write_prompt_page(audit: Audit, source: str, out: Path) -> None:
         f"Counted {audit.counted}.",
     ]
     if audit.leaks:
-        lines.append(f"{len({leak.prompt for leak in audit.leaks}):,} say the same as a prompt of another set.")
+        lines.append(f"{len({leak.prompt for leak in audit.leaks}):,} are near-duplicates of a prompt of another set.")
     cut = "; ".join(f"{name} would cut {audit.cut(limit)[0]:,}" for name, limit in ENCODERS.items())
     limits = {f"{name} {limit}": limit for name, limit in ENCODERS.items() if limit <= 1.3 * max(audit.tokens)}
     charts = [
@@ -53,7 +53,7 @@ def write_prompt_page(audit: Audit, source: str, out: Path) -> None:
         _histogram("words", "Words", "Prompts by words.", audit.words, "words of a prompt"),
     ]
     if audit.nearest:
-        note = f"Prompts by how alike the nearest other one is; right of {SAME} two say the same."
+        note = f"Prompts by similarity to the nearest other prompt; right of {SAME} are near-duplicates."
         bins = np.linspace(min(0.0, *audit.nearest), 1.0, 41)
         axis = "cosine with the nearest other prompt"
         charts.append(_histogram("alike", "How alike the prompts are", note, audit.nearest, axis, {"": SAME}, bins))

@@ -72,7 +72,7 @@ def audit_prompts(
         check_table_file(out)
         check_writable(out, data)
     if flags["pooling"] and not flags["embedder"]:
-        raise click.UsageError("--pooling is of an embedding model of your own: name it with --embedder")
+        raise click.UsageError("--pooling requires --embedder")
     options = {"options": {"pooling": flags["pooling"]}} if flags["pooling"] else {}
     embedder = {"model": flags["embedder"], **options} if flags["embedder"] else None
     config = load_config(
@@ -83,7 +83,7 @@ def audit_prompts(
     show_tables(tables)
     if problems:
         rows = [tuple(problem.split(": ", 1)) for problem in problems]
-        count = "1 row is no prompt" if len(problems) == 1 else f"{len(problems):,} rows are no prompts"
+        count = "1 row is not a prompt" if len(problems) == 1 else f"{len(problems):,} rows are not prompts"
         say(f"\n{count}: {brief([(row[0], row[-1]) for row in rows])}", err=True)
     if page is not None:
         from titjudge.apps.prompt_sets.audit import write_prompt_page

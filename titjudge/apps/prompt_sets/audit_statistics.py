@@ -176,8 +176,8 @@ class Audit:
         tables = [
             _table(f"Unique prompts (cosine below {SAME})", ("prompts", "unique", "share"), shares, (self.counted,))
         ]
-        columns = ("prompt", "says the same as", "cosine", "text")
-        for title, pairs in (("Prompts that say the same", self.alike), ("Prompts that another set has", self.leaks)):
+        columns = ("prompt", "near-duplicate of", "cosine", "text")
+        for title, pairs in (("Near-duplicate prompts", self.alike), ("Prompts that another set has", self.leaks)):
             rows = tuple(pair.row(self.prompts[pair.prompt]) for pair in pairs[:_MOST_PAIRS])
             rest = (f"and {len(pairs) - _MOST_PAIRS:,} more",) if len(pairs) > _MOST_PAIRS else ()
             tables += [_table(title, columns, rows, rest)] if rows else []

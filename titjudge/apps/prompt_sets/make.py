@@ -54,7 +54,7 @@ def _read_themes(recipe: str, themes: Path) -> list[Seed]:
         DataError: The file is missing or malformed, or has no themes.
     """
     if recipe in RECIPES and recipe != "six-block":
-        raise ConfigError(f"--themes goes with --recipe six-block and elements: '{recipe}' draws what it starts from")
+        raise ConfigError(f"--themes requires --recipe six-block or elements: '{recipe}' draws its themes")
     if not themes.is_file():
         raise DataError("no such file", themes)
     prompts, meta, problems, *_ = read_prompts(str(themes))
@@ -139,6 +139,6 @@ def write_prompt_lines(lines: Sequence[Mapping[str, Any]], out: Path, *, complet
     part = out.with_suffix(f".part{out.suffix}")
     write_jsonl(out if complete else part, lines)
     if not complete:
-        return f"{part}, which is not all: the same command goes on and writes {out}"
+        return f"{part} is incomplete: run the command again to finish {out}"
     part.unlink(missing_ok=True)
     return str(out)

@@ -72,7 +72,7 @@ def make_prompts(
         return code
     lines, alike = finished_lines(run, recipe, keys.config(), None if themes else keys["seed"])
     for pair in alike:
-        say(f"  {pair.prompt}: left out, it says the same as {pair.other} (cosine {pair.cosine:.2f})", err=True)
+        say(f"  {pair.prompt}: skipped, near-duplicate of {pair.other} (cosine {pair.cosine:.2f})", err=True)
     if covered := balance(recipe, lines):
         say(f"balance {covered}")
     say(f"prompts {len(lines):,} of {len(seeds):,} seeds in {write_prompt_lines(lines, output, complete=complete)}")

@@ -36,7 +36,7 @@ def review_prompts(
     from titjudge.apps.prompt_sets.review.server import ACCEPTED, REJECTED, Review, serve_review
 
     if accepted_only and out is None:
-        raise ConfigError("--accepted-only goes with --export OUT")
+        raise ConfigError("--accepted-only requires --export OUT")
     review = Review(file)
     for problem in review.problems:
         say(f"left out: {problem}", err=True)
@@ -50,7 +50,7 @@ def review_prompts(
 
     def ready(links: list[str]) -> None:
         say_address(links, links[0], PORT, port)
-        say(f"decisions are kept in {review.file}; Ctrl-C ends, the same command goes on")
+        say(f"decisions are kept in {review.file}; Ctrl-C ends. To continue, run the command again")
 
     serve_review(review, reviewer=reviewer, host=host, port=port, url=url, ready=ready)
     return 0

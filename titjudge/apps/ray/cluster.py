@@ -136,7 +136,7 @@ class Cluster:
         self.out = self.resolved.folder.resolve()
         manifest = self.out / "manifest.json"
         if manifest.is_file() and RunFolder(self.out).manifest().merged is None:
-            raise UserError(f"{self.out} holds a run of one machine: choose another --out")
+            raise UserError(f"{self.out} is a run of one machine: choose another --out")
         self._address, self._workers, self._say = config.ray_address, config.workers, say
         self._said_at = time.monotonic()
 
@@ -318,7 +318,7 @@ class Cluster:
                 shard.status = "incomplete: interrupted"
                 self._say(f"shard {shard.name}: its worker died")
                 return False
-            self._say(f"shard {shard.name}: its worker died; a new one goes on where it stopped")
+            self._say(f"shard {shard.name}: its worker died; a new one continues")
             return True
         if "fatal" in result:
             raise FatalProviderError(result["fatal"])
@@ -420,10 +420,10 @@ def _refusal(address: str) -> str:
         return "no Ray cluster at 'auto': start one with `ray start --head`, or give its IP:PORT"
     token = _token()
     if os.environ.get("RAY_AUTH_MODE", "").lower() == "token":
-        why = f"has another token than {token}"
+        why = f"has a different token from {token}"
     else:
-        why = "wants a token, and " + ("RAY_AUTH_MODE says to send none" if token else "there is none here")
-    return f"what listens at '{address}' is no Ray cluster, or {why}: {_COPY}"
+        why = "wants a token, and " + ("RAY_AUTH_MODE disables tokens" if token else "there is none here")
+    return f"'{address}' is not a Ray cluster, or {why}: {_COPY}"
 
 
 def _begin(ray: Any, options: Json) -> None:

@@ -129,7 +129,9 @@ def _filling(
         raise ConfigError(f"a reward needs a Judge with one metric; this one has {', '.join(judge.metrics)}")
     name, metric = next(iter(judge.metrics.items()))
     if not metric.higher_is_better:
-        raise ConfigError(f"{name} is better when it is lower: it is no reward")
+        raise ConfigError(
+            f"Metric '{name}' cannot be a reward, because lower is better. Choose a metric where higher is better"
+        )
     is_number = isinstance(missing, int | float) and not isinstance(missing, bool) and math.isfinite(missing)
     if not is_number and missing not in allowed:
         raise ConfigError(f"missing={missing!r} is not possible here: it is one of {', '.join(allowed)}, or a number")

@@ -85,7 +85,7 @@ def serve(
     def ready(address: str, folder: Path) -> None:
         with_token = address.replace("://", f"://serve:{token}@") if token else address
         say_address([f"rewards by {', '.join(config.metrics)}: {with_token}"], f"{address}/", PORT, port)
-        say(f"ledger and rewards are kept in {folder}; Ctrl-C ends, the same command goes on")
+        say(f"ledger and rewards are kept in {folder}; Ctrl-C ends. To continue, run the command again")
 
     serve_rewards(
         config,

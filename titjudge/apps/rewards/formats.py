@@ -115,7 +115,7 @@ class Pickled(WireFormat):
         except pickles.RefusedPickle as error:
             raise BadRequest(str(error)) from error
         if not isinstance(data, dict):
-            raise BadRequest("the pickle is no dict")
+            raise BadRequest("the pickle must be a dict")
         if "output_image" in data:
             metas = _listed(data, "meta_datas")
             images, prompts = _listed(data, "output_image"), [_prompt_of(meta) for meta in metas]
@@ -168,9 +168,7 @@ class UniRL(WireFormat):
                 raise BadRequest("required_rewards is a list of names")
             text = _text(turns[-1].get("text"))
             if any(_required(turn, "text") not in ("", text) for turn in turns):
-                raise BadRequest(
-                    "the turns of a history have one text, the instruction: each turn is an edit of its own"
-                )
+                raise BadRequest("the turns of a history have one text, the instruction: each turn is a separate edit")
             *sources, image = [_decoded(_required(turn, "image_b64")) for turn in turns]
             pairs.append((image, text, sources))
             metrics.append(tuple(names))
@@ -245,9 +243,9 @@ def _json(body: bytes) -> Json:
     try:
         data = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise BadRequest(f"the body is no JSON: {error}") from error
+        raise BadRequest(f"the body is not JSON: {error}") from error
     if not isinstance(data, dict):
-        raise BadRequest("the body is no JSON object")
+        raise BadRequest("the body must be a JSON object")
     return data
 
 
@@ -269,7 +267,7 @@ def _listed(data: Values, key: str) -> list[Any]:
     if key in ("images", "output_image") and getattr(values, "ndim", 0) == 4:
         return list(values)  # one NumPy array of all images
     if not isinstance(values, list | tuple):
-        raise BadRequest(f"'{key}' is no list" if key in data else f"there is no '{key}'")
+        raise BadRequest(f"'{key}' must be a list" if key in data else f"there is no '{key}'")
     return list(values)
 
 
@@ -302,7 +300,7 @@ def _decoded(image: Any) -> bytes:
     try:
         return base64.b64decode(image.partition(",")[2] if image.startswith("data:") else image, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise BadRequest(f"an image is no base64: {error}") from error
+        raise BadRequest(f"an image is not base64: {error}") from error
 
 
 def _sources(data: Values, key: str, images: int) -> list[list[Any]]:

@@ -100,7 +100,7 @@ class _Unpickler(_PYTHON):  # type: ignore[misc]
 
     def _set(self, items: list[Any]) -> None:
         if type(self.stack[-1]) is not dict:
-            raise RefusedPickle("the pickle sets items of what is no dict")
+            raise RefusedPickle("the pickle sets items of a value that is not a dict")
         if not all(isinstance(key, str | bytes) or (type(key) is int and abs(key) < _MOST_KEY) for key in items[::2]):
             raise RefusedPickle("the keys of a dict are text or small whole numbers")
         self.stack[-1].update(zip(items[::2], items[1::2], strict=True))
@@ -151,9 +151,9 @@ def loads(data: bytes) -> Any:
         pickle.PickleError,
         EOFError,
     ) as error:
-        raise RefusedPickle(f"the body is no pickle of plain data ({type(error).__name__})") from error
+        raise RefusedPickle(f"the body is not a pickle of plain data ({type(error).__name__})") from error
     if unpickler.stack or unpickler.metastack:
-        raise RefusedPickle("the pickle holds more than one value")
+        raise RefusedPickle("the pickle has more than one value")
     _height(value, MOST_LEVELS, {})
     return value
 
@@ -174,7 +174,7 @@ def _height(value: Any, most: int, heights: dict[int, int]) -> int:
         RefusedPickle: There are more than `most`, or the value contains a name or an object without its state.
     """
     if isinstance(value, _Name | _Unbuilt):
-        raise RefusedPickle("the pickle holds an object that is no plain data")
+        raise RefusedPickle("the pickle has an object that is not plain data")
     if not isinstance(value, list | tuple | dict):
         return 0
     if most and id(value) not in heights:
@@ -191,7 +191,7 @@ def _dtype(text: Any, state: Any) -> Any:
     import numpy as np
 
     if not isinstance(text, str) or not _DTYPE.fullmatch(text) or state[1] not in ("<", ">", "|", "="):
-        raise RefusedPickle("the pickle holds an array of objects: only numbers and text are read")
+        raise RefusedPickle("the pickle has an array of objects: only numbers and text are read")
     order = "" if state[1] in "|=" else state[1]
     return np.dtype(f"{order}{text}")
 
@@ -205,13 +205,13 @@ def _array(raw: Any, dtype: Any, shape: Any, order: Any) -> Any:
     import numpy as np
 
     if not isinstance(dtype, np.dtype) or not isinstance(raw, bytes | bytearray) or order not in ("C", "F"):
-        raise RefusedPickle("the pickle holds a damaged array")
+        raise RefusedPickle("the pickle has a damaged array")
     if not isinstance(shape, tuple) or not all(type(side) is int and 0 <= side <= len(raw) for side in shape):
-        raise RefusedPickle("the pickle holds an array of a damaged shape")
+        raise RefusedPickle("the pickle has an array of a damaged shape")
     if math.prod(shape) * dtype.itemsize != len(raw):
-        raise RefusedPickle("the pickle holds an array whose shape does not fit its bytes")
+        raise RefusedPickle("the pickle has an array with a shape that does not fit its bytes")
     if dtype.kind == "U" and (np.frombuffer(raw, np.dtype("u4").newbyteorder(dtype.byteorder)) > sys.maxunicode).any():
-        raise RefusedPickle("the pickle holds text that is none")
+        raise RefusedPickle("the pickle has damaged text")
     array = np.frombuffer(raw, dtype).reshape(shape, order=order)
     if dtype.kind not in "US":
         return array
@@ -230,9 +230,9 @@ def _image(state: Any) -> Any:
 
     mode, size, raw = state[1], state[2], state[4]
     if mode not in _MODES or not isinstance(raw, bytes):
-        raise RefusedPickle(f"the pickle holds an image that is none of {', '.join(_MODES)}")
+        raise RefusedPickle(f"the pickle has an image with a mode other than {', '.join(_MODES)}")
     width, height = size
     sides_fit = type(width) is type(height) is int and 0 < width <= len(raw) and 0 < height <= len(raw)
     if not sides_fit or width * height * _MODES[mode] != len(raw):
-        raise RefusedPickle("the pickle holds an image whose size does not fit its bytes")
+        raise RefusedPickle("the pickle has an image with a size that does not fit its bytes")
     return Image.frombytes(mode, (width, height), raw)

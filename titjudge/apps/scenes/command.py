@@ -110,7 +110,7 @@ def make(
     else:
         for name, value in (("size", size), ("samples", samples)):
             if value is not None:
-                raise UserError(f"--{name} is for rendered images, and those of --ladder are drawn: leave out --{name}")
+                raise UserError(f"--{name} cannot be combined with --ladder: it is for rendered images")
         if template is not None and template not in (MIXED, *TEMPLATES):
             raise UserError(f"no template '{template}': --template takes {', '.join(TEMPLATES)} or {MIXED}")
         (width, height), images = SIZES[ladder], scenes * len(shown)
@@ -126,7 +126,7 @@ def make(
     if edits:
         make_edits(out, scenes, options, look=look, render=render, watch=watch)
         made = f"{scenes} edits with {len(OUTCOMES)} results each"
-        say(f"{out}: {made}; {out / 'README.md'} says how to judge them")
+        say(f"{out}: {made}; see {out / 'README.md'}")
         return 0
     make_folder(out, scenes, options, look=look, render=render, watch=watch)
     say(f"{out}: {scenes} prompts at {len(shown)} levels; how it was made is in {out / 'README.md'}")

@@ -157,7 +157,7 @@ def plan(
         asks = grammar.questions(asked, graph, rng)
         models = _models(len(levels), rng)
         return ScenePlan(_prompt_id(grammar, seed, number), prompt, asked, graph, asks, shown, models)
-    raise DataError(f"no scene {number} of seed {seed} in which all is to be seen; take another --seed")
+    raise DataError(f"no scene {number} of seed {seed} shows all objects: use another --seed")
 
 
 def _prompt_id(grammar: Grammar, seed: int, number: int) -> str:
@@ -277,7 +277,7 @@ def open_folder(out: Path, options: Options) -> None:
             if was != now:
                 raise UserError(f"{out} was made with {key} {was}, not {now}: take another --out")
     elif out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UserError(f"{out} holds something else: --out takes a new folder, or one this command made")
+        raise UserError(f"{out} has other content: --out must be a new folder, or one of this command")
     write_jsonl(file, [wanted])
 
 

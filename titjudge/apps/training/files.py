@@ -83,9 +83,9 @@ def _problem(reply: Mapping[str, Any], item: Item, form: str) -> str:
     """Say why an answer cannot be a conversation of the format `form`; empty where it can."""
     images = sum(isinstance(part, Mapping) for _, *parts in reply["messages"] for part in parts)
     if images > 1 or (images and (item.image is None or containers.holder(item.image) is not None)):
-        return f"its answer to {reply['template']} is about an image that is no file of its own"
+        return f"its answer to {reply['template']} is about an image that is not a separate file"
     if form != "trl" and (tag := _media_tag(reply)):
-        return f"{tag} stands in a text, where {form} would look for a file of its own"
+        return f"{tag} occurs in a text, and {form} would look for a file"
     return ""
 
 

@@ -107,7 +107,7 @@ def _flaw_of_bill(record: Values) -> str:
 def _no_string(record: Values, keys: Iterable[str]) -> str:
     for key in keys:
         if not isinstance(record.get(key), str):
-            return f"'{key}' is no text" if key in record else f"the key '{key}' is missing"
+            return f"'{key}' must be a text" if key in record else f"the key '{key}' is missing"
     return ""
 
 

@@ -79,7 +79,7 @@ async def facets(item: Item, ask: Ask) -> list[Json]:
         except Unanswered as failure:
             if failure.status is not Status.UNPARSED:
                 raise
-            return [f"which facets it puts to the test cannot be said: {failure.reason}"]
+            return [f"its facets are unknown: {failure.reason}"]
         missing = [f"it does not put '{facet}' to the test" for facet in targets if facet not in tested[long]]
         surplus = len(tested[long]) - len(targets) - MOST_MORE
         if surplus > 0:

@@ -209,7 +209,7 @@ def _problem(line: Line, prompt_ids: set[str]) -> str:
     """Describe what is wrong with a line; empty if nothing is. `prompt_ids` are those of earlier lines."""
     for key in ("prompt_id", "prompt"):
         if not isinstance(line[key], str) or not line[key].strip():
-            return f"'{key}' is no text"
+            return f"'{key}' must be a text"
     return f"another prompt has the prompt_id '{line['prompt_id']}'" if line["prompt_id"] in prompt_ids else ""
 
 
