@@ -68,6 +68,16 @@ def test_a_killed_run_has_the_verdict_of_its_scores_in_report_and_view(tmp_path:
     assert state.ranks == {"step_1000": "2", "step_2000": "1"}
 
 
+def test_of_several_runs_the_incomplete_are_named(tmp_path: Path) -> None:
+    runs = [
+        judged(tmp_path / name, name, status=status)
+        for name, status in (("step_1000", "incomplete: budget"), ("step_2000", "complete"))
+    ]
+    said = opening(load(runs))
+    assert said.headline.startswith("So far")
+    assert "step_1000: budget" in said.sentences[-1]
+
+
 def test_a_recorded_verdict_is_read_and_not_computed_again(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded = verdict_on(run, run.results())
     run.results().joined(Results(verdict=recorded)).write(run.path / "results.json")

@@ -79,7 +79,8 @@ def agreement_tables(agreed: Results, *, correlations: bool = True) -> list[Tabl
     if agreed.leaderboard:
         tables.append(_leaderboard(agreed, correlations))
     flags = {"families": _over(agreed, AGREEMENT, {}).unit == Unit.FAMILY, "constructed": agreed.constructed}
-    return [*tables, *(strengths_table(name, fit, **flags) for name, fit in agreed.bradley_terry.items())]
+    fits = {agreed.reference if name == PEOPLE else name: fit for name, fit in agreed.bradley_terry.items()}
+    return [*tables, *(strengths_table(name, fit, **flags) for name, fit in fits.items())]
 
 
 def _over(agreed: Results, declaration: Declaration, sizes: Mapping[str, list[int]]) -> Declaration:
