@@ -67,7 +67,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def test_a_run_made_before_a_text_was_improved_still_holds(runs: Path) -> None:
-    assert "plain holds" in cli(runs, "verify", "plain")
+    assert "plain: verified" in cli(runs, "verify", "plain")
 
 
 def test_a_run_in_other_words_has_the_same_numbers_and_holds(runs: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_run_in_other_words_has_the_same_numbers_and_holds(runs: Path) -> None
     before, after = (json.loads((runs / name).read_text()) for name in ("plain.json", "reworded.json"))
     assert facts(before) == facts(after)
     assert before["notes"] != after["notes"]
-    assert "reworded holds" in cli(runs, "verify", "reworded")
+    assert "reworded: verified" in cli(runs, "verify", "reworded")
     _tamper(runs / "reworded" / "results.json")
     cli(runs, "verify", "reworded", code=1)
 

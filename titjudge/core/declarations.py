@@ -274,7 +274,7 @@ def _first(names: Sequence[str]) -> str:
 
 
 def _constructed(text: str) -> str:
-    return text.replace("human pair", "pair").replace("people", "construction")
+    return text.replace("human ", "").replace("people", "construction")
 
 
 UNDECLARED = Declaration("")
