@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from titjudge.core.declarations import NEEDS_ALL, Declaration, Population, Unit
+from titjudge.core.numbers import several
 from titjudge.core.run_records import Manifest, SettleRecord
 from titjudge.core.tables import Cell, CellFormat, Table, dollars, plain, says_something
 from titjudge.core.types import Item, Json
@@ -101,9 +102,9 @@ def counts_of(run: Loaded) -> str:
     images = [item for item in run.listed if isinstance(item, Item) or item.is_image]  # as results.json counts them
     unusable = sum(not isinstance(item, Item) for item in images)
     counts = [
-        _count(len(images), "image") + (f" ({unusable:,} of them unusable)" if unusable else ""),
-        _count(prompts, "prompt"),
-        *([_count(makers, "generator")] if makers else []),
+        several(len(images), "image") + (f" ({unusable:,} of them unusable)" if unusable else ""),
+        several(prompts, "prompt"),
+        *([several(makers, "generator")] if makers else []),
     ]
     pairs = len(run.results.pairs or ())
     if pairs:
@@ -111,10 +112,6 @@ def counts_of(run: Loaded) -> str:
     suite = run.manifest.suite.name or str(run.manifest.identity.get("suite") or "")
     named = "" if suite in ("", "folder") else f"Suite {suite}, {run.manifest.protocol} protocol"
     return ". ".join(filter(None, (", ".join(counts), named, _day(run.manifest))))
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _day(manifest: Manifest) -> str:

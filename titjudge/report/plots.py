@@ -180,9 +180,7 @@ def bridge_chart(bridge: Bridge, old: str, new: str) -> Chart:
 Point = tuple[float | None, Sequence[float] | None]  # a value and its interval
 
 
-def series(
-    canvas: Canvas, axes: Any, points: Sequence[Point], place: int, shift: float, *, joined: bool, label: str = ""
-) -> None:
+def series(canvas: Canvas, axes: Any, points: Sequence[Point], place: int, shift: float, *, joined: bool) -> None:
     """Draw values with intervals at 0, 1, ... + shift, as those of a place; `joined` draws a line."""
     drawn = [
         (position + shift, value, interval) for position, (value, interval) in enumerate(points) if value is not None
@@ -191,7 +189,7 @@ def series(
         if interval is not None:
             canvas.interval(axes, [x, x], interval, canvas.colour(place))
     style = DASHES[place % COLOURS] if joined else "none"
-    canvas.marks(axes, [x for x, _, _ in drawn], [value for _, value, _ in drawn], place, linestyle=style, label=label)
+    canvas.marks(axes, [x for x, _, _ in drawn], [value for _, value, _ in drawn], place, linestyle=style)
 
 
 def categories(axes: Any, labels: Sequence[str], axis: str) -> None:

@@ -44,11 +44,8 @@ def opening(report: Report, counts: str, whole: Verdict) -> Opening:
         short, numbers, lines, charts = _apart(report, whole)
     else:
         only = report.runs[0] if len(report.runs) == 1 else None
-        lacking = [(run.name, run.manifest.lacking) for run in report.runs if run.manifest.lacking]
-        state = (
-            only.results.settle if only else None,
-            "; ".join(why if only else f"{name}: {why}" for name, why in lacking),
-        )
+        incomplete = ", ".join(run.name for run in report.runs if run.manifest.lacking)
+        state = (only.results.settle, only.manifest.lacking) if only is not None else (None, incomplete)
         short, numbers = headline(whole, *state)
         lines, charts = sentences(whole, *state), _charts(report, report.runs, whole.generators)
         short, lines = short or "".join(lines[:1]), lines[1:]

@@ -75,7 +75,7 @@ def test_of_several_runs_the_incomplete_are_named(tmp_path: Path) -> None:
     ]
     said = opening(load(runs))
     assert said.headline.startswith("So far")
-    assert "step_1000: budget" in said.sentences[-1]
+    assert "step_1000" in said.sentences[-1]
 
 
 def test_a_recorded_verdict_is_read_and_not_computed_again(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,7 +67,6 @@ def best_first(means: Floats) -> list[int]:
 
 def tiers(
     means: Floats,
-    level: float = ALPHA,
     unit: Ints | None = None,
     decides: Callable[[int, int], bool] = lambda leader, other: True,
 ) -> list[list[int]]:
@@ -77,23 +76,22 @@ def tiers(
 
     Args:
         means: Shape (prompts, generators), NaN where there is no score; a generator without any is in no tier.
-        level: Significance level.
         unit: Number of the family of each prompt; None if each is its own.
         decides: Whether the scores of two columns decide in favour of the first (`ScoreTable.decides`).
     """
     remaining = best_first(means)
     groups = []
     while remaining:
-        worse = _worse_than_first(means[:, remaining], level, unit)
+        worse = _worse_than_first(means[:, remaining], unit)
         end = next((k for k in worse if decides(remaining[0], remaining[k])), len(remaining))
         groups.append(remaining[:end])
         remaining = remaining[end:]
     return groups
 
 
-def _worse_than_first(scores: Floats, level: float, unit: Ints | None) -> list[int]:
+def _worse_than_first(scores: Floats, unit: Ints | None) -> list[int]:
     """List the columns that are significantly worse than the first, the best one."""
-    return [k for k, p in enumerate(below_best_p(scores, unit), 1) if p is not None and p < level]
+    return [k for k, p in enumerate(below_best_p(scores, unit), 1) if p is not None and p < ALPHA]
 
 
 def in_order(table: ScoreTable) -> list[int]:
@@ -125,7 +123,7 @@ def rank_ranges(table: ScoreTable) -> Ranks:
     for k in range(len(order)):
         if end == len(order):
             break
-        worse = _worse_than_first(table.means[:, order[k:]], ALPHA, unit)
+        worse = _worse_than_first(table.means[:, order[k:]], unit)
         end = max(end, k + min(worse, default=len(order) - k))
         above[k, end:] = [table.decides(order[k], other) for other in order[end:]]
     return dict(zip(order, possible_ranks(above), strict=True)) if len(order) > 1 else {}

@@ -51,10 +51,10 @@ class Leaderboard:
         """Return the mean rank of each generator."""
         return {generator: place.mean_rank for generator, place in self.places.items()}
 
-    def means(self) -> dict[str, float | None]:
+    def means(self) -> dict[str, float]:
         """Return the mean of each generator that has a mean rank; negated, as less is better of ranks."""
-        ranked = {generator: place.mean for generator, place in self.places.items() if place.mean_rank is not None}
-        return {generator: None if mean is None else -mean for generator, mean in ranked.items()}
+        means = {generator: place.mean for generator, place in self.places.items() if place.mean_rank is not None}
+        return {generator: -mean for generator, mean in means.items() if mean is not None}
 
 
 UNPLACED = PlaceRecord(

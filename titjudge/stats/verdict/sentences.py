@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 
 from titjudge.core.declarations import Doubt
-from titjudge.core.numbers import sum_words
+from titjudge.core.numbers import several, sum_words
 from titjudge.core.run_records import BestJudge, BetterGenerator, SettledPair, SettleRecord, Verdict
 from titjudge.core.tables import rank_range
 from titjudge.core.types import CONSTRUCTION
@@ -86,8 +87,9 @@ def _of_generators(record: BetterGenerator, command: str) -> Iterator[str]:
     if _compared(record) > 2 and len(tiers := _tiers(record)) > 1:
         yield f"In order: {'; '.join(tiers)}. Those named together {_LEVEL}."
     if record.set_aside:
-        count_of, units = (_prompts, "prompts") if record.families is None else (_families, "families")
-        shared = ", ".join(f"{name} ({count_of(count)})" for name, count in record.set_aside.items())
+        counted_by = partial(several, noun="prompt") if record.families is None else _families
+        units = "prompts" if record.families is None else "families"
+        shared = ", ".join(f"{name} ({counted_by(count)})" for name, count in record.set_aside.items())
         yield f"Not compared, because they share fewer than {FEWEST} {units} with the others: {shared}."
     if record.to_judge:
         yield f"Missing scores: {'; '.join(record.to_judge)}."
@@ -109,7 +111,7 @@ def _alone(record: BetterGenerator) -> Iterator[str]:
     """Say the mean of the only generator."""
     for only in record.ranking[:1]:
         if only.mean is not None:
-            yield f"The mean score is {_amount(record, only.mean)} on {_prompts(only.prompts)} ({record.metric})."
+            yield f"The mean score is {_amount(record, only.mean)} on {several(only.prompts, 'prompt')} ({record.metric})."
             if not record.set_aside:
                 yield "Images of a second generator for the same prompts would show which is better."
 
@@ -135,7 +137,7 @@ def _numbers(record: BetterGenerator) -> list[str]:
     """Write the difference of the two with its test, where the better one loses, and what would tell the two apart."""
     if record.difference is None:
         return [record.reason]
-    prompts = _prompts(record.prompts)
+    prompts = several(record.prompts, "prompt")
     if record.images is not None:
         prompts += f" with {record.images[0]:,} to {record.images[1]:,} images each"
     prompts += f" in {counted(record.families)}" if record.families is not None else too_few(record.prompts)
@@ -261,16 +263,8 @@ def digits_of(record: BetterGenerator) -> int:
     return score_digits(record.metric_range or [ranked.mean or 0.0 for ranked in record.ranking])
 
 
-def _prompts(count: int) -> str:
-    return f"{count:,} prompt{'' if count == 1 else 's'}"
-
-
 def _families(count: int) -> str:
     return f"{count:,} famil{'y' if count == 1 else 'ies'}"
-
-
-def _pairs(count: int) -> str:
-    return f"{count:,} pair{'' if count == 1 else 's'}"
 
 
 def _names(names: Sequence[str]) -> str:
@@ -292,10 +286,10 @@ def _of_judges(record: BestJudge) -> Iterator[str]:
     if not record.second:
         whose = "that is better by construction" if constructed else "that people prefer"
         guess = f": no better than guessing (p {p_value(first.p or 1.0)})" if guessing else ""
-        yield f"{first.metric} prefers the image {whose} in {percentage(first.accuracy or 0.0)} of {_pairs(first.pairs)}{guess}."
+        yield f"{first.metric} prefers the image {whose} in {percentage(first.accuracy or 0.0)} of {several(first.pairs, 'pair')}{guess}."
         return
     people = "how the images were made" if constructed else "people"
-    both = f"{_pairs(record.pairs)} that both scored"
+    both = f"{several(record.pairs, 'pair')} that both scored"
     p = "" if record.p is None else f" (p {p_value(record.p)})"
     shares = [
         percentage(share) if share is not None else "no" for share in (record.first_accuracy, record.second_accuracy)
