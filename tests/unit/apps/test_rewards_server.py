@@ -210,7 +210,7 @@ def test_what_cannot_be_used_is_said_and_costs_nothing(judge: Server, tmp_path: 
         ("/v1/rewards", b"[]", 400, "must be a JSON object"),
         ("/v1/rewards", b"{}", 400, "there is no 'samples'"),
         ("/v1/rewards", json.dumps({"samples": [{"prompt": "p"}]}).encode(), 400, "no 'image'"),
-        ("/v1/rewards", json.dumps({"samples": [{**one, "image": "%%"}]}).encode(), 400, "no base64"),
+        ("/v1/rewards", json.dumps({"samples": [{**one, "image": "%%"}]}).encode(), 400, "not base64"),
         ("/v1/rewards", json.dumps({"samples": [{**one, "prompt": 3}]}).encode(), 400, "a prompt is text"),
         ("/v1/rewards", json.dumps({"samples": [one], "metrics": ["tit"]}).encode(), 404, "there is lmm-score"),
         ("/v1/rewards", json.dumps({"samples": [one], "metrics": "tit"}).encode(), 400, "list of names"),
