@@ -42,13 +42,10 @@ class Record(BaseModel):
         return type(self).model_validate(self.to_json() | changes)
 
     def joined(self, *others: Self) -> Self:
-        """Copy it with the keys that the others have; of mappings that several have, with the entries of all."""
-        keys = {name: getattr(self, name) for name in self.model_fields_set}
-        for other in others:
-            for name in other.model_fields_set:
-                value = getattr(other, name)
-                keys[name] = {**keys.get(name, {}), **value} if isinstance(value, dict) else value
-        return self.model_copy(update=keys)
+        """Copy it with the keys that the others have."""
+        return self.model_copy(
+            update={name: getattr(other, name) for other in others for name in other.model_fields_set}
+        )
 
 
 class _File(Record):
@@ -291,8 +288,14 @@ def stopped_by(status: str) -> str:
     return why.partition(" ")[0] if kind == "incomplete" else ""
 
 
-class MetricResult(Record):
-    """The results of one metric. An undefined statistic is null, and `reasons` says why."""
+class _Statistics(Record):
+    """Statistics of one metric. An undefined one is null, and `reasons` says why."""
+
+    reasons: dict[str, str] = {}
+
+
+class MeanScore(_Statistics):
+    """The mean score over prompts and generators, and how many images have one."""
 
     mean: float | None = None
     images: int | None = None
@@ -301,19 +304,17 @@ class MetricResult(Record):
     """Images with a score."""
     coverage: float | None = None
     higher_is_better: bool | None = None
-    ranks_images: bool = True
-    """False if, on these data, the score marks the judge and not the image."""
+
+
+class PairAgreement(_Statistics):
+    """Agreement with people over human pairs."""
+
     accuracy: float | None = None
     """Share of the human pairs with a preference that the metric orders the same way; a predicted tie is wrong."""
     accuracy_interval: Interval | None = None
-    common_accuracy: float | None = None
-    """The same over the pairs that all compared metrics have scored, if they have scored other pairs."""
-    common_pairs: int | None = None
     tie_rate: float | None = None
     half_credit_accuracy: float | None = None
     half_credit_interval: Interval | None = None
-    tie_optimised_accuracy: float | None = None
-    tie_epsilon: float | None = None
     pairs: int | None = None
     pairs_scored: int | None = None
     pair_coverage: float | None = None
@@ -328,6 +329,18 @@ class MetricResult(Record):
     """Probability of as many correct pairs by guessing, one-sided."""
     paper_threshold_05: int | None = None
     paper_threshold_001: int | None = None
+
+
+class TieAgreement(_Statistics):
+    """Accuracy over human pairs with an optimised threshold for ties."""
+
+    tie_optimised_accuracy: float | None = None
+    tie_epsilon: float | None = None
+
+
+class PromptAgreement(_Statistics):
+    """Agreement with people on the order of the images of a prompt, averaged over prompts."""
+
     srcc: float | None = None
     srcc_interval: Interval | None = None
     srcc_prompts: int | None = None
@@ -348,7 +361,16 @@ class MetricResult(Record):
     """The same of a random order."""
     ndcg_paper_fit_gain: str = ""
     prompts: int | None = None
-    reasons: dict[str, str] = {}
+
+
+class MetricResult(PromptAgreement, TieAgreement, PairAgreement, MeanScore):
+    """All results of one metric."""
+
+    ranks_images: bool = True
+    """False if, on these data, the score marks the judge and not the image."""
+    common_accuracy: float | None = None
+    """The accuracy over the pairs that all compared metrics have scored, if they have scored other pairs."""
+    common_pairs: int | None = None
 
 
 class _RankRange(Record):

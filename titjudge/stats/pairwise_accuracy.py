@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from titjudge.core.errors import DataError
-from titjudge.core.run_records import MetricResult
+from titjudge.core.run_records import PairAgreement, TieAgreement
 from titjudge.core.score_parts import bounds_of
 from titjudge.core.types import Pair, Score
 from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval, Ints, codes, group_sums
@@ -126,7 +126,7 @@ def pair_index(pairs: Sequence[Pair] | PairIndex) -> PairIndex:
     return pairs if isinstance(pairs, PairIndex) else PairIndex.from_pairs(pairs)
 
 
-def pairwise_accuracy(pairs: Sequence[Pair] | PairIndex, values: Values, *, intervals: bool = True) -> MetricResult:
+def pairwise_accuracy(pairs: Sequence[Pair] | PairIndex, values: Values, *, intervals: bool = True) -> PairAgreement:
     """Compute the accuracy of a metric over the pairs with a human preference (TIT paper, section 5.1 and A.2).
 
     An equal score is wrong (the rule of the paper, implied by its Table 4), and half right in the half-credit accuracy.
@@ -149,7 +149,7 @@ def pairwise_accuracy(pairs: Sequence[Pair] | PairIndex, values: Values, *, inte
     chance = _guessing(index, right, scored, values) if intervals and total else None
     if not total:
         reason = "no pair with a human preference" if not decided_pairs else "no pair has both scores"
-    return MetricResult(
+    return PairAgreement(
         accuracy=correct / total if total else None,
         accuracy_interval=interval,
         tie_rate=ties / total if total else None,
@@ -205,7 +205,7 @@ def _intervals(index: PairIndex, right: Floats, tied: Floats, scored: Floats) ->
     return intervals, FEW_PROMPTS if intervals[0] is None else ""
 
 
-def tie_optimised_accuracy(pairs: Sequence[Pair] | PairIndex, values: Values) -> MetricResult:
+def tie_optimised_accuracy(pairs: Sequence[Pair] | PairIndex, values: Values) -> TieAgreement:
     """Compute pairwise accuracy with an optimised tie threshold (Deutsch, Foster and Freitag 2023, "Ties Matter").
 
     Score differences up to the threshold (`tie_epsilon`) are read as ties. The accuracy is over all scored pairs, human ties
@@ -219,7 +219,7 @@ def tie_optimised_accuracy(pairs: Sequence[Pair] | PairIndex, values: Values) ->
     total = int(scored.sum())
     if not total:
         reason = "no pair has both scores"
-        return MetricResult(tie_optimised_accuracy=None, tie_epsilon=None, reasons={"tie_optimised_accuracy": reason})
+        return TieAgreement(tie_optimised_accuracy=None, tie_epsilon=None, reasons={"tie_optimised_accuracy": reason})
     with np.errstate(over="ignore"):
         gap = with_ties(np.abs(a - b)[scored])
     order = np.argsort(gap, kind="stable")
@@ -232,7 +232,7 @@ def tie_optimised_accuracy(pairs: Sequence[Pair] | PairIndex, values: Values) ->
     within = np.searchsorted(gap, candidates, side="right")
     right = ties_within[within] + agree_beyond[-1] - agree_beyond[within]
     best = int(np.argmax(right))
-    return MetricResult(tie_optimised_accuracy=int(right[best]) / total, tie_epsilon=float(candidates[best]))
+    return TieAgreement(tie_optimised_accuracy=int(right[best]) / total, tie_epsilon=float(candidates[best]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from titjudge.core.declarations import RELIABLE, Doubt, Population, Unit
 from titjudge.core.registry import base_metric, first_metric
 from titjudge.core.run_records import (
     BradleyTerryRecord,
+    MeanScore,
     MetricResult,
     PlaceRecord,
     PopulationRecord,
@@ -144,17 +145,21 @@ def agreement(
     }
     people = _people(images, kept, human)
     srcc = {name: _srcc_with_people(images, kept, human, values[name]) for name in standings}
+    common = _common_accuracy(index, {name: values[name] for name in standings})
+    without = f"fewer than {FEWEST_FOR_SRCC} generators ranked by both, or all of them equal" if people else NO_PAIRS
     metrics = {}
     for name in values:
-        if name in standings:
-            statistics = _metric(index, human, values[name], resamples > 0)
-            statistics = statistics if srcc[name] is not None else statistics.joined(_without_srcc(people))
-        else:
-            statistics = _unranked(values[name])
-        means = _means(unsigned[name], applicable[name])
-        metrics[name] = statistics.joined(means, MetricResult(higher_is_better=name not in negate))
-    for name, common in _common_accuracy(index, {name: values[name] for name in standings}).items():
-        metrics[name] = metrics[name].joined(common)
+        ranked = name in standings
+        reasons = {"leaderboard_srcc": without} if ranked and srcc[name] is None else {}
+        metrics[name] = _metric(
+            _mean_score(unsigned[name], applicable[name], name not in negate, reasons),
+            index if ranked else PairIndex.from_pairs(()),
+            human if ranked else {},
+            values[name],
+            NO_PAIRS if ranked else MARKS_JUDGE,
+            resamples > 0,
+            common.get(name, {}) if ranked else {"ranks_images": False},
+        )
     boards = [*standings.values(), *([people] if people else [])]
     warnings += [*repeated, *_pair_warnings(index, kept, images, declared)]
     warnings += [warning for board in boards for warning in board.warnings]
@@ -236,14 +241,14 @@ def _populations(
     return found
 
 
-def _common_accuracy(index: PairIndex, values: Mapping[str, Values]) -> dict[str, MetricResult]:
+def _common_accuracy(index: PairIndex, values: Mapping[str, Values]) -> dict[str, dict[str, float]]:
     """Compute the accuracy on the pairs that all compared metrics have scored; empty if all have scored the same pairs."""
     ranked = common_accuracy(index, list(values.values())) if values else None
     if ranked is None or ranked.complete or not ranked.pairs:
         return {}
     names = list(values)
     return {
-        names[k]: MetricResult(common_accuracy=right / ranked.pairs, common_pairs=ranked.pairs)
+        names[k]: {"common_accuracy": right / ranked.pairs, "common_pairs": ranked.pairs}
         for k, right in zip(ranked.order, ranked.right, strict=True)
     }
 
@@ -369,12 +374,6 @@ def _srcc_with_people(
     return rank_correlation(ranks, people.mean_ranks() if even or given or fitted else people.means())
 
 
-def _without_srcc(people: Leaderboard | None) -> MetricResult:
-    """Say why a leaderboard has no rank correlation with that of people."""
-    reason = f"fewer than {FEWEST_FOR_SRCC} generators ranked by both, or all of them equal"
-    return MetricResult(reasons={"leaderboard_srcc": reason if people else NO_PAIRS})
-
-
 def _images(items: Sequence[Item | InvalidItem], scores: Sequence[Score]) -> tuple[list[Image], list[str]]:
     """List the images of the items, or of the scores where there are no items, with warnings."""
     warnings = []
@@ -437,30 +436,38 @@ def _pair_warnings(index: PairIndex, pairs: Sequence[Pair], images: Sequence[Ima
     return warnings
 
 
-def _metric(index: PairIndex, human: HumanScores, values: Values, intervals: bool) -> MetricResult:
-    """Compute the statistics of one metric against people."""
-    result = pairwise_accuracy(index, values, intervals=intervals).joined(
-        tie_optimised_accuracy(index, values), prompt_statistics(human, values, intervals=intervals, unit=index.units)
+def _metric(
+    means: MeanScore,
+    index: PairIndex,
+    human: HumanScores,
+    values: Values,
+    why: str,
+    intervals: bool,
+    more: dict[str, float],
+) -> MetricResult:
+    """Compute the statistics of one metric; without pairs each that is undefined has the reason `why`."""
+    parts = (
+        means,
+        pairwise_accuracy(index, values, intervals=intervals),
+        tie_optimised_accuracy(index, values),
+        prompt_statistics(human, values, intervals=intervals, unit=index.units),
     )
-    return result if len(index) else result.joined(MetricResult(reasons=dict.fromkeys(result.reasons, NO_PAIRS)))
+    reasons = {key: reason if len(index) else why for part in parts for key, reason in part.reasons.items()}
+    return MetricResult(**{name: value for part in parts for name, value in part} | more | {"reasons": reasons})
 
 
-def _unranked(values: Values) -> MetricResult:
-    """Return the statistics of a metric that does not rank images: as without pairs, with the reason."""
-    result = _metric(PairIndex.from_pairs(()), {}, values, False)
-    return result.joined(MetricResult(reasons=dict.fromkeys(result.reasons, MARKS_JUDGE), ranks_images=False))
-
-
-def _means(values: Values, images: Sequence[Image]) -> MetricResult:
+def _mean_score(values: Values, images: Sequence[Image], higher: bool, reasons: dict[str, str]) -> MeanScore:
     """Compute the mean over prompts and generators, and the coverage."""
     scored = [(image, value) for image in images if (value := values.get(image[0])) is not None]
     cell, cells = codes(image[1:] for image, _ in scored)
     means = MEAN.combine(cell, np.array([value for _, value in scored], dtype=np.float64), len(cells))
-    return MetricResult(
+    return MeanScore(
         mean=float(means.mean()) if scored else None,
         images=len(images),
         scored=len(scored),
         coverage=len(scored) / len(images) if images else None,
+        higher_is_better=higher,
+        reasons=reasons,
     )
 
 

@@ -9,7 +9,7 @@ from itertools import combinations
 
 import numpy as np
 
-from titjudge.core.run_records import MetricResult
+from titjudge.core.run_records import PromptAgreement
 from titjudge.core.types import Pair
 from titjudge.stats.bootstrap import Floats, Ints, table_sums
 from titjudge.stats.equality import rankdata, with_ties
@@ -80,7 +80,7 @@ def given_ranks(pairs: Iterable[Pair]) -> dict[str, float] | None:
 
 def prompt_statistics(
     human: HumanScores, values: Values, *, intervals: bool = True, unit: Ints | None = None
-) -> MetricResult:
+) -> PromptAgreement:
     """Compute SRCC, KRCC (tau-b) and nDCG within each prompt, and their means over prompts with 95% intervals.
 
     A prompt is left out of all three with fewer than two images that have both scores, or when people rank them all equal;
@@ -110,7 +110,7 @@ def prompt_statistics(
     reason = "" if human else "no human preferences"
     if human and not srcc_prompts:
         reason = "no prompt has two scored images that both people and the metric tell apart"
-    return MetricResult(
+    return PromptAgreement(
         srcc=means["srcc"],
         srcc_interval=ends["srcc"],
         srcc_prompts=srcc_prompts,
