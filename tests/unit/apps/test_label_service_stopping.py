@@ -138,6 +138,20 @@ def test_who_is_not_reliable_settles_nothing(data: Path, tmp_path: Path) -> None
         assert service.state("annotator-04")["at_most"] == 4, "what is known is asked of everybody"
 
 
+def test_what_an_unreliable_person_had_settled_is_asked_again(data: Path, tmp_path: Path) -> None:
+    with marks(data, tmp_path / "m.db", 3, 2) as service:
+        for who in ("annotator-01", "annotator-02"):
+            for image in ("i0.png", "i1.png"):
+                text = json.dumps([(name, "question", "yes") for name in ("Is there a cat?", "Is it black?")])
+                service.store.add(who, Question("image", "p", (image,)), text)
+        while (state := service.state("annotator-03"))["sheet"]:
+            service.vote("annotator-03", state["question"], ["yes", "no"])
+        assert state["done"] == IMAGES - 2
+        service.form.settled = lambda answers, enough: set()
+        service._settled.clear()
+        assert service.state("annotator-03")["sheet"], "both images are open again"
+
+
 def test_agreement_is_that_of_the_first_votes(data: Path, tmp_path: Path) -> None:
     store = tmp_path / "m.db"
     said = {

@@ -288,12 +288,17 @@ class Queue:
         check = self._check(len(self._answered))
         if check is not None:
             return check
-        for group in self._order:
-            if self._states[group].question is not None and self._settled(group):  # others may have settled it since
-                self._states[group] = self._sort(group)
-            images = self._states[group].question
-            if images is not None:
-                return self._asked(PAIR, group, images)
+        for plan_anew in (False, True):  # what others had settled may be open again
+            if plan_anew:
+                self.refresh()
+            for group in self._order:
+                if self._states[group].question is not None and self._settled(
+                    group
+                ):  # others may have settled it since
+                    self._states[group] = self._sort(group)
+                images = self._states[group].question
+                if images is not None:
+                    return self._asked(PAIR, group, images)
         return self._check(math.inf, IMAGE)  # a gold pair is asked only between others, a known image in any case
 
     def settled_questions(self) -> Iterator[Question]:
@@ -324,10 +329,9 @@ class Queue:
         images: dict[str, None] = {}
         for outcome in (1, -1, 0):
             self._set(question, outcome)
-            following = self.question()
-            self._set(question, None)
-            if following is not None:
+            if following := self.question():
                 images |= dict.fromkeys(following.images)
+            self._set(question, None)
         return [image for image in images if image not in question.images]
 
     def progress(self) -> tuple[int, int]:

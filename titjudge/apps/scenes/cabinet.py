@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +37,7 @@ from titjudge.apps.scenes.textures import Pixels, surface
 from titjudge.core.files import read_yaml
 
 _THINGS = tuple("star button block leaf bottle fish cup key".split())
+_PAINTED = read_yaml(Path(__file__).with_name("cabinet_things.yaml"), "a list of things")
 _PLURALS = {"leaf": "leaves", "fish": "fish"}
 _MARGIN = 36  # pixels, for the letters and numbers of the rows and columns
 _FINE = 8  # how much larger an object is drawn before it is scaled down
@@ -215,7 +215,7 @@ def drawn(kind: str, hue: str, other: bool, pixels: float, turn: float) -> NDArr
 def _paint(draw: ImageDraw.ImageDraw, kind: str, fill: RGB, other: bool, s: float) -> None:
     """Paint the shape of a kind, in its first or its other state, with a dark edge."""
     colours = {"fill": fill, "edge": tuple(c // 3 for c in fill), "pale": tuple(c + (255 - c) * 2 // 3 for c in fill)}
-    for form, places, colour, share in _things()[kind][-1 if other else 0]:
+    for form, places, colour, share in _PAINTED[kind][-1 if other else 0]:
         width = max(1 + (share > 0.05), round(s * share)) if share else 0
         named = colours[colour] if isinstance(colour, str) else colour and tuple(colour)
         spots = [(s * (0.25 + x), s * (0.25 + y)) for x, y in places]
@@ -227,9 +227,3 @@ def _paint(draw: ImageDraw.ImageDraw, kind: str, fill: RGB, other: bool, s: floa
             draw.arc((*spots[0], *spots[1]), 180, 360, fill=named, width=width)
         else:
             draw.ellipse((*spots[0], *spots[1]), fill=named, outline=colours["edge"], width=width)
-
-
-@cache
-def _things() -> dict[str, Any]:
-    """Read how each thing is painted, in its first and its other state."""
-    return read_yaml(Path(__file__).with_name("cabinet_things.yaml"), "a list of things")

@@ -7,7 +7,7 @@ its pixels and annotated with its place.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -97,6 +97,7 @@ class Stand(BayTemplate):
             pen.strokes(self.painted.get(part, ()), colours)
 
 
+_PAINTED = read_yaml(Path(__file__).with_name("shelf_things.yaml"), "a list of things")
 _TONES = (1.0, 0.93, 1.05, 0.97)  # of things that are else alike
 _WHITE = (250, 248, 240)
 
@@ -179,7 +180,7 @@ class Shelves(BayTemplate):
             polygon(draw, [quad[3], quad[2], deep[1], deep[0]], shaded(wall, 15, 16))
 
     def paint(self, pen: Pen, look: Look, variant: int) -> None:
-        tone, states = _TONES[variant], _things()[look["thing"]]
+        tone, states = _TONES[variant], _PAINTED[look["thing"]]
         strokes = states[next((value for value in look.values() if value in states), next(iter(states)))]
         red, green, blue = (min(255, round(c * tone)) for c in rgb(look.get("hue", "black")))
         hue: RGB = red, green, blue
@@ -191,12 +192,6 @@ class Shelves(BayTemplate):
         elif "material" in look:
             _clad(pen, [places for form, places, *_ in strokes if form == "shape"], look["material"], tone)
         pen.strokes(strokes, colours)
-
-
-@cache
-def _things() -> dict[str, Any]:
-    """Read how each thing is painted: by its state, or by nothing if it has none."""
-    return read_yaml(Path(__file__).with_name("shelf_things.yaml"), "a list of things")
 
 
 def _clad(pen: Pen, outlines: Sequence[Sequence[Point]], material: str, tone: float) -> None:
