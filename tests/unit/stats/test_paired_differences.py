@@ -155,3 +155,14 @@ def test_a_judge_of_easy_pairs_is_not_the_first() -> None:
     ranked = common_accuracy(PairIndex.from_pairs(pairs), [few, easy, good])
     assert (ranked.order, ranked.aside, ranked.pairs, ranked.complete) == ([2, 1], [0], 120, False)
     assert ranked.right[0] > ranked.right[1]
+
+
+def test_a_mean_difference_that_one_more_score_would_move_is_in_doubt() -> None:
+    groups = {f"i{k}": f"p{k}" for k in range(40)}
+    scores: dict[str, dict[str, float | None]] = {
+        name: {i: 90.0 + k % n for k, i in enumerate(groups)} for name, n in (("one", 2), ("two", 3))
+    }
+    (found,) = mean_differences(groups, scores, (0.0, 100.0))
+    assert found.to_json()["doubt"] == "one_score"
+    assert "one_score" in differences_table([found]).declared.doubts.values()
+    assert "doubt" not in mean_differences(groups, scores)[0].to_json()

@@ -219,7 +219,8 @@ class ComparedRuns:
             return paired_differences(pairs, {name: values[name] for name in self._metrics})
         if len(self._runs) > 1 and set.intersection(*(set(run.items) for run in self._runs)):
             scores = {self._frame.run_names[run.name]: list(run.scores.values()) for run in self._runs}
-            return run_differences(list(self.items.values()), scores)
+            ends = {name.partition(" (")[0]: metric.range for name, metric in self._metrics.items()}
+            return run_differences(list(self.items.values()), scores, ends)
         return self._differences_by_prompt()
 
     def costs(self) -> dict[str, float | None]:
@@ -245,7 +246,8 @@ class ComparedRuns:
             if not alone:
                 entries = [entry._replace(generator=frame.run_names[entry.run]) for entry in entries]
             judged = [entry for entry in entries if entry.generator in named]
-            table = score_table(judged, metric=metric, source=frame.source, families=families)
+            ends = registry.metric_of(metric).range
+            table = score_table(judged, metric=metric, source=frame.source, families=families, bounds=ends)
             if len(table.generators) < 2:
                 continue
             couples = compared_pairs(table, None if alone else judged[0].generator)

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from titjudge.core.declarations import NEEDS_BOTH, Declaration, Population, Unit
+from titjudge.core.serialization import fields_of
 from titjudge.core.tables import Cell, CellFormat, Table, p_value, percent, plain
 from titjudge.core.types import InvalidItem, Item, Pair, Score
 from titjudge.core.words import DASH
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, group_sums
 from titjudge.stats.equality import score_differences
 from titjudge.stats.generators.slices import averages
-from titjudge.stats.intervals import mean_intervals, why_no_interval
+from titjudge.stats.intervals import doubt, mean_intervals, why_no_interval
 from titjudge.stats.pairwise_accuracy import PairIndex, Values, pair_index, values_by_metric
 from titjudge.stats.scores.families import families as families_of
 from titjudge.stats.scores.population import comparable
@@ -47,6 +48,7 @@ class Difference:
         p_adjusted: After Benjamini-Hochberg over the comparisons made together.
         only_first: Pairs on which only `first` is right; likewise `only_second`. For accuracies only.
         mcnemar_p: McNemar's exact test, which takes pairs as independent. For accuracies only; None for families of prompts.
+        doubt: The `Doubt` about the level of the interval.
     """
 
     first: str
@@ -64,6 +66,11 @@ class Difference:
     only_second: int | None = None
     mcnemar_p: float | None = None
     reason: str = ""
+    doubt: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields; `doubt` only if the level is not reliable."""
+        return {name: value for name, value in fields_of(self).items() if value or name != "doubt"}
 
     @property
     def of_accuracy(self) -> bool:
@@ -167,18 +174,28 @@ def below_the_best(
     return stepped_down(ps)
 
 
-def mean_differences(prompt_of: Mapping[str, str], values: Mapping[str, Values]) -> list[Difference]:
+def mean_differences(
+    prompt_of: Mapping[str, str], values: Mapping[str, Values], ends: Interval | None = None
+) -> list[Difference]:
     """Compare the mean scores of every other run and the first over the images both have scored; needs no human pairs.
 
     Args:
         prompt_of: Prompt, or family, of each image id (both runs must use the same ids).
         values: Run name -> score by image id.
+        ends: Of the scale of the scores.
     """
-    return adjusted_together([_mean_difference(prompt_of, *couple, values) for couple in _with_first(values)])
+    return adjusted_together([_mean_difference(prompt_of, *couple, values, ends) for couple in _with_first(values)])
 
 
-def run_differences(items: Iterable[Item | InvalidItem], runs: Mapping[str, Sequence[Score]]) -> list[Difference]:
-    """Compare the mean scores of every other run and the first, which judged the same images, for each metric of the first."""
+def run_differences(
+    items: Iterable[Item | InvalidItem],
+    runs: Mapping[str, Sequence[Score]],
+    ends: Mapping[str, Interval | None] | None = None,
+) -> list[Difference]:
+    """Compare the mean scores of every other run and the first, which judged the same images, for each metric of the first.
+
+    `ends` are those of the scale of each metric.
+    """
     values = {run: values_by_metric(scores) for run, scores in runs.items()}
     items = list(items)
     declared = families_of(items)
@@ -186,12 +203,12 @@ def run_differences(items: Iterable[Item | InvalidItem], runs: Mapping[str, Sequ
     differences: list[Difference] = []
     for metric in next(iter(values.values()), ()):
         shared = {run: metrics[metric] for run, metrics in values.items() if metric in metrics}
-        of_metric = mean_differences(prompt_of, shared)
+        of_metric = mean_differences(prompt_of, shared, (ends or {}).get(metric))
         differences += [replace(difference, what=f"{difference.what} of {metric}") for difference in of_metric]
     return adjusted_together(differences)
 
 
-def prompt_differences(table: ScoreTable, couples: Iterable[tuple[str, str]]) -> list[Difference]:
+def prompt_differences(table: ScoreTable, couples: Sequence[tuple[str, str]]) -> list[Difference]:
     """Compare mean scores over the prompts that both of a couple have: of generators, or of runs whose images have other names.
 
     Args:
@@ -200,11 +217,9 @@ def prompt_differences(table: ScoreTable, couples: Iterable[tuple[str, str]]) ->
     """
     unit = np.arange(len(table.prompts)) if table.unit is None else table.unit
     what = f"mean score over prompts, {table.metric}"
+    scores = {name: table.means[:, table.column(name)] for couple in couples for name in couple}
     return adjusted_together(
-        [
-            _score_difference((*couple, what), unit, *(table.means[:, table.column(name)] for name in couple))
-            for couple in couples
-        ]
+        [_score_difference((a, b, what), unit, scores[a], scores[b], table.bounds) for a, b in couples]
     )
 
 
@@ -221,7 +236,8 @@ def differences_table(
             for d in differences
         ),
         explanation=("difference: first minus second",),
-        secondary=("McNemar p", "p", "n"), estimates=True, declared=PAIRED.over(families=families),
+        secondary=("McNemar p", "p", "n"), estimates=True,
+        declared=PAIRED.over(families=families, doubts={f"{d.first} - {d.second} ({d.what})": d.doubt for d in differences}),
     )  # fmt: skip
 
 
@@ -256,17 +272,25 @@ def _accuracy_difference(index: PairIndex, first: str, second: str, x: Floats, y
     )
 
 
-def _mean_difference(prompt_of: Mapping[str, str], first: str, second: str, values: Mapping[str, Values]) -> Difference:
+def _mean_difference(
+    prompt_of: Mapping[str, str], first: str, second: str, values: Mapping[str, Values], ends: Interval | None
+) -> Difference:
     """Compare two runs by the mean of their scores over the images of `first` that both have scored."""
     ids = [id for id in values[first] if id in prompt_of]
     x, y = (np.array([values[name].get(id) for id in ids], dtype=np.float64) for name in (first, second))
-    return _score_difference((first, second, "mean score"), codes(prompt_of[id] for id in ids)[0], x, y)
+    return _score_difference((first, second, "mean score"), codes(prompt_of[id] for id in ids)[0], x, y, ends)
 
 
-def _score_difference(names: tuple[str, str, str], prompt: Ints, x: Floats, y: Floats) -> Difference:
-    """Compare scores, NaN where there is none; the other arguments as for `_paired`."""
+def _score_difference(
+    names: tuple[str, str, str], prompt: Ints, x: Floats, y: Floats, ends: Interval | None
+) -> Difference:
+    """Compare scores on a scale with these ends, NaN where there is none; the other arguments as for `_paired`."""
     both = np.isfinite(x) & np.isfinite(y)
     difference = _paired(names, prompt, np.where(both, x, 0.0), np.where(both, y, 0.0), both)
+    if ends and difference.difference is not None:
+        reach = ends[0] - ends[1], ends[1] - ends[0]
+        why = doubt(difference.interval, difference.difference, difference.prompts, reach)
+        difference = replace(difference, doubt=why)
     return difference if both.any() else replace(difference, reason="no image is scored by both")
 
 
