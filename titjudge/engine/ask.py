@@ -74,6 +74,15 @@ class Sample:
 ONCE = Sample()
 
 
+def problem_of(error: DataError, item: Item) -> str:
+    """Say what is wrong with a file of an item, by its path below the data folder; without one if it is the item's image."""
+    place, image = str(error.path or ""), str(item.image)
+    root = image.removesuffix(item.id)
+    if root in ("", image) or not place.startswith(root):
+        return str(error)
+    return error.message if place == image else f"{place.removeprefix(root)}: {error.message}"
+
+
 class BoundAsk:
     """Ask on behalf of one item.
 
@@ -184,7 +193,7 @@ class BoundAsk:
             try:
                 image_files.append(await self._engine.images.open(path))
             except DataError as error:
-                raise Unanswered(Status.BAD_INPUT, str(error)) from error
+                raise Unanswered(Status.BAD_INPUT, problem_of(error, self._item)) from error
         return image_files
 
     @staticmethod

@@ -16,7 +16,7 @@ from titjudge.core.numbers import is_number
 from titjudge.core.redaction import code_fault
 from titjudge.core.score_parts import COULD_BE, TABLED, PanelVote, PanelVotes, Parts, QuestionCounts, Samples, objects
 from titjudge.core.types import Cause, Item, Json, Score, Status
-from titjudge.engine.ask import ONCE, BoundAsk, Sample
+from titjudge.engine.ask import ONCE, BoundAsk, Sample, problem_of
 from titjudge.engine.budget import Reservation
 from titjudge.engine.pipeline import Engine
 from titjudge.metrics import Metric
@@ -58,7 +58,7 @@ async def score_item(
         score = Score.none(failure.status, failure.reason, **failure.parts)
         ask.causes.append(failure.cause)
     except DataError as error:
-        score = Score.none(Status.BAD_INPUT, str(error))
+        score = Score.none(Status.BAD_INPUT, problem_of(error, item))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # odd data of one item
         fault = code_fault(error)
         logger.warning(

@@ -311,7 +311,9 @@ class ManifestReader:
         """Yield an item for each image of a row, or one for its description; what cannot be judged is an InvalidItem."""
         chosen = self._chosen(record)
         if not chosen["prompt"]:
-            yield InvalidItem(where, f"{where}: the key 'prompt' is missing")
+            there = any(record.get(column) for column in (*chosen["image"], "description"))
+            what = "the key 'prompt' is" if there else "the keys 'prompt' and 'image' are"
+            yield InvalidItem(where, f"{where}: {what} missing")
             return
         prompt = record[chosen["prompt"][0]]
         own_id = first_filled(record, chosen["prompt_id"])

@@ -14,16 +14,17 @@ from PIL import Image
 from pydantic import BaseModel
 
 from titjudge.core.config import RunConfig, load_config
-from titjudge.core.errors import ConfigError, FatalProviderError, Unanswered
+from titjudge.core.errors import ConfigError, DataError, FatalProviderError, Unanswered
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Failure, FailureKind, Item, Message, Reply, Request, Score, Status, Usage
-from titjudge.engine.ask import BoundAsk
+from titjudge.engine.ask import BoundAsk, problem_of
 from titjudge.engine.budget import Budget
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine, Interrupted, ReplyRules
 from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import score_item
 from titjudge.metrics import metric
+from titjudge.metrics.tit import lmm_score
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
 from titjudge.providers.local.base import make_reply
@@ -434,3 +435,31 @@ def test_a_question_that_two_read_in_different_ways_is_asked_once(tmp_path: Path
 
     taken, refused, asked = asyncio.run(ask())
     assert (taken.text, refused.status, asked) == ("a red", Status.TRUNCATED, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "told"),
+    [
+        ("a/1.png", "data/a/1.png", "no such image file"),
+        ("a/1.png", "data/sources/1.png", "sources/1.png: no such image file"),
+        ("a/1.png", "/elsewhere/1.png", "/elsewhere/1.png: no such image file"),
+    ],
+)
+def test_a_file_of_an_item_is_named_by_its_path_below_the_data_folder(
+    tmp_path: Path, name: str, path: str, told: str
+) -> None:
+    whose = Item(name, "a red square", tmp_path / "data" / name, "g", "p")
+    assert problem_of(DataError("no such image file", tmp_path / path), whose) == told
+
+
+def test_a_missing_file_has_the_same_form_of_path_as_an_empty_prompt(tmp_path: Path) -> None:
+    async def work() -> Score:
+        engine, _ = build(tmp_path)
+        whose = Item("a/1.png", "a red square", tmp_path / "a" / "1.png", "g", "p")
+        try:
+            return await score_item(engine, whose, "lmm-score", lmm_score)
+        finally:
+            await engine.aclose()
+
+    score = run(work)
+    assert (score.status, score.item_id, score.reason) == (Status.BAD_INPUT, "a/1.png", "no such image file")

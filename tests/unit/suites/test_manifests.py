@@ -22,12 +22,18 @@ from titjudge.suites.folder import Folder
 def test_an_imagefolder_is_read_by_its_metadata(tmp_path: Path, prompt: str) -> None:
     png(tmp_path / "a" / "1.png")
     write_lines(
-        tmp_path / "metadata.jsonl", {"file_name": "a/1.png", prompt: "a cat", "seed": 3}, {"file_name": "a/1.png"}
+        tmp_path / "metadata.jsonl",
+        {"file_name": "a/1.png", prompt: "a cat", "seed": 3},
+        {"file_name": "a/1.png"},
+        {"seed": 4},
     )
     (item,), bad, notes = loaded_with_notes(tmp_path)
     assert (item.id, item.prompt, item.image) == ("a/1.png", "a cat", tmp_path / "a" / "1.png")
     assert item.meta == {"seed": 3}
-    assert bad == {"metadata.jsonl:2": "metadata.jsonl:2: the key 'prompt' is missing"}
+    assert bad == {
+        "metadata.jsonl:2": "metadata.jsonl:2: the key 'prompt' is missing",
+        "metadata.jsonl:3": "metadata.jsonl:3: the keys 'prompt' and 'image' are missing",
+    }
     assert notes[0].startswith("'file_name' is read as image")
     assert len(notes) == 1
     assert notes[0].endswith("--columns image=...,prompt=...,generator=...,prompt_id=...,sample=... changes this")
