@@ -59,6 +59,16 @@ def test_pages_keep_their_budgets() -> None:
     assert sizes[README] + sum(sizes[page_of(name)] for name in NEWCOMERS) <= 4_800
 
 
+def test_the_changelog_is_short_and_plain() -> None:
+    lines = (DOCS.parent / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()
+    groups = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+    assert len(lines) <= 60
+    assert {line[4:] for line in lines if line.startswith("### ")} <= groups
+    assert [
+        line for line in lines if len(line) > 160 or any(hits(prose(line), found) for found in (ODD, DROPPED))
+    ] == []
+
+
 def test_pages_are_in_the_folder_of_their_kind() -> None:
     kinds = {"tutorial", "how-to", "extend", "reference", "explanation", "measurements"}
     assert {page.relative_to(DOCS).parts[0] for page in TEXTS if page != README} == kinds
