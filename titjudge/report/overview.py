@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from titjudge.core.declarations import NEEDS_ALL, Declaration, Population, Unit
 from titjudge.core.numbers import several
 from titjudge.core.run_records import Manifest, SettleRecord
-from titjudge.core.tables import Cell, CellFormat, Table, dollars, plain, says_something
+from titjudge.core.tables import Cell, CellFormat, Table, dollars, plain, rounded, says_something
 from titjudge.core.types import Item, Json
 from titjudge.core.words import DASH, number, percentage, spending
 from titjudge.report.model import JudgedMetric, Loaded, Report
@@ -146,7 +146,8 @@ def _linked(table: Table, run: Loaded, judges: Mapping[str, tuple[int, JudgedMet
         rows = [_linked_generator(row, name, judges) for row, name in zip(rows, names, strict=True)]
     titles = dict(zip(table.keys or table.columns, table.columns, strict=True))
     keys = tuple(key for key in titles if says_something([row[key] for row in rows]))
-    columns, cells = tuple(titles[key] for key in keys), tuple(tuple(row[key] for key in keys) for row in rows)
+    columns, values = tuple(titles[key] for key in keys), ([row[key] for row in rows] for key in keys)
+    cells = tuple(zip(*(rounded(column) if table.estimates else column for column in values), strict=True))
     return replace(table, columns=columns, rows=cells, keys=keys)
 
 

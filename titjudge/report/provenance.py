@@ -27,15 +27,11 @@ def provenance(report: Report, files: Sequence[Block] = ()) -> Section:
         "Every score of the Images section opens to its receipts: the rendered prompt, the raw answer, the model version and the "
         "cost. `titjudge verify` recomputes all of it offline."
     )
-    several = len(report.runs) > 1
     deviations = [
         Listing(
-            f"Deviations from the suite, {run.name}" if several else "Deviations from the suite",
-            f"Suite {run.manifest.suite.name or 'folder'}"
-            + (f" (version {run.manifest.suite.version})" if run.manifest.suite.version else "")
-            + (f", {run.manifest.protocol} protocol." if run.manifest.protocol else "."),
+            f"Deviations from the suite, {run.name}",
+            f"Suite {run.manifest.suite.name}, version {run.manifest.suite.version}, {run.manifest.protocol} protocol.",
             tuple(run.manifest.suite.deviations),
-            "None are listed.",
         )
         for run in report.runs
     ]
@@ -92,9 +88,9 @@ def _by_run(
     notes: Sequence[str] = (),
 ) -> Table:
     """Make a table from rows that begin with the run's name, which is dropped if there is only one run."""
-    if len(report.runs) > 1:
-        return Table(title, ("run", *columns), tuple(rows), tuple(notes), empty, declared=FACTS)
-    return Table(title, tuple(columns), tuple(row[1:] for row in rows), tuple(notes), empty, declared=FACTS)
+    first = 0 if len(report.runs) > 1 else 1
+    named, *cells = (tuple(row[first:]) for row in (("run", *columns), *rows))
+    return Table(title, named, tuple(cells), tuple(notes), empty, declared=FACTS)
 
 
 def _configuration(report: Report) -> Table:

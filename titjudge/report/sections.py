@@ -123,12 +123,11 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A list of remarks, with what is shown in place of none."""
+    """A list of remarks."""
 
     title: str
     note: str
     lines: tuple[str, ...]
-    empty: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +140,10 @@ class FoldedText:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Links to files beside the page: label and place of each, and a remark."""
+    """Links to files beside the page, by their places, and a remark."""
 
     title: str
-    links: tuple[tuple[str, str], ...]
+    links: tuple[str, ...]
     note: str = ""
 
 

@@ -53,9 +53,7 @@ def write_site(
     report = load(runs, deciding_first=True)
     overlays = {loaded.name: run.path / "prompts" for loaded, run in zip(report.runs, runs, strict=True)}
     files = [block for run in report.runs for block in _files(run, overlays[run.name], site)]
-    sections = contents(
-        report, [Links("The scores", (("scores.csv", "scores.csv"), ("results.json", "results.json"))), *files]
-    )
+    sections = contents(report, [Links("The scores", ("scores.csv", "results.json")), *files])
     numbers = entries_to_list(report, sections, LISTED)
     images = shown_images(report, numbers)
     published = write_images(site, list(images), originals, full=full_images)
@@ -83,7 +81,7 @@ def _record(runs: Sequence[Loaded], sections: Sequence[Section]) -> Json:
 def _files(run: Loaded, overlay: Path, site: SiteFolder) -> Iterator[Block]:
     """Yield the links to the files of a run, and what its judge was asked."""
     folder = f"runs/{run.name}"
-    links = tuple((name, f"{folder}/{name}") for name in _FILES if (site.path / folder / name).is_file())
+    links = tuple(f"{folder}/{name}" for name in _FILES if (site.path / folder / name).is_file())
     yield Links(
         f"The run {run.name}",
         links,

@@ -38,9 +38,9 @@ def ranking(report: Report, runs: Sequence[Loaded], record: BetterGenerator | No
         (Cell(name, link=fragment("images", g=name)) if name in names else name, *others)
         for name, *others in table.rows
     ]
-    title = f"Mean score by {record.metric}" + (f", {runs[0].name}" if len(runs) < len(report.runs) else "")
-    columns = (*table.columns[:2], f"mean by {record.metric}" + ("" if settled else " [95% interval]"))
-    yield replace(table, title=title, columns=columns, rows=tuple(rows))
+    of_run = f", {runs[0].name}" if len(runs) < len(report.runs) else ""
+    columns = (*table.columns[:2], f"mean by {record.metric}{of_run}" + ("" if settled else " [95% interval]"))
+    yield replace(table, title=f"Mean score by {record.metric}{of_run}", columns=columns, rows=tuple(rows))
 
 
 @dataclass(slots=True)
@@ -65,8 +65,9 @@ class Cells:
             run = report.runs[entry.runs[0]]
             item = run.items.get(entry.id)
             prompt = frame.prompt(item) if item is not None else entry.prompt_id or entry.id
-            joint = item is not None and not verdict.apart
-            name = frame.generator(run.name, item) if item is not None and joint else entry.generator or run.name
+            name = entry.generator or run.name
+            if item is not None and not verdict.apart:
+                name = frame.generator(run.name, item)
             entries.setdefault((prompt, name), []).append(entry)
         columns = [judge.label if verdict.apart else judge.metric for judge in report.judges]
         return cls(report, columns, entries)
@@ -74,8 +75,7 @@ class Cells:
     def facts(self, order: Sequence[str]) -> Iterator[Table]:
         """Make the table of images that are refused or missing, and of prices, vendors and licences; nothing where none is known."""
         metrics = [run.covered[0] for run in self.report.runs]
-        judges = self.report.judges
-        places = {place for place, judge in enumerate(judges) if judge.metric == metrics[judge.run]}
+        places = {place for place, judge in enumerate(self.report.judges) if judge.metric == metrics[judge.run]}
         prompts = len({prompt for prompt, _ in self.entries})
         rows = []
         for name in dict.fromkeys([*order, *(name for _, name in self.entries)]):
@@ -105,8 +105,7 @@ class Cells:
             for entry in entries:
                 values = {self.columns[place]: score.value for place, score in entry.scores.items()}
                 runs = "+".join(self.report.runs[run].name for run in entry.runs)
-                cells = ["" if (value := values.get(name)) is None else value for name in metrics]
-                rows.append((prompt, generator, f"{runs}/{entry.id}", *cells))
+                rows.append((prompt, generator, f"{runs}/{entry.id}", *map(values.get, metrics)))
         return csv_text(("prompt_id", "generator", "image", *metrics), rows).encode(errors="replace")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from titjudge.core.declarations import FACTS
 from titjudge.core.run_records import BetterGenerator, JudgedExample, PromptExample, Verdict
@@ -40,66 +41,78 @@ def opening(report: Report, counts: str, whole: Verdict) -> Opening:
         whole: The verdict on them.
     """
     known = any(run.results.pairs for run in report.runs)
-    if whole.apart:
-        short, numbers, lines, charts = _apart(report, whole)
-    else:
-        only = report.runs[0] if len(report.runs) == 1 else None
-        incomplete = ", ".join(run.name for run in report.runs if run.manifest.lacking)
-        state = (only.results.settle, only.manifest.lacking) if only is not None else (None, incomplete)
-        short, numbers = headline(whole, *state)
-        lines, charts = sentences(whole, *state), _charts(report, report.runs, whole.generators)
-        short, lines = short or "".join(lines[:1]), lines[1:]
-    if not short:
-        short = _NOTHING if known or not any(run.scores for run in report.runs) else _UNKNOWN
-    notes = [counts, *([] if known or short == _UNKNOWN else [_UNKNOWN])]
+    first = _apart(report, whole) if whole.apart else _joint(report, whole)
+    if not first.headline:
+        first = replace(first, headline=_NOTHING if known or not any(run.scores for run in report.runs) else _UNKNOWN)
+    notes = [counts, *([] if known or first.headline == _UNKNOWN else [_UNKNOWN])]
+    return replace(first, notes=tuple(filter(None, notes)))
+
+
+def _joint(report: Report, whole: Verdict) -> Opening:
+    """Say the verdict on one run, or on several together."""
+    only = report.runs[0] if len(report.runs) == 1 else None
+    incomplete = ", ".join(run.name for run in report.runs if run.manifest.lacking)
+    state = (only.results.settle, only.manifest.lacking) if only is not None else (None, incomplete)
+    lines = sentences(whole, *state)
+    short, numbers = headline(whole, *state)
+    charts = _charts(report, report.runs, whole.generators)
     return Opening(
-        short, numbers, tuple(charts), tuple(lines), tuple(filter(None, notes)), _duels(report, whole.generators)
+        short or "".join(lines[:1]), numbers, charts, tuple(lines[1:]), examples=_duels(report, whole.generators)
     )
 
 
-def _charts(report: Report, runs: Sequence[Loaded], record: BetterGenerator | None) -> list[Table]:
+def _charts(report: Report, runs: Sequence[Loaded], record: BetterGenerator | None) -> tuple[Table, ...]:
     """Make the table of means with intervals, and the margin of the best below it."""
     tables = list(ranking(report, runs, record))
     if record is not None and tables and record.difference is not None:
         margin = plain(record.difference, record.interval, digits_of(record), bar=True)
         row = ((f"{record.first} minus {record.second}", margin),)
         tables.append(Table("Margin of the best", ("", "difference"), row, axis=(0.0, 0.0), declared=FACTS))
-    return tables
+    return tuple(tables)
 
 
-def _apart(report: Report, whole: Verdict) -> tuple[str, str, list[str], list[Table]]:
-    """Say the verdict of each run where they cannot be joined, why, and whether their judges agree."""
+def _apart(report: Report, whole: Verdict) -> Opening:
+    """Say whether the judges of runs that cannot be joined agree, the verdict of each run, and why they are not joined."""
     why = f"The generators of these runs are not compared with each other: {'; '.join(whole.apart)}."
     found = {run.name: run.results.verdict or verdict([run]) for run in report.runs}
-    lines = sentences(whole)
-    for run in report.runs:
-        said = headline(found[run.name], run.results.settle, run.manifest.lacking)
-        lines += [f"{run.name}: {' '.join(said)}"] if said[0] else []
-    charts = [table for run in report.runs for table in _charts(report, [run], found[run.name].generators)]
     first, *others = report.runs
-    records = {name: one.generators for name, one in found.items()}
-    agreed = [
-        second_opinion(mine, first.name, run, theirs)
+    record = found[first.name].generators
+    said = [
+        second_opinion(record, first.name, run, theirs)
         for run in others
-        if (mine := records[first.name]) is not None and (theirs := records[run.name]) is not None
+        if record is not None and (theirs := found[run.name].generators) is not None
     ]
-    agreed = list(filter(None, agreed))
-    return "".join(agreed[:1]) or why, "", [*agreed[1:], *lines, *([why] if agreed else [])], charts
+    (short, numbers), *more = [opinion for opinion in said if opinion[0]] or [("", "")]
+    each = [(run.name, headline(found[run.name], run.results.settle, run.manifest.lacking)) for run in report.runs]
+    lines = [
+        *(" ".join(opinion) for opinion in more),
+        *sentences(whole),
+        *(f"{name}: {' '.join(words)}" for name, words in each if words[0]),
+        *([why] if short else []),
+    ]
+    charts = (table for run in report.runs for table in _charts(report, [run], found[run.name].generators))
+    return Opening(short or why, numbers, tuple(charts), tuple(lines), examples=_duels(report, record, first.name))
 
 
 # -- prompts that show it ----------------------------------------------------------------------------------------------
 
 
-def _duels(report: Report, record: BetterGenerator | None) -> tuple[PromptDuels, ...]:
-    """Show the prompts on which the first of the two generators was furthest ahead, and furthest behind."""
+def _duels(report: Report, record: BetterGenerator | None, run: str = "") -> tuple[PromptDuels, ...]:
+    """Show the prompts on which the first of the two generators was furthest ahead, and furthest behind.
+
+    Args:
+        report: The runs.
+        record: The verdict.
+        run: The run of the verdict, if that does not name it and there are several.
+    """
     if record is None or not record.second:
         return ()
     examples = [side for prompt in (*record.won, *record.lost) for side in (prompt.first, prompt.second)]
-    places = _places(report, {(example.run, example.item) for example in examples})
+    places = _places(report, {(example.run or run, example.item) for example in examples})
     lists = (
         PromptDuels(
             f"What {record.first} {outcome} most against {record.second}",
-            tuple(_duel(report, record, prompt, places) for prompt in prompts),
+            tuple(_duel(report, record, prompt, run, places) for prompt in prompts),
         )
         for outcome, prompts in (("won", record.won), ("lost", record.lost))
     )
@@ -107,11 +120,11 @@ def _duels(report: Report, record: BetterGenerator | None) -> tuple[PromptDuels,
 
 
 def _duel(
-    report: Report, record: BetterGenerator, example: PromptExample, places: Mapping[tuple[str, str], int]
+    report: Report, record: BetterGenerator, example: PromptExample, run: str, places: Mapping[tuple[str, str], int]
 ) -> PromptDuel:
     """Show one prompt with the images of the two generators."""
     sides = [
-        _side(name, record, image, places)
+        _side(name, record, image, places.get((image.run or run, image.item)))
         for name, image in ((record.first, example.first), (record.second, example.second))
     ]
     prompts = [report.entries[side.image].prompt for side in sides if side.image is not None]
@@ -119,9 +132,9 @@ def _duel(
     return PromptDuel(prompt[:_PROMPT], (sides[0], sides[1]), ahead=0 if example.difference > 0 else 1)
 
 
-def _side(name: str, record: BetterGenerator, example: JudgedExample, places: Mapping[tuple[str, str], int]) -> Side:
+def _side(name: str, record: BetterGenerator, example: JudgedExample, place: int | None) -> Side:
     score = "" if example.score is None else number(example.score, digits_of(record))
-    return Side(name, places.get((example.run, example.item)), score, example.reason)
+    return Side(name, place, score, example.reason)
 
 
 def _places(report: Report, images: set[tuple[str, str]]) -> dict[tuple[str, str], int]:

@@ -233,7 +233,7 @@ def test_provenance_names_models_prompts_and_deviations(tmp_path: Path) -> None:
     answered = _table(section, "Who answered").rows[0]
     assert _words(answered) == ["judge", "fake/judge", "judge-1", "loopback", "4"]
     assert _words(_table(section, "Prompts").rows[0]) == ["tit/describe", "a" * 64]
-    assert "Suite folder (version 1), strict protocol" in listing.note
+    assert "Suite folder, version 1, strict protocol" in listing.note
 
 
 def test_agreement_from_elsewhere_replaces_the_first_runs(tmp_path: Path) -> None:

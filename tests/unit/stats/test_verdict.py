@@ -456,9 +456,10 @@ def test_two_judges_of_the_same_generators_agree_or_not(first: float, second: fl
     records = [verdict([run]).generators for run in runs]
     assert records[0] is not None
     assert records[1] is not None
-    said = second_opinion(records[0], "one", runs[1], records[1])
+    said, order = second_opinion(records[0], "one", runs[1], records[1])
     assert said.startswith("The judges of one and two ")
     assert expected in said
+    assert order == ""
 
 
 def test_the_orders_of_three_generators_are_correlated_and_strangers_are_not_compared() -> None:
@@ -467,5 +468,19 @@ def test_the_orders_of_three_generators_are_correlated_and_strangers_are_not_com
     records = [verdict([run]).generators for run in (one, other)]
     assert records[0] is not None
     assert records[1] is not None
-    assert "correlate by 1.00 (SRCC)" in second_opinion(records[0], "one", one, records[0])
-    assert second_opinion(records[0], "one", other, records[1]) == ""
+    assert "correlate by 1.00 (SRCC)" in second_opinion(records[0], "one", one, records[0])[1]
+    assert second_opinion(records[0], "one", other, records[1]) == ("", "")
+
+
+def test_judges_who_tell_the_first_two_alike_but_order_the_others_otherwise_do_not_agree() -> None:
+    levels = {"one": (20, 11, 0, -9), "two": (0, -9, 20, 11)}
+    runs = [
+        judged({g: spread(at, seed=k, width=2) for k, (g, at) in enumerate(zip("abcd", row, strict=True))}, name=name)
+        for name, row in levels.items()
+    ]
+    records = [verdict([run]).generators for run in runs]
+    assert records[0] is not None
+    assert records[1] is not None
+    said, order = second_opinion(records[0], "one", runs[1], records[1])
+    assert said == "The judges of one and two disagree: one finds a best, two finds c best."
+    assert "-0.60 (SRCC)" in order

@@ -290,15 +290,15 @@ def ranked_means(scores: ScoreTable, scale: Scale, ranking: Sequence[RankedGener
     adjusted, rows = scores_of_all(scores.means, scores.unit), []
     for ranked in (ranked for ranked in ranking if ranked.generator in scores.generators):
         mean = mean_cell(scores, adjusted[:, scores.column(ranked.generator)], scale.digits, scale.sign)
-        mean = replace(mean, bar=True, interval=None if settled else mean.interval) if mean is not None else mean
+        if mean is not None:
+            mean = replace(mean, bar=True, interval=None if settled else mean.interval)
         rows.append((ranked.generator, rank_range(ranked.ranks), mean))
     declared = scores.over(GENERATORS, doubts={} if settled else _doubts(scores, adjusted))
     return Table("", ("generator", RANK, "mean"), tuple(rows), declared=declared)
 
 
-def making(items: Iterable[item_meta.HasMeta]) -> list[Cell | str | None]:
+def making(items: Sequence[item_meta.HasMeta]) -> list[Cell | str | None]:
     """Say what the images of a generator were made for: USD and seconds per image, vendor, licence; None for what no image says."""
-    items = list(items)
     made = [record for item in items if isinstance(record := item_meta.MADE_WITH.get(item), Mapping)]
     cells: list[Cell | str | None] = []
     for name, digits in (("cost", 4), ("seconds", 1)):

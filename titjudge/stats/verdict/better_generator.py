@@ -248,8 +248,7 @@ def _weakest_part(pair: ScoreTable) -> WeakPart | None:
 def _others(runs: Sequence[JudgedRun], metric: str, first: str, second: str) -> dict[str, str]:
     """Return which of two generators is better by each of the other metrics that all runs have: `SAME`, `OPPOSITE` or `OPEN`."""
     shared = [name for name in runs[0].metrics if name != metric and all(name in run.metrics for run in runs)]
-    answers = {name: opinion(runs, name, first, second) for name in shared[:_OTHERS]}
-    return {name: answer for name, answer in answers.items() if answer}
+    return {name: answer for name in shared[:_OTHERS] if (answer := opinion(runs, name, first, second))}
 
 
 def opinion(runs: Sequence[JudgedRun], metric: str, first: str, second: str) -> str:
@@ -265,8 +264,10 @@ def opinion(runs: Sequence[JudgedRun], metric: str, first: str, second: str) -> 
     return SAME if difference.difference > 0 else OPPOSITE
 
 
-def second_opinion(record: BetterGenerator, name: str, run: JudgedRun, other: BetterGenerator) -> str:
-    """Say in one sentence whether the judge of another run agrees with a verdict; empty if it cannot compare the two generators.
+def second_opinion(record: BetterGenerator, name: str, run: JudgedRun, other: BetterGenerator) -> tuple[str, str]:
+    """Say in one sentence whether the judge of another run agrees with a verdict, and how their orders correlate in a second one.
+
+    Both are empty if it cannot compare the two generators.
 
     Args:
         record: The verdict.
@@ -276,22 +277,29 @@ def second_opinion(record: BetterGenerator, name: str, run: JudgedRun, other: Be
     """
     answer = opinion([run], other.metric, record.first, record.second)
     if not answer:
-        return ""
+        return "", ""
+    srcc = rank_correlation(record.signed_means, other.signed_means)
     two = f"{record.first} and {record.second}"
-    better = record.second if answer == OPPOSITE else record.first
-    if not record.better:
+    if answer == OPPOSITE:
+        said = f"disagree: {run.name} finds {record.second} better"
+    elif record.better and other.better and record.first != other.first:
+        said = f"disagree: {name} finds {record.first} best, {run.name} finds {other.first} best"
+    elif srcc is not None and srcc < 0:
+        said = "disagree on the order of the generators"
+    elif record.better:
         said = (
-            f"agree: neither tells {two} apart" if answer == OPEN else f"differ: only {run.name} finds {better} better"
+            f"agree: both find {record.first} better"
+            if answer == SAME
+            else f"differ: {run.name} cannot tell {two} apart"
         )
-    elif answer == OPEN:
-        said = f"differ: {run.name} cannot tell {two} apart"
     else:
         said = (
-            f"disagree: {run.name} finds {better} better" if answer == OPPOSITE else f"agree: both find {better} better"
+            f"agree: neither tells {two} apart"
+            if answer == OPEN
+            else f"differ: only {run.name} finds {record.first} better"
         )
-    srcc = rank_correlation(*(one.signed_means for one in (record, other)))
-    order = "" if srcc is None else f"; their orders of the generators correlate by {srcc:.2f} (SRCC)"
-    return f"The judges of {name} and {run.name} {said}{order}."
+    said = f"The judges of {name} and {run.name} {said}."
+    return said, "" if srcc is None else f"Their orders of the generators correlate by {srcc:.2f} (SRCC)."
 
 
 # -- prompts that show it ----------------------------------------------------------------------------------------------

@@ -59,8 +59,7 @@ def headline(verdict: Verdict, settle: SettleRecord | None = None, lacking: str 
             return "", ""
     if lacking:
         short = f"So far: {short}"
-    numbers = numbers.strip(", ")
-    return _sentence(short), _sentence(numbers) if numbers else ""
+    return _sentence(short), numbers and _sentence(numbers.strip(", "))
 
 
 def is_undecided(verdict: Verdict, settle: SettleRecord | None = None) -> bool:
