@@ -139,7 +139,10 @@ def test_a_score_that_is_no_number_is_no_score(home: Path, value: Any) -> None:
     file = home / "run" / "scores.jsonl"
     record = json.loads(file.read_text().splitlines()[0])
     file.write_text(json.dumps(with_checksum(record | {"value": value})) + "\n" + file.read_text())
-    assert "no number" in next(iter((RunFolder(home / "run").scores(), verify(home / "run"))[1].problems)).what
+    assert (
+        "'value' must be a number"
+        in next(iter((RunFolder(home / "run").scores(), verify(home / "run"))[1].problems)).what
+    )
 
 
 @pytest.mark.parametrize("content", [None, b"", b"[]", b'{"identity": {'])
@@ -214,7 +217,7 @@ def test_a_damaged_key_of_an_answer_is_named_and_the_run_goes_on(made: Path, hom
     folder = RunFolder(home / "run")
     assert key not in folder.known_keys()
     assert [why for where, why in folder.damage.items() if where.startswith(file)] == [
-        f"'key' is no key of an answer: {key!r}"
+        f"'key' must be a key of an answer, not {key!r}"
     ]
 
 

@@ -7,8 +7,9 @@ other damaged line is skipped and reported.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -18,17 +19,50 @@ from titjudge.core.numbers import is_number
 from titjudge.core.serialization import is_key, json_bytes
 from titjudge.core.types import Json, Status, Values
 
-_STRINGS = {
-    "items.jsonl": ("id", "generator", "prompt_id"),
-    "replies.jsonl": ("key", "status", "text"),
-    "vectors.jsonl": ("key",),
-    "scores.jsonl": tuple("item metric status reason generator prompt_id".split()),
-}
-_OTHER_KEYS = {
-    "replies.jsonl": tuple("attempt list_cost messages template provider".split()),
-    "scores.jsonl": ("value", "parts", "replies"),
-}
 _STATUSES = frozenset(Status)
+_KINDS: Mapping[str, Callable[[Any], bool]] = {
+    "anything": lambda value: True,
+    "a text": lambda value: isinstance(value, str),
+    "a text or null": lambda value: value is None or isinstance(value, str),
+    "a list": lambda value: isinstance(value, list),
+    "a list of texts": lambda value: isinstance(value, list) and all(isinstance(text, str) for text in value),
+    "an object": lambda value: isinstance(value, dict),
+    "a whole number": lambda value: type(value) is int,
+    "a number or null": lambda value: value is None or is_number(value),
+    "a number of at least 0": lambda value: is_number(value) and value >= 0,
+    "a status": lambda value: isinstance(value, str) and value in _STATUSES,
+    "a key of an answer": lambda value: isinstance(value, str) and is_key(value),
+}
+_FORMS = {  # of the lines of a file, or of those with a key
+    "items.jsonl": {
+        "a text": "id generator prompt_id prompt",
+        "a text or null": "image",
+        "an object": "meta",
+        "a list of texts": "sources",
+        "a whole number": "sample",
+    },
+    "bad": {"a text": "id generator prompt_id bad"},
+    "replies.jsonl": {
+        "a key of an answer": "key",
+        "a status": "status",
+        "a text": "text",
+        "a number or null": "list_cost",
+        "anything": "attempt messages template provider",
+    },
+    "vectors.jsonl": {"a key of an answer": "key"},
+    "scores.jsonl": {
+        "a text": "item metric reason generator prompt_id",
+        "a status": "status",
+        "a number or null": "value",
+        "an object": "parts",
+        "a list": "replies",
+    },
+    "billing.jsonl": {"a number of at least 0": "cost uncertain tokens", "a text": "role"},
+    "worst": {"a number of at least 0": "worst tokens", "a text": "role id"},  # a request that goes out
+}
+_KEYS = {name: [(key, what) for what in form for key in form[what].split()] for name, form in _FORMS.items()}
+_VARIANTS = {"items.jsonl": "bad", "billing.jsonl": "worst"}
+_OPTIONAL = ("sources", "sample")
 _MOST = 5  # damaged lines that are named
 
 
@@ -59,55 +93,12 @@ def located(file: Path, damage: dict[str, str]) -> Iterator[tuple[int, int, Json
 
 def flaw(name: str, record: Values) -> str:
     """Say why an object is not a valid line of the file `name` of a run folder; empty when it is one."""
-    if name == "billing.jsonl":
-        return _flaw_of_bill(record)
-    if problem := _no_string(record, _STRINGS.get(name, ())):
-        return problem
-    others = _OTHER_KEYS.get(name, ())
-    if not record.keys() >= {*others}:
-        return missing_key(record, others)
-    if name in ("replies.jsonl", "vectors.jsonl") and not is_key(record["key"]):
-        return f"'key' is no key of an answer: {record['key'][:80]!r}"
-    if name in ("replies.jsonl", "scores.jsonl") and record["status"] not in _STATUSES:
-        return f"there is no status '{record['status']}'"
-    if name == "scores.jsonl":
-        if record["value"] is not None and not is_number(record["value"]):
-            return f"the score is no number: {record['value']!r}"
-        if not (isinstance(record["parts"], dict) and isinstance(record["replies"], list)):
-            return "its parts or replies are none"
-    if name == "items.jsonl" and not (isinstance(record.get("bad"), str) or _is_item(record)):
-        return "neither an item nor the reason why there is none"
-    if name == "replies.jsonl" and not (record["list_cost"] is None or is_number(record["list_cost"])):
-        return f"the list price is no number: {record['list_cost']!r}"
-    return ""
-
-
-def _is_item(record: Values) -> bool:
-    image, sources, sample = record.get("image", 0), record.get("sources", []), record.get("sample", 0)
-    return (
-        isinstance(record.get("prompt"), str)
-        and isinstance(record.get("meta"), dict)
-        and (image is None or isinstance(image, str))
-        and isinstance(sources, list)
-        and all(isinstance(source, str) for source in sources)
-        and type(sample) is int
-    )
-
-
-def _flaw_of_bill(record: Values) -> str:
-    sent = "worst" in record  # a request that goes out, not the bill that settles it
-    for key in ("worst", "tokens") if sent else ("cost", "uncertain", "tokens"):
-        if not is_number(record.get(key)):
-            return f"'{key}' is no number" if key in record else f"the key '{key}' is missing"
-        if record[key] < 0:
-            return f"'{key}' is negative: {record[key]}"
-    return _no_string(record, ("role", "id") if sent else ("role",))
-
-
-def _no_string(record: Values, keys: Iterable[str]) -> str:
-    for key in keys:
-        if not isinstance(record.get(key), str):
-            return f"'{key}' must be a text" if key in record else f"the key '{key}' is missing"
+    variant = _VARIANTS.get(name, "")
+    for key, what in _KEYS.get(variant if variant in record else name, ()):
+        if key not in record and key not in _OPTIONAL:
+            return missing_key(record, [key])
+        if key in record and not _KINDS[what](record[key]):
+            return f"'{key}' must be {what}, not {record[key]!r:.80}"
     return ""
 
 
