@@ -136,6 +136,17 @@ def test_rows_and_names_change_nothing(command: str, change: Callable[[list[Row]
     assert known(second, {new: old for old, new in given.items()}) == known(first, {})
 
 
+@pytest.mark.parametrize("name", ["f{}", "é {}, z"])
+@pytest.mark.parametrize("command", ["all pairs", "best as baseline", "gate", "plan", "settle", "race"])
+def test_families_depend_on_no_rows_or_names(command: str, name: str, tmp_path: Path) -> None:
+    answers = []
+    for change, number in (list, "f{}"), (shuffled, name):
+        rows = [(*row, number.format((99 - int(row[0][1:])) // 3)) for row in change(scores())]
+        table = write_table(tmp_path / "scores.csv", (*HEAD, "cluster"), rows)
+        answers.append(known(answer(tmp_path, *TABLES[command]("A", "B"), "--scores", table), {}))
+    assert answers[1] == answers[0]
+
+
 FAMILY = {"p_adjusted", "by"}  # adjusted together with what is added
 
 

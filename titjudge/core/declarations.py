@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 
@@ -192,7 +192,9 @@ class Declaration:
             unit=said(Unit.FAMILY if families and self.unit == Unit.PROMPT else self.unit),
             by_column={said(name): said(population) for name, population in self.by_column.items()},
             sizes={said(name): sorted({min(of), max(of)}) for name, of in found.items() if of and name in names},
-            excluded={why: of for why, of in (excluded or {}).items() if of},
+            excluded={
+                why: {name: _in_order(ids) for name, ids in of.items()} for why, of in (excluded or {}).items() if of
+            },
             doubts={name: doubt for name, doubt in (doubts or {}).items() if doubt},
         )
 
@@ -266,6 +268,11 @@ class Declaration:
 _NAMED = 6  # names, and ids, of each reason
 _ID = 40  # characters of an id that is printed
 _IDS = 100  # of each name in `--json`
+
+
+def _in_order(ids: Iterable[str]) -> list[str]:
+    """Sort ids, p2 before p10, so that what is printed does not depend on the order of rows."""
+    return sorted(ids, key=lambda id: (len(id), id))
 
 
 def _first(names: Sequence[str]) -> str:

@@ -89,6 +89,10 @@ def test_no_name_speaks_of_people_if_nobody_was_asked() -> None:
     assert "human pairs" in asked.over({}).caption()
 
 
+def test_ids_are_in_one_order_whatever_the_rows() -> None:
+    assert [*PAIRS.over(5, {"no score": {"A": ["p10", "p2", "p1"]}}).excluded["no score"]["A"]] == ["p1", "p2", "p10"]
+
+
 def test_a_long_list_of_ids_is_cut() -> None:
     record = PAIRS.over(5, {"no score": {"A": [f"{'x' * 99}{k}" for k in range(300)]}})
     assert record.sizes == {PAIRS.population: [5]}
