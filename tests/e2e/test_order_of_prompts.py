@@ -72,6 +72,21 @@ def test_the_rows_do_not_choose_the_prompts(data: Path) -> None:
     assert orders[0][::2] == orders[0][1::2] != sorted(orders[0][::2])
 
 
+def test_a_cap_in_python_buys_whole_prompts(data: Path) -> None:
+    """Descriptions are paid only of images whose judgement can be paid, too."""
+    pairs = [(data / g / f"{n}.png", f"{n} cubes") for g in GENERATORS for n in range(PROMPTS)]
+    with Server() as server:
+        role = {**ROLE, "base_url": server.url}
+        limits = {"limits": {"concurrency": 4}, "cache": str(data.parent / "cache"), "prices": PRICE, "max_cost": 12.0}
+        with Judge("tit-llm", captioner=role, judge=role, **limits) as judge:
+            scores = judge.score_many(pairs)
+    counts = Counter(prompt for (_, prompt), score in zip(pairs, scores, strict=True) if score.value is not None)
+    assert {str(score.status) for score in scores} == {"ok", "budget"}
+    assert 5 < len(counts) < PROMPTS
+    assert 2 * counts.total() >= 0.9 * len(server.requests)
+    assert sum(count == 2 for count in counts.values()) >= 0.9 * (counts.total() // 2)
+
+
 def test_python_works_by_prompt_and_returns_the_order_of_the_input(data: Path) -> None:
     pairs = [(data / g / f"{n}.png", f"{n} cubes") for g in GENERATORS for n in range(PROMPTS)]
     with Server() as server:

@@ -13,6 +13,7 @@ from typing import Any
 from titjudge.core.errors import BudgetHeld, CacheWriteError, FatalProviderError
 from titjudge.core.grouping import grouped
 from titjudge.core.types import InvalidItem, Item, Score
+from titjudge.engine.forecast import Planner
 from titjudge.engine.pipeline import BudgetExhausted, Engine, Interrupted
 from titjudge.engine.rate_limiter import PLACE
 from titjudge.engine.scoring import Panel
@@ -91,6 +92,44 @@ class Progress:
         return self.answers_of_judged + others
 
 
+async def score_reserved(
+    engine: Engine,
+    panel: Panel,
+    planner: Planner | None,
+    item: Item,
+    todo: Mapping[str, Metric],
+    held: BudgetHeld | None = None,
+) -> tuple[dict[str, list[Score] | BaseException], BudgetHeld | None]:
+    """Score one item by each metric within what the planner reserves for it.
+
+    Args:
+        engine: Where questions go.
+        panel: The judges.
+        planner: Reserves room under the cap; None reserves nothing.
+        item: What is judged.
+        todo: The metrics.
+        held: Why metrics are missing in the results of the last call.
+
+    Returns:
+        The scores or the error of each metric, without those that other items leave no room for, and why: call again for them.
+    """
+    reservation = None
+    try:
+        if planner is not None:
+            with suppress(BudgetExhausted):  # what the cache answers costs nothing
+                reservation = await planner.reserve(item, todo, engine.budget, held)
+        results = await asyncio.gather(
+            *(panel.score(engine, item, name, metric, reservation) for name, metric in todo.items()),
+            return_exceptions=True,
+        )
+    finally:
+        if reservation is not None:
+            reservation.release()
+    waiting = [result for result in results if isinstance(result, BudgetHeld)]
+    named = {name: result for name, result in zip(todo, results, strict=True) if not isinstance(result, BudgetHeld)}
+    return named, max(waiting, key=lambda error: error.cost, default=None)
+
+
 class RunLoop:
     """Scores every item by every metric, `in_flight` items at a time.
 
@@ -106,7 +145,7 @@ class RunLoop:
         metrics: Mapping[str, Metric],
         *,
         panel: Panel | None = None,
-        planner: Any = None,
+        planner: Planner | None = None,
         done: set[tuple[str, str]] | None = None,
         on_score: Callable[[Score, str], None],
         in_flight: int = 64,
@@ -251,38 +290,18 @@ class RunLoop:
         held: BudgetHeld | None = None
         judged = True
         while todo:
-            results = await self._score(item, todo, held)
-            waiting = {name: result for name, result in results.items() if isinstance(result, BudgetHeld)}
+            planner = None if self._reason == "budget" else self.planner
+            results, held = await score_reserved(self.engine, self.panel, planner, item, todo, held)
             for name, result in results.items():  # in the order of the metrics: tables follow it
-                if name not in waiting:
-                    self._store(result, digests[name])
-                    judged &= isinstance(result, list)
-            todo = {name: todo[name] for name in waiting}
-            held = max(waiting.values(), key=lambda error: error.cost, default=None)
+                self._store(result, digests[name])
+                judged &= isinstance(result, list)
+            todo = {name: metric for name, metric in todo.items() if name not in results}
         answers = len(self._answered.pop(item.id, ()))
         if judged:
             self.progress.done += 1
             self.progress.answers_of_judged += answers
         else:
             self.progress.begun -= 1
-
-    async def _score(
-        self, item: Item, todo: Mapping[str, Metric], held: BudgetHeld | None
-    ) -> dict[str, list[Score] | BaseException]:
-        """Score one item by each metric, or return the errors; `held`: the budget had no room for it the last time."""
-        reservation = None
-        try:
-            if self.planner is not None and self._reason != "budget":
-                with suppress(BudgetExhausted):  # what the cache answers costs nothing
-                    reservation = await self.planner.reserve(item, todo, self.engine.budget, held)
-            results = await asyncio.gather(
-                *(self.panel.score(self.engine, item, name, metric, reservation) for name, metric in todo.items()),
-                return_exceptions=True,
-            )
-            return dict(zip(todo, results, strict=True))
-        finally:
-            if reservation is not None:
-                reservation.release()
 
     def _store(self, result: list[Score] | BaseException, digest: str) -> None:
         """Store the scores of an item by one metric, or end the run for the error that came instead."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import warnings
-from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,14 +17,17 @@ from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import Item, Score, Status
 from titjudge.core.words import truncated
 from titjudge.engine.budget import UNSPENT, Spending
+from titjudge.engine.forecast import Planner
 from titjudge.engine.pipeline import Engine
+from titjudge.engine.rate_limiter import PLACE
 from titjudge.engine.scoring import Panel
+from titjudge.metrics import Metric
 from titjudge.providers.retirements import replaced_default
 from titjudge.runs.api.images_in_memory import ImageInTable, ImagesInMemory, Placed
 from titjudge.runs.api.judged_scores import JudgedScore
-from titjudge.runs.folder.run_folder import RunFolder, compares_images
-from titjudge.runs.loop import prepared
-from titjudge.runs.open_run import OpenRun
+from titjudge.runs.folder.run_folder import RunFolder, caps, compares_images
+from titjudge.runs.loop import prepared, score_reserved
+from titjudge.runs.open_run import OpenRun, open_planner
 from titjudge.runs.resolve import ResolvedMetrics
 from titjudge.runs.run_input import UnfitPrompts
 
@@ -150,7 +153,8 @@ class ImageScorer:
             item = items[number] if in_groups else _item(prompt, placed, *sources)
             try:
                 async with gate:
-                    scores = await _all([self._measure(engine, item, name) for name in metrics])
+                    PLACE.set(places[number])
+                    scores = await self._measured(engine, planner, item, metrics)
                 for image in (placed, *sources):
                     if image.path in self._memory:  # a temporary file, whose path means nothing to the user
                         scores = [_without_path(score, image.path) for score in scores]
@@ -168,6 +172,9 @@ class ImageScorer:
             items = dict(zip(single, grouped, strict=True))
         finished: asyncio.Queue[asyncio.Task[list[JudgedScore]]] = asyncio.Queue()
         by_prompt = sorted(range(len(pairs)), key=lambda number: random_place(pairs[number][1]))
+        places = {number: place for place, number in enumerate(by_prompt)}
+        capped = caps(self.config.limits)
+        planner = open_planner(self.config, run.cache, run.library, per_item=True) if capped else None
         tasks = [asyncio.create_task(judged(number)) for number in by_prompt]
         self._tasks.update(tasks)
         for task in tasks:
@@ -181,6 +188,8 @@ class ImageScorer:
         finally:
             unfinished = any(not task.done() for task in tasks)
             await _cancel(tasks)  # also looks at what else has failed, which asyncio complains about otherwise
+            if planner is not None:
+                await planner.aclose()
             if unfinished:
                 await engine.land()
 
@@ -210,13 +219,33 @@ class ImageScorer:
                 self._left_out.add(note)
                 warnings.warn(note, stacklevel=2)
 
-    async def _measure(self, engine: Engine, item: Item, name: str) -> Score:
+    async def _measured(
+        self, engine: Engine, planner: Planner | None, item: Item, metrics: Mapping[str, Metric]
+    ) -> list[Score]:
+        """Score an item by each metric; under a cap within what is reserved for the item."""
+        without = Score(item.id, "", None, Status.BAD_INPUT, "the prompt is empty", prompt_id=item.prompt_id)
         if not item.prompt.strip():
-            return Score(item.id, name, None, Status.BAD_INPUT, "the prompt is empty", prompt_id=item.prompt_id)
-        try:
-            return (await self._panel.score(engine, item, name, self.metrics[name]))[0]
-        except BudgetExhausted as error:
-            return Score(item.id, name, None, Status.BUDGET, str(error), prompt_id=item.prompt_id)
+            return [replace(without, metric=name) for name in metrics]
+        if planner is None:
+            return await _all([self._only(engine, item, name) for name in metrics])
+        found: dict[str, list[Score] | BaseException] = {}
+        held = None
+        while todo := {name: metric for name, metric in metrics.items() if name not in found}:
+            results, held = await score_reserved(engine, self._panel, planner, item, todo, held)
+            found |= results
+        scores = []
+        for name in metrics:
+            result = found[name]
+            if isinstance(result, BudgetExhausted):
+                scores.append(replace(without, metric=name, status=Status.BUDGET, reason=str(result)))
+            elif isinstance(result, BaseException):
+                raise result
+            else:
+                scores.append(result[0])
+        return scores
+
+    async def _only(self, engine: Engine, item: Item, name: str) -> Score:
+        return (await self._panel.score(engine, item, name, self.metrics[name]))[0]
 
 
 def _cached_cost(engine: Engine) -> float:
