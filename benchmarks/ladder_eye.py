@@ -26,7 +26,6 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from PIL import Image
-from scipy.signal import fftconvolve
 
 from titjudge.apps.scenes.bays import TURNS, VARIANTS, BayTemplate
 from titjudge.apps.scenes.cabinet import Cabinet, drawn
@@ -381,6 +380,8 @@ def _misfits(part: Field, proto: Field, mask: NDArray[np.bool_] | None = None) -
 
 def _weighted_misfits(seen: Field, proto: Field, weight: Field) -> NDArray[np.float32]:
     """Return the weighted squared differences of a drawing from each window of what is seen that is as large."""
+    from scipy.signal import fftconvolve  # slow to import
+
     flipped = (weight[::-1, ::-1], (weight * proto)[::-1, ::-1])
     square = fftconvolve((seen**2).sum(axis=2), flipped[0][..., 0], "valid")
     both = fftconvolve(seen, flipped[1], "valid", axes=(0, 1)).sum(axis=2)
@@ -389,6 +390,8 @@ def _weighted_misfits(seen: Field, proto: Field, weight: Field) -> NDArray[np.fl
 
 def _gains(left: Field, open_: Field, d: Field) -> NDArray[np.float32]:
     """Return how much of what is left a thing explains at each place where it fits, as far as it is not covered there."""
+    from scipy.signal import fftconvolve
+
     mirrored = d[::-1, ::-1]  # a convolution with it is a correlation with the thing
     fit = fftconvolve(left * open_, mirrored, "valid", axes=(0, 1)).sum(axis=2)
     cost = fftconvolve(open_[..., 0] ** 2, (mirrored**2).sum(axis=2), "valid")

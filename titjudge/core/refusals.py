@@ -177,6 +177,7 @@ _ASKS_OTHERS = lazy_pattern(
 _OTHER = [tuple(lazy_pattern(each) for each in language) for language in _OTHERS]
 
 
+@lru_cache(maxsize=256)  # several metrics read one description
 def refusal(text: str, asked: str = "") -> str:
     """Return in one line why a text is no description of an image, but for example the text of `asked`; empty if it is one."""
     if not text.strip():
@@ -198,10 +199,10 @@ def _bare(text: str) -> str:
 def _without_content(bare: str) -> bool:
     """Whether a text that `_bare` returned is markup, numbers, or talk about a conversation or an image as a whole."""
     signs = not bare.isascii() and len(bare) <= _LONGEST_OTHERS
-    words = re.findall(r"\w+", _TALK_SIGNS.sub(" ", bare) if signs else bare)
-    return all(word in _TALK_WORDS or word.isdecimal() for word in words) and (
-        not words or _MARKS_OF_TALK.search(bare.replace("’", "'").strip(" .*_()[]")) is not None
-    )
+    talk = _TALK_SIGNS.sub(" ", bare) if signs else bare
+    if any(word[0] not in _TALK_WORDS and not word[0].isdecimal() for word in re.finditer(r"\w+", talk)):
+        return False
+    return re.search(r"\w", talk) is None or _MARKS_OF_TALK.search(bare.replace("’", "'").strip(" .*_()[]")) is not None
 
 
 def declines(text: str, *, answers: bool = False) -> bool:
