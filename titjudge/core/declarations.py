@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 
-from titjudge.core.words import truncated
+from titjudge.core.words import first_of, truncated
 
 
 class Population(StrEnum):
@@ -220,7 +220,7 @@ class Declaration:
             parts.append(f"excluded: {self.left_out}")
         for why in sorted(set(self.doubts.values())):
             names = [name for name, doubt in self.doubts.items() if doubt == why]
-            parts.append(f"level not reliable: {_first(names)} ({Doubt(why).words})")
+            parts.append(f"level not reliable: {first_of(names)} ({Doubt(why).words})")
         return "; ".join(parts)
 
     def _named(self, title: str) -> str:
@@ -237,8 +237,8 @@ class Declaration:
         reasons = []
         for why, of in self._counts.items():
             names = [f"{name} {count:,}".strip() if count else name for name, count in of.items()]
-            listed = dict.fromkeys(truncated(id, _ID) for ids in self.excluded[why].values() for id in ids)
-            reasons.append(f"{_first(names)} ({why})" + (f": {_first([*listed])}" if listed else ""))
+            listed = dict.fromkeys(truncated(id, 40) for ids in self.excluded[why].values() for id in ids)
+            reasons.append(f"{first_of(names)} ({why})" + (f": {first_of([*listed])}" if listed else ""))
         return "; ".join(reasons)
 
     @property
@@ -253,7 +253,7 @@ class Declaration:
         if not self.population:
             return {"id": self.id}
         size = self.sizes.get(self.population, ())
-        ids = {why: {name: [*ids][:_IDS] for name, ids in of.items()} for why, of in self.excluded.items()}
+        ids = {why: {name: ids[:100] for name, ids in of.items()} for why, of in self.excluded.items()}
         record = asdict(self) | {
             "sizes": {str(name): sizes for name, sizes in self.sizes.items()},
             "counts": "",
@@ -265,19 +265,9 @@ class Declaration:
         return {name: value for name, value in record.items() if value not in ("", (), [], {})}
 
 
-_NAMED = 6  # names, and ids, of each reason
-_ID = 40  # characters of an id that is printed
-_IDS = 100  # of each name in `--json`
-
-
 def _in_order(ids: Iterable[str]) -> list[str]:
     """Sort ids, p2 before p10, so that what is printed does not depend on the order of rows."""
     return sorted(ids, key=lambda id: (len(id), id))
-
-
-def _first(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
 
 
 def _constructed(text: str) -> str:

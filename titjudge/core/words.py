@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeGuard
 
 from titjudge.core.numbers import is_number, sum_words
@@ -35,6 +35,12 @@ def normalised(text: str) -> str:
 def truncated(text: str, longest: int) -> str:
     """Cut a text to so many characters, the last of which says that there was more."""
     return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def first_of(names: Sequence[str], most: int = 6) -> str:
+    """List the first names, and how many more there are: `a, b and 3 more`."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def is_texts(value: Any) -> TypeGuard[list[str]]:

@@ -10,7 +10,7 @@ from math import inf, isnan
 from titjudge.core.errors import DataError, nearest
 from titjudge.core.tables import Table, plain
 from titjudge.core.types import prompt_of
-from titjudge.core.words import percentage
+from titjudge.core.words import first_of, percentage
 from titjudge.report.drawing import COLOURS, Chart
 from titjudge.report.model import JudgedMetric, Loaded, Report
 from titjudge.report.plots import heat_map, power_chart, radar
@@ -46,8 +46,9 @@ def generators(report: Report) -> Section | None:
     """
     names = {entry.generator or report.runs[run].name for entry in report.entries for run in entry.runs}
     if report.baseline and report.baseline not in names:
-        there = ", ".join(sorted(names)[:20]) or "none is named"
-        raise DataError(f"no generator '{report.baseline}'.{nearest(report.baseline, names)} Known: {there}")
+        raise DataError(
+            f"no generator '{report.baseline}'.{nearest(report.baseline, names)} Known: {first_of(sorted(names), 20) or 'none is named'}"
+        )
     scores = _scores(report)
     compared = {
         place: comparison
@@ -108,7 +109,7 @@ def _part(report: Report, place: int, table: ScoreTable, comparison: Comparison)
     judge, run = report.judges[place], report.runs[report.judges[place].run]
     scores, order = comparison.scores, comparison.order
     table = table.only(scores.generators)
-    scale = run.prompt_scale(judge.metric) if table.per_prompt.counts else judge.scale
+    scale = run.scale(judge.metric, of_prompts=True) if table.per_prompt.counts else judge.scale
     prompts = {prompt_of(item): item for item in run.items.values()}
     charts = tuple(_charts(table, order[:COLOURS], order, scale, f"generators-{place}"))
     blocks: tuple[Block, ...] = (

@@ -32,7 +32,7 @@ def ranking(report: Report, runs: Sequence[Loaded], record: BetterGenerator | No
     if record is None or scores is None:
         return
     settled = any(run.manifest.status == "settled" for run in runs)
-    table = ranked_means(scores, runs[0].prompt_scale(record.metric), record.ranking, settled=settled)
+    table = ranked_means(scores, runs[0].scale(record.metric, of_prompts=True), record.ranking, settled=settled)
     names = {entry.generator for entry in report.entries}
     rows = [
         (Cell(name, link=fragment("images", g=name)) if name in names else name, *others)

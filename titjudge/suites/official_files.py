@@ -21,6 +21,7 @@ from urllib.parse import quote
 from titjudge.core.errors import ConfigError, DataError, UserError, nearest
 from titjudge.core.files import read_json, write_atomic
 from titjudge.core.redaction import url_parts
+from titjudge.core.words import first_of
 from titjudge.data.data_paths import inside
 from titjudge.suites.downloads import PARTS, Downloads, Unavailable, WantedFile, checksum_of
 
@@ -261,7 +262,6 @@ def _by_hand(error: Unavailable, source: OfficialFiles, folder: Path) -> str:
     why = error.reason
     if source.on_hub and error.status in (401, 403):
         why += f"; HF_TOKEN may not read {source.page}" if _token() else "; private or not there: set HF_TOKEN"
-    names, most = list(source.files) or ["its files"], 3
-    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    names = first_of(list(source.files) or ["its files"], 3)
     commit = f" at {source.revision[:7]}" if source.revision else ""
-    return f"{error.url} cannot be downloaded ({why}). By hand: put {', '.join(names[:most])}{rest} of {source.page}{commit} into {folder}, at the same paths"
+    return f"{error.url} cannot be downloaded ({why}). By hand: put {names} of {source.page}{commit} into {folder}, at the same paths"

@@ -12,6 +12,7 @@ import numpy as np
 from titjudge.core.declarations import ESTIMATED, Declaration, Doubt, Population, Sizes
 from titjudge.core.errors import DataError, nearest
 from titjudge.core.numbers import several
+from titjudge.core.words import first_of
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, renumbered, table_sums, unit_sums
 from titjudge.stats.equality import score_differences, with_ties
 from titjudge.stats.intervals import doubt
@@ -33,9 +34,6 @@ class Entry(NamedTuple):
     image: str
     value: float | None
     run: str = ""
-
-
-_NAMED = 6  # prompts of a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +94,8 @@ class ScoreTable:
             DataError: There is no such generator; names the file and the generators it has.
         """
         if generator not in self.generators:
-            names = ", ".join(self.generators[:20]) + (", ..." if len(self.generators) > 20 else "")
             hint = nearest(generator, self.generators)
-            raise DataError(f"no generator '{generator}'.{hint} Known: {names}", self.source)
+            raise DataError(f"no generator '{generator}'.{hint} Known: {first_of(self.generators, 20)}", self.source)
         return self.generators.index(generator)
 
     def only(self, generators: Sequence[str]) -> ScoreTable:
@@ -263,8 +260,7 @@ class ScoreTable:
                 prompt for prompt, lacks in zip(self.prompts, scored.any(axis=1) & ~has_score, strict=True) if lacks
             ]
             needs.sort(key=lambda prompt: (len(prompt), prompt))
-            more = f" and {len(needs) - _NAMED:,} more" if len(needs) > _NAMED else ""
-            lines += [f"judge {name} on {', '.join(needs[:_NAMED])}{more}"] if needs else []
+            lines += [f"judge {name} on {first_of(needs)}"] if needs else []
         return lines
 
     @property

@@ -55,7 +55,7 @@ def better_generator(
     table = joined_table(runs, metric)
     if table is None:
         return None
-    scale = runs[0].prompt_scale(metric)
+    scale = runs[0].scale(metric, of_prompts=True)
     plain = replace(table, slices={})
     comparison = None if settled else compared_with_best(plain, baseline)
     columns = [k for k in in_order(plain) if np.isfinite(plain.means[:, k]).any()]

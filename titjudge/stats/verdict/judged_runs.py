@@ -89,17 +89,14 @@ class JudgedRun:
     def metrics(self) -> list[str]:
         """The metrics that rank images and have results, in the order of the run; without the single judges of a panel."""
         names = dict.fromkeys([*self.manifest.metrics, *self.results.metrics])
-        return [name for name in names if base_metric(name) == name and self._ranks(name)]
+        ranked = [name for name in names if base_metric(name) == name and name in self.results.metrics]
+        return [name for name in ranked if name not in BESIDE and self.metric(name).ranks_images]
 
-    def scale(self, metric: str) -> Scale:
-        """Return how the scores of a metric are read."""
-        result = self.metric(metric)
-        return Scale.from_records(self.manifest.metrics.get(metric, MetricRecord()), result, [result.mean or 0.0])
-
-    def prompt_scale(self, metric: str) -> Scale:
-        """Return how the scores of prompts are read, which may be shares (`--per-prompt any`)."""
+    def scale(self, metric: str, *, of_prompts: bool = False) -> Scale:
+        """Return how the scores of a metric are read; those `of_prompts` may be shares (`--per-prompt any`)."""
         result, record = self.metric(metric), self.manifest.metrics.get(metric, MetricRecord())
-        return Scale.from_records(record, result, [result.mean or 0.0], shares=self.per_prompt.counts)
+        shares = of_prompts and self.per_prompt.counts
+        return Scale.from_records(record, result, [result.mean or 0.0], shares=shares)
 
     @property
     def per_prompt(self) -> PerPrompt:
@@ -110,11 +107,6 @@ class JudgedRun:
     def covered(self) -> tuple[str, int, int]:
         """The coverage of the run as `Results.covered`; if it has no score, of all its images."""
         return self.results.covered or (first_metric([*self.manifest.metrics, ""]), 0, len(_images(self.listed)))
-
-    def _ranks(self, metric: str) -> bool:
-        if metric not in self.results.metrics or metric in BESIDE:
-            return False
-        return self.metric(metric).ranks_images
 
     def metric(self, metric: str) -> MetricResult:
         """Return the results of a metric; empty ones where there are none."""
