@@ -89,7 +89,7 @@ def test_without_a_score_a_pair_is_a_tie_everywhere_and_that_is_said(
         }
         file.write(json.dumps({**record, "replies": [], "generator": "model_a", "prompt_id": "p0"}) + "\n")
     told = cli(capsys, "people", run.path, "--pairs", pairs)
-    assert "2 of 360 pairs lack a score of the judge: counted as its ties" in told
+    assert "2 of 360 pairs have no score of the judge: counted as its ties" in told
 
 
 def test_pairs_of_other_images_are_left_out_and_ids_of_prompts_need_not_match(

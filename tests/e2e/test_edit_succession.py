@@ -119,4 +119,4 @@ def test_instructions_that_changed_under_the_same_id_are_no_bridge(place: Path) 
     for command in first:
         cli(place, *command)
     said = cli(place, *bridge, code=2)
-    assert "8 of 8 prompts have another text than in runs/edits-old under the same id ('0')" in said
+    assert "8 of 8 prompts have a different text in runs/edits-old under the same id ('0')" in said

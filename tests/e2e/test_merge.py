@@ -83,7 +83,7 @@ def test_a_merged_run_is_resumed_like_any_other(tmp_path: Path, server: Server) 
     again = judged(tmp_path, "merged", cache=tmp_path / "fresh")
     assert server.count() - asked == 2 * (3 + 2)
     assert RunFolder(again).manifest().status == "complete"
-    with pytest.raises(UserError, match="no merge"):
+    with pytest.raises(UserError, match="was not merged"):
         merge([first], again)
 
 
@@ -227,7 +227,7 @@ def test_parts_that_other_weights_answered_are_named(tmp_path: Path, server: Ser
         folder.write_manifest(folder.manifest().with_(pins={"judge": weights, "captioner": "local:c"}))
     outcome = merge(parts, tmp_path / "merged", report=False)
     assert [each for each in outcome.warnings if "joined over" in each] == [
-        "joined over different models: what answered as judge was local:a and local:b"
+        "joined over different models: judge was local:a and local:b"
     ]
 
 

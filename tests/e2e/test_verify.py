@@ -200,7 +200,7 @@ def test_the_adapter_that_made_the_keys_need_not_be_here(judged: Path) -> None:
     (judged / "manifest.json").write_text(json.dumps(with_checksum(manifest)))
     found = verify(judged)
     assert found.holds, found.problems
-    assert any("found by what was said" in note for note in found.notes)
+    assert any("found by their text" in note for note in found.notes)
 
 
 def test_failures_of_every_kind_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

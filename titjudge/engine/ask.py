@@ -141,7 +141,7 @@ class BoundAsk:
 
         Raises:
             Unanswered: Refused, truncated, unparsed, failed, or the image cannot be used; no probabilities came.
-            ConfigError: The model cannot be asked this way, or the choices cannot be told apart.
+            ConfigError: The model cannot be asked this way, or the choices cannot be distinguished.
         """
         engine, provider_role = self._engine, self._role(role)
         image_files = await self._open(images)

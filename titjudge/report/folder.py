@@ -87,7 +87,7 @@ def _check_place(out: Path) -> None:
     index = out / INDEX
     ours = index.is_file() and _OURS in index.read_bytes()[:4000]
     if not ours and (index.exists() or (out / FILES).exists()):
-        raise DataError("holds something else than a report: --out names another folder", out)
+        raise DataError("is not a report: choose another --out", out)
 
 
 def _write_images(images: Mapping[Judged, int], folder: Path, *, full: bool) -> Iterator[str | PlacedImage]:

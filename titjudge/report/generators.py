@@ -60,9 +60,7 @@ def generators(report: Report) -> Section | None:
         parts.append(Part("Across judges", tuple(bridges)))
     if plans := [block for place, comparison in compared.items() for block in _next_run(report, place, comparison)]:
         parts.append(Part("Plan the next run", tuple(plans), folded=True))
-    introduction = (
-        "Compared prompt by prompt, each with its own image of it. Intervals are 95%, for prompts like these."
-    )
+    introduction = "Compared prompt by prompt. Intervals are 95%, for prompts like these."
     title = "Generators against each other"
     return Section("generators", "Generators", title, introduction, tuple(parts)) if parts else None
 

@@ -63,7 +63,7 @@ class Judged:
             same = here in self.sent or inspect(raw, self.path or Path())["sha256"] in self.sent
         else:
             if self.stat is None:
-                return "the run does not say which image it judged"
+                return "the run has no record of the judged image"
             same = self.stat[0] == len(raw)
         return "" if same else "the file has changed since it was judged"
 

@@ -212,7 +212,7 @@ def _settled(run: Loaded) -> list[Table]:
         rows.append((", ".join(pair.names), pair.verdict, pair.used, pair.of, interval, record.images, record.of_images,
                      dollars(record.spent), dollars(record.saved)))  # fmt: skip
     columns = ("generators", "better", "prompts", "of", "first minus second", "images", "of all", "spent", "spared")
-    notes = ("The interval holds at every moment at once, so that the run could stop at the verdict.", *unequal)
+    notes = ("The interval is valid at every moment at once, so that the run could stop at the verdict.", *unequal)
     declared = SETTLING.over(families=bool(families(run.items.values())))
     return (
         [Table("The question that was to be settled", columns, tuple(rows), notes, declared=declared)] if rows else []

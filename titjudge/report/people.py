@@ -78,9 +78,7 @@ def _charts(report: Report) -> list[Chart]:
     judged = judged_pairs(report)
     key, by_category = _by_category(report, judged)
     words = [count_words(report.entries[a].prompt) for a, _, _ in report.pairs]
-    gaps = (
-        f"Agreement with {report.reference} by how far apart the two scores are, in fifths of each metric’s own gaps."
-    )
+    gaps = f"Agreement with {report.reference} by the distance of the two scores, in fifths of each metric’s gaps."
     ranks = f"Places between the two images in the ranking of that prompt by {report.reference}."
     charts = [
         _lines(report, cut, f"people-{id}", title, note, axis, joined=id != "category")

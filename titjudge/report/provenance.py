@@ -55,7 +55,9 @@ def _answered(report: Report) -> Table:
                 answers = version.answers if role.answered else None
                 rows.append((run.name, name, role.model, version.version or None, endpoint, answers))
     columns = ("role", "model asked", "version that answered", "endpoint", "answers")
-    return _by_run(report, "Who answered", columns, rows, empty="No model was asked, or the manifest does not say.")
+    return _by_run(
+        report, "Who answered", columns, rows, empty="No model was used, or the manifest has no record of it."
+    )
 
 
 def _prompts(report: Report) -> Table:

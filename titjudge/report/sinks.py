@@ -201,5 +201,5 @@ def parse_targets(texts: Sequence[str], step: int | None) -> list[Target]:
         UserError: There is no such sink, its package is not installed, or `--step` is given without a sink.
     """
     if step is not None and not texts:
-        raise UserError("--step goes with --sink")
+        raise UserError("--step requires --sink")
     return [Target.parse(text) for text in texts]

@@ -58,13 +58,13 @@ class SiteFolder:
         file = self.path / LISTED
         if not file.is_file():
             if self.path.is_dir() and any(self.path.iterdir()):
-                raise DataError("holds something else than a published board: --site names another folder", self.path)
+                raise DataError("is not a published board: choose another --site", self.path)
             return set()
         try:
             names = orjson.loads(file.read_bytes())["files"]
             return {name for name in names if isinstance(name, str) and _is_below(name)}
         except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-            raise DataError("is damaged: remove the folder, and write the board anew", file) from error
+            raise DataError("is damaged: remove the folder, and write the board again", file) from error
 
     def __enter__(self) -> Self:
         self.path.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ _COUNTS = ("images", "refused", "without a score", "no image")
 _MADE = ("USD per image", "seconds per image", "vendor", "licence")
 _EXPLAINED = (
     "Without a score: images that were not judged, or whose judgement has no value; they are in no mean. No image: "
-    "prompts without an image of the generator, such as those that its service refused."
+    "prompts without an image of the generator, such as prompts that its service refused."
 )
 
 

@@ -243,6 +243,6 @@ def _configured(candidates: Mapping[str, _Candidate], config: RunConfig) -> dict
     """Give the metrics of a run their options."""
     for name in config.metric_options:
         if name not in config.metrics:
-            what = f"there are options for {name}, which is no metric of this run ({', '.join(config.metrics)})"
+            what = f"there are options for {name}, which is not a metric of this run ({', '.join(config.metrics)})"
             raise ConfigError(f"{what}: add --metric {name}")
     return {name: candidates[name].metric.configured(config.metric_options.get(name, {})) for name in config.metrics}

@@ -240,7 +240,7 @@ class Session:
         from titjudge.providers.batch.provider import live_jobs
 
         live = live_jobs(place)
-        return f"{live} batch jobs of this run are live: what is in them is counted, and not sent again" if live else ""
+        return f"{live} batch jobs of this run are live: their requests are counted, and not sent again" if live else ""
 
     def run(self, watcher: Watcher | None = None) -> Outcome:
         """Judge every item, write the run folder and compare with the human pairs.

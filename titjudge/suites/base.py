@@ -220,7 +220,7 @@ class Suite(ABC):
         Raises:
             ConfigError: No such files are known here.
         """
-        raise ConfigError(f"what the official scripts of the suite {self.name} write is not known here")
+        raise ConfigError(f"the suite {self.name} has no official files")
 
 
 def check_generator(name: str) -> str:

@@ -543,7 +543,7 @@ def test_an_address_that_cannot_be_had_begins_no_run(tmp_path: Path) -> None:
     keys = {"metrics": ["lmm-score"], "captioner": {"model": "fake/any"}, "out": tmp_path / "run"}
     with pytest.raises(UserError, match="cannot listen on"):
         serve_rewards(load_config(None, keys), token=TOKEN, host="203.0.113.9", port=0)
-    with pytest.raises(UserError, match="--no-token goes with a loopback address"):
+    with pytest.raises(UserError, match="--no-token requires a loopback address"):
         serve_rewards(load_config(None, keys), token="", host="0.0.0.0", port=0)
     assert not (tmp_path / "run").exists()
 

@@ -113,7 +113,7 @@ def test_the_flags_of_a_command(run: Path, kept: type[Kept], tmp_path: Path) -> 
     cli(tmp_path, *judge, "--sink", "kept:p/r", "--step", "9")
     assert (kept.seen["run"], kept.seen["step"]) == ("r", 9)
     assert "Did you mean 'kept'?" in cli(tmp_path, *judge, "--sink", "kep", code=2)
-    assert "--step goes with --sink" in cli(tmp_path, *judge, "--step", "3", code=2)
+    assert "--step requires --sink" in cli(tmp_path, *judge, "--step", "3", code=2)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_what_writes_files_does_not_write_into_the_folder_of_the_package() -> No
 def test_what_is_wrong_with_a_target_is_said_before_anything_is_paid(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match=r"unknown sink 'wand'\. Did you mean 'wandb'\?"):
         parse_targets(["wand"], None)
-    with pytest.raises(UserError, match="--step goes with --sink"):
+    with pytest.raises(UserError, match="--step requires --sink"):
         parse_targets([], 3)
     monkeypatch.setitem(__import__("sys").modules, "wandb", None)
     monkeypatch.delitem(__import__("sys").modules, "titjudge.apps.trackers.wandb", raising=False)

@@ -159,7 +159,7 @@ def test_a_run_with_fewer_metrics_says_what_to_do(cli: Callable[..., Ran], tmp_p
     before = (tmp_path / "run" / "manifest.json").read_bytes()
     code, _, err = cli("judge", "--data", "data", *FAKE, "--out", "run")
     assert code == 2
-    assert "run holds a run of tit-llm, lmm-score, and metrics can only be added: give tit-llm another --out" in err
+    assert "run is a run of tit-llm, lmm-score, and metrics can only be added: give tit-llm another --out" in err
     assert "is not paid again" in err
     assert (tmp_path / "run" / "manifest.json").read_bytes() == before
 

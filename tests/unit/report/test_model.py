@@ -157,7 +157,9 @@ def test_headline_says_agreement_coverage_and_money(tmp_path: Path) -> None:
     first = _opening(section)
     assert first.headline == "So far: No clear winner between model_a and model_b."
     assert first.numbers.startswith("They share 1 prompt with a score")
-    assert first.sentences[-1] == "tit (0.0%) and tit-llm (0.0%) cannot be told apart on the 1 pair that both scored."
+    assert (
+        first.sentences[-1] == "tit (0.0%) and tit-llm (0.0%) cannot be distinguished on the 1 pair that both scored."
+    )
     facts = {label: (fact.value, fact.note) for label, fact in _facts(section).items()}
     assert facts["agreement with people, tit"] == ("75.0%", "[50.0, 100.0], 95% interval")
     assert facts["agreement with people, tit-llm"] == ("50.0%", "no interval: too few prompts")

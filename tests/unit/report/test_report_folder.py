@@ -88,7 +88,7 @@ def test_it_replaces_a_report_and_nothing_else(tmp_path: Path) -> None:
     assert not (tmp_path / "report" / "files" / "old.txt").exists()
     mine = tmp_path / "mine"
     (mine / "files").mkdir(parents=True)
-    with pytest.raises(DataError, match="something else than a report"):
+    with pytest.raises(DataError, match="is not a report"):
         write_report_folder([run], mine)
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="this is a file"):

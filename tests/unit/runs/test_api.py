@@ -178,7 +178,7 @@ def test_a_batch_that_is_no_picture_is_refused_once(caplog: pytest.LogCaptureFix
 
 
 @pytest.mark.parametrize(
-    ("pairs", "said"), [(["a.png"], "number 0 is 'a.png'"), ([("a.png", "p"), Path("b.png")], "number 1 is"), ([("a.png", 3)], "a prompt is a str")]
+    ("pairs", "said"), [(["a.png"], "number 0 is 'a.png'"), ([("a.png", "p"), Path("b.png")], "number 1 is"), ([("a.png", 3)], "must be a str")]
 )  # fmt: skip
 def test_pairs_that_are_none_are_named(pairs: list[object], said: str) -> None:
     with Judge("lmm-score", captioner="fake/x") as judge, pytest.raises(TypeError, match=said):

@@ -46,7 +46,7 @@ def test_too_few_rows_are_undefined_with_a_reason(tmp_path: Path) -> None:
     ("text", "reference", "message"),
     [
         ("people,tit\n1,1\n", "peple", "Did you mean 'people'"),
-        ("model,people,tit\nA,1,1\n", "model", "holds no numbers"),
+        ("model,people,tit\nA,1,1\n", "model", "has no numbers"),
         ("people,tit\n1,1\n2,two\n3,3\n", "people", ":3: column 'tit': 'two' is not a finite number"),
         ("people,tit\n1,1\n2,inf\n3,3\n", "people", ":3: column 'tit': 'inf'"),
         ("people,tit\nfirst,1\n2,2\n", "people", ":2: column 'people': 'first'"),
@@ -56,7 +56,7 @@ def test_too_few_rows_are_undefined_with_a_reason(tmp_path: Path) -> None:
         ("who,people,tit\nA,1,1\nB,2,2\nA,3,3\n", "people", ":4: who 'A' has a row already (2)"),
         ("people\n1\n2\n", "people", "no ranking beside 'people'"),
         ("", "people", "the file is empty"),
-        ("people,tit\n", "people", "holds no numbers"),
+        ("people,tit\n", "people", "has no numbers"),
         (b"people,tit\n1,\xff\n", "people", "not UTF-8"),
     ],
 )

@@ -229,9 +229,9 @@ def test_means_are_those_of_the_dimensions(name: str) -> None:
 def test_the_report_has_the_table(tmp_path: Path) -> None:
     board(tmp_path / "run", judge="openai/gpt-4o", prompts=3)
     said = cli(tmp_path, "report", "run", "--reference", "qwen-image-bench")
-    assert "Where this run stands" in said
-    assert "Where this run stands" in (tmp_path / "run" / "report.html").read_text()
-    assert "Where this run stands" not in (tmp_path / "run" / "results.json").read_text()
+    assert "This run among published rows" in said
+    assert "This run among published rows" in (tmp_path / "run" / "report.html").read_text()
+    assert "This run among published rows" not in (tmp_path / "run" / "results.json").read_text()
     assert "did you mean" in cli(tmp_path, "report", "run", "--reference", "qwen-image-bensh", code=2).lower()
     assert "arXiv 2605.28091, Table 2" in cli(tmp_path, "reference", "show", "qwen-image-bench")
     assert "lpg-bench-ranks" in cli(tmp_path, "reference", "list")

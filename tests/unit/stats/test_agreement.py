@@ -260,7 +260,7 @@ def test_all_pairs_count_and_opposites_are_said() -> None:
     pairs = [Pair("p", "x", "y", "a"), Pair("p", "y", "x", "b"), Pair("p", "x", "z", "b"), Pair("p", "z", "x", "b")]
     found = agreement(items, scores, pairs)
     assert found.metrics["m"].pairs == 4
-    assert any("1 couples of images have several, different preferences" in warning for warning in found.warnings)
+    assert any("1 image pairs have conflicting preferences" in warning for warning in found.warnings)
 
 
 def test_a_mean_that_one_more_score_would_move_is_named_with_the_leaderboard() -> None:

@@ -1,4 +1,4 @@
-"""Ranks as ranges: what the tests leave open, for neighbours that cannot be told apart and for scores that are missing."""
+"""Ranks as ranges: what the tests leave open, for neighbours that cannot be distinguished and for scores that are missing."""
 
 import numpy as np
 import pytest

@@ -97,7 +97,7 @@ def test_two_that_are_level_get_the_number_of_prompts_that_would_tell() -> None:
     assert not record.better
     assert record.needed is not None
     assert record.needed.range[0] <= record.needed.prompts <= record.needed.range[1]
-    assert "cannot be told apart on 40 prompts (difference " in lead(run)
+    assert "cannot be distinguished on 40 prompts (difference " in lead(run)
     assert f"about {record.needed.prompts:,} prompts would show a difference of " in lead(run)
 
 
@@ -106,7 +106,7 @@ def test_prompts_too_few_to_plan_from_say_what_they_would_have_shown() -> None:
     record = verdict([run]).generators
     assert record is not None
     assert record.needed is None
-    assert "so few prompts can only show a difference of" in lead(run)
+    assert "these prompts can only show a difference of" in lead(run)
 
 
 @pytest.mark.parametrize(("width", "doubt"), [(1.0, "one_score"), (8.0, "")])
@@ -121,7 +121,8 @@ def test_a_verdict_that_one_more_score_would_undo_says_so(width: float, doubt: s
 def test_a_handful_of_prompts_decides_nothing() -> None:
     run = judged({"old": [1, 2, 3, 4], "new": [91, 92, 93, 94]})
     assert (
-        lead(run) == "new and old cannot be told apart: they share 4 prompts with a score, and at least 6 are needed."
+        lead(run)
+        == "new and old cannot be distinguished: they share 4 prompts with a score, and at least 6 are needed."
     )
 
 
@@ -183,10 +184,10 @@ def test_what_it_does_worst_at_is_said_unless_it_fails_at_nothing(met: float, to
 def test_three_generators_are_named_in_order_with_those_that_cannot_be_told_apart() -> None:
     run = judged({"a": spread(0, seed=1), "b": spread(15, seed=2), "c": spread(15.2, seed=3)})
     said = said_of(run)
-    assert "cannot be told apart" in said[0]
+    assert "cannot be distinguished" in said[0]
     assert said[1] in {
-        "In order: c and b; a. Those named together cannot be told apart.",
-        "In order: b and c; a. Those named together cannot be told apart.",
+        "In order: c and b; a. Generators listed together cannot be distinguished.",
+        "In order: b and c; a. Generators listed together cannot be distinguished.",
     }
     run = judged({"a": spread(0, seed=1), "b": spread(10, seed=2), "c": spread(25, seed=3)})
     assert lead(run).startswith("c beats the 2 others, and b, the next, by ")
@@ -395,7 +396,7 @@ def test_the_better_metric_is_named_only_where_it_is_shown(other: int, told: boo
     assert (record.p, record.difference, record.better) == (same.p_value, same.difference, told)
     said = sentences(Verdict(judges=record))[0]
     assert ("agrees with people more often than" in said) == told
-    assert ("cannot be told apart on the 60 pairs that both scored (p " in said) == (not told)
+    assert ("cannot be distinguished on the 60 pairs that both scored (p " in said) == (not told)
 
 
 def test_one_metric_says_how_often_it_agrees() -> None:
@@ -443,9 +444,9 @@ def test_the_headline_of_a_settled_run_has_its_numbers_below_and_one_generator_h
     [
         (9, 9, "agree: both find new better"),
         (9, -9, "disagree: two finds old better"),
-        (9, 0, "differ: two cannot tell"),
+        (9, 0, "differ: two cannot distinguish"),
         (0, 9, "differ: only two finds new better"),
-        (0, 0, "agree: neither tells"),
+        (0, 0, "agree: neither distinguishes"),
     ],
 )
 def test_two_judges_of_the_same_generators_agree_or_not(first: float, second: float, expected: str) -> None:

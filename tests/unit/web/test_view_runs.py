@@ -459,7 +459,7 @@ def test_the_report_of_a_running_run_is_made_again_and_shows_only_what_was_judge
             return get(link, f"/report/{ticket(link, 'a', **key)[1]['ticket']}/", **key)[2].encode()
 
         before = page()
-        assert "the run does not say which image it judged" in images_in(before)[1]
+        assert "the run has no record of the judged image" in images_in(before)[1]
         (folder / "scores.jsonl").write_text("".join(lines))
         assert b"So far:" in page() != before
         assert json.loads(get(link, "/api/run?run=a", **key)[2])["scored"] == 7

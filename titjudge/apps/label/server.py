@@ -192,7 +192,7 @@ class _LabelEndpoints:
     async def join(self, request: Any, person: str) -> Any:
         body = await read_json(request)
         if not isinstance(body, dict) or not all(isinstance(body.get(key, ""), str) for key in ("name", "key")):
-            raise DataError("a JSON object with name is needed, and with key where there is one")
+            raise DataError("a JSON object with name is required, and with key if there is one")
         join = partial(self._service.join, sure=body.get("sure") is True)
         return await json_of(join, body.get("name", ""), body.get("key", ""))
 

@@ -239,7 +239,7 @@ def serve_rewards(
         UserError: A metric or model is missing, or the folder or address cannot be used.
     """
     if not token and not is_loopback(host):
-        raise UserError(f"--no-token goes with a loopback address only, and {host} is none")
+        raise UserError(f"--no-token requires a loopback address, not {host}")
     sock = listen(host, port, PORT)  # before a run folder is made
     try:
         rewards = Rewards(config, loading)

@@ -41,7 +41,7 @@ class Marks {
     return Object.values(this.marks);
   }
 
-  /** The marks that say which image is better: two images of one name, of two runs, cannot be told apart in a file. */
+  /** The marks that say which image is better: two images of one name, of two runs, cannot be distinguished in a file. */
   get votes() {
     return this.all.filter((mark) => mark.choice && mark.a !== mark.b);
   }

@@ -273,7 +273,7 @@ def _swapped(pair: Entry) -> str:
     image, prompt = pair[:2]
     swapped = isinstance(image, str) and not os.path.isfile(image) and os.path.isfile(prompt)
     return (
-        f"the image {truncated(image, 40)!r} is no file, and the prompt is one: exchange image and prompt"
+        f"the image {truncated(image, 40)!r} is not a file, but the prompt is: exchange image and prompt"
         if swapped
         else ""
     )

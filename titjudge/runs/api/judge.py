@@ -438,7 +438,7 @@ def _pairs(pairs: Iterable[Any]) -> list[Entry]:
             kind = repr(pair) if isinstance(pair, str) else type(pair).__name__
             raise TypeError(f"score_many takes (image, prompt) pairs; number {number} is {kind}")
         if not isinstance(pair[1], str):
-            raise TypeError(f"a prompt is a str; that of number {number} is {type(pair[1]).__name__}")
+            raise TypeError(f"prompt {number} must be a str, not {type(pair[1]).__name__}")
         if not isinstance(sources := pair[2] if len(pair) == 3 else (), tuple | list):
             raise TypeError(f"the sources of number {number} are {type(sources).__name__}, not a list of images")
         try:
@@ -465,7 +465,7 @@ def _again(kind: type[Judge], config: RunConfig, spent: Spending) -> Judge:
 
 
 def _one_process(folder: RunFolder, why: str) -> str:
-    return f"{folder.path}: one process writes a run folder, {why}: make a Judge of its own there"
+    return f"{folder.path}: one process writes a run folder, {why}: make a separate Judge there"
 
 
 def _after_fork() -> None:

@@ -177,7 +177,7 @@ def _check_replaced(target: RunFolder, parts: Sequence[ShardRun]) -> None:
     """
     former = target.manifest().merged
     if former is None:
-        raise UserError(f"{target.path} holds a run that is no merge: choose another --out")
+        raise UserError(f"{target.path} is a run that was not merged: choose another --out")
     sources = {part.source for part in parts}
     lost = [source.run for source in former if (source.run, source.shard) not in sources]
     if lost:
@@ -349,7 +349,7 @@ class MergedItems:
                 if "bad" in item:
                     self._prompts.pop(id, None)
                 elif self._prompts.setdefault(id, prompt := hash(item["prompt"])) != prompt:
-                    raise UserError(f"{part.folder.path}: {id} has another prompt than in the other runs")
+                    raise UserError(f"{part.folder.path}: the prompt of {id} differs from the other runs")
                 self._lines[id] = number, offset
         self.ranks = {id: rank for rank, id in enumerate(sorted(places, key=places.__getitem__))}
 
@@ -453,7 +453,7 @@ def other_models(parts: Sequence[ShardRun]) -> list[str]:
         for name, pin in part.manifest.pins.items():
             pins.setdefault(name, set()).add(pin)
     return [
-        f"joined over different models: what answered as {name} was {' and '.join(sorted(models))}"
+        f"joined over different models: {name} was {' and '.join(sorted(models))}"
         for name, models in pins.items()
         if len(models) > 1
     ]

@@ -250,7 +250,7 @@ async def _verify(folder: RunFolder) -> VerificationResult:
     result.checked.update(answers=stored.answers, vectors=stored.vectors, images=images.seen)
     checker.add_notes()
     if (folder.path / "report.html").is_file():
-        result.notes.append("report.html is not checked: `python cli.py report` writes it anew from what is")
+        result.notes.append("report.html is not checked: `python cli.py report` writes it again from what is")
     if manifest.status == "running":
         result.notes.append("the run was going on, or was killed: its tables are not compared")
     else:
@@ -417,7 +417,7 @@ class _ScoreChecker:
             (self.unanswered, "scores have no value because no answer came: nothing to compute them from"),
             (
                 self.stored.matched_by_content,
-                "questions were found by what was said: the adapter or model that made their keys is not here",
+                "questions were found by their text: the adapter or model that made their keys is not here",
             ),
         )
         self.result.notes += [f"{count} {what}" for count, what in counts if count]

@@ -129,11 +129,11 @@ def other_run(theirs: Values, mine: Values) -> str:
     if changed == ["metrics"]:
         has, wants = (", ".join(record.get("metrics", ())) for record in (theirs, mine))
         return (
-            f"holds a run of {has}, and metrics can only be added: give {wants} another --out ({kept}), or name the "
+            f"is a run of {has}, and metrics can only be added: give {wants} another --out ({kept}), or name the "
             "others as well"
         )
     others = ", ".join(f"{key}{_its_model(theirs, mine, key)}" for key in changed)
-    return f"holds a run with another {others}: choose another --out ({kept})"
+    return f"is a run with another {others}: choose another --out ({kept})"
 
 
 def _its_model(theirs: Values, mine: Values, key: str) -> str:

@@ -78,7 +78,7 @@ class Pins:
             if then != now:
                 gone, new = (", ".join(sorted(parts)) or "nothing" for parts in (then - now, now - then))
                 raise UserError(
-                    f"{folder.path}: what answers as {name} has changed since this run began ({gone} then, {new} now): "
+                    f"{folder.path}: the model that answers as {name} has changed since this run began ({gone} then, {new} now): "
                     "choose another --out"
                 )
         if self.recorded and manifest.recordings != self._recordings():
@@ -103,7 +103,7 @@ class Pins:
             if paths and reply["text"] not in [answer.text for answer in answers]:
                 file = answers[0].endpoint if answers else provider.answers.name
                 raise UserError(
-                    f"{folder.path}: {file} no longer says what this run was told of {reply['item']} "
+                    f"{folder.path}: {file} no longer has the answer that this run used for {reply['item']} "
                     f"({reply['template']}): choose another --out"
                 )
 

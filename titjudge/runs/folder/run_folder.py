@@ -261,7 +261,9 @@ class RunFolder:
         from titjudge.core.run_records import Results
 
         file = self.path / "results.json"
-        return Results.read(file, "the same `judge` or `merge` command writes it anew") if file.is_file() else Results()
+        return (
+            Results.read(file, "run the `judge` or `merge` command again to write it") if file.is_file() else Results()
+        )
 
     def is_locked(self) -> bool:
         """Return True if a process is writing this run."""
@@ -561,7 +563,7 @@ class FolderLock:
             CacheWriteError: The folder is not in its place.
         """
         if self.lost:
-            raise CacheWriteError(f"{self.folder}: {_LOST}; put it back, and the same command goes on")
+            raise CacheWriteError(f"{self.folder}: {_LOST}; restore it and run the command again")
 
     def close(self) -> None:
         """Release the lock."""

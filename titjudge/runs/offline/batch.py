@@ -66,7 +66,7 @@ class AskedQuestion:
 
     def refusal(self, reason: str = "") -> str:
         """Say for which item and template the answer cannot be used, and why."""
-        why = self.problem or reason or "it does not say what was asked"
+        why = self.problem or reason or "it does not contain the question"
         return f"{next(iter(self.items))}, {self.template}: {why}"
 
 
@@ -319,9 +319,7 @@ class _ExportingEngine(NotingEngine):
                 ProviderSettings(role.model or role.provider.name, base_url="http://localhost"),
             )
             if real.extra_body and not isinstance(real, OpenAI):
-                raise UserError(
-                    f"{role.config.model}: options.body is for its own requests, and a batch file of OpenAI has none of them"
-                )
+                raise UserError(f"{role.config.model}: options.body cannot be used in a batch file of OpenAI")
             self._chats[role.name] = real if isinstance(real, OpenAI) else OpenAI(settings)
         chat = self._chats[role.name]
         return await openai_line(chat, key, request, in_prompt=request.schema is not None and not chat.native_schema)

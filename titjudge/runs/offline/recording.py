@@ -144,7 +144,7 @@ def _line(key: str, reply: Json, images: Mapping[str, _RecordingPlace], by: str)
     """Make a line of the recording; `images` are the places of images by the hash of what was sent."""
     who = by or reply["model_version"] or ("" if IMPORTED in reply["flags"] else reply["model"])
     if not who:
-        raise ConfigError("answers from a file do not say who gave them: add --by, for example --by 'a person'")
+        raise ConfigError("answers from a file have no author: add --by, for example --by 'a person'")
     digests = [part["image"] for _, *parts in reply["messages"] for part in parts if isinstance(part, dict)]
     places = [images.get(digest, _RecordingPlace(f"sha256:{digest}")) for digest in digests]
     boxes = [list(place.box) if place.box else None for place in places]

@@ -152,9 +152,11 @@ def costs_table(costs: Iterable[MetricCost], pricing: Pricing) -> Table:
     columns = ("metric", "images", "requests", "looks", "tokens in", "tokens out", "USD per 1,000")
     estimated = sum(cost.estimated for metric in costs for cost in metric.images.values())
     notes = (
-        "Means of an image. Requests: questions to models, an answer from a cache or a file included; looks: those that show "
-        "an image. What several metrics share counts for each of them. Embeddings are not counted.",
-        f"Prices are those of {pricing.name}." if pricing.name else "Prices are those of the models that answered.",
+        "Means of an image. Requests: questions to models, also if answered from a cache or a file; looks: requests that show "
+        "an image. Requests shared by several metrics count for each of them. Embeddings are not counted.",
+        f"Prices are list prices of {pricing.name}."
+        if pricing.name
+        else "Prices are list prices of the models that answered.",
         *([f"The tokens of {estimated:,} answers are estimated."] if estimated else []),
         *(
             ["Recorded answers have no tokens: --priced-as openai/gpt-4o estimates them."]

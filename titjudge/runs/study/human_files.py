@@ -122,14 +122,14 @@ def _image(record: Values, made: Mapping[tuple[str, str], Sequence[Item]], path:
     if column is not None or prompt is None or generator is None:
         there = f" (there are: {', '.join(record)})"
         raise DataError(
-            f"the column 'image' is missing or empty; prompt_id and generator may stand in its place{there}", path, line
+            f"the column 'image' is missing or empty; prompt_id and generator can replace it{there}", path, line
         )
     key = (id_of(record[prompt]), plain(str(record[generator])))
     sample = column_of(record, _SAMPLES)
     images = [item for item in made.get(key, ()) if sample is None or item.sample == as_sample(record[sample])]
     if len(images) > 1:
         what = f"there are {len(images)} images of '{key[0]}' by '{key[1]}'"
-        raise DataError(f"{what}: name them in a column 'image', or tell them apart by 'sample'", path, line)
+        raise DataError(f"{what}: add a column 'image', or distinguish them by 'sample'", path, line)
     return images[0].id if images else f"{key[1]}: {key[0]}"
 
 

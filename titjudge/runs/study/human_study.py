@@ -78,7 +78,7 @@ def people_study(
     board = people_board(pairs, judge, generator_of, level=level)
     warnings += board.warnings
     if unscored:
-        warnings.append(f"{unscored} of {len(judge)} pairs lack a score of the judge: counted as its ties")
+        warnings.append(f"{unscored} of {len(judge)} pairs have no score of the judge: counted as its ties")
     unknown = [f"{p.a} / {p.b}" for p in human if prompt_of.get(p.a) is None or prompt_of[p.a] != prompt_of.get(p.b)]
     excluded = {"not two images of one prompt in this run": {"": unknown}} if unknown else {}
     return name, replace(board, warnings=tuple(warnings), excluded=excluded, families=bool(declared))
@@ -101,7 +101,7 @@ def choose_metric(names: Sequence[str], metric: str | None, run: Path, notes: li
     available = sorted(set(names))
     listed = ", ".join(available)
     if not available:
-        raise DataError("it holds no score to look at", run)
+        raise DataError("it has no scores", run)
     if metric is not None and metric not in available:
         raise ConfigError(f"{run} has no metric '{metric}'.{nearest(metric, available)} (it has {listed})")
     if metric is not None or len(available) == 1:

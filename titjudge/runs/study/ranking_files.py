@@ -45,7 +45,7 @@ def compare_ranks(csv_path: Path | str, reference: str) -> tuple[Json, Table]:
     path = Path(csv_path)
     names, columns = _ranking_columns(path, reference)
     if reference not in columns:
-        kind = "holds no numbers" if reference in names else "does not exist"
+        kind = "has no numbers" if reference in names else "does not exist"
         numeric = f" Columns with numbers: {', '.join(columns) or 'none'}"
         raise DataError(f"the column '{reference}' {kind}.{nearest(reference, columns)}{numeric}", path)
     against = columns.pop(reference)

@@ -213,7 +213,7 @@ def _table(
     )
     columns = ("rank", reference.of, counterpart.column, "whose", "differs in")
     return Table(
-        f"Where this run stands: {reference.title}, {counterpart.column}",
+        f"This run among published rows: {reference.title}, {counterpart.column}",
         columns,
         tuple(rows),
         notes,

@@ -210,7 +210,7 @@ class Swept:
         table = Table(
             "Runs", ("folder", "status"), tuple(runs + [(name, "failed") for name in self.failed]), declared=FACTS
         )
-        lines = [f"{self.status}; spent {spent}. Each run has a report of its own in its folder."]
+        lines = [f"{self.status}; spent {spent}. Each run has a report in its folder."]
         swept = self.table()
         named = swept.columns[: swept.columns.index("chance threshold") - 1]
         first = [name for name in swept.columns if name not in _SECONDARY]

@@ -197,7 +197,7 @@ def standings_table(comparison: Comparison, scale: Scale) -> Table:
         f"Won, same, lost and p are against {against[0]}, p by exchange "
         "within prompts, as in `compare`. Detectable: the smallest difference that this many prompts show with 80% power.",
         f"{against[0]} has the best mean on these very prompts, so gaps to it are a little flattered: p best allows for the choice, "
-        f"and the intervals of the differences to it are so wide that all hold together.",
+        f"and the intervals of the differences to it are valid for all of them together.",
         *scores.missing_notes((scores.generators.index(against[0]), k) for k in range(len(scores.generators))),
         "Rank: the ranks that the tests leave open. A tier ends before the first generator that is clearly worse than the tier's best. Best on: prompts on which none scores higher; where several are equal, each counts.",
     )

@@ -260,12 +260,12 @@ def plan_table(plans: Sequence[Plan], pilots: Sequence[Pilot], power: float, dig
     columns = (
         "a", "b", "difference", "seeds", "samples", "prompts", "from", "to", "judgements", "USD from", "USD", "USD to",
     )  # fmt: skip
-    notes = [f"to show the difference at 95% with power {power:.0%}; from - to: what the pilot leaves open"]
+    notes = [f"to show the difference at 95% with power {power:.0%}; from - to: uncertainty of the pilot"]
     if any(pilot.seeds is None for pilot in pilots):
-        notes.append("the pilot has one image a prompt: what more seeds would bring it cannot tell")
+        notes.append("the pilot has one image per prompt: the effect of more seeds is unknown")
     if any(pilot.units < SHORT for pilot in pilots):
         notes.append(
-            f"a pilot of fewer than {SHORT} prompts knows the spread badly: the number is nothing to go by, and where a few "
+            f"a pilot of fewer than {SHORT} prompts does not show the spread: do not rely on the number. If a few "
             "prompts differ far more than the others the range fails too"
         )
     for pilot in pilots:
@@ -280,7 +280,7 @@ def _pilot_notes(pilot: Pilot, plans: Sequence[Plan], power: float) -> Iterator[
     if pilot.units >= SHORT and pilot.largest > HEAVY:
         yield (
             f"{pilot.a} / {pilot.b}: one prompt of {pilot.prompts} makes up {pilot.largest:.0%} of the spread; with such "
-            "tails the range holds less often than in 90%: plan for its upper end"
+            "tails, the range contains the number in fewer than 90%: plan for its upper end"
         )
     plan = next((plan for plan in plans if (plan.a, plan.b) == (pilot.a, pilot.b)), None)
     unseen = None if plan is None else _with_one_unseen(pilot, plan, power)

@@ -382,7 +382,9 @@ def _images(items: Sequence[Item | InvalidItem], scores: Sequence[Score]) -> tup
         image_of = {s.item_id: (s.item_id, s.generator, s.prompt_id or s.item_id) for s in scores}
     strangers = {score.item_id for score in scores if score.item_id not in image_of}
     if strangers:
-        warnings.append(f"{len(strangers)} scored images are not in the data and left out, the first: {min(strangers)}")
+        warnings.append(
+            f"{len(strangers)} scored images are not in the data and not counted, the first: {min(strangers)}"
+        )
     return list(image_of.values()), warnings
 
 
@@ -432,7 +434,7 @@ def _pair_warnings(index: PairIndex, pairs: Sequence[Pair], images: Sequence[Ima
         winners.setdefault((pair.prompt_id, frozenset((pair.a, pair.b))), set()).add(winner)
     if opposed := [pair for pair, chosen in winners.items() if len(chosen) > 1]:
         example = " / ".join(truncated(image, 80) for image in min(sorted(images) for _, images in opposed))
-        warnings.append(f"{len(opposed)} couples of images have several, different preferences; all count: {example}")
+        warnings.append(f"{len(opposed)} image pairs have conflicting preferences; all of them count: {example}")
     return warnings
 
 

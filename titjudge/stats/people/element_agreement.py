@@ -160,7 +160,7 @@ def agreement_table(title: str, agreements: Mapping[str, ElementAgreement], note
         ("TP", "FP", "FN", "TN"),
         ("recall", "accuracy", "95% interval", "kappa", "95% interval of kappa"),
     )
-    legend = "TP: judge and people both say yes (a facet: 1 or 2); recall: TP / (TP + FN)"
+    legend = "TP: judge and people both answer yes (a facet: 1 or 2); recall: TP / (TP + FN)"
     declared = ELEMENTS.over(families=any(row.families for row in agreements.values()))
     return Table(
         title, ("kind", "elements", "prompts", *counts, *statistics), rows, (legend, *notes), declared=declared

@@ -175,7 +175,7 @@ def _common_prompts(old: ScoreTable, new: ScoreTable) -> list[str]:
     if len(prompts) < 2:
         raise DataError(f"only {len(prompts)} prompts in common with {old.source}: a bridge needs two", new.source)
     if other := [name for name in prompts if _other_text(name, old, new)]:
-        what = f"{len(other):,} of {len(prompts):,} prompts have another text than in {old.source} under the same id ('{other[0]}')"
+        what = f"{len(other):,} of {len(prompts):,} prompts have a different text in {old.source} under the same id ('{other[0]}')"
         raise DataError(f"{what}: both judges must have seen the same prompts", new.source)
     return prompts
 
@@ -228,7 +228,7 @@ def _rising_line(pairs: Floats, held_out: Sequence[Floats], old: str, new: str) 
         DataError: There is no line, or it does not rise.
     """
     if not all(np.ptp(rest[:, 0]) for rest in held_out):
-        what = f"at most one of the {len(pairs)} anchors has another score than the rest"
+        what = f"at most one of the {len(pairs)} anchors has a different score"
         raise DataError(f"{what}: no line leads through them", old)
     if not np.ptp(with_ties(pairs[:, 1])):
         raise DataError("all anchors have the same score: no line leads from it to another board", new)

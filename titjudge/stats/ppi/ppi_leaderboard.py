@@ -494,8 +494,8 @@ class PeopleBoard:
         """Tabulate the leaderboard."""
         notes = (
             f"weight of the judge {self.power:.2f}; win rate against the others, ties count half; {100 * self.level:g}% intervals; a "
-            "rank is a range of places; worth labels: how many labels alone would say as much",
-            "believe the first column of win rates; that of the judge alone is only as good as the judge",
+            "rank is a range; worth labels: number of labels with the same information",
+            "use the first column of win rates; the judge's column is only as good as the judge",
             *self.warnings,
         )
         strengths = any(s.strength is not None for s in self.standings)
@@ -514,7 +514,7 @@ class PeopleBoard:
 
     def _couples(self) -> Table:
         rows = tuple((f"{c.first} / {c.second}", *_ways(c.win_rate), *_labels(c.win_rate)) for c in self.couples)
-        notes = ("how often people prefer the first; each couple has a weight of the judge of its own",)
+        notes = ("how often people prefer the first; the judge has a separate weight for each pair of generators",)
         return Table("Generators in pairs", ("couple", *_WAYS, "labels", "worth labels"), rows, notes,
                      declared=replace(self._over(COUPLES), sizes={}))  # fmt: skip
 
@@ -752,6 +752,6 @@ def _sampled(couples: Collection[Sequence[int]]) -> list[str]:
         return []
     if chi2_contingency(counts).pvalue < 0.001:
         return [
-            "the labelled pairs are no random sample of all pairs (couples of generators differ): intervals may not hold"
+            "the labelled pairs are not a random sample of all pairs (their generators differ): the level of the intervals is not reliable"
         ]
     return []

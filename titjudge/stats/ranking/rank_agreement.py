@@ -23,7 +23,7 @@ HumanScores = Mapping[str, Mapping[str, float]]
 
 GAIN = "gain = human score = (wins + ties/2) / comparisons, in [0, 1]"
 PAPER_FIT_GAIN = (
-    "gain = human score squared: a fit of ours to the values of Table 2 of the TIT-Score paper, which names no gain, "
+    "gain = human score squared: fitted to the values of Table 2 of the TIT-Score paper, which gives no gain, "
     "and not the paper's definition"
 )
 TIE_HANDLING = (
@@ -109,7 +109,7 @@ def prompt_statistics(
     srcc_prompts, krcc_prompts, ndcg_prompts, *_ = counts
     reason = "" if human else "no human preferences"
     if human and not srcc_prompts:
-        reason = "no prompt has two scored images that both people and the metric tell apart"
+        reason = "no prompt has two scored images that both people and the metric distinguish"
     return PromptAgreement(
         srcc=means["srcc"],
         srcc_interval=ends["srcc"],

@@ -186,7 +186,7 @@ def families_of_pairs(pairs: Iterable[Pair]) -> Families:
 def family_notes(prompts: Sequence[str], declared: Families) -> list[str]:
     """Note that families are the unit, and that few of them give no reliable level; or that the data contradict themselves."""
     if isinstance(declared, NoFamilies):
-        return [f"{declared.conflict}: no families are counted, and levels hold only if prompts are independent"]
+        return [f"{declared.conflict}: families are not used, and levels are valid only if prompts are independent"]
     unit = units(prompts, declared)
     if unit is None:
         return []

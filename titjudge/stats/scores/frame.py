@@ -154,7 +154,7 @@ class Frame:
         else:
             by_prompt = {column: self._category(column) for column in by if column not in PARTS}
             if empty := [column for column in wanted if column not in parts]:
-                what = f"the scores of {metric} hold no {PARTS[empty[0]]}: --by {empty[0]} has nothing to show"
+                what = f"the scores of {metric} have no {PARTS[empty[0]]}: remove --by {empty[0]}"
                 raise ConfigError(f"{next(iter(self.items))}: {what}")
         table = score_table(
             entries,

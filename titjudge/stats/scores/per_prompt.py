@@ -61,7 +61,7 @@ class PerPrompt:
             right = bounds[higher_is_better] if bounds else math.inf
             if not math.isfinite(right):
                 raise ConfigError(
-                    f"{name} has no best score: say from which score on an image is right, --per-prompt {self.kind}:SCORE"
+                    f"{name} has no best score: give the lowest score of a right image, --per-prompt {self.kind}:SCORE"
                 )
         return replace(self, right=right, higher_is_better=higher_is_better)
 

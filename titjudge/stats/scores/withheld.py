@@ -74,7 +74,7 @@ def _counted(score: Score, repeated: Collection[tuple[str, str]], one_sided: Map
     if score.value is None:
         return score
     if (score.metric, description(score.parts)) in repeated:
-        reason = "the captioner said the same of different images, and describes none of them"
+        reason = "the captioner gave different images the same description, and describes none of them"
         return replace(score, value=None, status=Status.REFUSED, reason=reason)
     if kind := one_sided.get(score.metric):
         reason = f"not counted: the unreadable replies begin like a {kind}"

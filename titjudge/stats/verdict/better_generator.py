@@ -290,11 +290,11 @@ def second_opinion(record: BetterGenerator, name: str, run: JudgedRun, other: Be
         said = (
             f"agree: both find {record.first} better"
             if answer == SAME
-            else f"differ: {run.name} cannot tell {two} apart"
+            else f"differ: {run.name} cannot distinguish {two}"
         )
     else:
         said = (
-            f"agree: neither tells {two} apart"
+            f"agree: neither distinguishes {two}"
             if answer == OPEN
             else f"differ: only {run.name} finds {record.first} better"
         )

@@ -20,7 +20,7 @@ from titjudge.stats.scores.population import FEWEST
 from titjudge.stats.verdict import better_generator
 
 _NAMED = 6  # names in a sentence
-_LEVEL = "cannot be told apart"
+_LEVEL = "cannot be distinguished"
 COMMAND = "python cli.py judge DATA --out RUN"  # with the options that the run had
 
 
@@ -63,7 +63,7 @@ def headline(verdict: Verdict, settle: SettleRecord | None = None, lacking: str 
 
 
 def is_undecided(verdict: Verdict, settle: SettleRecord | None = None) -> bool:
-    """Tell whether the first of the `sentences` says that two generators cannot be told apart."""
+    """Tell whether the first of the `sentences` says that two generators cannot be distinguished."""
     record = verdict.generators
     return (
         not (settle is not None and settle.pairs) and record is not None and bool(record.second) and not record.better
@@ -116,7 +116,7 @@ def _alone(record: BetterGenerator) -> Iterator[str]:
 
 
 def _lead(record: BetterGenerator) -> str:
-    """Say which of the two is better, by how much, and where it loses; or that they cannot be told apart, and what would tell them apart."""
+    """Say which of the two is better, by how much, and where it loses; or that they cannot be distinguished, and what would tell them apart."""
     if record.difference is None:
         return _sentence(f"{_two(record)}: {record.reason}")
     gap, *others = _numbers(record)
@@ -169,7 +169,7 @@ def _beaten(record: BetterGenerator) -> str:
 
 
 def _level(record: BetterGenerator) -> str:
-    """Say who cannot be told apart: the two, and with more generators whether these are all."""
+    """Say who cannot be distinguished: the two, and with more generators whether these are all."""
     if _compared(record) > 2 and len(_tiers(record)) < 2:
         two = f"{record.first} and {record.second}"
         return f"No generator is shown to be better than the others: {two}, the first two, {_LEVEL}"
@@ -177,7 +177,7 @@ def _level(record: BetterGenerator) -> str:
 
 
 def _what_would_tell(record: BetterGenerator) -> str:
-    """Say why the two cannot be told apart: scores that are missing, or too few prompts; empty where neither is known."""
+    """Say why the two cannot be distinguished: scores that are missing, or too few prompts; empty where neither is known."""
     if record.reason:
         return f"{record.reason}, and what is left out may decide"
     if record.needed is not None and record.needed.prompts > record.prompts:
@@ -185,7 +185,7 @@ def _what_would_tell(record: BetterGenerator) -> str:
         size = "this size" if this else number(record.needed.difference, digits_of(record))
         return f"about {record.needed.prompts:,} prompts would show a difference of {size}"
     if record.detectable is not None:
-        return f"so few prompts can only show a difference of {number(record.detectable, digits_of(record))} or more"
+        return f"these prompts can only show a difference of {number(record.detectable, digits_of(record))} or more"
     return ""
 
 

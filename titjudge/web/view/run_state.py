@@ -160,7 +160,7 @@ class RunState:
         ranks: The ranks that the tests by the metric that decides leave open, by generator.
         verdict: Which generator is better, in sentences, the most important first; empty where the results do not say.
         brief: The first of these sentences, for a narrow column.
-        leader: False where the best generator cannot be told apart from the second.
+        leader: False where the best generator cannot be distinguished from the second.
         advice: What to do about scores that are missing, a line for each cause.
         spent: USD; None while it is unknown.
         unpriced: Requests whose price nobody knows; their cost is not in `spent`.
