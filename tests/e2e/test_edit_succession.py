@@ -106,8 +106,8 @@ def test_refused_edits_are_no_zeros_on_the_bridge_and_are_named(place: Path, mon
     old = json.loads((place / "bridge.json").read_text(encoding="utf-8"))
     assert old["map"]["slope"] == pytest.approx(1, abs=0.05)  # zeros would have bent the line
     assert old["map"]["intercept"] == pytest.approx(1.5, abs=0.1)
-    assert old["lacking"] == {"editor_0": 3}
-    assert "editor_0 3 (no score" in said
+    assert (old["left_out"], old["leave_one_out"]["held"]) == (["editor_0"], 4)  # five prompts are too few
+    assert "editor_0" in said.partition("too few common prompts")[0].rpartition("\n")[2]
 
 
 def test_instructions_that_changed_under_the_same_id_are_no_bridge(place: Path) -> None:

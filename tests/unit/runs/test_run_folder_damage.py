@@ -181,7 +181,7 @@ def test_a_changed_manifest_is_found(home: Path) -> None:
 
 def test_damaged_results_are_named_and_written_anew(made: Path, home: Path) -> None:
     (home / "run" / "results.json").write_text('{"a":')
-    with pytest.raises(DataError, match="writes it anew"):
+    with pytest.raises(DataError, match="again to write it"):
         RunFolder(home / "run").results()
     assert not verify(home / "run").holds
     again(made, home / "run")

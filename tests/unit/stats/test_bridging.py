@@ -79,7 +79,7 @@ def test_what_cannot_be_bridged() -> None:
 def test_anchors_that_the_old_judge_does_not_tell_apart(last: float) -> None:
     names = ["g00", "g01", "g02", "g03"]
     old = [Entry(f"p{k}", name, "", last if name == "g03" else 1.0) for k in range(20) for name in names]
-    with pytest.raises(DataError, match=r"old\.csv: at most one of the 4 anchors has another score than the rest"):
+    with pytest.raises(DataError, match=r"old\.csv: at most one of the 4 anchors has a different score"):
         bridge(score_table(old, metric="score", source="old.csv"), judged(names, 1, 0, 2))
 
 

@@ -96,7 +96,7 @@ class Bridge:
         half_width: Median half-width of these intervals.
         unbridged: Largest difference between the two judges' scores of an anchor.
         prompts: Prompts that both judges have.
-        left_out: Generators with a score for fewer than half of the common prompts.
+        left_out: Generators with too few common prompts on one of the boards: fewer than half, or than `FEWEST`.
         lacking: The common prompts for which one of the judges that have a generator has no score of it, by its name.
         families: Whether families of prompts are the unit.
     """
@@ -155,11 +155,11 @@ def bridge(old: ScoreTable, new: ScoreTable) -> Bridge:
         anchors,
         line,
         tuple(standings),
-        held=sum(low <= y <= high for (low, high), y in zip(predicted, pairs[:, 1], strict=True)),
+        held=sum(bool(low <= y <= high) for (low, high), y in zip(predicted, pairs[:, 1], strict=True)),
         half_width=float(np.median([(high - low) / 2 for low, high in predicted])),
         unbridged=float(np.abs(pairs[:, 0] - pairs[:, 1]).max()),
         prompts=len(prompts),
-        left_out=tuple(sorted({*old.generators, *new.generators} - {standing.generator for standing in standings})),
+        left_out=tuple(sorted({*old.generators} - old_board.keys() | {*new.generators} - new_board.keys())),
         lacking=_lacking((old, new), prompts, (old_board, new_board)),
         families=new.unit is not None,
     )
@@ -314,7 +314,7 @@ def bridge_table(bridged: Bridge) -> Table:
     if outside := [standing.generator for standing in bridged.standings if standing.outside]:
         notes.append(f"beyond the anchors, where the line is a guess: {', '.join(outside)}")
     few: dict[str, list[str]] = {name: [] for name in bridged.left_out}
-    excluded = {"no score, estimated": bridged.lacking, "fewer than half of the common prompts": few}
+    excluded = {"no score, estimated": bridged.lacking, "too few common prompts": few}
     declared = BRIDGE.over(bridged.prompts, excluded, families=bridged.families)
     return Table(
         "The old board on the new judge's scale",

@@ -84,7 +84,7 @@ def _of_generators(record: BetterGenerator, command: str) -> Iterator[str]:
     else:
         yield from _alone(record)
     if _compared(record) > 2 and len(tiers := _tiers(record)) > 1:
-        yield f"In order: {'; '.join(tiers)}. Those named together {_LEVEL}."
+        yield f"In order: {'; '.join(tiers)}. Generators listed together {_LEVEL}."
     if record.set_aside:
         counted_by = partial(several, noun="prompt") if record.families is None else _families
         units = "prompts" if record.families is None else "families"
