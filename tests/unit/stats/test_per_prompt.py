@@ -54,7 +54,7 @@ def test_unknown_rules_are_refused(text: str) -> None:
 
 
 def test_any_needs_to_know_what_is_right() -> None:
-    with pytest.raises(ConfigError, match="tit has no best score: say from which score"):
+    with pytest.raises(ConfigError, match="tit has no best score: give the lowest score"):
         PerPrompt.parse("any").of_metric((-math.inf, math.inf), True, "tit")
     rule = PerPrompt.parse("all:0.3").of_metric((-1, 1), True, "tit")
     assert rule.combine(np.array([0, 0]), np.array([0.1 + 0.2, 0.4]), 1).tolist() == [1.0]  # 0.30000000000000004
