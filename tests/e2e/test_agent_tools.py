@@ -175,7 +175,7 @@ def test_the_same_options_are_the_same_run_wherever_they_are_given(tmp_path: Pat
         (["--metric-option", "max_looks=3"], "expected METRIC.KEY=VALUE"),
         (["--metric-option", "tit-agent.max_looks"], "expected METRIC.KEY=VALUE"),
         (["--metric-option", "tit-agnt.max_looks=3"], "unknown metric 'tit-agnt'. Did you mean 'tit-agent'?"),
-        (["--metric-option", "tit.max_looks=3"], "there are options for tit, which is no metric of this run (tit-agent)"),
+        (["--metric-option", "tit.max_looks=3"], "there are options for tit, which is not a metric of this run (tit-agent)"),
         (["--metric", "tit-llm", "--metric-option", "tit-llm.top=3"], "tit-llm has no option 'top'. It has: none"),
     ],
 )  # fmt: skip

@@ -310,5 +310,5 @@ def test_a_cluster_that_wants_a_token_is_joined_by_its_address(tmp_path: Path, h
     copy = "copy the token of its head node (`ray get-auth-token`) to ~/.ray/auth_token, or into RAY_AUTH_TOKEN"
     listening = f"'{address}' is not a Ray cluster, or"
     assert join() == f"{listening} wants a token, and there is none here: {copy}"
-    assert join(RAY_AUTH_TOKEN="another") == f"{listening} has another token than RAY_AUTH_TOKEN: {copy}"
+    assert join(RAY_AUTH_TOKEN="another") == f"{listening} has a different token from RAY_AUTH_TOKEN: {copy}"
     assert join(RAY_AUTH_MODE="token") == f"RAY_AUTH_MODE is 'token', and there is no token here: {copy}"

@@ -421,7 +421,7 @@ def test_all_generators_of_a_prompt_stand_side_by_side(report: Path, show: Calla
     assert figures.count() == 2
     assert [figures.nth(n).locator("strong").inner_text() for n in range(2)] == ["model_a", "model_b"]
     assert figures.nth(0).locator("dd").all_inner_texts() == ["80.0", "0.900"]
-    assert figures.nth(0).locator(".note").inner_text() == "tit-llm: The apples are green."
+    assert figures.nth(0).locator(".note").inner_text() == "The apples are green."
     assert figures.nth(0).locator(".best").count() == 2
     assert figures.nth(1).locator(".best").count() == 0
     page.keyboard.press("ArrowDown")

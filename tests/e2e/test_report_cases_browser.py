@@ -126,7 +126,7 @@ def test_on_a_phone_a_claim_its_verdict_and_what_settled_it_are_in_sight(
 
 
 @pytest.mark.parametrize("width", [1440, 390])
-@pytest.mark.parametrize("place", ["images?i=0", "pairs?i=0"])
+@pytest.mark.parametrize("place", ["images?i=0", "prompts?i=0"])
 def test_beside_the_panes_nothing_scrolls(show: Callable[..., Any], report: Path, width: int, place: str) -> None:
     page = show(report, f"#{place}", width=width, height=800)
     assert page.evaluate("document.documentElement.scrollHeight") <= 800

@@ -168,7 +168,7 @@ def test_a_recorded_answer_that_changed_is_not_mixed_with_the_old_ones(data: Pat
     before = (run.path / "scores.jsonl").read_bytes()
     described(data, "a blue circle", ALL)
     with pytest.raises(
-        UserError, match=r"descriptions.jsonl no longer says what this run was told of .*choose another --out"
+        UserError, match=r"descriptions.jsonl no longer has the answer that this run used for .*choose another --out"
     ):
         judged(data, **RECORDED)
     assert (run.path / "scores.jsonl").read_bytes() == before
@@ -184,7 +184,7 @@ def test_a_recording_that_grew_goes_on(data: Path) -> None:
     assert all(score.value is not None for score in run.scores().values())
     (data / "descriptions.jsonl").unlink()
     described(data, "a red square", ALL[1:])
-    with pytest.raises(UserError, match=r"of 0_0\.png"):
+    with pytest.raises(UserError, match=r"for 0_0\.png"):
         judged(data, **RECORDED)
 
 
@@ -194,7 +194,7 @@ def test_two_descriptions_that_were_exchanged_are_noticed(data: Path) -> None:
     text = (data / "descriptions.jsonl").read_text()
     exchanged = text.replace("in 0_0.png", "in ?").replace("in 0_1.png", "in 0_0.png").replace("in ?", "in 0_1.png")
     (data / "descriptions.jsonl").write_text(exchanged)
-    with pytest.raises(UserError, match=f"{run.path}: descriptions.jsonl no longer says"):
+    with pytest.raises(UserError, match=f"{run.path}: descriptions.jsonl no longer has"):
         judged(data, **RECORDED)
 
 
@@ -206,7 +206,7 @@ def test_a_program_that_changed_is_another_scorer(data: Path, monkeypatch: pytes
     run = judged(data, metrics=["lmm4lmm"])
     program.write_text(line % 2.0)
     with pytest.raises(
-        UserError, match=r"what answers as external/lmm4lmm has changed since this run began \(external:"
+        UserError, match=r"the model that answers as external/lmm4lmm has changed since this run began \(external:"
     ):
         judged(data, metrics=["lmm4lmm"])
     assert {score.value for score in run.scores().values()} == {1.0}

@@ -42,7 +42,7 @@ def test_rules_of_the_leaderboard_and_of_compare(data: Path, tmp_path: Path) -> 
         said = cli(tmp_path, *run, "--per-prompt", rule)
         board = json.loads((tmp_path / "out.json").read_text())["leaderboard"]
         means[rule] = {row["generator"]: row["metrics"]["tit"]["mean"] for row in board}
-        assert "hold" in cli(tmp_path, "verify", "run")
+        assert "verified" in cli(tmp_path, "verify", "run")
     assert means["best"]["bad"] == pytest.approx(means["best"]["good"], abs=0.01)
     assert means["mean"]["bad"] < means["mean"]["good"] - 0.1
     assert means["all:0.95"]["bad"] == 0.0

@@ -81,7 +81,7 @@ def test_a_sum_that_holds_a_part_only_says_so(data: Path) -> None:
     with Server(lambda seen: answer(**costs[int(seen.text.partition("thing ")[2][0])])) as server:
         said = judge(data, "openai/house-model", server.openai)
     assert "spent at least $0.0400 (list price of all answers used: at least $0.0400)" in said
-    assert "2 requests are in no sum" in said
+    assert "2 requests are not in the total" in said
     assert state(data) == (0.04, 2)
 
 

@@ -50,7 +50,11 @@ def test_folders_whose_names_are_not_utf8_are_refused_in_a_line_or_used(tmp_path
         pytest.skip("this file system takes no such names")
     flags = ["judge", "--provider", "fake", "--metric", "self-eval", "--cache", "cache"]
     refused = cli(tmp_path, *flags, "--data", str(odd), code=2)
-    assert refused.strip().splitlines()[-1].endswith(r"b\xfccher is not UTF-8, which no manifest can hold: rename it")
+    assert (
+        refused.strip()
+        .splitlines()[-1]
+        .endswith(r"b\xfccher is not UTF-8, so it cannot be written to the manifest: rename it")
+    )
     described_images(tmp_path / "data", 2)
     out = str(tmp_path / os.fsdecode(b"r\xfcn"))
     cli(tmp_path, *flags, "--data", "data", "--out", out)

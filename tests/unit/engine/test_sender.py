@@ -5,7 +5,6 @@ import errno
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +25,13 @@ from titjudge.core.errors import (
 from titjudge.core.files import Appender
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Embedding, Failure, FailureKind, Item, Reply, Request, Score, Usage
-from titjudge.engine import retry, sender
+from titjudge.engine import sender
 from titjudge.engine.ask import BoundAsk
 from titjudge.engine.budget import Budget
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
+from titjudge.engine.sender import Sender
 from titjudge.metrics import metric
 from titjudge.providers import Capabilities
 from titjudge.providers.base import note_sending
@@ -50,10 +50,10 @@ class Hosted(GatedFake):
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def at_once(seconds: float) -> None:
+    async def at_once(sender: Sender, seconds: float) -> None:
         await asyncio.sleep(0)
 
-    monkeypatch.setattr(retry, "retrying", partial(retry.retrying, sleep=at_once))
+    monkeypatch.setattr(Sender, "_rest", at_once)
 
 
 def build(
@@ -186,10 +186,10 @@ def test_refused_connections_end_a_run_soon_and_say_why(tmp_path: Path, monkeypa
 
 
 def test_a_stopped_run_waits_for_no_retry_after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def never(seconds: float) -> None:
+    async def never(sender: Sender, seconds: float) -> None:
         raise AssertionError(f"it waits {seconds} s")
 
-    monkeypatch.setattr(retry, "retrying", partial(retry.retrying, sleep=never))
+    monkeypatch.setattr(Sender, "_rest", never)
 
     async def work() -> None:
         engine, fake = build(tmp_path, lambda _: None)

@@ -262,7 +262,7 @@ def test_without_weights_one_line_says_where_they_go(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(UserError) as caught:
         _ = Scorer(ProviderSettings("pickscore", options={"device": "cpu"}))._checkpoint
-    assert "no model 'yuvalkirstain/PickScore_v1'" in str(caught.value)
+    assert "model 'yuvalkirstain/PickScore_v1' not found" in str(caught.value)
     assert "$TITJUDGE_WEIGHTS/pickscore" in str(caught.value)
     assert "\n" not in str(caught.value)
 

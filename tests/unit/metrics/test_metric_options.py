@@ -82,7 +82,9 @@ def test_a_run_without_options_is_the_run_it_was() -> None:
 
 def test_options_of_other_metrics_are_an_error() -> None:
     config = load_config(None, {"metrics": ["tit"], "metric_options": {"tit-agent": {"max_looks": 3}}})
-    with pytest.raises(ConfigError, match=r"tit-agent, which is no metric of this run \(tit\): add --metric tit-agent"):
+    with pytest.raises(
+        ConfigError, match=r"tit-agent, which is not a metric of this run \(tit\): add --metric tit-agent"
+    ):
         load_metrics(config)
 
 

@@ -87,7 +87,7 @@ def test_who_prefers_its_own_texts_is_caught_and_who_only_writes_better_is_not(
     caught = line(items, partial, ("fake/beta",), captioner)
     assert caught.verdict == CAUGHT
     assert caught.effect == pytest.approx(10 / (80 * 0.657), abs=0.03)
-    assert ("cannot be told" in caught.note) == (captioner == "fake/beta")
+    assert ("cannot be distinguished" in caught.note) == (captioner == "fake/beta")
 
 
 def test_with_a_third_author_the_other_judge_s_liking_for_its_own_texts_is_not_blamed_on_this_one(

@@ -181,7 +181,7 @@ def test_an_interrupted_training_goes_on_and_ends_the_same(
     monkeypatch.setattr(Trainer, "training_step", step)
     with pytest.raises(SystemExit, match="130"):
         program.run(lambda: program.main(words(tmp_path, "parts", *more)))
-    assert "run the command again" in capsys.readouterr().err
+    assert "the same command goes on" in capsys.readouterr().err
     (tmp_path / "parts" / "checkpoints" / "checkpoint-3").mkdir()  # begun, and not whole
     program.main(words(tmp_path, "parts", *more))
     assert len(steps) == 3 + 2  # two of four steps were kept

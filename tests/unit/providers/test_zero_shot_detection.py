@@ -196,7 +196,7 @@ def test_a_model_of_another_kind_is_named(tmp_path: Path) -> None:
     tiny_models.clip(tmp_path)
     provider = ZeroShotDetection(ProviderSettings(str(tmp_path)))
     for touch in (provider.ready, lambda: provider.base_url):
-        with pytest.raises(UserError, match=r"is no model of zero-shot object detection \(its model_type is clip; known are .*owlv2"):  # fmt: skip
+        with pytest.raises(UserError, match=r"is not a model for zero-shot object detection \(its model_type is clip; known are .*owlv2"):  # fmt: skip
             touch()
 
 

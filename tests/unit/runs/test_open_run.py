@@ -35,7 +35,7 @@ ELSEWHERE = {
     ("engine/pipeline.py", "Budget"),  # of an engine without caps
     ("runs/check/verify.py", "PromptLibrary"),  # compares the templates with those of a run that is over
     ("cli/catalog.py", "PromptLibrary"),  # lists templates and opens no run
-    ("report/site_pages.py", "PromptLibrary"),  # shows the templates of runs that are over
+    ("report/site.py", "PromptLibrary"),  # shows the templates of runs that are over
 }
 TEMPLATE = "lmm_score/rate"
 PRICE = {"gpt-4o": {"input": 1.0, "output": 10.0}}

@@ -6,7 +6,7 @@ import pytest
 
 from titjudge.core.errors import DataError
 from titjudge.core.types import Item, Score
-from titjudge.stats.scores.part_scores import claims_of, is_named
+from titjudge.stats.scores.part_scores import claims_of, place_of
 
 ITEM = Item("i", "A cat sits on two red mats.", None, "g", "p")
 
@@ -48,7 +48,7 @@ def test_questions_count_if_the_prompt_names_what_they_are_about() -> None:
 
 
 def test_a_name_is_found_in_singular_and_plural() -> None:
-    assert is_named("apples", "the apple falls")
-    assert is_named("big mat", "two red mats")
-    assert not is_named("cat", "concatenate")
-    assert not is_named("", "a cat")
+    assert place_of("apples", "the apple falls")
+    assert place_of("big mat", "two red mats")
+    assert not place_of("cat", "concatenate")
+    assert not place_of("", "a cat")

@@ -148,8 +148,8 @@ def test_a_prompt_that_is_no_text_is_not_judged(tmp_path: Path) -> None:
     items, bad = loaded(tmp_path)
     assert [(item.id, item.prompt) for item in items] == [("c.png", "a cat")]
     assert bad["a.png"] == "the prompt must be a text, not None"
-    assert "no text" in bad["b.png"]
-    assert "no text" in bad["images.jsonl:3"]
+    assert "must be a text" in bad["b.png"]
+    assert "must be a path" in bad["images.jsonl:3"]
     assert set(bad) == {"a.png", "b.png", "images.jsonl:3", "prompts.jsonl:3", "prompts.jsonl:5"}
     assert "the first one counts" in bad["prompts.jsonl:5"]
     manifest = write_lines(tmp_path / "m.jsonl", {"image": "a.png", "prompt": None}, {"prompt": "x", "description": 3})

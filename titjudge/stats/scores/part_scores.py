@@ -61,28 +61,33 @@ _TUPLE = re.compile(r"(?:\d+\s*\|\s*)?(?P<kind>\w+)[^()]*\((?P<names>[^()]+)\)")
 
 
 def claims_of(item: Item, score: Score) -> Iterator[tuple[str, bool | None]]:
-    """Yield kind and outcome of each claim of a score: whether the image meets it; None: not seen.
+    """Yield kind and outcome of each claim of a score, as `placed_claims`."""
+    return ((kind, met) for _, kind, met in placed_claims(item, score))
 
-    These are the claims of the agentic judge that have a place in the prompt, else elements of the graph metric, else questions of
-    DSG and TIFA; elements and questions of things that the prompt does not name are left out.
+
+def placed_claims(item: Item, score: Score) -> Iterator[tuple[float, str, bool | None]]:
+    """Yield place, kind and outcome of each claim of a score.
+
+    The place is in [0, 1] of the prompt; the outcome is whether the image meets the claim, or None if it was not seen. Claims are
+    those of the agentic judge, otherwise elements of the graph metric, otherwise questions of DSG and TIFA. Claims without a place
+    in the prompt are skipped.
 
     Raises:
         DataError: An outcome is not true, false or null.
     """
     rows, aligned = claims(score.parts), alignment(score.parts)
-    if rows:
-        for row in rows:
-            if any(row.get(key) is not None for key in _PLACE):
-                met = row.get("met")
-                met = {"met": True, "not_met": False}.get(str(row["verdict"])) if "verdict" in row else met
-                if met is not None and not isinstance(met, bool):
-                    raise DataError(f"claim '{row.get('claim', '')}': met must be true, false or null, not {met!r}")
-                yield str(row.get("kind", "")), met
-        return
+    for row in rows:
+        if (place := next((row[key] for key in _PLACE if row.get(key) is not None), None)) is not None:
+            met = row.get("met")
+            met = {"met": True, "not_met": False}.get(str(row["verdict"])) if "verdict" in row else met
+            if met is not None and not isinstance(met, bool):
+                raise DataError(f"claim '{row.get('claim', '')}': met must be true, false or null, not {met!r}")
+            start = place[0] if isinstance(place, list | tuple) else place
+            yield float(start) / (1 if "position" in row else max(1, len(item.prompt))), str(row.get("kind", "")), met
     found = map(_described, questions(score.parts)) if aligned is None else _elements(aligned)
-    for kind, names, outcome in filter(None, found):
-        if any(is_named(name, item.prompt) for name in names):
-            yield kind, outcome
+    for kind, names, outcome in filter(None, found) if not rows else ():
+        if (at := next((at for name in names if (at := place_of(name, item.prompt)) is not None), None)) is not None:
+            yield at, kind, outcome
 
 
 def _elements(aligned: Values) -> Iterator[tuple[str, list[str], bool]]:
@@ -104,8 +109,9 @@ def _described(question: Values) -> tuple[str, list[str], bool] | None:
     return None
 
 
-def is_named(name: str, prompt: str) -> bool:
-    """Tell whether a prompt has a name, or its last word (singular or plural)."""
+def place_of(name: str, prompt: str) -> float | None:
+    """Return where in a prompt, in [0, 1], its name, or the last word of it, is first; None if nowhere."""
     last = name.split()[-1] if name.split() else ""
     forms = filter(None, (name, last, last.removesuffix("s"), f"{last}s" if last else ""))
-    return any(re.search(rf"\b{re.escape(form)}\b", prompt, re.IGNORECASE) for form in forms)
+    found = (re.search(rf"\b{re.escape(form)}\b", prompt, re.IGNORECASE) for form in forms)
+    return next((match.start() / len(prompt) for match in found if match), None)

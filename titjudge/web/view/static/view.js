@@ -74,7 +74,7 @@ function statusCell(cell, run) {
   const waits = run.status === "running" ? run.waits.map((line) => `; ${line}`).join("") : "";
   write(link, run.judged_nothing ? `nothing judged: ${run.status}` : run.status + errors + waits);
   link.href = `report.html#${key}/${run.href}`;
-  const scored = Object.entries(run.scored_by).map(([metric, number]) => `${metric} ${count(number)}`).join(", ");
+  const scored = run.metrics.map((metric) => `${metric} ${count(run.scored_by[metric] ?? 0)}`).join(", ");
   link.title = [link.textContent, scored && `scored: ${scored}`, run.trouble && `last error: ${run.trouble}`, run.problem, ...run.advice].filter(Boolean).join("\n");
   bar.hidden = run.status !== "running" || run.total === null;
   bar.max = Math.max(run.total ?? 1, 1);
