@@ -33,8 +33,8 @@ _SHORTEST_VALUE = 8  # characters of a key or environment variable that is taken
 
 _PATTERNS = [
     (lazy_pattern(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=*-]{4,}"), r"\1 [key]"),
-    (lazy_pattern(r"\b(?:sk|pk|rk|gsk|xai|hf|r8|key)[-_][A-Za-z0-9_*.\-]{4,}"), "[key]"),
-    (lazy_pattern(r"\bAIza[A-Za-z0-9_*\-]{4,}"), "[key]"),
+    (lazy_pattern(r"(?:\b|(?<=\\[a-z]))(?:sk|pk|rk|gsk|xai|hf|r8|key)[-_][A-Za-z0-9_*.\-]{4,}"), "[key]"),
+    (lazy_pattern(r"(?:\b|(?<=\\[a-z]))AIza[A-Za-z0-9_*\-]{4,}"), "[key]"),
     (lazy_pattern(r"(?i)([?&](?:key|api[-_]?key|access_token|token|sig)=)[^&\s\"'<>]+"), r"\1[key]"),
     (
         lazy_pattern(
