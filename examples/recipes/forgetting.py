@@ -10,7 +10,7 @@ from titjudge.core.grouping import grouped
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.stats.bootstrap import codes
 from titjudge.stats.scores.families import families
-from titjudge.stats.scores.part_scores import placed_claims
+from titjudge.stats.scores.part_scores import claims_of
 
 
 def fall(met: np.ndarray, cell: np.ndarray) -> tuple[float, int]:
@@ -25,7 +25,7 @@ if __name__ == "__main__":
     run, rng, number = RunFolder(Path(sys.argv[1])), np.random.default_rng(0), {}
     items = {item.id: item for item in run.judged()}
     scores = [score for (id, name), score in run.scores().items() if name == sys.argv[2] and score.value is not None]
-    every = [(s, claim) for s in scores for claim in placed_claims(items[s.item_id], s) if claim[2] is not None]
+    every = [(s, claim) for s in scores for claim in claims_of(items[s.item_id], s) if claim[2] is not None]
     declared = families(items.values())
     for generator, own in grouped(every, lambda pair: pair[0].generator).items():
         own = sorted((items[score.item_id].prompt_id, kind, at, met) for score, (at, kind, met) in own)

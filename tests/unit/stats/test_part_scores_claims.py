@@ -12,7 +12,7 @@ ITEM = Item("i", "A cat sits on two red mats.", None, "g", "p")
 
 
 def found(**parts: Any) -> list[tuple[str, bool | None]]:
-    return list(claims_of(ITEM, Score("i", "m", 0.5, parts=parts)))
+    return [(kind, met) for _, kind, met in claims_of(ITEM, Score("i", "m", 0.5, parts=parts))]
 
 
 def test_an_outcome_that_is_wrong_is_named() -> None:

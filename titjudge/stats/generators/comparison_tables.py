@@ -178,18 +178,18 @@ def standings_table(comparison: Comparison, scale: Scale) -> Table:
     scores, against = comparison.scores, comparison.against
     firsts, adjusted, ranks = first_places(scores.means), adjusted_scores(scores.means), rank_ranges(scores)
     by_name = [{difference.a: difference for difference in differences} for differences in comparison.differences]
-    rows = []
+    rows, doubts = [], dict.fromkeys(scores.generators, "")
     for tier, members in enumerate(comparison.tiers, 1):
         for k in members:
             name, prompts = scores.generators[k], int(np.isfinite(scores.means[:, k]).sum())
-            mean = mean_cell(scores, adjusted[:, k], scale.digits, scale.sign)
+            mean, doubts[name] = mean_cell(scores, adjusted[:, k], scale.digits, scale.sign)
             (gap, *test), *others = (_gap(differences.get(name), scale.digits) for differences in by_name)
             gap = _explained(gap, by_name[0].get(name))
             shown = name, rank_range(ranks[k]), mean, tier, int(firsts[k]), gap
             rows.append((*shown, *(other[0] for other in others), *test, prompts))
     for k in map(comparison.table.column, comparison.aside):
         own = comparison.table.means[:, k]
-        mean, prompts = mean_cell(comparison.table, own, scale.digits, scale.sign), int(np.isfinite(own).sum())
+        (mean, _), prompts = mean_cell(comparison.table, own, scale.digits, scale.sign), int(np.isfinite(own).sum())
         rows.append((comparison.table.generators[k], None, mean, *[None] * (6 + len(against)), prompts))
     columns = ("generator", RANK, "mean", TIER, "best on", *_minus(against, scale), "won / same / lost", "p", "p best",
                "detectable", "prompts")  # fmt: skip
@@ -201,7 +201,6 @@ def standings_table(comparison: Comparison, scale: Scale) -> Table:
         *scores.missing_notes((scores.generators.index(against[0]), k) for k in range(len(scores.generators))),
         "Rank: the ranks that the tests leave open. A tier ends before the first generator that is clearly worse than the tier's best. Best on: prompts on which none scores higher; where several are equal, each counts.",
     )
-    doubts = _doubts(scores, adjusted)
     doubts |= {each.pair: each.doubt for differences in comparison.differences for each in differences}
     declared = comparison.table.over(STANDINGS, doubts=doubts)
     return Table("Prompt by prompt", columns, tuple(rows), notes, declared=declared)
@@ -254,9 +253,9 @@ def slice_tables(
             cuts.append(_Slice(title, value, means_by_name, digits, bounds))
             for k in order if len(values) * len(order) <= ROWS else ():
                 gaps = [_difference(part, means, k, name, digits) for name in against]
-                mean_of, prompts = mean_cell(part, adjusted[:, k], digits, sign), int(np.isfinite(means[:, k]).sum())
-                rows.append((value, scores.generators[k], mean_of, *gaps, int(firsts[k]), prompts))
-                doubts[f"{value}: {scores.generators[k]}"] = part.mean_interval(adjusted[:, k])[1]
+                name, prompts = scores.generators[k], int(np.isfinite(means[:, k]).sum())
+                mean_of, doubts[f"{value}: {name}"] = mean_cell(part, adjusted[:, k], digits, sign)
+                rows.append((value, name, mean_of, *gaps, int(firsts[k]), prompts))
         note = "Best on: prompts on which none scores higher. Every interval is for itself: `compare generators --by` adjusts."
         columns = (title, "generator", "mean", *_minus(against, scale), "best on", "prompts")
         if rows:
@@ -288,12 +287,14 @@ def ranked_means(scores: ScoreTable, scale: Scale, ranking: Sequence[RankedGener
         settled: Whether the judging stopped at a verdict, so that intervals for a fixed sample are not valid.
     """
     adjusted, rows = scores_of_all(scores.means, scores.unit), []
+    doubts = dict.fromkeys(scores.generators, "")
     for ranked in (ranked for ranked in ranking if ranked.generator in scores.generators):
-        mean = mean_cell(scores, adjusted[:, scores.column(ranked.generator)], scale.digits, scale.sign)
+        own = adjusted[:, scores.column(ranked.generator)]
+        mean, doubts[ranked.generator] = mean_cell(scores, own, scale.digits, scale.sign)
         if mean is not None:
             mean = replace(mean, bar=True, interval=None if settled else mean.interval)
         rows.append((ranked.generator, rank_range(ranked.ranks), mean))
-    declared = scores.over(GENERATORS, doubts={} if settled else _doubts(scores, adjusted))
+    declared = scores.over(GENERATORS, doubts={} if settled else doubts)
     return Table("", ("generator", RANK, "mean"), tuple(rows), declared=declared)
 
 
@@ -324,17 +325,16 @@ def slice_means(scores: ScoreTable, column: str, scale: Scale) -> Floats:
     return means
 
 
-def _doubts(scores: ScoreTable, adjusted: Floats) -> dict[str, str]:
-    """Return the doubt about the mean of each generator."""
-    return {name: scores.mean_interval(adjusted[:, k])[1] for k, name in enumerate(scores.generators)}
+def mean_cell(scores: ScoreTable, by_prompt: Floats, digits: int, sign: float) -> tuple[Cell | None, str]:
+    """Make the cell of the mean of `adjusted_scores` with its interval; `sign` is -1 if the scores are negated.
 
-
-def mean_cell(scores: ScoreTable, by_prompt: Floats, digits: int, sign: float) -> Cell | None:
-    """Make the cell of the mean of `adjusted_scores` with its interval; `sign` is -1 if the scores are negated."""
-    values, (ends, _) = by_prompt[np.isfinite(by_prompt)], scores.mean_interval(by_prompt)
+    Returns:
+        The cell, None without a score, and the `Doubt` about its level.
+    """
+    values, (ends, doubt) = by_prompt[np.isfinite(by_prompt)], scores.mean_interval(by_prompt)
     if not len(values):
-        return None
-    return plain(sign * float(values.mean()), sorted(sign * end for end in ends) if ends else None, digits)
+        return None, doubt
+    return plain(sign * float(values.mean()), sorted(sign * end for end in ends) if ends else None, digits), doubt
 
 
 def short_and_long(items: Mapping[str, Item], scores: ScoreTable, scale: Scale) -> list[Table]:

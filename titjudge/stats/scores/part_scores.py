@@ -36,7 +36,7 @@ def part_scores(
         parts = levels(score.parts) if requested & set(LEVELS) else {}
         if ELEMENT in requested:
             met: dict[tuple[str, ...], list[float]] = {}
-            for kind, outcome in claims_of(items[score.item_id], score):
+            for _, kind, outcome in claims_of(items[score.item_id], score):
                 if outcome is not None:
                     met.setdefault((kind,), []).append(outcome)
             for _, kind, value in element_scores(score.parts):
@@ -60,12 +60,7 @@ _PLACE = ("position", "span", "start")
 _TUPLE = re.compile(r"(?:\d+\s*\|\s*)?(?P<kind>\w+)[^()]*\((?P<names>[^()]+)\)")
 
 
-def claims_of(item: Item, score: Score) -> Iterator[tuple[str, bool | None]]:
-    """Yield kind and outcome of each claim of a score, as `placed_claims`."""
-    return ((kind, met) for _, kind, met in placed_claims(item, score))
-
-
-def placed_claims(item: Item, score: Score) -> Iterator[tuple[float, str, bool | None]]:
+def claims_of(item: Item, score: Score) -> Iterator[tuple[float, str, bool | None]]:
     """Yield place, kind and outcome of each claim of a score.
 
     The place is in [0, 1] of the prompt; the outcome is whether the image meets the claim, or None if it was not seen. Claims are

@@ -11,7 +11,7 @@ from titjudge.core.numbers import several, sum_words
 from titjudge.core.run_records import BestJudge, BetterGenerator, SettledPair, SettleRecord, Verdict
 from titjudge.core.tables import rank_range
 from titjudge.core.types import CONSTRUCTION
-from titjudge.core.words import interval, number, p_value, percentage, score_digits
+from titjudge.core.words import first_of, interval, number, p_value, percentage, score_digits
 from titjudge.stats.generators.sequential import ASYMPTOTIC, EQUIVALENT, OPEN
 from titjudge.stats.people.agreement import GUESSING
 from titjudge.stats.scores.families import counted, too_few
@@ -269,7 +269,7 @@ def _families(count: int) -> str:
 def _names(names: Sequence[str]) -> str:
     """Join names: `a`, `a and b`, `a, b and 3 more`."""
     if len(names) > _NAMED:
-        return f"{', '.join(names[: _NAMED - 1])} and {len(names) - _NAMED + 1} more"
+        return first_of(names, _NAMED - 1)
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last
 

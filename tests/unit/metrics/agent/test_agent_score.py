@@ -76,7 +76,7 @@ def test_without_an_image_or_a_prompt_nothing_is_asked(image: Path) -> None:
 
 def test_claims_have_kinds_and_outcomes(image: Path) -> None:
     score = judged(StandIn(turn(all_met(but={2: "cannot_be_seen", 3: "not_met"}))), image)
-    found = list(claims_of(Item(score.item_id, PROMPT, image, "g", "p"), score))
+    found = [(kind, met) for _, kind, met in claims_of(Item(score.item_id, PROMPT, image, "g", "p"), score)]
     assert [met for _, met in found] == [True, None, False, True, True, True]
     assert found[2][0] == "attribute"
 
