@@ -51,7 +51,7 @@ def ledger(folder: Path) -> RunFolder:
 
 
 def test_each_image_is_in_its_place_and_listed_with_what_it_was_made_with(tmp_path: Path) -> None:
-    service = ImageService()
+    service = ImageService(latency=0.05)
     with Server(service) as server:
         result = made(tmp_path, server, max_cost=1.0)
     assert (result.made, result.missing, service.images) == (6, 0, 6)
@@ -60,6 +60,7 @@ def test_each_image_is_in_its_place_and_listed_with_what_it_was_made_with(tmp_pa
     assert {line["file_name"] for line in lines} == {f"painter/{number}.png" for number in range(6)}
     assert {line["made_with"]["model"] for line in lines} == {"openai/painter"}
     assert {line["made_with"]["cost"] for line in lines} == {PRICE}
+    assert all(0.05 <= line["made_with"]["seconds"] < 20 for line in lines)
 
 
 def test_what_is_there_is_not_asked_for_again(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import re
 import shlex
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -72,10 +73,12 @@ class ImageRole(Role[ImageModel, ImageRequest, MadeImage]):
             ProviderFailure: The image was made and cannot be written; other exceptions are the model's.
             Unanswered: A source cannot be read; nothing was sent.
         """
+        started = time.monotonic()
         try:
             image = await self.provider.make(question)
         except DataError as error:
             raise Unanswered(Status.BAD_INPUT, str(error)) from error
+        image = replace(image, seconds=round(time.monotonic() - started, 3))
         bill = self.bill(image.usage, bound)
         if unread(image.usage):  # billed by the image, and each in the answer may be
             bill = replace(bill, cost=bill.cost * (1 + image.others))

@@ -74,6 +74,7 @@ class MadeImage:
         revised_prompt: The prompt that the image was really made from, where the service rewrote it.
         version: The model that made it, as the service names it.
         others: Number of further images in the answer, which are not kept.
+        seconds: Time from sending the request to the image.
     """
 
     raw: bytes
@@ -81,6 +82,7 @@ class MadeImage:
     revised_prompt: str = ""
     version: str = ""
     others: int = 0
+    seconds: float = 0.0
 
 
 class ImageModel(Model, ABC):
