@@ -151,13 +151,13 @@ def _lack(missing: Any) -> str:
 
 def _suite(keys: RunKeys) -> tuple[Suite, Path]:
     """Load the suite that the flags name, and find its data."""
-    from titjudge.suites.loading import open_suite, with_image_tree
+    from titjudge.suites.loading import check_paths, open_suite, with_image_tree
 
-    config = with_image_tree(keys.config())
+    given = keys.config()
+    config = with_image_tree(given)
     if config.data is None:
         raise ConfigError("whose prompts? give --data DIR, or --images PATTERN with --prompt-file FILE")
-    if not config.data.exists() and not config.images:
-        raise ConfigError(f"{config.data}: no such file or folder")
+    check_paths(given, None if config.images else config.data)
     return open_suite(config), config.data
 
 

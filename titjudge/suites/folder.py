@@ -33,6 +33,7 @@ from itertools import chain
 from pathlib import Path
 
 from titjudge.core import item_meta
+from titjudge.core.cells import version
 from titjudge.core.errors import DataError
 from titjudge.core.files import read_text, scan_jsonl
 from titjudge.core.names import plain
@@ -48,14 +49,14 @@ from titjudge.suites.edit_folders import edit_folder
 from titjudge.suites.image_tree import ImageTree
 from titjudge.suites.layouts import recognised
 from titjudge.suites.manifests import (
-    KNOWN,
     NAMES,
     ManifestReader,
-    TableUse,
     check_manifest,
     find_tables,
     item_of,
     named_generator,
+    note_unused,
+    table_use,
 )
 from titjudge.suites.patterns import PromptPlace, distinct
 from titjudge.suites.prompt_list import PromptList, read_prompts
@@ -177,7 +178,7 @@ def _read_items(folder: Path, reader: ManifestReader) -> Items:
         check_manifest(folder)
         return _unique(reader.items(folder))
     if (folder / "images.jsonl").is_file():
-        return _unique(_images(folder, reader.roots))
+        return _unique(_images(folder, reader))
     if tables := find_tables(folder, reader.roots):
         return _unique(item for table in tables for item in reader.items(table))
     if folder.is_dir():
@@ -215,10 +216,14 @@ def known_images(folder: Path) -> dict[str, dict[str, str]]:
     return images
 
 
-def _images(folder: Path, roots: Sequence[Path]) -> Items:
+def _images(folder: Path, reader: ManifestReader) -> Items:
     """Yield the images that images.jsonl lists, with the prompts and further keys of prompts.jsonl."""
-    _check_factors(folder / "images.jsonl")
+    file, roots = folder / "images.jsonl", reader.roots
+    use = table_use(file, version(file))
+    use.check_factors(file, ("sample", "generator"))
+    use.note(reader.notes)
     prompts, problems = _prompts(folder)
+    note_unused(prompts, reader.notes, "prompt", "prompt_id")
     yield from problems
     for number, record in scan_jsonl(folder / "images.jsonl", ("image", "prompt_id")):
         if isinstance(record, DataError):
@@ -255,20 +260,6 @@ def _images(folder: Path, roots: Sequence[Path]) -> Items:
                 name=plain(image),
                 sources=sources,
             )
-
-
-def _check_factors(file: Path) -> None:
-    """Check that no key of images.jsonl that is not read tells the images of each prompt apart.
-
-    Raises:
-        DataError: One does, and would be averaged over.
-    """
-    use, used = TableUse(), {"image", "prompt_id", *NAMES["generator"], *NAMES["sample"], *KNOWN}
-    for _, record in scan_jsonl(file):
-        if isinstance(record, Mapping):
-            key = hash((plain(str(record.get("prompt_id"))), plain(named_generator(record, NAMES["generator"]))))
-            use.add(record, [name for name in record if name not in used], key, hash(sample_of(record)))
-    use.check_factors(file, ("sample", "generator"))
 
 
 def _prompts(folder: Path) -> tuple[dict[str, Json], list[InvalidItem]]:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import read_json
-from titjudge.core.types import InvalidItem, Items, Values
+from titjudge.core.types import InvalidItem, Items, Json
 from titjudge.data.data_paths import inside
 from titjudge.suites.base import image_files, printable
-from titjudge.suites.manifests import item_of
+from titjudge.suites.manifests import item_of, note_unused
 from titjudge.suites.patterns import (
-    NUMBERS,
+    FIELDS,
     PromptPlace,
     checked_pattern,
     compiled,
@@ -49,11 +49,11 @@ class ImageTree:
 
     pattern: str
     prompts: str
-    prompts_by_id: Mapping[str, str] | None = None
+    prompts_by_id: dict[str, str] | None = None
     others: Sequence[str] = ()
     sources: Sequence[str] = ()
     unique: str = "{prompt_id}"
-    meta: Mapping[str, Values] = field(default_factory=dict)
+    meta: dict[str, Json] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pattern", checked_pattern(self.pattern))
@@ -68,7 +68,7 @@ class ImageTree:
         Raises:
             ConfigError: The pattern has a field whose value for a new image is unknown.
         """
-        unknown = {*fields_of(self.pattern)} - {"generator", "prompt_id", "suffix", *NUMBERS}
+        unknown = {*fields_of(self.pattern)}.difference(FIELDS)
         if unknown:
             raise ConfigError(f"--images '{self.pattern}': the value of {{{min(unknown)}}} for a new image is unknown")
         listed = self._read()
@@ -90,6 +90,7 @@ class ImageTree:
         """
         listed = self._read()
         prompts, further = listed.prompts, listed.meta
+        note_unused(further, notes)
         yield from listed.problems
         matches: dict[str, re.Match[str]] = {}
         left_out = 0
@@ -196,7 +197,7 @@ class ImageTree:
     def _read(self) -> PromptList:
         if self.prompts_by_id is None:
             return read_prompts(self.prompts)
-        return PromptList(dict(self.prompts_by_id), {key: dict(meta) for key, meta in self.meta.items()}, [])
+        return PromptList(self.prompts_by_id, self.meta, [])
 
     def _written(self, match: re.Match[str]) -> str:
         return filled(self.unique, match.groupdict())
@@ -209,7 +210,7 @@ class ImageTree:
 
 def _without_generator(images: Sequence[Mapping[str, str]]) -> Iterator[str]:
     """Say of fields that tell images apart, as generators do, that they do not make them another generator's."""
-    for name in sorted(images[0].keys() - {"prompt_id", "suffix", *NUMBERS}):
+    for name in sorted(images[0].keys() - {*FIELDS}):
         values = {fields.get(name) for fields in images}
         if 1 < len(values) < len(images):
             yield (

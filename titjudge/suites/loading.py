@@ -14,6 +14,7 @@ from titjudge.core.paths import example_folder
 from titjudge.core.types import Json
 from titjudge.suites.base import Suite, SuiteInputs
 from titjudge.suites.patterns import split_pattern
+from titjudge.suites.prompt_list import split_columns
 
 
 def suite_class(name: str) -> type[Suite]:
@@ -53,9 +54,9 @@ def with_data(config: RunConfig) -> RunConfig:
     """Name the data of a configuration (without `data` those of the bundled example), and the templates beside the file of a suite.
 
     Raises:
-        ConfigError: As `with_image_tree`, or there are no data.
+        ConfigError: As `with_image_tree`, there are no data, or paths do not exist.
     """
-    config = with_image_tree(config)
+    given, config = config, with_image_tree(config)
     changes: Json = {}
     if registry.is_suite_file(config.suite):
         changes["suite"] = os.path.abspath(config.suite)
@@ -67,9 +68,25 @@ def with_data(config: RunConfig) -> RunConfig:
         if changes["data"] is None or config.suite not in ("folder", "known-answer"):
             raise ConfigError("nothing to judge: give --data DIR")
     config = config.model_copy(update=changes)
-    if config.data is not None and not config.data.exists():
-        raise ConfigError(f"{config.data}: no such file or folder{_neighbour(config.data)}")
+    check_paths(given, config.data)
     return config
+
+
+def check_paths(config: RunConfig, data: Path | None) -> None:
+    """Check that the data and the other paths of a configuration exist.
+
+    Raises:
+        ConfigError: Some do not; lists them.
+    """
+    paths = [("", data), ("--pairs ", config.pairs), ("--prompt-file ", split_columns(config.prompt_file or "")[0])]
+    paths += (("--image-root ", root) for root in config.image_root)
+    missing = [
+        f"{option}{path}: no such file or folder{_neighbour(path)}"
+        for option, path in paths
+        if path and not path.exists()
+    ]
+    if missing:
+        raise ConfigError("; ".join(missing))
 
 
 def _neighbour(missing: Path) -> str:
@@ -84,12 +101,8 @@ def open_suite(config: RunConfig) -> Suite:
     """Make the suite of a configuration, with its options.
 
     Raises:
-        ConfigError: There is no such suite or option, an --image-root is no folder, or the suite does not take what the
-            configuration says.
+        ConfigError: There is no such suite or option, or the suite does not take what the configuration says.
     """
-    for root in config.image_root:
-        if not root.is_dir():
-            raise ConfigError(f"--image-root {root}: no such folder")
     name, suite = config.suite, suite_class(config.suite)
     first, *options = inspect.signature(suite).parameters or ("",)
     if first != "inputs":

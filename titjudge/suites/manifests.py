@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import chain
@@ -19,14 +19,22 @@ from titjudge.core.errors import DataError, Unclear
 from titjudge.core.names import by_usual_name, id_of, is_nothing, plain
 from titjudge.core.numbers import as_sample, finite, several
 from titjudge.core.types import InvalidItem, Item, Items, Json, Pair, Values
-from titjudge.core.words import truncated
+from titjudge.core.words import first_of, truncated
 from titjudge.data.containers import SUFFIXES as HOLDERS
 from titjudge.data.data_paths import files_below, inside
 from titjudge.data.images import SUFFIXES
 from titjudge.data.tables import READERS, first_row, is_table, scan_table, table_columns
 from titjudge.suites.base import Columns, image_files
 from titjudge.suites.samples import COLUMNS
-from titjudge.suites.sources import INSTRUCTIONS, beside, content_name, edit_columns, is_edit, names_of
+from titjudge.suites.sources import (
+    INSTRUCTIONS,
+    beside,
+    content_name,
+    edit_columns,
+    is_edit,
+    names_of,
+    without_named_sources,
+)
 
 _PROMPT_WORDS = frozenset("prompt caption recaption text txt instruction".split())
 _OTHER_WORDS = frozenset(
@@ -91,21 +99,22 @@ class TableUse:
     _counts: dict[str, Counter[int]] = field(default_factory=dict)
     _samples: dict[str, set[tuple[int, int]]] = field(default_factory=dict)
 
-    def add(self, row: Values, unused: Iterable[str], key: int, sample: int) -> None:
+    def add(self, row: Values, used: Container[str], key: int, sample: int = 0) -> None:
         """Add a row of a table.
 
         Args:
             row: Its cells.
-            unused: Its columns that nothing reads.
+            used: The columns that something reads.
             key: Tells its prompt and generator from others.
             sample: Tells its sample from others.
         """
         self.names.update(dict.fromkeys(row))
         if len(self._keys) < _PROMPTS:
             self._keys.add(key)
-        for name in unused:
+        for name, cell in row.items():
+            if name in used:
+                continue
             self.unused[name] = None
-            cell = row.get(name)
             if not isinstance(cell, str | int | float) or cell == "":
                 continue
             value = hash(plain(cell) if isinstance(cell, str) else cell)
@@ -122,14 +131,14 @@ class TableUse:
         if len({*map(plain, texts.values())}) > 1 and len(texts) > len(self.prompts):
             self.prompts = texts
 
-    def check_prompts(self, file: Path, option: Callable[[str], str]) -> None:
-        """Check that one column only may be the prompt; `option` writes the option that names a column.
+    def check_prompts(self, file: Path, option: Callable[..., str]) -> None:
+        """Check that one column only may be the prompt; `option` writes the option that names a column as the `prompt`.
 
         Raises:
             Unclear: Several may be, and differ.
         """
         if self.prompts:
-            readings = [(option(name), f'"{truncated(text, 60)}"') for name, text in self.prompts.items()]
+            readings = [(option(prompt=name), f'"{truncated(text, 60)}"') for name, text in self.prompts.items()]
             raise Unclear(f"{len(readings)} columns may be the prompt; choose one:", file, readings)
 
     def factors(self) -> list[str]:
@@ -177,11 +186,10 @@ class TableUse:
         todo = ". Choose a meaning:" if option else ": rename that key to generator or sample, or delete it"
         raise Unclear(what + todo, file, readings)
 
-    def line(self) -> str:
-        """Write which columns are not used, each with the number of its values; empty without any."""
-        parts = [self.described(name) for name in self.unused]
-        more = f" and {len(parts) - _LISTED:,} more columns" if len(parts) > _LISTED else ""
-        return f"not used: {', '.join(parts[:_LISTED])}{more}" if parts else ""
+    def note(self, notes: dict[str, None]) -> None:
+        """Add a line to the notes on the columns that are not used, each with the number of its values."""
+        if self.unused:
+            notes[f"not used: {first_of([*map(self.described, self.unused)], _LISTED)}"] = None
 
     def described(self, name: str) -> str:
         """Write the name of a column with the number of its values."""
@@ -246,20 +254,19 @@ class ManifestReader:
         names = table_columns(file)
         chosen = {} if names is None else self._chosen(names)
         required = [column for columns in self.columns.values() for column in columns]
-        use = _table_use(file, version(file), tuple((role, tuple(named)) for role, named in self.columns.items()))
+        use = table_use(file, version(file), tuple((role, tuple(named)) for role, named in self.columns.items()))
         if names is not None:
             wanted = ("prompt",) if "description" in names else ("image", "prompt")
             lacking = [role for role in wanted if not chosen[role]]
             if absent := missing_columns(names, [*required, *lacking]):
                 if [*required, *lacking] == ["prompt"]:
-                    use.check_prompts(file, lambda name: self._options(prompt=name))
+                    use.check_prompts(file, self._options)
                 raise DataError(f"{absent}{_naming(lacking)}", file, 1)
-        use.check_prompts(file, lambda name: self._options(prompt=name))
+        use.check_prompts(file, self._options)
         several_images = len(self._chosen(tuple(use.names))["image"]) > 1
         apart = ("sample",) if several_images else ("sample", "generator")
         use.check_factors(file, [role for role in apart if role not in self.columns], self._options)
-        if line := use.line():
-            self.notes[line] = None
+        use.note(self.notes)
         required += chosen.get("prompt", [])
         folder = file.parent.relative_to(self.root).as_posix()
         superseded = _superseded(file)
@@ -425,10 +432,10 @@ class ManifestReader:
 
 
 @lru_cache(64)
-def _table_use(file: Path, _version: tuple[int, int], named: tuple[tuple[str, tuple[str, ...]], ...]) -> TableUse:
+def table_use(file: Path, _version: tuple[int, int], named: tuple[tuple[str, tuple[str, ...]], ...] = ()) -> TableUse:
     """Read a table to find what its columns hold, given those that the user has named; nothing of one that `generate` wrote."""
     reader = ManifestReader(file.parent, columns=dict(named))
-    by_names: dict[tuple[str, ...], tuple[dict[str, list[str]], list[str], list[str]]] = {}
+    by_names: dict[tuple[str, ...], tuple[dict[str, list[str]], list[str], set[str]]] = {}
     use = TableUse()
     for _, record in scan_table(file):
         if isinstance(record, DataError):
@@ -441,15 +448,23 @@ def _table_use(file: Path, _version: tuple[int, int], named: tuple[tuple[str, tu
             used = {*chain.from_iterable(chosen.values()), *KNOWN}
             used |= {f"model_{name.rpartition('_')[2]}" for name in chosen["image"]}
             likely = [] if "prompt" in reader.columns else prompt_columns(there, chosen["prompt"])
-            by_names[there] = chosen, likely, [name for name in there if name not in used]
-        chosen, likely, unused = by_names[there]
+            by_names[there] = chosen, likely, used
+        chosen, likely, used = by_names[there]
         use.add_prompts(record, likely)
         prompt = first_filled(record, chosen["prompt_id"]) or [
             record.get(name) for name in chosen["prompt"] + chosen["source"]
         ]
         key = hash((plain(str(prompt)), plain(str(first_filled(record, chosen["generator"])))))
-        use.add(without_images(record), unused, key, hash(str(first_filled(record, chosen["sample"]))))
+        use.add(without_images(record), used, key, hash(str(first_filled(record, chosen["sample"]))))
     return use
+
+
+def note_unused(rows: Mapping[str, Values], notes: dict[str, None], *used: str) -> None:
+    """Add a line to the notes on the columns of a list of prompts that nothing reads, without those of sources."""
+    use, known = TableUse(), {*used, *KNOWN}
+    for name, row in rows.items():
+        use.add(without_named_sources(row), known, hash(name))
+    use.note(notes)
 
 
 def _made_from(record: Values, source: str) -> bool:
@@ -562,11 +577,8 @@ def names_images(file: Path) -> bool:
     Raises:
         DataError: It cannot be read.
     """
-    columns = table_columns(file)
-    if columns is None:
-        columns = tuple(first_row(file))
     usual = {*NAMES["image"], *TWO_IMAGES, "description"}
-    columns = tuple(by_usual_name(columns))
+    columns = tuple(by_usual_name(table_columns(file) or first_row(file)))
     return not usual.isdisjoint(columns) or bool(edit_columns(columns, {}, NAMES).get("image"))
 
 
@@ -581,8 +593,8 @@ def find_tables(folder: Path, roots: Sequence[Path]) -> list[Path]:
     files = files_below(folder)
     tables = tables or [path for name in METADATA for path in files if path.match(name)]
     if not tables and not image_files(folder):
-        tables = [path for path in files if path.name.lower().endswith(HOLDERS)]
-        tables = [path for path in tables if not path.name.startswith("cache-")]  # what `datasets` has computed before
+        holders = (path for path in files if path.name.lower().endswith(HOLDERS))
+        tables = [path for path in holders if not path.name.startswith("cache-")]  # what `datasets` has computed before
     return [inside(folder, path.relative_to(folder).as_posix(), "table", roots) for path in tables]
 
 

@@ -18,7 +18,7 @@ from titjudge.core.types import Json, Values
 NUMBERS = ("sample", "seed", "index")
 """Fields that are whole numbers: which of several images of a prompt it is."""
 _FIELD = re.compile(r"\{\{|\}\}|\{([A-Za-z_]\w*)\}")  # a field, or an escaped brace
-_KNOWN = ("generator", "prompt_id", "suffix", *NUMBERS)
+FIELDS = ("generator", "prompt_id", "suffix", *NUMBERS)
 _SYNONYM = "model"
 _LIKE = {"generator": ("generator", "model", "gen"), "prompt_id": ("prompt_id",)}
 """Words that a field of this meaning may have been meant by, where a slip is near to one of them."""
@@ -58,7 +58,7 @@ def checked_pattern(pattern: str) -> str:
         pattern = _FIELD.sub(lambda match: "{generator}" if match[1] == _SYNONYM else match[0], pattern)
     for meant, words in _LIKE.items():
         for name in () if meant in fields_of(pattern) else fields_of(pattern):
-            if name not in _KNOWN and nearest(name, words):
+            if name not in FIELDS and nearest(name, words):
                 raise ConfigError(f"{option}: {{{name}}} means nothing here. Did you mean {{{meant}}}?")
     if "prompt_id" not in fields_of(pattern):
         raise ConfigError(f"{option}: the pattern needs {{prompt_id}}")

@@ -54,6 +54,12 @@ class PromptList(NamedTuple):
         return named_sources(self.meta.get(prompt_id, {}), self.folder, roots)
 
 
+def split_columns(prompt_file: str) -> tuple[Path, str]:
+    """Split what `--prompt-file` takes into the file, and its columns or the number of its first line."""
+    file, _, columns = prompt_file.rpartition(":")
+    return (Path(prompt_file), "") if not file or Path(prompt_file).is_file() else (Path(file), columns)
+
+
 def read_prompts(prompt_file: str) -> PromptList:
     """Read the prompts of a file.
 
@@ -64,10 +70,7 @@ def read_prompts(prompt_file: str) -> PromptList:
         DataError: The file cannot be read, or no column is known as id or prompt.
         ConfigError: The columns are not two.
     """
-    file, _, columns = (
-        (prompt_file, "", "") if Path(prompt_file).is_file() or ":" not in prompt_file else prompt_file.rpartition(":")
-    )
-    path = Path(file or prompt_file)
+    path, columns = split_columns(prompt_file)
     listing = PromptList({}, {}, [], folder=path.parent)
     content = _json_content(path)
     if isinstance(content, dict):
@@ -113,10 +116,11 @@ def numberings(file: str) -> list[Numbering]:
 
 
 def _numberings(file: str) -> list[Numbering]:
-    listed = _text_lines(Path(file)) if Path(file).is_file() else None
-    if listed is not None:
-        return list(_of_lines(file, listed))
-    keys = _keys(Path(file)) if Path(file).is_file() else None
+    path, keys = Path(file), None
+    if path.is_file():
+        if (listed := _text_lines(path)) is not None:
+            return list(_of_lines(file, listed))
+        keys = _keys(path)
     key, text = _usual(keys) if keys else ("", "")
     if not text:
         listing = read_prompts(file)
@@ -226,7 +230,7 @@ def _columns(path: Path, named: str, prompt_file: str) -> tuple[str, str]:
         raise DataError("no prompts here", path)
     key, text = _usual(columns)
     if not key or not text:
-        there = ", ".join(columns) or "none"
+        there = ", ".join(columns)
         raise DataError(
             f"no column is known as the {'id' if text else 'prompt'} (there are: {there}): name the columns with "
             f"--prompt-file {path}:ID,PROMPT, or {path}:#,PROMPT to count the rows from 0",
@@ -247,7 +251,7 @@ def _check_one_prompt(path: Path) -> None:
             usual, text = _usual(row)
             key = key or usual
             use.add_prompts(row, prompt_columns(row, filter(None, [text])))
-    use.check_prompts(path, lambda name: "--prompt-file " + shlex.quote(f"{path}:{key or '#'},{name}"))
+    use.check_prompts(path, lambda prompt: "--prompt-file " + shlex.quote(f"{path}:{key or '#'},{prompt}"))
 
 
 def _usual(names: Iterable[str]) -> tuple[str, str]:

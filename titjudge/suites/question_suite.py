@@ -401,7 +401,7 @@ class QuestionSuite(Suite):
                 meta[item_meta.ASKED.name] = {**how, "questions": questions}
             yield self._with_sources(replace(item, meta=meta), record, folder)
 
-    def _images_of(self, folder: Path, prompts: Mapping[str, str]) -> Items:
+    def _images_of(self, folder: Path, prompts: dict[str, str]) -> Items:
         if self._images.endswith(".json"):
             yield from listed_images(Path(self._images), prompts, self.image_roots, self._notes)
             return

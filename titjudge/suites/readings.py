@@ -73,10 +73,9 @@ class Reading:
         if self.sure:
             return True
         if (
-            self.numbering.by == "text"
+            self.numbering.by in ("text", "rows")
             or self.alone
             or not self.prompt_file
-            or self.numbering.by == "rows"
             or _SAMPLE_FIRST.search(self.pattern)
         ):
             return False
@@ -224,7 +223,7 @@ def _further(readings: Sequence[Reading]) -> list[tuple[str, str]]:
 def with_table(names: Sequence[str], patterns: Sequence[str]) -> list[tuple[str, str]]:
     """Return the option that reads images whose names say nothing: a table with the prompt of each."""
     for pattern in sorted(patterns, key=lambda pattern: "{sample}" not in pattern and "{seed}" not in pattern):
-        if (written := next((ids for ids in groups_of(names, pattern).values()), None)) is not None:
+        for written in groups_of(names, pattern).values():
             first = next(iter(written.values()))
             return [
                 (f"--images {shlex.quote(pattern)} --prompt-file {_TABLE}", f"TABLE.csv: the prompt of {first}, ...")

@@ -322,13 +322,13 @@ def test_images_elsewhere_are_read_below_a_named_folder_only(linked: Path) -> No
 def test_an_image_root_is_a_folder(linked: Path) -> None:
     from titjudge.core.config import RunConfig
     from titjudge.runs.folder.identity import identity
-    from titjudge.suites.loading import open_suite
+    from titjudge.suites.loading import open_suite, with_data
 
     config = RunConfig(data=linked, image_root=[linked.parent / "outside"])
     assert open_suite(config).image_roots == (linked.parent / "outside",)
     assert identity(config) == identity(RunConfig(data=linked))  # the same run goes on when its bad images are allowed
-    with pytest.raises(ConfigError, match="no such folder"):
-        open_suite(RunConfig(data=linked, image_root=[linked / "none"]))
+    with pytest.raises(ConfigError, match=r"--image-root .*none: no such file"):
+        with_data(RunConfig(data=linked, image_root=[linked / "none"]))
 
 
 def test_a_pair_under_another_prompt_than_its_images_is_refused(tmp_path: Path) -> None:
@@ -399,6 +399,29 @@ def test_a_folder_that_is_not_there_names_the_one_that_is_called_much_the_same(
     with pytest.raises(ConfigError) as caught:
         resolve(load_config(None, {"data": tmp_path / given}))
     assert str(caught.value).endswith(f"{given}{hint}")
+
+
+def test_all_paths_that_do_not_exist_are_named_at_once(tmp_path: Path) -> None:
+    from titjudge.core.config import RunConfig
+    from titjudge.suites.loading import with_data
+
+    roots = [tmp_path, tmp_path / "root"]
+    table = f"{tmp_path / 'p.csv'}:id,prompt"
+    config = RunConfig(data=tmp_path / "data", pairs=tmp_path / "votes", prompt_file=table, image_root=roots)
+    with pytest.raises(ConfigError) as caught:
+        with_data(config)
+    named = [part.partition(": no such")[0] for part in str(caught.value).split("; ")]
+    options = {"": "data", "--pairs ": "votes", "--prompt-file ": "p.csv", "--image-root ": "root"}
+    assert named == [f"{option}{tmp_path / name}" for option, name in options.items()]
+
+
+def test_keys_that_nothing_reads_are_listed_for_images_and_prompts(tmp_path: Path) -> None:
+    sources = {"source_image": "s.png", "category": "x", "author": "A"}
+    write_lines(tmp_path / "prompts.jsonl", *({"prompt_id": p, "prompt": f"a {p}", **sources} for p in "xy"))
+    write_lines(tmp_path / "images.jsonl", *({"image": f"{p}.png", "prompt_id": p, "height": 8} for p in "xy"))
+    suite = Folder()
+    list(suite.items(tmp_path))
+    assert suite.notes == ["not used: height (1 value)", "not used: author (1 value)"]
 
 
 EMPTY = {

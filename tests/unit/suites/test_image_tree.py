@@ -43,6 +43,7 @@ def test_fields_of_paths_are_what_an_image_is(out: Path) -> None:
         "c/dog_0.png": f"{table}:n,en has no prompt 'dog'",
     }
     assert notes == [
+        "not used: de (2 values)",
         "1 images do not fit '{generator}/{prompt_id}_{sample}.{suffix}' and are left out",
         "1 of 2 prompts have no image by a_b",
         "1 of 2 prompts have no image by c",

@@ -122,10 +122,11 @@ def generate(
     images = list(read_wanted(todo, out, generator or maker.name, failed))
     if not images and not failed:
         raise DataError("no lines here: `prompts export` writes them", todo)
+    images = images[first::step]
     if dry_run:
-        return _show_dry_run(images[first::step], out, maker, failed, json_file)
+        return _show_dry_run(images, out, maker, failed, json_file)
     result = run(
-        images[first::step],
+        images,
         out,
         maker,
         failed,
@@ -141,12 +142,12 @@ def generate(
     rest = f", {result.missing:,} missing" if result.missing else ""
     refused = f" ({len(result.refused):,} refused)" if result.refused else ""
     say(f"{out}: {result.made:,} images made, {result.there:,} were there{rest}{refused}")
+    write_json(json_file, _as_json(result))
     if result.outcome is not None:
         say(_spent(result.outcome))
-    write_json(json_file, _as_json(result))
-    if result.outcome is not None and result.outcome.budget:
-        say("the cap is reached. To continue, run the command again with a higher --max-cost", err=True)
-        return BUDGET_REACHED
+        if result.outcome.budget:
+            say("the cap is reached. To continue, run the command again with a higher --max-cost", err=True)
+            return BUDGET_REACHED
     return 1 if result.missing or not result.total else 0
 
 

@@ -412,9 +412,8 @@ def _ask(
     by_name = {image.name: image for image in todo}
 
     def keep(request: ImageRequest, answer: MadeImage, bill: Bill) -> None:
-        details = {"revised_prompt": answer.revised_prompt, "version": answer.version}
-        settings: Json = {**maker.settings, **{name: value for name, value in details.items() if value}}
-        settings["seconds"] = answer.seconds
+        details = {"revised_prompt": answer.revised_prompt, "version": answer.version, "seconds": answer.seconds}
+        settings = {**maker.settings, **{name: value for name, value in details.items() if value}}
         if not bill.unpriced:
             settings["cost"] = round(bill.cost, 6)
         size = folder.add(by_name[request.name], answer.raw, settings)

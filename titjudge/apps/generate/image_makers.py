@@ -275,7 +275,7 @@ def hosted_maker(
         UserError: One of them cannot be read, or is not for this model.
     """
     given_keys = {name: value for name, value in keys.items() if value is not None}
-    place = {name: given_keys.pop(name) for name in ("base_url", "api_key_env") if name in given_keys}
+    place = {name: given_keys.pop(name, None) for name in ("base_url", "api_key_env")}
     try:
         role, limits = RoleConfig(model=model, **place), Limits(timeout=timeout, **given_keys)
     except ValidationError as error:

@@ -211,13 +211,11 @@ class Cluster:
     @property
     def _is_local(self) -> bool:
         """Whether a worker loads models: in a role, as a learned metric, or as the embedder of a metric that embeds."""
-        roles = (self.config.captioner, self.config.judge, *self.config.panel)
-        providers = {role.provider for role in roles if role is not None}
-        role_names = self.resolved.roles
-        providers |= {name.partition("/")[0] for name in role_names}
-        tools = {"embedder": self.config.embedder, "detector": self.config.detector}
-        providers |= {role.provider for name, role in tools.items() if name in role_names and role is not None}
-        return any(map(registry.uses_device, providers))
+        names = self.resolved.roles
+        tools = (getattr(self.config, name) for name in ("embedder", "detector") if name in names)
+        roles = (self.config.captioner, self.config.judge, *self.config.panel, *tools)
+        providers = [role.provider for role in roles if role is not None]
+        return any(map(registry.uses_device, [*providers, *(name.partition("/")[0] for name in names)]))
 
     # -- money ---------------------------------------------------------------------------------------------------------
 
@@ -239,9 +237,8 @@ class Cluster:
                 for shard in todo:
                     limits[shard.number][name] = used[shard.number][name] + share
             self._judge(todo, limits)
-            if any(stopped_by(shard.status) == "interrupted" for shard in todo):
-                return
-            if not capped or not any(stopped_by(shard.status) == "budget" for shard in shards):
+            ends = [stopped_by(shard.status) for shard in shards]
+            if not capped or "interrupted" in ends or "budget" not in ends:
                 return
             if all(shard.folder.used() == used[shard.number] for shard in todo):
                 if len(todo) == 1:
