@@ -85,6 +85,23 @@ def test_a_sum_that_holds_a_part_only_says_so(data: Path) -> None:
     assert state(data) == (0.04, 2)
 
 
+def test_two_roles_of_one_model_have_one_note(data: Path) -> None:
+    with Server(lambda seen: answer()) as server:
+        said = judge(
+            data,
+            "openai/house-model",
+            server.openai,
+            "--metric",
+            "tit-llm",
+            "--judge",
+            "openai/house-model",
+            "--min-coverage",
+            "0",
+        )
+    assert said.count("requests are not in the total") == 1
+    assert f"its {state(data)[1]} requests" in " ".join(said.split())
+
+
 def test_a_model_of_this_machine_and_a_price_of_zero_cost_nothing(data: Path) -> None:
     assert "spent $0.0000" in judge(data, "fake", "")
     with Server(lambda seen: answer()) as server:

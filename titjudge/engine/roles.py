@@ -6,6 +6,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from titjudge.core.config import RoleConfig, RunConfig
@@ -301,12 +302,9 @@ class Roles:
         return self._roles[name]
 
     def _role(self, name: str, config: RoleConfig, provider: Provider) -> ProviderRole:
-        other: dict[str, prices.Price | None] = {}
-
+        @cache
         def priced_as(model: str) -> prices.Price | None:
-            if model not in other:
-                other[model] = self._price(config, provider, name=model)
-            return other[model]
+            return self._price(config, provider, name=model)
 
         price, limiter = self._price(config, provider), self._limiter(provider)
         return ProviderRole(name, config, provider, price, limiter, priced_as=priced_as)
@@ -393,8 +391,8 @@ class Roles:
     def notes(self) -> list[str]:
         """List what a user should know of the models in use: prices that are guesses, parameters that are not sent."""
         lines = []
-        roles: list[Role[Any, Any, Any] | None] = [*self.open(), self._embedder_role]
-        for role in filter(None, roles):
+        roles = [role for role in (*self.open(), self._embedder_role) if role is not None]
+        for role in roles:
             if role.price is not None and role.price.elsewhere:
                 lines.append(
                     f"The price of {role.label} at {role.provider.base_url} is not known: amounts use the vendor's "
@@ -402,9 +400,14 @@ class Roles:
                 )
             if role.tally.unpriced:
                 where = f" at {role.provider.base_url}" if role.provider.base_url else ""
+                unpriced = sum(
+                    other.tally.unpriced
+                    for other in roles
+                    if (other.label, other.address) == (role.label, role.address)
+                )
                 lines.append(
                     f"No price is known for {role.label}{where}, and the server reports no cost: its "
-                    f"{role.tally.unpriced} requests are not in the total. Set a price with --price {role.model}=IN,OUT (USD per million tokens)"
+                    f"{unpriced} requests are not in the total. Set a price with --price {role.model}=IN,OUT (USD per million tokens)"
                 )
             if role.tally.blind:
                 lines.append(
@@ -424,8 +427,9 @@ class Roles:
         for role in self.open():
             unsent = role.unsent(protocol)
             if sampling := [name for name in unsent if name in SAMPLING]:
-                names = ", ".join(sampling)
-                lines.append(f"{role.label} takes no {names}: not sent, it samples as its vendor has set it")
+                lines.append(
+                    f"{role.label} takes no {', '.join(sampling)}: not sent, it samples as its vendor has set it"
+                )
             lines += [f"{role.label} takes no {name}: not sent" for name in unsent if name not in SAMPLING]
             for name in sorted(role.provider.refused):
                 lines.append(
