@@ -184,34 +184,32 @@ def _fitted(table: Table) -> tuple[Table, list[str]]:
     if table.estimates:
         columns = [rounded(column) for column in columns]
     full = [
-        (name, column)
+        (name, column, least_width([name], [[_line(value)] for value in column]))
         for name, column in zip(table.columns, columns, strict=True)
         if name not in table.secondary or says_something(column)
     ]
-    kept, left_out = full, []
+    kept, left_out, room = full, [], terminal_width()
     for secondary in table.secondary:
-        if _least_width(kept) <= terminal_width():
+        if sum(least for _, _, least in kept) <= room:
             break
-        left_out += [name for name, _ in kept if name == secondary]
-        kept = [(name, column) for name, column in kept if name != secondary]
+        left_out += [name for name, *_ in kept if name == secondary]
+        kept = [column for column in kept if column[0] != secondary]
     rows = [
-        row for row, before in zip(_rows(kept), _rows(full), strict=True) if _has_value(row) or not _has_value(before)
+        row
+        for row, before in zip(
+            zip(*(column for _, column, _ in kept), strict=True),
+            zip(*(column for _, column, _ in full), strict=True),
+            strict=True,
+        )
+        if _has_value(row) or not _has_value(before)
     ]
-    fitted = replace(table, columns=tuple(name for name, _ in kept), rows=tuple(rows), declared=table.sized)
+    fitted = replace(table, columns=tuple(name for name, *_ in kept), rows=tuple(rows), declared=table.sized)
     return fitted, left_out
-
-
-def _rows(columns: Sequence[tuple[str, Sequence[Value]]]) -> list[tuple[Value, ...]]:
-    return [*zip(*(column for _, column in columns), strict=True)]
 
 
 def _has_value(row: Sequence[Value]) -> bool:
     """Tell whether a row says anything after its name."""
     return any(value is not None for value in row[1:])
-
-
-def _least_width(columns: Sequence[tuple[str, Sequence[Value]]]) -> int:
-    return least_width([name for name, _ in columns], [[*map(_line, row)] for row in _rows(columns)])
 
 
 def show_notes(notes: Iterable[str], tables: Iterable[Table] = ()) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
@@ -37,12 +38,9 @@ def _files() -> list[str]:
             if name.lower().endswith((".dist-info", ".egg-info")):
                 package = name.rpartition(".")[0].partition("-")[0].lower().replace(".", "_")
                 files.setdefault(package, os.path.join(folder, name, "entry_points.txt"))
-    return [text for file in files.values() if "[titjudge." in (text := _text(file))]
-
-
-def _text(file: str) -> str:
-    try:
-        with open(file, encoding="utf-8") as opened:
-            return opened.read()
-    except OSError:
-        return ""
+    texts = []
+    for file in files.values():
+        with contextlib.suppress(OSError), open(file, encoding="utf-8") as opened:
+            if "[titjudge." in (text := opened.read()):
+                texts.append(text)
+    return texts

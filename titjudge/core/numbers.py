@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Collection, Iterable
 from typing import Any, TypeGuard
 
@@ -45,7 +46,7 @@ def mean(values: Iterable[float | None]) -> float | None:
 
 def is_number(value: Any) -> TypeGuard[int | float]:
     """Tell whether a value is a finite JSON number: not `true`, not a string."""
-    return isinstance(value, int | float) and finite(value) is not None
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def known_sum(value: float, unpriced: int) -> float | None:

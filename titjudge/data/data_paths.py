@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -34,19 +34,24 @@ def is_stray(name: str) -> bool:
 
 def files_below(folder: Path) -> list[Path]:
     """List the files in a folder and below it, by path, without hidden ones and those of an operating system."""
-    return sorted(path for path in _walked(folder) if not is_stray(path.name))
+    return sorted(_walked(folder)[0])
 
 
 def strays_below(folder: Path) -> list[Path]:
     """List what `files_below` skips, by path; a folder counts once, and the folders of titjudge's own state do not."""
-    return sorted(path for path in _walked(folder) if is_stray(path.name) and path.name not in _STATE)
+    return sorted(path for path in _walked(folder)[1] if path.name not in _STATE)
 
 
-def _walked(folder: Path) -> Iterator[Path]:
-    """Yield the files in a folder and below it, and the stray folders, which are not entered."""
+def _walked(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Return the files in a folder and below it, and the strays: hidden files, and folders, which are not entered."""
+    found: list[Path] = []
+    strays: list[Path] = []
     for place, folders, files in os.walk(folder):
-        yield from (Path(place, name) for name in (*files, *filter(is_stray, folders)))
-        folders[:] = [name for name in folders if not is_stray(name)]
+        hidden = {*filter(is_stray, (*files, *folders))}
+        strays += (Path(place, name) for name in hidden)
+        found += (Path(place, name) for name in files if name not in hidden)
+        folders[:] = [name for name in folders if name not in hidden]
+    return found, strays
 
 
 def real_name(place: Path) -> Path:

@@ -94,6 +94,7 @@ class Role(Generic[M, Q, A]):
         tally: What it did in this run.
         priced_as: Finds the price where another model answers.
         model: Its name at the provider; kept when the day comes on which another model would be the default.
+        label: `provider/model`, for people.
     """
 
     name: str
@@ -104,13 +105,10 @@ class Role(Generic[M, Q, A]):
     tally: RoleStats = field(default_factory=RoleStats)
     priced_as: Callable[[str], prices.Price | None] = lambda model: None
     model: str = field(init=False)
+    label: str = field(init=False)
 
     def __post_init__(self) -> None:
-        self.model = self.config.model_name
-
-    @property
-    def label(self) -> str:
-        return self.config.label
+        self.model, self.label = self.config.model_name, self.config.label
 
     @property
     def address(self) -> str:

@@ -283,7 +283,8 @@ def _bar_axes(table: Table) -> list[tuple[float, float] | None]:
     """Return the common axis of the bars of each column; None for a column without any."""
     axes: list[tuple[float, float] | None] = []
     for column in range(len(table.columns)):
-        ends = [end for row in table.rows for end in _bar_ends(row[column]) or ()]
+        cells = (row[column] for row in table.rows)
+        ends = [end for cell in cells if isinstance(cell, Cell) and cell.bar for end in _bar_ends(cell) or ()]
         ends += table.axis or () if ends else ()
         axes.append((min(ends), max(ends)) if ends and min(ends) < max(ends) else None)
     return axes

@@ -32,9 +32,8 @@ class Texts:
 
     def compose(self, text: str, fragments: Sequence[str]) -> int:
         """Return the number of a text; the `fragments` that it contains are stored once."""
-        pieces = _split(
-            text, sorted({fragment for fragment in fragments if len(fragment) >= _WORTH}, key=len, reverse=True)
-        )
+        found = {fragment for fragment in fragments if len(fragment) >= _WORTH and fragment in text}
+        pieces = _split(text, sorted(found, key=len, reverse=True))
         if len(pieces) < 2:
             return self.add(text)
         numbers = tuple(self.add(piece) for piece in pieces)

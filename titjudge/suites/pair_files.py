@@ -11,7 +11,7 @@ prompt. Each battle counts. A battle with an image that is not there is still a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -80,20 +80,24 @@ def read_votes(path: Path | str, images: Images | None = None, notes: dict[str, 
     votes: list[Vote] = []
     clusters: dict[str, str] = {}
     said: Opinions[Key, str] = Opinions(path)
+    there: tuple[str, ...] | None = None  # the columns of the row above
     for line, record in read_table(path, required):
-        prompt, a, b = (_text(record, name, path, line) for name in VOTE_COLUMNS[:3])
+        if there != (there := tuple(record)):
+            place = [column_of(record, [name]) or name for name in VOTE_COLUMNS[:3]]
+            rater, opinions = column_of(record, RATERS), opinion_columns(record, _PREFERENCE)
+            unused = opinion_columns(record, ()) if column_of(record, _PREFERENCE) else []
+        prompt, a, b = (_text(record, column, path, line, may_be_empty=not k) for k, column in enumerate(place))
         prompt = id_of(prompt)
         if a == b:
             raise DataError(f"'{a}' is paired with itself", path, line)
         a, b = (_item(image, prompt, images, path, line) for image in (a, b))
-        rater = column_of(record, RATERS)
         annotator = "" if rater is None else _text(record, rater, path, line)
         cluster_of(record, prompt, clusters, path, line)
         source = str(record.get("source") or "")
         key = (prompt, min(a, b), max(a, b))
-        choices = _choices(record, (a, b), path, line, may_be_empty=rater is not None)
+        choices = _choices(record, opinions, (a, b), path, line, may_be_empty=rater is not None)
         said.blanks += not choices
-        said.unused |= dict.fromkeys(opinion_columns(record, ())) if column_of(record, _PREFERENCE) else {}
+        said.unused |= dict.fromkeys(unused)
         for name, choice in choices:
             winner = {"a": a, "b": b}.get(choice, choice)
             who = said.add(key, " ".join(filter(None, (annotator, name))), winner, line, f"{a} / {b}")
@@ -105,14 +109,10 @@ def read_votes(path: Path | str, images: Images | None = None, notes: dict[str, 
     return votes
 
 
-def _text(record: Values, name: str, path: Path, line: int) -> str:
-    value = record.get(column_of(record, [name]) or name)
+def _text(record: Values, name: str, path: Path, line: int, *, may_be_empty: bool = False) -> str:
+    value = record.get(name)
     number = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-    if (
-        isinstance(value, bool)
-        or not (number or isinstance(value, str))
-        or not (str(value).strip() or name == "prompt_id")
-    ):
+    if isinstance(value, bool) or not (number or isinstance(value, str)) or not (str(value).strip() or may_be_empty):
         raise DataError(f"'{name}' is missing or no text", path, line)
     return plain(str(value))
 
@@ -126,10 +126,9 @@ def _item(image: str, prompt: str, images: Images | None, path: Path, line: int)
 
 
 def _choices(
-    record: Values, sides: tuple[str, str], path: Path, line: int, *, may_be_empty: bool
+    record: Values, columns: Sequence[str], sides: tuple[str, str], path: Path, line: int, *, may_be_empty: bool
 ) -> list[tuple[str, str]]:
-    """Read the choices of a row, with the names of who made them where a column is theirs."""
-    columns = opinion_columns(record, _PREFERENCE)
+    """Read the choices in some columns of a row, with the names of who made them where a column is theirs."""
     if not columns:
         raise DataError(f"the key '{VOTE_COLUMNS[-1]}' is missing", path, line)
     found = []

@@ -116,12 +116,14 @@ def without_named_sources(row: Values) -> Json:
 
 
 def _columns_of(row: Values) -> list[str]:
-    loose = (name for name in ("source", "sources") if all(map(_is_image_name, names_of(row.get(name)))))
-    return _with_numbers((_among(SOURCES, _without_numbers(row)) or _among(loose, row))[:1], list(row))
-
-
-def _is_image_name(cell: object) -> bool:
-    return isinstance(cell, str) and Path(cell).suffix.lower() in SUFFIXES
+    """Choose the columns of sources; `source` is one only where it names images."""
+    found = _among(SOURCES, _without_numbers(row)) or [
+        name
+        for name in ("source", "sources")
+        if name in row
+        and all(isinstance(cell, str) and Path(cell).suffix.lower() in SUFFIXES for cell in names_of(row[name]))
+    ]
+    return _with_numbers(found[:1], list(row)) if found else []
 
 
 def beside(image: Path) -> tuple[Path, ...]:

@@ -246,6 +246,7 @@ def categories(
     places: dict[str, int] = {}
     mixed: set[str] = set()
     for item in items:
+        name = prompt(item)
         labels = {
             key: str(value)
             for key, value in item.meta.items()
@@ -253,7 +254,7 @@ def categories(
         }
         for place, (key, value) in enumerate((labels | {_LENGTH: _length_of(item.prompt)}).items()):
             places[key] = max(place, places.get(key, 0))
-            if columns.setdefault(key, {}).setdefault(prompt(item), value) != value:
+            if columns.setdefault(key, {}).setdefault(name, value) != value:
                 mixed.add(key)
     usable = {
         key: columns[key]
