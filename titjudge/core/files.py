@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import orjson
 
@@ -312,9 +312,12 @@ def raw_lines(path: Path) -> Iterator[bytes]:
 
 
 def locate_jsonl(
-    path: Path, required: tuple[str, ...] = (), *, whole: bool = False
+    path: Path, required: tuple[str, ...] = (), *, whole: bool = False, strict: bool = False
 ) -> Iterator[tuple[int, int, dict[str, Any] | DataError]]:
-    """Yield the lines as `scan_jsonl` does, each with its offset (bytes) in the file, at which `JsonlReader` reads it again."""
+    """Yield the lines as `scan_jsonl` does, each with its offset (bytes) in the file, at which `JsonlReader` reads it again.
+
+    With `strict`, the first bad line is raised.
+    """
     check_regular(path)
     offset, wanted = 0, set(required)
     try:
@@ -331,15 +334,17 @@ def locate_jsonl(
                     continue
                 try:
                     record = orjson.loads(line)
+                    if isinstance(record, dict) and wanted <= record.keys():
+                        yield number, start, record
+                        continue
+                    no_object = "every line is a JSON object"
+                    problem = missing_key(record, required) if isinstance(record, dict) else no_object
                 except orjson.JSONDecodeError as error:
-                    yield number, start, DataError(f"not a JSON object in UTF-8 ({error})", path, number)
-                    continue
-                if not isinstance(record, dict):
-                    yield number, start, DataError("every line is a JSON object", path, number)
-                elif wanted <= record.keys():
-                    yield number, start, record
-                else:
-                    yield number, start, DataError(missing_key(record, required), path, number)
+                    problem = f"not a JSON object in UTF-8 ({error})"
+                bad = DataError(problem, path, number)
+                if strict:
+                    raise bad
+                yield number, start, bad
     except OSError as error:
         raise DataError(error.strerror or str(error), path) from error
 
@@ -387,7 +392,8 @@ def read_jsonl(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int
     Raises:
         DataError: The file is missing, or a line is not UTF-8, not an object, or lacks a required key.
     """
-    return raising(scan_jsonl(path, required))
+    lines = locate_jsonl(path, required, strict=True)
+    return cast("Iterator[tuple[int, dict[str, Any]]]", ((number, record) for number, _, record in lines))
 
 
 def raising(records: Iterable[tuple[int, dict[str, Any] | DataError]]) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -174,7 +174,6 @@ _ASKS_OTHERS = lazy_pattern(
     "|(?:envie|carregue|anexe|compartilhe|forneça)[^.!?]{0,20}(?:imagem|foto)|(?:carica|invia|allega|condividi)[^.!?]{0,20}(?:immagine|foto)|(?:nenhuma imagem|aucune image|ninguna imagen|nessuna immagine|kein bild|изображение не)[^.!?]{0,12}(?:foi|fornec|enviad|anexad|fourni|joint|proporcion|adjunt|fornit|allegat|hochgeladen|vorhanden|загружен|прикрепл|предоставл)"
     "|(?:загрузите|пришлите|прикрепите|отправьте)[^.!?]{0,25}(?:изображ|картин|фото)"
 )
-_OTHER = [tuple(lazy_pattern(each) for each in language) for language in _OTHERS]
 
 
 @lru_cache(maxsize=256)  # several metrics read one description
@@ -229,17 +228,20 @@ def declines(text: str, *, answers: bool = False) -> bool:
     found = absent if absent and (not answers or _CHAT.search(opening)) else hinted and _DECLINES.search(opening)
     if found or (_SORRY.match(text) and _UNWILLING.search(opening)):
         return not _described(sentences, opening[: found.start()] if found else "")
-    for apology, unable, about in _OTHER if foreign else ():
-        found = unable.search(opening[:120])
+    for apology, unable, about in _OTHERS if foreign else ():  # patterns that `re` keeps compiled
+        found = re.search(unable, opening[:120])
         # characters of an alphabet, of Japanese and Korean, whose verb comes last, and of Chinese
         near = 40 if opening[:1] < "\u2e80" or _VERB_LAST.search(opening) else 12
-        if found and (apology.match(text) or (not answers and found.start() < near and about.search(opening))):
+        if found and (
+            re.match(apology, text) or (not answers and found.start() < near and re.search(about, opening))
+        ):
+            talk = rf"{unable}|{about}|{apology}"
             rest = [
                 sentence
                 for sentence in sentences
                 if sentence[-1] not in "?？"
                 and len(sentence) > (8 if sentence[:1] >= "\u2e80" else 20)
-                and not any(each.search(re.sub(r"\bi\b", " ", sentence)) for each in (_PERSON, unable, about, apology))
+                and not (_PERSON.search(own := re.sub(r"\bi\b", " ", sentence)) or re.search(talk, own))
             ]
             return not rest and len(text) <= _LONGEST_OTHERS and not _DESCRIBES.search(text)
     return False

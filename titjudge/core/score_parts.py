@@ -268,7 +268,8 @@ def levels(parts: Parts) -> dict[str, dict[tuple[str, ...], float]]:
     for depth, column in enumerate(LEVELS, 1):
         tree: list[tuple[tuple[str, ...], Any]] = [((), parts.get(f"level{depth}"))]
         for _ in range(depth):
-            tree = [((*names, str(name)), child) for names, node in tree for name, child in mapping(node).items()]
+            branches = [(names, node) for names, node in tree if isinstance(node, Mapping)]
+            tree = [((*names, str(name)), child) for names, node in branches for name, child in node.items()]
         if of_level := {names: float(value) for names, value in tree if is_number(value)}:
             points[column] = of_level
     return points
@@ -482,7 +483,7 @@ def place(value: Any) -> tuple[float, float, float, float] | None:
 
 def objects(value: Any) -> list[Mapping[str, Any]]:
     """Return the JSON objects of a list; an empty list for anything else."""
-    return [entry for entry in sequence(value) if isinstance(entry, Mapping)]
+    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list | tuple) else []
 
 
 def sequence(value: Any) -> Sequence[Any]:

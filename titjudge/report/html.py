@@ -18,6 +18,7 @@ import orjson
 
 from titjudge.core.errors import DataError
 from titjudge.core.files import write_atomic
+from titjudge.core.numbers import is_number
 from titjudge.core.run_records import StoredRun
 from titjudge.core.tables import Cell, CellFormat, Table, text_of
 from titjudge.core.types import Json, Values
@@ -257,7 +258,7 @@ def _environment() -> jinja2.Environment:
     environment.filters |= {"code": _code, "number": text_of}
     environment.globals |= {
         "kind": lambda block: type(block).__name__,
-        "cell_of": lambda value: value if isinstance(value, Cell) else _cell(value),
+        "shown": _shown,
         "bar_axes": _bar_axes,
         "bar_ends": _bar_ends,
         "along": lambda value, axis: f"{4 + 92 * (value - axis[0]) / (axis[1] - axis[0]):.2f}",
@@ -273,10 +274,11 @@ def _code(text: str) -> Markup:
     return Markup(re.sub("`([^`]*)`", r"<code>\1</code>", str(escape(text))))
 
 
-def _cell(value: Any) -> Cell:
-    """Make the cell of a value: numbers keep their value to be sorted by."""
-    numeric = isinstance(value, int | float) and not isinstance(value, bool)
-    return Cell(text_of(value), sort=value if numeric else None)
+def _shown(value: Any) -> tuple[str, str, float | None, str]:
+    """Return text, aside, number to sort by and link of a value of a table."""
+    if isinstance(value, Cell):
+        return value.text, value.aside, value.order, value.link
+    return text_of(value), "", value if is_number(value) else None, ""
 
 
 def _bar_axes(table: Table) -> list[tuple[float, float] | None]:

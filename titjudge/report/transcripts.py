@@ -33,7 +33,7 @@ class Texts:
     def compose(self, text: str, fragments: Sequence[str]) -> int:
         """Return the number of a text; the `fragments` that it contains are stored once."""
         found = {fragment for fragment in fragments if len(fragment) >= _WORTH and fragment in text}
-        pieces = _split(text, sorted(found, key=len, reverse=True))
+        pieces = _split(text, sorted(found, key=len, reverse=True)) if found else []
         if len(pieces) < 2:
             return self.add(text)
         numbers = tuple(self.add(piece) for piece in pieces)

@@ -39,8 +39,7 @@ def withheld(scores: Sequence[Score], items: Iterable[Item]) -> tuple[list[Score
     for score in scores:
         if score.item_id not in of_item:
             continue
-        key = score.metric, description(score.parts)
-        if key in often:
+        if often and (key := (score.metric, description(score.parts))) in often:
             image, prompt = of_item[score.item_id]
             images[key].add(image)
             prompts[key].add(prompt)
@@ -73,7 +72,7 @@ def _repeated(scores: Iterable[Score]) -> set[tuple[str, str]]:
 def _counted(score: Score, repeated: Collection[tuple[str, str]], one_sided: Mapping[str, str]) -> Score:
     if score.value is None:
         return score
-    if (score.metric, description(score.parts)) in repeated:
+    if repeated and (score.metric, description(score.parts)) in repeated:
         reason = "the captioner gave different images the same description, and describes none of them"
         return replace(score, value=None, status=Status.REFUSED, reason=reason)
     if kind := one_sided.get(score.metric):
