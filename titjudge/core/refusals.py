@@ -232,9 +232,7 @@ def declines(text: str, *, answers: bool = False) -> bool:
         found = re.search(unable, opening[:120])
         # characters of an alphabet, of Japanese and Korean, whose verb comes last, and of Chinese
         near = 40 if opening[:1] < "\u2e80" or _VERB_LAST.search(opening) else 12
-        if found and (
-            re.match(apology, text) or (not answers and found.start() < near and re.search(about, opening))
-        ):
+        if found and (re.match(apology, text) or (not answers and found.start() < near and re.search(about, opening))):
             talk = rf"{unable}|{about}|{apology}"
             rest = [
                 sentence

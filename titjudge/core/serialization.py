@@ -407,6 +407,5 @@ def short_digest(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=16).digest()
 
 
-def is_key(text: str) -> bool:
-    """Whether a text has the form of the keys that `content_key` makes."""
-    return re.fullmatch(r"[a-z]+:[0-9a-f]{64}", text) is not None
+KEY = re.compile(r"[a-z]+:[0-9a-f]{64}")
+"""The form of the keys that `content_key` makes."""

@@ -480,12 +480,10 @@ class ItemWriter:
 
     def scores(self, entry: ImageEntry) -> list[Json | None]:
         """Write the scores of an entry with reasons, details and answers; None for a judge that has not judged it."""
-        scores = {place: self.report.whole(place, score) for place, score in entry.scores.items()}
-        fragments = [entry.prompt.strip(), *filter(None, (description(score.parts) for score in scores.values()))]
-        return [
-            self._score(entry, scores[place], place, fragments) if place in scores else None
-            for place in range(len(self.report.judges))
-        ]
+        lean = [entry.scores.get(place) for place in range(len(self.report.judges))]
+        scores = [score and self.report.whole(place, score) for place, score in enumerate(lean)]
+        fragments = [entry.prompt.strip(), *filter(None, (description(score.parts) for score in scores if score))]
+        return [self._score(entry, score, place, fragments) if score else None for place, score in enumerate(scores)]
 
     def _value(self, entry: ImageEntry, score: Score, place: int) -> Json:
         value: Json = {"v": self._values[place].get(id(entry)), "st": str(score.status)}
@@ -554,9 +552,10 @@ class ItemWriter:
 
 def _values(entries: Sequence[ImageEntry], place: int) -> dict[int, float]:
     """Return a judge's values by the identity of the entry, with ties exactly equal, so that the page can compare them."""
-    scored = [entry for entry in entries if place in entry.scores and entry.scores[place].value is not None]
-    equal = with_ties(np.array([entry.scores[place].value for entry in scored], dtype=np.float64))
-    return {id(entry): float(f"{value:.11g}") for entry, value in zip(scored, equal.tolist(), strict=True)}
+    scores = ((id(entry), entry.scores.get(place)) for entry in entries)
+    scored = {key: score.value for key, score in scores if score is not None and score.value is not None}
+    equal = with_ties(np.array([*scored.values()], dtype=np.float64))
+    return {key: float(f"{value:.11g}") for key, value in zip(scored, equal.tolist(), strict=True)}
 
 
 def as_text(value: Any) -> str:

@@ -156,9 +156,11 @@ def _question_warnings(questions: Mapping[str, QuestionsRecord]) -> list[str]:
 def _in_order(scores: Iterable[Score], items: Sequence[Item], metrics: Mapping[str, Metric]) -> list[Score]:
     """Sort the scores of these items and metrics by item and metric, as nothing may depend on the order of the answers."""
     place = {item.id: position for position, item in enumerate(items)}
-    turn = {name: position for position, name in enumerate(metrics)}
-    kept = [score for score in scores if score.item_id in place and base_metric(score.metric) in metrics]
-    kept.sort(key=lambda score: (place[score.item_id], turn[base_metric(score.metric)]))
+    turns = {name: position for position, name in enumerate(metrics)}
+    scores = list(scores)
+    turn = {name: turns.get(base_metric(name)) for name in {score.metric for score in scores}}
+    kept = [score for score in scores if score.item_id in place and turn[score.metric] is not None]
+    kept.sort(key=lambda score: (place[score.item_id], turn[score.metric]))
     return kept
 
 

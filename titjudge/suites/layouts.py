@@ -69,6 +69,8 @@ def recognised(folder: Path, prompt_file: str = "", roots: Sequence[Path] = ()) 
         Unclear: The names of the images can be read in several ways, or in none.
         DataError: The list cannot be read.
     """
+    if not prompt_file and (folder / "images.jsonl").is_file():
+        return None
     images = image_files(folder) if folder.is_dir() else []
     if prompt_file and not images:
         raise DataError(f"no folder with images for the prompts of {prompt_file}", folder)
@@ -105,7 +107,7 @@ def _prompt_folders(folder: Path, names: Sequence[str]) -> ImageTree | None:
     Raises:
         DataError: Two folders of the same name have different prompts.
     """
-    if not names or _files(folder, LISTS + METADATA + ("images.jsonl",)):
+    if not names or _files(folder, LISTS + METADATA):
         return None
     records: dict[str, Json] = {}
     places: dict[str, Path] = {}
@@ -146,8 +148,8 @@ def _prompt_folders(folder: Path, names: Sequence[str]) -> ImageTree | None:
 
 
 def _says_itself(folder: Path, images: Sequence[Path], roots: Sequence[Path]) -> bool:
-    """Tell whether a manifest, the turns of MagicBrush, texts of the same name or the images themselves say the prompts."""
-    named = (folder / name for name in ("images.jsonl", TURNS, SESSIONS))
+    """Tell whether the turns of MagicBrush, texts of the same name or the images themselves say the prompts."""
+    named = (folder / name for name in (TURNS, SESSIONS))
     if any(file.is_file() for file in named) or any(map(names_images, find_tables(folder, roots))):
         return True
     texts = {plain(path.stem) for path in files_below(folder) if path.suffix == ".txt"}

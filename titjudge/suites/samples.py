@@ -17,7 +17,8 @@ _NAME = re.compile(r"(.+?)[_-]([0-9]{1,18})")
 
 def sample_of(record: Values) -> int:
     """Read the number, or seed, of an image among those of its prompt; 0 where there is none."""
-    return as_sample(next((record[name] for name in COLUMNS if record.get(name) not in (None, "")), 0))
+    number = next((record[name] for name in COLUMNS if record.get(name) not in (None, "")), None)
+    return 0 if number is None else as_sample(number)
 
 
 def cells(items: Iterable[Item | InvalidItem], grid: str | None) -> Iterable[Item | InvalidItem]:

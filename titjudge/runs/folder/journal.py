@@ -16,7 +16,7 @@ import orjson
 from titjudge.core.errors import DataError
 from titjudge.core.files import locate_jsonl, missing_key, packed, raw_lines
 from titjudge.core.numbers import is_number
-from titjudge.core.serialization import is_key, json_bytes
+from titjudge.core.serialization import KEY, json_bytes
 from titjudge.core.types import Json, Status, Values
 
 _STATUSES = frozenset(Status)
@@ -31,7 +31,7 @@ _KINDS: Mapping[str, Callable[[Any], bool]] = {
     "a number or null": lambda value: value is None or is_number(value),
     "a number of at least 0": lambda value: is_number(value) and value >= 0,
     "a status": lambda value: isinstance(value, str) and value in _STATUSES,
-    "a key of an answer": lambda value: isinstance(value, str) and is_key(value),
+    "a key of an answer": lambda value: isinstance(value, str) and KEY.fullmatch(value) is not None,
 }
 _FORMS = {  # of the lines of a file, or of those with a key
     "items.jsonl": {
@@ -83,23 +83,20 @@ def records(file: Path, damage: dict[str, str]) -> Iterator[tuple[int, Json]]:
 
 def located(file: Path, damage: dict[str, str]) -> Iterator[tuple[int, int, Json]]:
     """Yield the lines as `records` does, each with its offset, at which `core.files.JsonlReader` reads it again."""
+    name, variant = file.name, _VARIANTS.get(file.name, "")
     for number, offset, record in locate_jsonl(file, whole=True):
-        problem = record.message if isinstance(record, DataError) else flaw(file.name, record)
-        if problem:
-            damage[f"{file.name}:{number}"] = problem
-        elif not isinstance(record, DataError):
+        if isinstance(record, DataError):
+            damage[f"{name}:{number}"] = record.message
+            continue
+        for key, what in _KEYS.get(variant if variant in record else name, ()):
+            if key not in record and key not in _OPTIONAL:
+                damage[f"{name}:{number}"] = missing_key(record, [key])
+                break
+            if key in record and not _KINDS[what](record[key]):
+                damage[f"{name}:{number}"] = f"'{key}' must be {what}, not {record[key]!r:.80}"
+                break
+        else:
             yield number, offset, record
-
-
-def flaw(name: str, record: Values) -> str:
-    """Say why an object is not a valid line of the file `name` of a run folder; empty when it is one."""
-    variant = _VARIANTS.get(name, "")
-    for key, what in _KEYS.get(variant if variant in record else name, ()):
-        if key not in record and key not in _OPTIONAL:
-            return missing_key(record, [key])
-        if key in record and not _KINDS[what](record[key]):
-            return f"'{key}' must be {what}, not {record[key]!r:.80}"
-    return ""
 
 
 def write_records(file: Path, records: Iterable[Values]) -> int:

@@ -15,6 +15,9 @@ from titjudge.core.score_parts import LEVELS, alignment, claims, element_scores,
 from titjudge.core.types import Item, Score, Values
 
 ELEMENT = "element"  # share of claims met, or mean of element scores, by kind: entity, attribute, relation, ...
+_READ = frozenset(
+    {"claims", "alignment", "questions", "elements", *(f"level{depth}" for depth in range(1, 1 + len(LEVELS)))}
+)
 PARTS = {ELEMENT: "claims or elements"} | dict.fromkeys(LEVELS, "pillars")  # columns, and what they are of
 
 
@@ -31,7 +34,7 @@ def part_scores(
     requested = set(columns)
     by_column: dict[str, dict[str, dict[tuple[str, ...], float]]] = {}
     for score in scores:
-        if score.item_id not in items or score.value is None:
+        if score.item_id not in items or score.value is None or _READ.isdisjoint(score.parts):
             continue
         parts = levels(score.parts) if requested & set(LEVELS) else {}
         if ELEMENT in requested:

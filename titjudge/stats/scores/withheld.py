@@ -17,7 +17,7 @@ _ONE_SIDED = 2  # unreadable replies from which it matters that all of them say 
 def counted(scores: Iterable[Score], items: Callable[[], Iterable[Item]]) -> dict[tuple[str, str], Score]:
     """Return the scores by item and metric as every table counts them; `items` are read only if a score is in doubt."""
     kept = list(scores)
-    if _repeated(kept) or any(unread_as(score.parts) for score in kept):
+    if _repeated(kept) or any(score.parts.get("unread_as") for score in kept):
         kept, _ = withheld(kept, items())
     return {(score.item_id, score.metric): score for score in kept}
 

@@ -80,8 +80,9 @@ class JudgedRun:
         `items` reads the whole items again, if a score is in doubt.
         """
         kept = counted(self.scores.values(), lambda: (item for item in items() if isinstance(item, Item)))
-        turn = {name: place for place, name in enumerate(self.manifest.metrics)}
-        ordered = sorted(kept.items(), key=lambda entry: turn.get(base_metric(entry[0][1]), len(turn)))
+        turns = {name: place for place, name in enumerate(self.manifest.metrics)}
+        turn = {name: turns.get(base_metric(name), len(turns)) for name in {name for _, name in kept}}
+        ordered = sorted(kept.items(), key=lambda entry: turn[entry[0][1]])
         self.scores.clear()
         self.scores.update(ordered)
 
