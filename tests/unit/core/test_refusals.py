@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies._internal.regex import IncompatibleWithAlphabet
 
 from titjudge.core import refusals
+from titjudge.core.patterns import lazy_pattern
 from titjudge.core.refusals import declines, refusal
 
 REFUSALS = [
@@ -399,7 +400,7 @@ def test_no_text_crashes(text: str) -> None:
 
 ALPHABET = st.characters(codec="ascii")
 ENGLISH = [refusals._ABSENT, refusals._DECLINES]
-OTHERS = [refusals._ASKS_OTHERS, *(unable for _, unable, _ in refusals._OTHER)]
+OTHERS = [refusals._ASKS_OTHERS, *(lazy_pattern(unable) for _, unable, _ in refusals._OTHERS)]
 
 
 @pytest.mark.parametrize(
