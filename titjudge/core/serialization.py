@@ -134,7 +134,7 @@ def request_record(request: Request) -> Json:
         "sample": request.sample,
         "attempt": request.attempt,
         "messages": [
-            [m.role, *(part if isinstance(part, str) else {"image": part.sha256} for part in m.parts)]
+            [m.role, *[part if isinstance(part, str) else {"image": part.sha256} for part in m.parts]]
             for m in request.messages
         ],
     }
@@ -379,7 +379,7 @@ def request_key(request: Request) -> str:
         "messages": [
             [
                 message.role,
-                *(part if isinstance(part, str) else ["image", part.sha256, part.media_type] for part in message.parts),
+                *[part if isinstance(part, str) else ["image", part.sha256, part.media_type] for part in message.parts],
             ]
             for message in request.messages
         ],

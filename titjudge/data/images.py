@@ -171,7 +171,7 @@ def _quick(raw: bytes) -> bool:
     if len(raw) > _SMALL_FILE or not raw.startswith((b"\xff\xd8", b"\x89PNG", b"RIFF")):
         return False
     # Compressed chunks in the header of a PNG may unpack to any length.
-    return not (raw.startswith(b"\x89PNG") and any(packed in raw for packed in (b"zTXt", b"iTXt", b"iCCP")))
+    return not raw.startswith(b"\x89PNG") or not (b"zTXt" in raw or b"iTXt" in raw or b"iCCP" in raw)
 
 
 def read(path: Path) -> bytes:

@@ -152,7 +152,7 @@ class BoundAsk:
         prompt = engine.library.get(template)
         if "choices" in prompt.variables:
             variables, choices = {**variables, "choices": choices}, ()
-        tokens = self._tokens(choices, provider_role)
+        tokens = self._tokens(choices, provider_role) if choices else {}
         repeated = self._sample if self._sample.repeats(role) else ONCE
         request = engine.request(
             provider_role,

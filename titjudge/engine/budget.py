@@ -359,6 +359,8 @@ class Budget:
                         line.popleft().granted.set_exception(BudgetExhausted(self.reason))
 
     def _fits(self, want: _Amount, held: _Amount) -> bool:
+        if self._caps == (None, None, None):
+            return True
         total = self._spent + self._uncertain + held + want
         return all(cap is None or part <= cap for part, cap in zip(total, self._caps, strict=True))
 

@@ -70,8 +70,8 @@ class ReplyRules:
         if self.empty and EMPTY in reply.flags:
             return True
         taken = [Status.OK] if request.choices else [Status.OK, Status.UNPARSED, *([Status.TRUNCATED] * self.truncated)]
-        marks = (NO_ANSWER,) if reply.status is Status.OK else (NO_ANSWER, UNFINISHED)
-        return reply.status in taken and not any(mark in reply.flags for mark in marks)
+        finished = reply.status is Status.OK or UNFINISHED not in reply.flags
+        return reply.status in taken and finished and NO_ANSWER not in reply.flags
 
     def of_empty(self, reply: Reply) -> Reply:
         """Give an answer without a text the status that it has here, whatever it had for who asked first."""
@@ -406,7 +406,7 @@ class Engine:
         turn = self.library.get("repair/json").messages({"problem": problem, "schema": _json(schema_of(schema))})
         messages = (*request.messages, Message("assistant", (reply.text,)), *turn)
         repair_request = replace(request, messages=messages, attempt=request.attempt + 1)
-        with self.sender.not_dropped():
+        with self.sender.not_dropped:
             fixed = await self.answer(role, repair_request, ReplyRules(schema), question.reservation)
         both_kept = fixed.cached and reply.cached
         list_cost = None if fixed.list_cost is None or reply.list_cost is None else fixed.list_cost + reply.list_cost
@@ -483,7 +483,7 @@ class Engine:
         if self.sender.journals:
             cache.later(key, record)
             return
-        with self.sender.not_dropped():
+        with self.sender.not_dropped:
             await cache.put(key, record)
 
     def _note(self, request: Request, reply: Reply) -> None:

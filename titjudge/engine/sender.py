@@ -97,19 +97,18 @@ class _Alike:
 class _Protection:
     """Keep the running task in `protected` inside a `with` block; a class, as a generator costs more and this runs often."""
 
-    __slots__ = ("_protected", "_task")
+    __slots__ = ("_protected",)
 
     def __init__(self, protected: set[asyncio.Task[Any]]) -> None:
         self._protected = protected
 
     def __enter__(self) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._task = task
-        self._protected.add(task)
+        if task := asyncio.current_task():
+            self._protected.add(task)
 
     def __exit__(self, *_: object) -> None:
-        self._protected.discard(self._task)
+        if task := asyncio.current_task():
+            self._protected.discard(task)
 
 
 class Sender:
@@ -127,6 +126,7 @@ class Sender:
         disk: Why the run folder cannot be written; None while it can. Nothing more is sent then.
         recovers: After `fatal`, a later question is sent again: at once with another key, else after a pause.
         well_known: An earlier session had good answers, so that an address that refuses an item works for others.
+        not_dropped: Context in which the running task is not cancelled when the run ends: it has sent or paid something.
     """
 
     def __init__(
@@ -145,6 +145,7 @@ class Sender:
         self.disk: CacheWriteError | None = None
         self._turnstile = asyncio.Lock()
         self._protected: set[asyncio.Task[Any]] = set()
+        self.not_dropped = _Protection(self._protected)
         self._resting: dict[int, float] = {}  # when each question that waits is asked again, by `time.monotonic`
         self.well_known = False
         self._reach: defaultdict[str, _Reach] = defaultdict(_Reach)
@@ -171,10 +172,6 @@ class Sender:
         for task in tasks:
             if not self.is_sending(task):
                 task.cancel()
-
-    def not_dropped(self) -> _Protection:
-        """Make the context in which the running task is not cancelled when the run ends: it has sent or paid something."""
-        return _Protection(self._protected)
 
     def check(self) -> None:
         """Check that the run goes on.
@@ -229,7 +226,7 @@ class Sender:
                 try:
                     self._check_answers(role)
                 except FatalProviderError as fatal:
-                    with self.not_dropped():  # this answer is paid, and is kept
+                    with self.not_dropped:  # this answer is paid, and is kept
                         self._end(role, fatal)
             names = {"role": role.name, "item": role.item_of(question), "reason": error.reason}
             logger.info("%(role)s of %(item)s: no answer (%(reason)s)", names)
@@ -282,7 +279,7 @@ class Sender:
                 if kept is None:
                     self.budget.check_room(worst)
                 entry = self._announce(role.name, worst, job)
-                with self.not_dropped(), watched_sending() as sending:
+                with self.not_dropped, watched_sending() as sending:
                     answer, bill = await role.ask(question, bound)
                 slot.used(bill.tokens)
                 hold.settle(
@@ -295,7 +292,7 @@ class Sender:
             if role.limiter.waiting:
                 await self._yield_to_waiters()
             # No `await` from here until the answer is in the journal: a kill in between would lose an answer booked as paid.
-            with self.not_dropped():  # a bill that cannot be written stops the run, but this answer is kept
+            with self.not_dropped:  # a bill that cannot be written stops the run, but this answer is kept
                 self._write(role.name, entry, bill)
         except asyncio.CancelledError:
             if entry:  # sent, and its answer is not waited for: its ledger entry stays open
@@ -351,7 +348,7 @@ class Sender:
         is sent, the server would be idle for that time.
         """
         # The answer is paid, so even a cancelled task goes on to write it down.
-        with self.not_dropped(), suppress(asyncio.CancelledError):
+        with self.not_dropped, suppress(asyncio.CancelledError):
             async with self._turnstile:
                 await asyncio.sleep(0)
 

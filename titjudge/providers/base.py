@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -154,19 +154,21 @@ class Capabilities:
 
     def left_out(self, params: Values) -> frozenset[str]:
         """Return the parameters that a request with these ones does without."""
-        return self.omit | self.omit_thinking if self._asked_to_think(params) else self.omit
+        return self.omit | self.omit_thinking if asked_to_think(params, self.omit) else self.omit
 
     def thinking_room(self, params: Values) -> int:
         """Return the number of tokens to reserve for thinking, in addition to the answer."""
         budget = params.get("thinking_budget") if "thinking_budget" not in self.omit else None
         if budget is not None and budget >= 0:
             return int(budget)
-        return max(self.thinking, self.thinking_asked) if self._asked_to_think(params) else self.thinking
+        return max(self.thinking, self.thinking_asked) if asked_to_think(params, self.omit) else self.thinking
 
-    def _asked_to_think(self, params: Values) -> bool:
-        budget, effort = params.get("thinking_budget"), params.get("reasoning_effort")
-        by_effort = effort not in (None, "none") and "reasoning_effort" not in self.omit
-        return by_effort if budget is None or "thinking_budget" in self.omit else budget != 0
+
+def asked_to_think(params: Values, omit: Collection[str]) -> bool:
+    """Tell whether parameters ask a model to think that rejects those of `omit`."""
+    budget, effort = params.get("thinking_budget"), params.get("reasoning_effort")
+    by_effort = effort not in (None, "none") and "reasoning_effort" not in omit
+    return by_effort if budget is None or "thinking_budget" in omit else budget != 0
 
 
 def check_options(what: str, options: Iterable[str], known: Iterable[str], hint: str = "") -> None:

@@ -90,11 +90,14 @@ def input_least(request: Request, provider: str, model: str) -> int:
 
     A server that reports less has most likely not shown the images to the model.
     """
-    words = sum(len(message.text.split()) for message in request.messages)
-    rule = image_rule(provider, model).rule
-    return words + sum(
-        min(_SMALL_IMAGE, rule(max(1, image.width), max(1, image.height), "low")) for image in request.images
-    )
+    tokens, rule = 0, image_rule(provider, model).rule
+    for message in request.messages:
+        for part in message.parts:
+            if isinstance(part, str):
+                tokens += len(part.split())
+            else:
+                tokens += min(_SMALL_IMAGE, rule(max(1, part.width), max(1, part.height), "low"))
+    return tokens
 
 
 _PER_MESSAGE, _PER_REQUEST = 8, 16  # role markers and the start of the answer, generously
@@ -115,11 +118,13 @@ def input_bound(
 ) -> tuple[int, int]:
     """Bound the tokens that a request sends, as (all input, the images in it); `extra` is text that a provider adds."""
     detail = str(params.get("detail") or params.get("media_resolution") or "").lower()
-    text = sum(
-        text_tokens_bound(part) for message in request.messages for part in message.parts if isinstance(part, str)
-    )
-    rule = image_rule(provider, model)
-    images = sum(rule.rule(max(1, image.width), max(1, image.height), detail) + rule.margin for image in request.images)
+    text, images, rule = 0, 0, image_rule(provider, model)
+    for message in request.messages:
+        for part in message.parts:
+            if isinstance(part, str):
+                text += text_tokens_bound(part)
+            else:
+                images += rule.rule(max(1, part.width), max(1, part.height), detail) + rule.margin
     if request.tools:
         text += _PER_TOOLS + text_tokens_bound(tools_text(request))
     overhead = _PER_REQUEST + _PER_MESSAGE * len(request.messages)

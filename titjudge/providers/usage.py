@@ -50,7 +50,8 @@ def openai_usage(usage: Any, headers: Mapping[str, str] | None = None) -> Usage 
     unknown = None if cost is None else Usage(cost=cost)
     if not isinstance(usage, Mapping):
         return unknown
-    sent, out, total = (token_count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens", "total_tokens"))
+    sent, out = token_count(usage.get("prompt_tokens")), token_count(usage.get("completion_tokens"))
+    total = token_count(usage.get("total_tokens"))
     if sent is None and out is None and usage.get("prompt_tokens") is usage.get("completion_tokens") is None:
         sent, out = 0, total
     if sent is None or out is None:
