@@ -40,7 +40,8 @@ def laid_out(
     cells = [[_glued(text) for text in row] for row in (columns, *rows)]
     widths = [max(map(_width, texts)) for texts in zip(*cells, strict=True)]
     room = width - GAP * len(widths)
-    if not (_shrunk(widths, _whole_cells(cells), room) or _shrunk(widths, _whole_words(cells), room)):
+    fits = sum(widths) <= room
+    if not (fits or _shrunk(widths, _whole_cells(cells), room) or _shrunk(widths, _whole_words(cells), room)):
         return None
     lines: list[str] = []
     for row in (cells[0], ["-" * column for column in widths], *cells[1:]):

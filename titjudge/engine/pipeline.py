@@ -288,7 +288,7 @@ class Engine:
         if task is None:
             task = asyncio.create_task(start())
             self._flights[key] = task
-            task.add_done_callback(lambda done: self._landed(key, done))
+            task.add_done_callback(partial(self._landed, key))
             if local:
                 self.sender.protect(task)
         self._waiters[key] += 1
@@ -518,8 +518,9 @@ class Engine:
         finally:
             self._embedding -= len(absent)
         embeddings.update(zip(absent, vectors, strict=True))
-        for text, key in keys.items():
-            self._note_vector(key, text, embeddings[text])
+        if self.sender.journals:
+            for text, key in keys.items():
+                self._note_vector(key, text, embeddings[text])
         return [(keys[text], embeddings[text]) for text in texts]
 
     async def _embed(self, key: str, text: str, reservation: Reservation | None) -> Embedding:
@@ -531,7 +532,8 @@ class Engine:
         else:
             vector = await self.sender.send(self.roles.embedder_role(), text, reservation)
             # It is paid, so it goes into the journal first; the cache may write later.
-            self._note_vector(key, text, vector)
+            if self.sender.journals:
+                self._note_vector(key, text, vector)
         tally.asked += 1
         tally.usage += Usage(input=vector.tokens_used)
         if self.cache is not None and not self.dry_run:
@@ -539,8 +541,8 @@ class Engine:
         return vector
 
     def _note_vector(self, key: str, text: str, vector: Embedding) -> None:
-        if self.sender.journals and _short(key) not in self._used:
-            self._used.add(_short(key))
+        if (short := _short(key)) not in self._used:
+            self._used.add(short)
             self.sender.write("vector", {"key": key, "text": text, **embedding_record(vector)})
 
 

@@ -217,7 +217,8 @@ class RunLoop:
             FatalProviderError: A key, a quota or a model name is wrong; answers up to then are kept.
         """
         source = iter(prepared(items, self.metrics))
-        self._tasks = [asyncio.create_task(self._worker(source)) for _ in range(self._in_flight)]
+        workers = min(self._in_flight, self.progress.total or self._in_flight)
+        self._tasks = [asyncio.create_task(self._worker(source)) for _ in range(workers)]
         try:
             for task in asyncio.as_completed(self._tasks):
                 await task

@@ -115,7 +115,7 @@ class Frame:
     def entries(self, metric: str, *, answers: bool = False) -> list[Entry]:
         """List the rows of a metric; with `answers` one for each answer of the judge behind a score."""
         return [
-            Entry(*self.cell(run, item), item.id, value, run)
+            Entry(self.prompt(item), self.generator(run, item), item.id, value, run)
             for run, item, score in self.rows(metric)
             for value in (_answers(score) if answers else [score.value])
         ]
