@@ -396,14 +396,6 @@ def read_jsonl(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int
     return cast("Iterator[tuple[int, dict[str, Any]]]", ((number, record) for number, _, record in lines))
 
 
-def raising(records: Iterable[tuple[int, dict[str, Any] | DataError]]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield lines and records; the first that is a DataError is raised."""
-    for line, record in records:
-        if isinstance(record, DataError):
-            raise record
-        yield line, record
-
-
 def write_atomic(path: Path, content: bytes | str, *, sync: bool = False) -> None:
     """Write a file whole or not at all; a missing folder is made.
 

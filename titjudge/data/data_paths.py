@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -34,24 +34,20 @@ def is_stray(name: str) -> bool:
 
 def files_below(folder: Path) -> list[Path]:
     """List the files in a folder and below it, by path, without hidden ones and those of an operating system."""
-    return sorted(_walked(folder)[0])
+    return sorted(Path(place, name) for place, names, _ in _walked(folder) for name in names)
 
 
 def strays_below(folder: Path) -> list[Path]:
     """List what `files_below` skips, by path; a folder counts once, and the folders of titjudge's own state do not."""
-    return sorted(path for path in _walked(folder)[1] if path.name not in _STATE)
+    return sorted(Path(place, name) for place, _, names in _walked(folder) for name in names - _STATE)
 
 
-def _walked(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Return the files in a folder and below it, and the strays: hidden files, and folders, which are not entered."""
-    found: list[Path] = []
-    strays: list[Path] = []
+def _walked(folder: Path) -> Iterator[tuple[str, set[str], set[str]]]:
+    """Yield each folder, from this one down, with its files and its strays; stray folders are not entered."""
     for place, folders, files in os.walk(folder):
-        hidden = {*filter(is_stray, (*files, *folders))}
-        strays += (Path(place, name) for name in hidden)
-        found += (Path(place, name) for name in files if name not in hidden)
-        folders[:] = [name for name in folders if name not in hidden]
-    return found, strays
+        strays = {*filter(is_stray, folders + files)}
+        folders[:] = [name for name in folders if name not in strays]
+        yield place, {*files} - strays, strays
 
 
 def real_name(place: Path) -> Path:

@@ -79,7 +79,10 @@ def is_whole_png(raw: bytes) -> bool:
     width, height, depth, colours, compression, filtering, interlaced = struct.unpack(">IIBBBBB", chunks[0][1])
     if depth not in (8, 16) or colours not in _CHANNELS or (compression, filtering, interlaced) != (0, 0, 0):
         return False
-    if not 0 < width * height <= _MOST_PIXELS or any(map(_is_unsuitable, chunks)):
+    unsuitable = [
+        kind in _UNSUITABLE or (kind in _TEXTS and bytes(data[:32]).startswith(_ROTATING)) for kind, data in chunks
+    ]
+    if not 0 < width * height <= _MOST_PIXELS or any(unsuitable):
         return False
     row = 1 + width * _CHANNELS[colours] * depth // 8
     reader = zlib.decompressobj()
@@ -105,11 +108,6 @@ def _png_chunks(raw: bytes) -> list[tuple[bytes, memoryview]] | None:
             return chunks
         position = end + 4
     return None
-
-
-def _is_unsuitable(chunk: tuple[bytes, memoryview]) -> bool:
-    kind, data = chunk
-    return kind in _UNSUITABLE or (kind in _TEXTS and bytes(data[:32]).startswith(_ROTATING))
 
 
 MAX_PIXELS = 50_000_000

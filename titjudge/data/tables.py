@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from titjudge.core.errors import DataError
-from titjudge.core.files import csv_columns, raising, scan_csv, scan_jsonl
+from titjudge.core.files import csv_columns, scan_csv, scan_jsonl
 from titjudge.data import arrow_files, json_tables, parquet, tar_files, xlsx_files
 
 Rows = Iterator[tuple[int, dict[str, Any] | DataError]]
@@ -88,4 +88,7 @@ def read_table(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int
     Raises:
         DataError: Names file and line.
     """
-    return raising(scan_table(path, required))
+    for line, record in scan_table(path, required):
+        if isinstance(record, DataError):
+            raise record
+        yield line, record

@@ -142,7 +142,9 @@ class Panel:
             return label, first
         replies = tuple(dict.fromkeys(key for vote in votes for key in vote.replies))
         shared = joined([vote.parts for vote in votes if vote.value is not None], self.rule)
-        samples = Samples(samples=[vote.value for vote in votes], spread=_spread(values))
+        samples = Samples(
+            samples=[vote.value for vote in votes], spread=statistics.stdev(values) if len(values) > 1 else None
+        )
         of_first = {key: part for key, part in first.parts.items() if key != COULD_BE}
         parts = {**of_first, **shared, **samples}
         score = replace(first, replies=replies, parts=parts)
@@ -224,7 +226,3 @@ def _joined(values: Sequence[Any], rule: str) -> Any:
 def _has_verdicts(questions: Any) -> bool:
     """Tell whether questions have a yes or no in place of a number, as those of DSG and TIFA: these have no mean."""
     return any("answer" not in question for question in objects(questions))
-
-
-def _spread(values: Sequence[float]) -> float | None:
-    return statistics.stdev(values) if len(values) > 1 else None

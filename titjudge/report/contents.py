@@ -33,13 +33,18 @@ def contents(report: Report, files: Sequence[Block] = ()) -> list[Section]:
         matrix(report),
         people(report),
         generators(report),
-        *(_list(noun, searched, filter) for noun, (searched, filter, there) in lists.items() if there),
+        *(
+            Section(
+                noun,
+                noun.capitalize(),
+                noun.capitalize(),
+                parts=single(SearchList(noun, searched, filter)),
+                titled=False,
+            )
+            for noun, (searched, filter, there) in lists.items()
+            if there
+        ),
         failures(report),
         provenance(report, files),
     )
     return [section for section in sections if section is not None]
-
-
-def _list(noun: str, searched: str, filter: str) -> Section:
-    name = noun.capitalize()
-    return Section(noun, name, name, parts=single(SearchList(noun, searched, filter)), titled=False)

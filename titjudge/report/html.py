@@ -146,11 +146,16 @@ def page_with(
         folder: Whether data and images are in files beside the page.
     """
     listed = len(numbers), len(report.entries)
+    remark = (
+        f"this page lists {listed[0]:,} of {listed[1]:,} images: those of the verdict, those that people compared, and whole prompts "
+        "from the whole length of the data. Tables and figures are of all images; `report --format csv` has every score"
+        + ("" if folder else ", and `report --folder` lists more images")
+    )
     page = _page(
         title or " · ".join(run.name for run in report.runs) or "no run",
         sections,
         place={number: place for place, number in enumerate(numbers)},
-        remark=_remark(*listed, folder) if listed[0] < listed[1] else "",
+        remark=remark if listed[0] < listed[1] else "",
         counts=listed,
         folder=folder,
     )
@@ -228,14 +233,6 @@ def entries_to_list(report: Report, sections: Sequence[Section], most: int) -> S
             break
         chosen.update(members)
     return sorted(chosen)
-
-
-def _remark(listed: int, images: int, folder: bool) -> str:
-    return (
-        f"this page lists {listed:,} of {images:,} images: those of the verdict, those that people compared, and whole prompts from "
-        "the whole length of the data. Tables and figures are of all images; `report --format csv` has every score"
-        + ("" if folder else ", and `report --folder` lists more images")
-    )
 
 
 def listed_in(page: bytes) -> tuple[int, int]:

@@ -26,7 +26,9 @@ def matrix_data(report: Report) -> dict[str, Any]:
     `themes` maps each column of the data that sorts the prompts into groups to its value by prompt. `marks` stays the same
     when the report of a run is written again.
     """
-    return {"themes": _themes(report), "first": _first(report), "marks": _name_of_marks(report)}
+    runs = [[run.name, run.manifest.identity] for run in report.runs]
+    marks = hashlib.sha256(json.dumps(runs, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    return {"themes": _themes(report), "first": _first(report), "marks": marks}
 
 
 def _first(report: Report) -> dict[str, str]:
@@ -42,8 +44,3 @@ def _themes(report: Report) -> dict[str, dict[str, str]]:
     items = [item for run in report.runs for item in run.items.values()]
     columns = categories(items, fewest=1)
     return {name: values for name, values in columns.items() if 2 * len(set(values.values())) <= len(values)}
-
-
-def _name_of_marks(report: Report) -> str:
-    runs = [[run.name, run.manifest.identity] for run in report.runs]
-    return hashlib.sha256(json.dumps(runs, sort_keys=True, default=str).encode()).hexdigest()[:16]

@@ -148,7 +148,9 @@ def _without_score(report: Report) -> Table:
         places = {judge.metric: place for place, judge in report.judges_of(number)}
         judged = Counter((score.generator, score.metric) for score in run.scores.values())
         failed = Counter(
-            (s.generator, s.metric, str(s.status), _brief(s.reason)) for s in run.scores.values() if s.value is None
+            (s.generator, s.metric, str(s.status), truncated(" ".join(s.reason.split()), _BRIEF))
+            for s in run.scores.values()
+            if s.value is None
         )
         for (generator, metric, status, reason), count in sorted(failed.items(), key=lambda each: (-each[1], each[0])):
             link = fragment("images", g=generator, m=places.get(metric), s=status)
@@ -165,10 +167,6 @@ def _unusable(report: Report) -> Table:
     rows = tuple((entry.id, entry.generator or None, entry.bad) for entry in report.entries if entry.bad)
     columns = ("item", "generator", "reason")
     return Table("Input that could not be used", columns, rows, empty="All of it could be used.", declared=FACTS)
-
-
-def _brief(reason: str) -> str:
-    return truncated(" ".join(reason.split()), _BRIEF)
 
 
 def _cost(report: Report) -> Table:

@@ -288,8 +288,8 @@ def _unique(items: Iterable[Item | InvalidItem]) -> Items:
             yield InvalidItem(f"{item.id} (again)", reason, item.generator, item.prompt_id, counts=False)
             continue
         prompts[item.id] = (*prompt_ids, prompt_id)
-        several = prompt_ids and isinstance(item, Item)
-        yield replace(item, id=_numbered(item.id, len(prompt_ids))) if several else item
+        seen = prompt_ids and isinstance(item, Item)
+        yield replace(item, id=_numbered(item.id, len(prompt_ids))) if seen else item
 
 
 def _numbered(image: str, before: int) -> str:

@@ -210,7 +210,9 @@ def _further(readings: Sequence[Reading]) -> list[tuple[str, str]]:
     for reading in readings[:1]:
         first = min(groups_of(reading.prompts, reading.pattern))
         if "prompts" in reading.others:
-            pattern = _as_samples(reading.pattern)
+            # each generator would be a prompt, and each prompt a sample
+            pattern = re.sub(r"[_-]?\{(sample|seed|index)\}", "", reading.pattern)
+            pattern = pattern.replace("{prompt_id}", "{sample}").replace("{generator}", "{prompt_id}")
             if pattern not in {other.pattern for other in readings}:
                 said = f"--images {shlex.quote(pattern)} --prompt-file {_TABLE}"
                 options[said] = f"{first} is a prompt: TABLE.csv has its text"
@@ -229,12 +231,6 @@ def with_table(names: Sequence[str], patterns: Sequence[str]) -> list[tuple[str,
                 (f"--images {shlex.quote(pattern)} --prompt-file {_TABLE}", f"TABLE.csv: the prompt of {first}, ...")
             ]
     return []
-
-
-def _as_samples(pattern: str) -> str:
-    """Write the pattern by which each generator would be a prompt, and each prompt a sample."""
-    without = re.sub(r"[_-]?\{(sample|seed|index)\}", "", pattern)
-    return without.replace("{prompt_id}", "{sample}").replace("{generator}", "{prompt_id}")
 
 
 def _counts(readings: Sequence[Reading]) -> str:

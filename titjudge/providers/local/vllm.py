@@ -222,13 +222,12 @@ def _content(message: Message) -> Any:
     return [
         {"type": "text", "text": part}
         if isinstance(part, str)
-        else {"type": "image_url", "image_url": {"url": _url(part)}}
+        else {
+            "type": "image_url",
+            "image_url": {"url": f"data:{part.media_type};base64,{b64encode(part.load()).decode()}"},
+        }
         for part in message.parts
     ]
-
-
-def _url(image: ImageFile) -> str:
-    return f"data:{image.media_type};base64,{b64encode(image.load()).decode()}"
 
 
 def constrained(schema: Json) -> Json:

@@ -165,7 +165,7 @@ class Stored:
             raise Unanswered(Status.MISSING, f"no answer to {request.template} is on file")
         offset, record = self._choose(self._replies, offsets)
         if record["key"] == key:
-            changed = [name for name in _REQUEST if record[name] != _json(question[name])]
+            changed = [name for name in _REQUEST if record[name] != orjson.loads(orjson.dumps(question[name]))]
             if changed:
                 what = f"the stored question is not the one its key stands for ({', '.join(changed)} differ)"
                 self._complain("question", self._replies.place(offset), what, record["item"])
@@ -221,10 +221,6 @@ class Stored:
 def _content(record: Values) -> str:
     content = {name: record[name] for name in _CONTENT}
     return content_key("said", content | ({"choices": record["choices"]} if "choices" in record else {}))
-
-
-def _json(value: Any) -> Any:
-    return orjson.loads(orjson.dumps(value))
 
 
 class _Unavailable(Provider):

@@ -74,10 +74,12 @@ def listed_record(item: Item | InvalidItem) -> Json:
 
 def _stat(image: Path) -> list[int] | None:
     """Return size and modification time (nanoseconds) of an image, or of the file that it is in; None without one."""
-    try:
-        stat = os.stat(containers.holder(image) or image)
-    except OSError:
+    with contextlib.suppress(OSError, ValueError):
+        stat = os.stat(image)
+        return [stat.st_size, stat.st_mtime_ns]
+    if (file := containers.holder(image)) is None:
         return None
+    stat = os.stat(file)
     return [stat.st_size, stat.st_mtime_ns]
 
 

@@ -160,16 +160,11 @@ def costs_table(costs: Iterable[MetricCost], pricing: Pricing) -> Table:
         *([f"The tokens of {estimated:,} answers are estimated."] if estimated else []),
         *(
             ["Recorded answers have no tokens: --priced-as openai/gpt-4o estimates them."]
-            if _lacks_tokens(costs)
+            if any(not cost.input and not cost.output for metric in costs for cost in metric.images.values())
             else []
         ),
     )
     return Table("What the answers cost", columns, tuple(metric.row() for metric in costs), notes, declared=COSTS)
-
-
-def _lacks_tokens(costs: Iterable[MetricCost]) -> bool:
-    """Tell whether the number of tokens is unknown of an answer behind the score of an image."""
-    return any(not cost.input and not cost.output for metric in costs for cost in metric.images.values())
 
 
 def _texts_and_images(messages: Iterable[Any]) -> tuple[list[str], list[str]]:

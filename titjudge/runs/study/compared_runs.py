@@ -11,7 +11,7 @@ from titjudge.core.errors import ConfigError, DataError, UserError, nearest
 from titjudge.core.numbers import known_sum
 from titjudge.core.paths import distinct_paths
 from titjudge.core.run_records import Results
-from titjudge.core.types import InvalidItem, Item, Pair
+from titjudge.core.types import Item, Pair
 from titjudge.core.words import truncated
 from titjudge.data.opinions import spread
 from titjudge.probes.canary import refuse_drift
@@ -157,7 +157,10 @@ class ComparedRuns:
 
     def agreement(self, pairs: Sequence[Pair], *, strengths: bool = False) -> Results:
         """Compute the agreement of all metrics with human pairs; see `stats.people.agreement`."""
-        listed = {run.name: {item.id: item for item in run.listed if _is_image(item)} for run in self._runs}
+        listed = {
+            run.name: {item.id: item for item in run.listed if isinstance(item, Item) or item.is_image}
+            for run in self._runs
+        }
         images = {id: item for by_id in listed.values() for id, item in by_id.items()}
         metrics = {registry.base_metric(name): metric for name, metric in self._metrics.items()}
         excluded = not_applicable(list(images.values()), self.scores, metrics)
@@ -255,10 +258,6 @@ class ComparedRuns:
                 couples = [(better, worse) for worse, better in couples]
             differences += prompt_differences(table, couples)
         return differences
-
-
-def _is_image(item: Item | InvalidItem) -> bool:
-    return isinstance(item, Item) or item.is_image
 
 
 def _slices(items: Mapping[str, Item], by: str | None) -> dict[str, list[str]]:

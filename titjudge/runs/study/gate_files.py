@@ -101,7 +101,9 @@ def write_comment(
     failed = any(fails(gate, pair, strict) for pair in differences)
     outcome = "has failed" if failed else "cannot tell" if gate.open else "has passed"
     lines = [f"### titjudge: the gate {outcome}", ""]
-    lines += [f"- {_sign(gate, pair, strict)} {_md(verdict_line(gate, pair))}" for pair in differences]
+    for pair in differences:
+        sign = "❌" if fails(gate, pair, strict) else "❔" if gate.verdicts[pair.a] == CANNOT_TELL else "✅"
+        lines.append(f"- {sign} {_md(verdict_line(gate, pair))}")
     for pair in differences:
         if not worst[pair.a]:
             lines += ["", f"{_md(pair.a)} lost on no prompt ({_md(table.metric)})"]
@@ -119,10 +121,6 @@ def write_comment(
     write_atomic(file, "\n".join(lines) + "\n")
 
 
-def _sign(gate: Gate, pair: GeneratorDifference, strict: bool) -> str:
-    return "❌" if fails(gate, pair, strict) else "❔" if gate.verdicts[pair.a] == CANNOT_TELL else "✅"
-
-
 class _RunImages:
     """The images of runs, by prompt and generator as the table of scores names them."""
 
@@ -134,8 +132,9 @@ class _RunImages:
         self._texts: dict[str, str] = {}
         for run in runs:
             for item in run.items.values():
-                self._images.setdefault(frame.cell(run.name, item), (run, item))
-                self._texts.setdefault(frame.prompt(item), item.prompt)
+                prompt = frame.prompt(item)
+                self._images.setdefault((prompt, frame.generator(run.name, item)), (run, item))
+                self._texts.setdefault(prompt, item.prompt)
 
     def text(self, prompt: str) -> str:
         return self._texts.get(prompt, prompt)

@@ -170,7 +170,9 @@ def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[st
     for item, element, kind, value in elements[chosen]:
         key, prompt = (item.id, element.casefold()), frame.prompt(item)
         if key in people:
-            said = _same_scale(people[key], value)
+            said = people[key]
+            if value in ("yes", "no"):  # on the same scale
+                said = {"1": "yes", "0": "no"}.get(said, said)
             marks.setdefault(key, ElementLabels(prompt, kind, value, said, declared.get(prompt, "")))
     if not marks:
         first = next(iter(people), None)
@@ -197,11 +199,6 @@ def _people(file: Path) -> dict[tuple[str, str], str]:
                 f"{what}: give one value, such as the majority in elements.csv of `label export`", file, number
             )
     return marks
-
-
-def _same_scale(people: str, judge: str) -> str:
-    """Read people's 1 and 0 as yes and no, where the judge says yes or no."""
-    return {"1": "yes", "0": "no"}.get(people, people) if judge in ("yes", "no") else people
 
 
 def _elements(item: Item, score: Score) -> Iterator[tuple[str, str, str]]:

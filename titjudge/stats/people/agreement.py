@@ -177,7 +177,8 @@ def agreement(
         notes=[*explanation, *_notes(metrics, len(index), named, per_prompt)],
         explained=len(explanation),
         warnings=list(dict.fromkeys(warnings)),
-        reference=_reference(pairs),
+        # by construction where all pairs come from how the images were made
+        reference=CONSTRUCTION if pairs and all(pair.source == CONSTRUCTION for pair in pairs) else PEOPLE,
     )
     if populations:
         agreed = agreed.joined(Results(populations=populations))
@@ -290,11 +291,6 @@ def _same_files(images: Sequence[Image], scores: Sequence[Score]) -> list[str]:
         if same != generator and len(by_prompt) > 1:
             warnings.append(f"{same} and {generator} have identical image files on all {len(by_prompt)} prompts.")
     return warnings
-
-
-def _reference(pairs: Sequence[Pair]) -> str:
-    """Say whose preferences these are: `people`, or `construction` where all come from how the images were made."""
-    return CONSTRUCTION if pairs and all(pair.source == CONSTRUCTION for pair in pairs) else PEOPLE
 
 
 def _people(images: Sequence[Image], pairs: Sequence[Pair], human: HumanScores) -> Leaderboard | None:

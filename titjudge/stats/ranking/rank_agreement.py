@@ -101,9 +101,11 @@ def prompt_statistics(
     defined = np.isfinite(table)
     sums, counts = np.where(defined, table, 0.0), defined.sum(axis=0).tolist()
     by_unit, sizes = (table_sums(columns, unit) for columns in (sums, defined * 1.0))
-    means = {name: _mean(sums[:, k], counts[k]) for k, name in enumerate(STATISTICS)}
+    means = {name: float(sums[:, k].sum() / counts[k]) if counts[k] else None for k, name in enumerate(STATISTICS)}
     ends = {
-        name: mean_intervals(by_unit[:, k], sizes[:, k], (_lowest(name), 1.0))[0] if intervals else None
+        name: mean_intervals(by_unit[:, k], sizes[:, k], (0.0 if name.startswith("ndcg") else -1.0, 1.0))[0]
+        if intervals
+        else None
         for k, name in enumerate(STATISTICS)
     }
     srcc_prompts, krcc_prompts, ndcg_prompts, *_ = counts
@@ -130,14 +132,6 @@ def prompt_statistics(
         prompts=len(human),
         reasons={"srcc": reason} if reason else {},
     )
-
-
-def _mean(column: Floats, count: int) -> float | None:
-    return float(column.sum() / count) if count else None
-
-
-def _lowest(statistic: str) -> float:
-    return 0.0 if statistic.startswith("ndcg") else -1.0
 
 
 def per_prompt_statistics(human: HumanScores, values: Values) -> Floats:

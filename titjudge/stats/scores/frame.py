@@ -96,10 +96,6 @@ class Frame:
         """Name the prompt of an image."""
         return (item.prompt if self._by_text else "") or item.prompt_id or item.id
 
-    def cell(self, run: str, item: Item) -> tuple[str, str]:
-        """Name prompt and generator of an image of a run."""
-        return self.prompt(item), self.generator(run, item)
-
     def rows(self, metric: str) -> Iterator[tuple[str, Item, Score]]:
         """Yield run, image and score of a metric, in the order of the images."""
         for run, items in self.items.items():
@@ -188,7 +184,7 @@ class Frame:
                 by_column = part_scores(items, scores, LEVELS)
             for column, by_item in by_column.items():
                 found.setdefault(column, []).extend(
-                    (*self.cell(run, items[id]), value, number)
+                    (self.prompt(items[id]), self.generator(run, items[id]), value, number)
                     for id, numbers in by_item.items()
                     for value, number in numbers.items()
                 )

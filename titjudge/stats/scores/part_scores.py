@@ -15,9 +15,7 @@ from titjudge.core.score_parts import LEVELS, alignment, claims, element_scores,
 from titjudge.core.types import Item, Score, Values
 
 ELEMENT = "element"  # share of claims met, or mean of element scores, by kind: entity, attribute, relation, ...
-_READ = frozenset(
-    {"claims", "alignment", "questions", "elements", *(f"level{depth}" for depth in range(1, 1 + len(LEVELS)))}
-)
+_READ = frozenset("claims alignment questions elements level1 level2 level3".split())  # of the parts of a score
 PARTS = {ELEMENT: "claims or elements"} | dict.fromkeys(LEVELS, "pillars")  # columns, and what they are of
 
 

@@ -89,15 +89,11 @@ _ARTICLE = re.compile(r"^(?:a|an|the)\s+")
 _GROUP = "-group"
 
 
-def _casefold(text: str) -> str:
-    return " ".join(text.casefold().split())
-
-
-def _loose(text: str) -> str:
-    return _ARTICLE.sub("", " ".join(re.sub(r"[^\w\s]|_", " ", text.casefold()).split()))
-
-
-RULES: dict[str, Callable[[str], str]] = {"exact": str.strip, "casefold": _casefold, "loose": _loose}
+RULES: dict[str, Callable[[str], str]] = {
+    "exact": str.strip,
+    "casefold": lambda text: " ".join(text.casefold().split()),
+    "loose": lambda text: _ARTICLE.sub("", " ".join(re.sub(r"[^\w\s]|_", " ", text.casefold()).split())),
+}
 MATCHINGS = (*RULES, *(f"{name}{_GROUP}" for name in RULES))
 
 

@@ -172,7 +172,9 @@ def generation_results(items: Sequence[Item], scores: Sequence[Score]) -> Json:
         score = by_id.get(item.id)
         predicted = alignment(score.parts) if score else None
         if score and (predicted is None or score.parts.get("graph_from") == GraphFrom.JUDGE):
-            text = _from_first_keyword(score.parts.get("output")) if score.status in _ANSWERED else None
+            text = score.parts.get("output") if score.status in _ANSWERED else None
+            if text is not None:  # without what stands before the first list, as test_generation.py saves it
+                text = text[max(text.find("all entity:"), 0) :].strip()
         else:
             text = target_text(read_alignment(predicted)) if predicted else None
         result: Json = {
@@ -190,11 +192,6 @@ def generation_results(items: Sequence[Item], scores: Sequence[Score]) -> Json:
     good = sum(result["success"] for result in results)
     counts = {"total_samples": len(results), "successful": good, "failed": len(results) - good, "retried_samples": 0}
     return {"config": {}, "summary": counts, "results": results}
-
-
-def _from_first_keyword(output: str | None) -> str | None:
-    """Cut what stands before the first list off an answer, as test_generation.py does before it saves it."""
-    return output if output is None else output[max(output.find("all entity:"), 0) :].strip()
 
 
 def prediction_results(items: Sequence[Item], scores: Sequence[Score]) -> list[Json]:

@@ -125,16 +125,9 @@ def find_metadata(folder: Path) -> Path | None:
 
 def manifests(folder: Path) -> list[Path]:
     """List the tables of images in a folder: every csv, json and jsonl but the outputs of the official scripts."""
-    return [
-        path
-        for path in sorted(folder.iterdir())
-        if path.suffix.lower() in SUFFIXES and not is_stray(path.name) and not _is_output(path.stem)
-    ]
-
-
-def _is_output(stem: str) -> bool:
-    ends = ("_judged", "_bench_scores", "bench_metadata")
-    return stem.endswith(ends) or stem in ("scores_detail", "responses", "pairs", "fetched")
+    ends, outputs = ("_judged", "_bench_scores", "bench_metadata"), ("scores_detail", "responses", "pairs", "fetched")
+    tables = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in SUFFIXES and not is_stray(path.name)]
+    return [path for path in tables if not path.stem.endswith(ends) and path.stem not in outputs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +201,8 @@ def _columns(row: Values, line: int, path: Path) -> Iterator[Response | Problem]
             else:
                 continue
             has_answers = True
-            if _is_answer(text):
+            # judge.py leaves cells of other pillars empty (None, or NaN after pandas)
+            if text not in (None, "") and text == text:
                 yield Response(f"{name or where}/{model}/{pillar}", name, model, pillar, text, line)
     if not has_answers:
         yield Problem(
@@ -216,11 +210,6 @@ def _columns(row: Values, line: int, path: Path) -> Iterator[Response | Problem]
         )
     elif not name:
         yield Problem(where, "the row has no ID")
-
-
-def _is_answer(text: Any) -> bool:
-    """Tell whether a cell is an answer: judge.py leaves cells of other pillars empty (None, or NaN after pandas)."""
-    return not (text is None or text == "" or (isinstance(text, float) and text != text))
 
 
 def judge_responses(path: Path, metadata: Metadata, protocol: str, facets: int = 56) -> JudgedResponse:

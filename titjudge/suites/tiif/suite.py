@@ -101,7 +101,9 @@ class Tiif(Suite):
         top = self._images or dataset.find_images(folder, self._postfix)
         tree = dataset.read_images(top, self._postfix)
         if subset == "both":
-            subset = "full" if self._sample else _subset_of(tree)
+            mini = SIZES["testmini"]  # full where a type has more images than testmini has prompts
+            more = any(len(images.by_number) > mini[kind] for (_, kind, _), images in tree.items())
+            subset = "full" if self._sample or more else "testmini"
         lines = dataset.read_set(place, subset)
         if self._sample:
             lines, how = dataset.sampled(lines, self._sample), "file"
@@ -183,12 +185,6 @@ class Tiif(Suite):
                 sum(correct) / len(correct) if len(correct) > 1 else correct[0], images[0][1]
             )
         return results(answers, expected)
-
-
-def _subset_of(tree: dataset.Tree) -> str:
-    """Choose the set of the images where both are there: full where a type has more images than testmini has prompts."""
-    mini = SIZES["testmini"]
-    return "full" if any(len(images.by_number) > mini[kind] for (_, kind, _), images in tree.items()) else "testmini"
 
 
 def _items(lines: dataset.Lines, tree: dataset.Tree, extra: Json, roots: Sequence[Path]) -> Items:
