@@ -45,7 +45,7 @@ def laid_out(
         return None
     lines: list[str] = []
     for row in (cells[0], ["-" * column for column in widths], *cells[1:]):
-        wrapped = [_wrapped(text, column) for text, column in zip(row, widths, strict=True)]
+        wrapped = [[text] if fits else _wrapped(text, column) for text, column in zip(row, widths, strict=True)]
         if max(map(len, wrapped)) > _MAX_LINES:
             return None
         for parts in zip_longest(*wrapped, fillvalue=""):

@@ -80,7 +80,8 @@ def json_problem(value: Any, place: str = "") -> str:
         for key, child in value.items():
             if not isinstance(key, str):
                 return f"{where}has the key {_brief(key)}, which must be a text"
-            if problem := json_problem(key) or json_problem(child, f"{place}.{key}".lstrip(".")):
+            odd = "\0" in key or not key.isascii()  # nearly all keys are plain
+            if problem := (odd and json_problem(key)) or json_problem(child, f"{place}.{key}".lstrip(".")):
                 return problem
     elif isinstance(value, list | tuple):
         for number, child in enumerate(value):
