@@ -53,7 +53,7 @@ class LocalNames:
 
     def strip(self, value: Any) -> Any:
         """Return JSON data with these names taken out of all texts."""
-        raw = json_bytes(value) if self._raw else b""
+        raw = json_bytes(value)
         return self._cleaned(value) if any(name in raw for name in self._raw) else value
 
     def text(self, text: str) -> str:
@@ -64,7 +64,7 @@ class LocalNames:
 
     def _cleaned(self, value: Any) -> Any:
         if isinstance(value, str):
-            return self.text(value) or "."
+            return value and (self.text(value) or ".")
         if isinstance(value, Mapping):
             return {self._cleaned(key): self._cleaned(child) for key, child in value.items()}
         return [self._cleaned(child) for child in value] if isinstance(value, list | tuple) else value

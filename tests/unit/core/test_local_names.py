@@ -26,7 +26,7 @@ from titjudge.core.run_records import Manifest
 )
 def test_folders_and_servers_leave_texts(text: str, cleaned: str) -> None:
     names = LocalNames({Path("/home/me/data")}, {"http://gpu-17:8000/v1"})
-    assert names.strip({"a": [text], text: 1}) == {"a": [cleaned], cleaned: 1}
+    assert names.strip({"a": [text], text: 1, "b": ""}) == {"a": [cleaned], cleaned: 1, "b": ""}
 
 
 def test_without_names_nothing_changes() -> None:
