@@ -117,6 +117,26 @@ class Compared(Faults):
     description: str
 
 
+class SentenceMatch(TypedDict):
+    """A sentence of the prompt, the closest part of the description, and the match of the two, -0.5 to 1."""
+
+    sentence: str
+    closest: str
+    match: float
+
+
+class Aligned(TokensRead):
+    """The sentences with the worst match, worst first, and the description: `tit-aligned`."""
+
+    weakest: list[SentenceMatch]
+    description: str
+
+
+def weakest(parts: Parts) -> list[Mapping[str, Any]]:
+    """Return the sentences of the prompt with the worst match, worst first."""
+    return [entry for entry in sequence(parts.get("weakest")) if isinstance(entry, Mapping) and entry.get("sentence")]
+
+
 def missing(parts: Parts) -> Sequence[Any]:
     """Return what the description or the image lacks."""
     return sequence(parts.get("missing"))

@@ -6,6 +6,7 @@ import math
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any, TypeGuard
 
 from titjudge.core.numbers import is_number, sum_words
@@ -16,6 +17,31 @@ _MARK = "\u3000-\u303f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"  # t
 _WORD = lazy_pattern(rf"[{_SIGN}]|[^\s{_SIGN}{_MARK}]+")
 
 _MOSTLY = 0.3  # share of a prompt's letters; a few words to draw in an English prompt are fewer
+
+
+SENTENCE_END = lazy_pattern(r"""[.!?]["'”’»)\]]*\s+|[。！？]|\n+""")
+_NAMED = lazy_pattern(
+    r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|(?:(?![\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])[\w'’\-])+"
+)
+FUNCTION_WORDS = frozenset(  # of English: they name nothing in an image
+    (
+        "a an the this that these those and or but nor so as if than then while of in on at to from by with into onto over "
+        "under above below between behind before after near next across along around through toward towards against upon "
+        "off out up down for is are was were be been being am has have had having do does did it its he him his she her "
+        "hers they them their there here which who whom whose what where when how very just also too such own like"
+    ).split()
+)
+
+
+def words_of(text: str) -> list[tuple[int, int]]:
+    """Return start and end of each word; each Chinese, Japanese or Korean character counts as one."""
+    return [match.span() for match in _NAMED.finditer(text)]
+
+
+def sentences(text: str) -> list[str]:
+    """Split a text into its sentences, without the blanks around them."""
+    ends = [0, *(match.end() for match in SENTENCE_END.finditer(text)), len(text)]
+    return [part for start, end in pairwise(ends) if (part := text[start:end].strip())]
 
 
 def count_words(text: str) -> int:

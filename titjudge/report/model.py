@@ -17,7 +17,16 @@ from titjudge.core.files import JsonlReader
 from titjudge.core.local_names import LocalNames
 from titjudge.core.registry import first_metric
 from titjudge.core.run_records import MetricRecord, StoredRun, Verdict
-from titjudge.core.score_parts import Compared, TokensRead, bounds_of, contradicted, description, missing
+from titjudge.core.score_parts import (
+    Aligned,
+    Compared,
+    TokensRead,
+    bounds_of,
+    contradicted,
+    description,
+    missing,
+    weakest,
+)
 from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import CONSTRUCTION, PEOPLE, InvalidItem, Item, Json, Score
 from titjudge.data import containers
@@ -30,7 +39,7 @@ from titjudge.stats.generators.comparison_tables import Scale
 from titjudge.stats.scores.families import Families, families
 from titjudge.stats.verdict.judged_runs import JudgedRun, stored_run
 
-_SHOWN = frozenset({*Compared.__annotations__, *TokensRead.__annotations__})
+_SHOWN = frozenset({*Compared.__annotations__, *Aligned.__annotations__})
 _ANSWER_FIELDS = tuple(
     (
         "role template provider model model_version endpoint status reason finish_reason params usage flags "
@@ -499,6 +508,8 @@ class ItemWriter:
         for key, listed in (("mi", missing(parts)), ("co", contradicted(parts))):
             if details := [as_text(detail) for detail in listed]:
                 record[key] = details
+        if weak := weakest(parts):
+            record["wk"] = [[as_text(entry.get(key)) for key in ("sentence", "closest")] for entry in weak]
         if text := description(parts):
             record["d"] = self.texts.add(text)
         read = [parts.get(key) for key in TokensRead.__annotations__]

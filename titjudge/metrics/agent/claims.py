@@ -29,6 +29,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from pydantic.json_schema import SkipJsonSchema
 
 from titjudge.core.types import Ask, Json
+from titjudge.core.words import FUNCTION_WORDS, SENTENCE_END, words_of
 
 KINDS = ("entity", "attribute", "relation", "text", "style")
 MAX_CLAIMS = 400  # of one prompt; further ones are dropped and counted
@@ -37,19 +38,6 @@ DECODING = {"temperature": 0, "max_tokens": 8192}
 _FUZZY = 90.0  # least similarity (0 to 100) of a span that is not quoted exactly
 _FUZZY_LENGTH = 12  # characters; shorter spans must be quoted exactly
 _WORDS_IN_CLAIM, _FACTS_OF_A_THING = 4, 3  # as a dry run expects them
-_WORD = re.compile(
-    r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|(?:(?![\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])[\w'’\-])+"
-)
-_SENTENCE = re.compile(r"""[.!?]["'”’»)\]]*\s+|[。！？]|\n+""")  # its end
-_FUNCTION_WORDS = frozenset(  # of English; not counted in the share of the prompt that claims cover
-    re.findall(
-        r"\w+",
-        "a an the this that these those and or but nor so as if than then while of in on at to from by with into onto over "
-        "under above below between behind before after near next across along around through toward towards against upon "
-        "off out up down for is are was were be been being am has have had having do does did it its he him his she her "
-        "hers they them their there here which who whom whose what where when how very just also too such own like",
-    )
-)
 _TAG = re.compile(r"<(?=\s*/?\s*(?:prompt|claims|evidence|verdicts|question|thing|description)\b)", re.IGNORECASE)
 _SAME = {ord(a): b for a, b in zip("‘’‚“”„«»–—−‐‑\u00a0", '\'\'\'"""""----- ', strict=True)}
 
@@ -63,11 +51,6 @@ def shortened(text: str, longest: int) -> str:
     """Put a text on one line and truncate it to `longest` characters, with a mark."""
     line = " ".join(text.split())
     return line if len(line) <= longest else f"{line[:longest].rstrip()} [...]"
-
-
-def words_of(prompt: str) -> list[tuple[int, int]]:
-    """Return start and end of each word; each Chinese, Japanese or Korean character counts as one."""
-    return [match.span() for match in _WORD.finditer(prompt)]
 
 
 def _lower(value: Any) -> Any:
@@ -244,7 +227,7 @@ def check_claims(given: Sequence[SplitClaim], prompt: str) -> Claims:
         after = span[0]
         places.setdefault(thing, after)  # short words about a thing ("blue") are looked for behind its own
         located.append((*span, claim))
-    ends = [match.end() for match in _SENTENCE.finditer(prompt)]
+    ends = [match.end() for match in SENTENCE_END.finditer(prompt)]
     located.sort(key=lambda entry: bisect_right(ends, entry[0]))
     claims = tuple(
         Claim(number, claim.claim, claim.kind, _level(claim), start, end, tuple(filter(None, map(_name, claim.things))))
@@ -264,7 +247,7 @@ def _name(text: str) -> str:
 
 
 def _covered(claims: Sequence[Claim], prompt: str) -> float:
-    words = [(start, end) for start, end in words_of(prompt) if _fold(prompt[start:end]) not in _FUNCTION_WORDS]
+    words = [(start, end) for start, end in words_of(prompt) if _fold(prompt[start:end]) not in FUNCTION_WORDS]
     inside = sum(any(claim.start < end and start < claim.end for claim in claims) for start, end in words)
     return inside / len(words) if words else 0.0
 

@@ -18,6 +18,7 @@ from titjudge.core import item_meta
 from titjudge.core.errors import Unanswered
 from titjudge.core.score_parts import AgentParts, Bounds, ClaimRow
 from titjudge.core.types import Ask, Item, Score, Status
+from titjudge.core.words import words_of
 from titjudge.metrics import metric, ocr
 from titjudge.metrics._shared import image_of
 from titjudge.metrics.agent.claims import (
@@ -29,7 +30,6 @@ from titjudge.metrics.agent.claims import (
     shortened,
     split,
     weights,
-    words_of,
 )
 from titjudge.metrics.agent.looks import MANY_CLAIMS, CostTrackingAsk, Crops, ImageInspector
 from titjudge.metrics.agent.loop import investigate

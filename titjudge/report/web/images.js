@@ -36,7 +36,7 @@ const imagesView = {
     const scored = item.s.map((score, judge) => [score, judge]).filter(([score]) => score);
     const cases = scored.filter(([score]) => score.ag);
     const details = [
-      ...findDetails(prompt, scored.flatMap(([score]) => score.mi || []), scored.flatMap(([score]) => score.co || [])),
+      ...findDetails(prompt, scored.map(([score]) => score)),
       ...cases.slice(0, 1).flatMap(([score]) => claimMarks(score.ag)),
     ];
     const descriptions = new Map();
@@ -100,8 +100,12 @@ function scoreBlock(score, judge, details) {
     h("div.score-head", null, outside(data.judges[judge].label, "h4"), score.v === null ? h("span.status-bad", null, statusName(score.st)) : h("span.value", null, shown(score.v, judge)), scale(score.v, judge)),
     score.v !== null && score.st !== "ok" ? h("p.status-bad", null, statusName(score.st)) : null,
     score.r === undefined ? null : outside(text(score.r), "p"),
-    list("contradicted", score.co), list("missing", score.mi), receipts(score, judge));
+    list("contradicted", score.co), list("missing", score.mi), weakMatches(score.wk), receipts(score, judge));
 }
+
+/** List the sentences of the prompt with the worst match, each with the closest part of the description. */
+const weakMatches = (matches) => matches && h("div.details", null, h("h4", null, "Weakest matches"),
+  h("ul", null, matches.map(([sentence, closest]) => h("li.weak", null, outside(sentence), h("small", null, "closest: ", outside(closest))))));
 
 function scale(value, judge) {
   const { range } = data.judges[judge];

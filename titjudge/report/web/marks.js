@@ -19,12 +19,13 @@ function stem(word) {
   return low.length > 3 && low.endsWith("s") && !low.endsWith("ss") ? low.slice(0, -1) : low;
 }
 
-/** Return the span {from, to, kind, detail} of each detail whose words are in the prompt. */
-function findDetails(prompt, missing, contradicted) {
+/** Return the span {from, to, kind, detail} of each detail of the scores whose words are in the prompt. */
+function findDetails(prompt, scores) {
   const inPrompt = words(prompt);
   const low = prompt.toLowerCase();
   const spans = [];
-  const all = [...contradicted.map((detail) => ["contradicted", detail]), ...missing.map((detail) => ["missing", detail])];
+  const each = (kind, details) => scores.flatMap((score) => details(score) || []).map((detail) => [kind, detail]);
+  const all = [...each("contradicted", (score) => score.co), ...each("missing", (score) => score.mi), ...each("weak", (score) => score.wk?.map(([sentence]) => sentence))];
   for (const [kind, detail] of all.slice(0, MAX_DETAILS)) {
     const span = exact(low, detail) || closest(inPrompt, detail);
     if (span) spans.push({ ...span, kind, detail });
@@ -100,8 +101,8 @@ function markedPrompt(prompt, details, cuts) {
 }
 
 // Most severe first: a word inside several marks is drawn as the first of them.
-const MARKS = ["contradicted", "notmet", "missing", "unseen", "met"];
-const MARK_NAMES = { notmet: "not met", unseen: "not settled" };
+const MARKS = ["contradicted", "notmet", "missing", "unseen", "weak", "met"];
+const MARK_NAMES = { notmet: "not met", unseen: "not settled", weak: "weak match" };
 
 function mark(inside, content) {
   const kind = MARKS.find((one) => inside.some((detail) => detail.kind === one));

@@ -76,7 +76,7 @@ const pairsView = {
   detail(index, view) {
     const pair = data.pairs[index];
     const [a, b] = [data.items[pair[0]], data.items[pair[1]]];
-    const details = (item) => findDetails(text(item.p), item.s.flatMap((s) => (s && s.mi) || []), item.s.flatMap((s) => (s && s.co) || []));
+    const details = (item) => findDetails(text(item.p), item.s.filter(Boolean));
     return [
       h("header.detail-head", null, h("div", null, h("h2", null, preferred(SAID[pair[2]])), h("p.note", null, outside(a.grp === text(a.p) ? "" : a.grp))), view.steps()),
       withSource(h("div", null, h("div.duel", null, side("A", a, pair[2] > 0), side("B", b, pair[2] < 0)))),

@@ -18,7 +18,7 @@ from titjudge.core.run_records import (
     WeakPart,
     WeakSpot,
 )
-from titjudge.core.score_parts import contradicted, missing
+from titjudge.core.score_parts import contradicted, missing, weakest
 from titjudge.core.types import Score
 from titjudge.stats.generators.comparison_tables import Comparison, Scale, compared_with_best
 from titjudge.stats.generators.generator_differences import GeneratorDifference, generator_differences
@@ -353,7 +353,9 @@ def reason_of(score: Score) -> str:
 
 
 def _details(score: Score) -> Iterator[str]:
-    """Yield the details that are missing, and those that are contradicted."""
-    for what, listed in (("missing", missing(score.parts)), ("contradicted", contradicted(score.parts))):
+    """Yield the details that are missing, those that are contradicted, and the sentence with the worst match."""
+    weak = [entry["sentence"] for entry in weakest(score.parts)[:1]]
+    listed_as = {"missing": missing(score.parts), "contradicted": contradicted(score.parts), "weakest match": weak}
+    for what, listed in listed_as.items():
         if listed:
             yield f"{what}: {', '.join(map(str, listed))}"

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from titjudge.core.prompts import PromptLibrary
+from titjudge.core.words import words_of
 from titjudge.metrics.agent.claims import (
     MAX_CLAIMS,
     Split,
@@ -16,7 +17,6 @@ from titjudge.metrics.agent.claims import (
     fenced,
     locate,
     shortened,
-    words_of,
 )
 
 PROMPT = (
