@@ -37,7 +37,7 @@ def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
         (("judge", "--max-c"), ["--max-cost"]),
         (("judge", "--suite", "ti"), ["tiif"]),
         (("judge", "--suite=ti",), ["tiif"]),
-        (("judge", "--metric", "tit"), ["tit", "tit-agent", "tit-llm"]),
+        (("judge", "--metric", "tit"), ["tit", "tit-agent", "tit-aligned", "tit-llm"]),
         (("score", "--metric", "checkl"), ["checklist"]),
         (("judge", "--provider", "g"), ["gemini"]),
         (("probe", "--judge", "openai/"), ["openai/gpt-4o"]),
