@@ -80,7 +80,8 @@ def check_paths(config: RunConfig, data: Path | None) -> None:
     """
     paths = [("", data), ("--pairs ", config.pairs), ("--prompt-file ", split_columns(config.prompt_file or "")[0])]
     paths += (("--image-root ", root) for root in config.image_root)
-    missing = [
+    missing = [f"--image-root {root}: not a folder" for root in config.image_root if root.is_file()]
+    missing += [
         f"{option}{path}: no such file or folder{_neighbour(path)}"
         for option, path in paths
         if path and not path.exists()

@@ -329,6 +329,10 @@ def test_an_image_root_is_a_folder(linked: Path) -> None:
     assert identity(config) == identity(RunConfig(data=linked))  # the same run goes on when its bad images are allowed
     with pytest.raises(ConfigError, match=r"--image-root .*none: no such file"):
         with_data(RunConfig(data=linked, image_root=[linked / "none"]))
+    file = linked.parent / "a_file"
+    file.touch()
+    with pytest.raises(ConfigError, match=r"--image-root .*a_file: not a folder"):
+        with_data(RunConfig(data=linked, image_root=[file]))
 
 
 def test_a_pair_under_another_prompt_than_its_images_is_refused(tmp_path: Path) -> None:

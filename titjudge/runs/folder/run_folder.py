@@ -74,12 +74,10 @@ def listed_record(item: Item | InvalidItem) -> Json:
 
 def _stat(image: Path) -> list[int] | None:
     """Return size and modification time (nanoseconds) of an image, or of the file that it is in; None without one."""
-    with contextlib.suppress(OSError, ValueError):
-        stat = os.stat(image)
-        return [stat.st_size, stat.st_mtime_ns]
-    if (file := containers.holder(image)) is None:
+    try:
+        stat = os.stat(containers.holder(image) or image)
+    except OSError:
         return None
-    stat = os.stat(file)
     return [stat.st_size, stat.st_mtime_ns]
 
 
