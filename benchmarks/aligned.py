@@ -8,7 +8,7 @@ Exchanged colours are pairs of colour words that change their places in a prompt
 the share of the prompt's content words that the description has (bag of words), and the same with ordered pairs of words.
 
 `--photos` is a folder with `build.py`, `prompts_src.py` and `captions.py`, which describe photographs and errors in their
-prompts. Without it these columns are empty. Exit 1 if `tit-aligned` misses a goal with the default embedder: 92% of planted
+prompts. Without it there is no column of photographs. Exit 1 if `tit-aligned` misses a goal with the default embedder: 92% of planted
 errors, 85% of photographs and of exchanged colours, 32 of 36 pairs.
 """
 
@@ -30,7 +30,7 @@ from benchmarks.scripted_ask import ScriptedAsk
 from titjudge.core import item_meta
 from titjudge.core.types import Embedding, Item, ProviderSettings
 from titjudge.metrics.tit import tit
-from titjudge.metrics.tit_aligned import REACH, content_words, terms, tit_aligned
+from titjudge.metrics.tit_aligned import REACH, content_words, share_found, terms, tit_aligned
 from titjudge.probes import battery
 from titjudge.providers import make_embedder
 from titjudge.suites.known_answer.suite import KnownAnswer
@@ -80,8 +80,7 @@ def by_words(reach: int) -> Match:
     """Score by the share of the prompt's content words and ordered pairs that the description has."""
 
     async def match(prompt: str, description: str) -> float:
-        wanted, known = list(terms(content_words(prompt), reach)), set(terms(content_words(description), reach + 1))
-        return sum(term in known for term in wanted) / len(wanted)
+        return share_found(prompt, set(terms(content_words(description), reach + 1)), reach) or 0.0
 
     return match
 

@@ -118,7 +118,7 @@ class Compared(Faults):
 
 
 class SentenceMatch(TypedDict):
-    """A sentence of the prompt, the closest part of the description, and the match of the two, -0.5 to 1."""
+    """A sentence of the prompt, the closest part of the description, and the match of the two, -1 to 1."""
 
     sentence: str
     closest: str
@@ -134,7 +134,7 @@ class Aligned(TokensRead):
 
 def weakest(parts: Parts) -> list[Mapping[str, Any]]:
     """Return the sentences of the prompt with the worst match, worst first."""
-    return [entry for entry in sequence(parts.get("weakest")) if isinstance(entry, Mapping) and entry.get("sentence")]
+    return [entry for entry in objects(parts.get("weakest")) if entry.get("sentence")]
 
 
 def missing(parts: Parts) -> Sequence[Any]:
@@ -503,7 +503,7 @@ def place(value: Any) -> tuple[float, float, float, float] | None:
 
 def objects(value: Any) -> list[Mapping[str, Any]]:
     """Return the JSON objects of a list; an empty list for anything else."""
-    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list | tuple) else []
+    return [entry for entry in sequence(value) if isinstance(entry, Mapping)]
 
 
 def sequence(value: Any) -> Sequence[Any]:

@@ -20,7 +20,7 @@ _MOSTLY = 0.3  # share of a prompt's letters; a few words to draw in an English 
 
 
 SENTENCE_END = lazy_pattern(r"""[.!?]["'”’»)\]]*\s+|[。！？]|\n+""")
-_NAMED = lazy_pattern(
+_WORD_OR_SIGN = lazy_pattern(
     r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|(?:(?![\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])[\w'’\-])+"
 )
 FUNCTION_WORDS = frozenset(  # of English: they name nothing in an image
@@ -35,7 +35,7 @@ FUNCTION_WORDS = frozenset(  # of English: they name nothing in an image
 
 def words_of(text: str) -> list[tuple[int, int]]:
     """Return start and end of each word; each Chinese, Japanese or Korean character counts as one."""
-    return [match.span() for match in _NAMED.finditer(text)]
+    return [match.span() for match in _WORD_OR_SIGN.finditer(text)]
 
 
 def sentences(text: str) -> list[str]:
@@ -143,7 +143,7 @@ def script(prompt: str) -> str:
     return names.most_common(1)[0][0] if foreign > _MOSTLY * len(letters) else ""
 
 
-_FUNCTION_WORDS = {
+_WORDS_OF_LANGUAGES = {
     name: frozenset(words.split())
     for name, words in {
         "": "the a an of in on with and is are at to from by its under behind",
@@ -163,6 +163,6 @@ def language(prompt: str) -> str:
     if found := script(prompt):
         return found
     words = set(prompt.casefold().split())
-    counts = {name: len(words & known) for name, known in _FUNCTION_WORDS.items()}
+    counts = {name: len(words & known) for name, known in _WORDS_OF_LANGUAGES.items()}
     best = max(counts, key=lambda name: counts[name])  # English if as many are its own
     return best if counts[best] >= _FEWEST else ""

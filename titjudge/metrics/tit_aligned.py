@@ -27,12 +27,12 @@ REACH = 2  # words from the first to the second word of a pair of the prompt
 _CLAUSE_END = lazy_pattern(r"(?:[,:;，、；：]\s*|\s+)(?:and|with|while|but)\s+|[,:;，、；：]\s*")
 
 
-@metric("tit-aligned", roles=("captioner", "embedder"), range=(-0.5, 1), source="titjudge; description as in TIT-Score")
+@metric("tit-aligned", roles=("captioner", "embedder"), range=(-1, 1), source="titjudge; description as in TIT-Score")
 async def tit_aligned(item: Item, ask: Ask) -> Score:
     """TIT-Aligned: mean match between the sentences of the prompt and the description."""
     description = await describe(item, ask)
     asked = sentences(item.prompt) or [item.prompt]
-    described = list(_parts_of(description.text))
+    described = _parts_of(description.text)
     vectors = await ask.embed([*asked, *described])
     wanted, found = vectors[: len(asked)], vectors[len(asked) :]
     known = set(terms(content_words(description.text), REACH + 1))
@@ -57,18 +57,24 @@ def _match(
 ) -> SentenceMatch:
     """Match a sentence with the description; without content words, by its cosine alone."""
     similar, place = max((cosine(vector, part), -place) for place, part in enumerate(found))
-    wanted = list(terms(content_words(sentence), REACH))
-    match = (similar + sum(term in known for term in wanted) / len(wanted)) / 2 if wanted else similar
+    words = share_found(sentence, known)
+    match = similar if words is None else (similar + words) / 2
     return SentenceMatch(sentence=sentence, closest=described[-place], match=match)
 
 
-def _parts_of(description: str) -> Iterator[str]:
-    """Yield each sentence of a description, and its clauses of at least two words."""
+def _parts_of(description: str) -> list[str]:
+    """List each sentence of a description, and its clauses of at least two words."""
     parts = []
     for sentence in sentences(description):
         clauses = (clause.strip() for clause in _CLAUSE_END.split(sentence))
         parts += [sentence, *(clause for clause in clauses if len(words_of(clause)) > 1)]
-    yield from dict.fromkeys(parts)
+    return [*dict.fromkeys(parts)]
+
+
+def share_found(text: str, known: Collection[object], reach: int = REACH) -> float | None:
+    """Compute the share of the terms of a text that are known, 0 to 1; None if it has no content words."""
+    wanted = list(terms(content_words(text), reach))
+    return sum(term in known for term in wanted) / len(wanted) if wanted else None
 
 
 def content_words(text: str) -> list[str]:
