@@ -189,23 +189,22 @@ def _fitted(table: Table) -> tuple[Table, list[str]]:
         for name, column in zip(table.columns, columns, strict=True)
         if name not in table.secondary or says_something(column)
     ]
-    kept, left_out, room = full, [], terminal_width()
+    kept, left_out, width = full, [], terminal_width()
     for secondary in table.secondary:
-        if sum(least for _, _, least in kept) <= room:
+        if sum(least for _, _, least in kept) <= width:
             break
         left_out += [name for name, *_ in kept if name == secondary]
         kept = [column for column in kept if column[0] != secondary]
     rows = [
-        row
-        for row, before in zip(
-            zip(*(column for _, column, _ in kept), strict=True),
-            zip(*(column for _, column, _ in full), strict=True),
-            strict=True,
-        )
-        if _has_value(row) or not _has_value(before)
+        row for row, before in zip(_rows(kept), _rows(full), strict=True) if _has_value(row) or not _has_value(before)
     ]
     fitted = replace(table, columns=tuple(name for name, *_ in kept), rows=tuple(rows), declared=table.sized)
     return fitted, left_out
+
+
+def _rows(columns: Sequence[tuple[str, Sequence[Value], int]]) -> list[tuple[Value, ...]]:
+    """List the rows of columns that are given with their names and least widths."""
+    return [*zip(*(column for _, column, _ in columns), strict=True)]
 
 
 def _has_value(row: Sequence[Value]) -> bool:

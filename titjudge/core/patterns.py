@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import cast
 
 
 class _Pattern:
-    def __init__(self, text: str, flags: int = 0) -> None:
+    def __init__(self, text: str, flags: int) -> None:
         self._source = text, flags
 
     def __getattr__(self, name: str) -> object:
@@ -17,5 +16,6 @@ class _Pattern:
         return attribute
 
 
-lazy_pattern = cast("Callable[..., re.Pattern[str]]", _Pattern)
-"""Make a pattern with the methods of `re.compile(text, flags)`. A mistake in it is an `re.error` at its first use."""
+def lazy_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
+    """Make a pattern with the methods of `re.compile(text, flags)`. A mistake in it is an `re.error` at its first use."""
+    return cast("re.Pattern[str]", _Pattern(text, flags))

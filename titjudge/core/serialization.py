@@ -17,6 +17,7 @@ import orjson
 
 from titjudge.core.answer_probabilities import FirstToken
 from titjudge.core.item_meta import DESCRIPTION, FAMILY_KEYS
+from titjudge.core.patterns import lazy_pattern
 from titjudge.core.score_parts import SUMMED, description
 from titjudge.core.types import (
     Cause,
@@ -408,5 +409,5 @@ def short_digest(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=16).digest()
 
 
-KEY = re.compile(r"[a-z]+:[0-9a-f]{64}")
+KEY = lazy_pattern(r"[a-z]+:[0-9a-f]{64}")
 """The form of the keys that `content_key` makes."""

@@ -42,17 +42,7 @@ def call(job: str, raw: bytes, path: Path) -> bytes:
         OSError: The process cannot be started, or has died.
     """
     with _one_at_a_time:
-        process = (
-            _running.pop()
-            if _running
-            else subprocess.Popen(
-                [sys.executable, "-c", _CODE, json.dumps(sys.path)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,  # so that Ctrl-C does not reach it
-            )
-        )
+        process = _running.pop() if _running else _started()
         assert process.stdin is not None
         assert process.stdout is not None
         try:
@@ -79,6 +69,17 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+def _started() -> subprocess.Popen[bytes]:
+    """Start the process, in a session of its own so that Ctrl-C does not reach it."""
+    return subprocess.Popen(
+        [sys.executable, "-c", _CODE, json.dumps(sys.path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -187,8 +187,7 @@ class AnswerCache:
         Raises:
             CacheWriteError: The database cannot be reached (locked, no memory, disk): asking on could pay twice.
         """
-        if self._failed is not None:
-            self._raise_failed()
+        self._raise_failed()
         try:
             raw = self._gathered.get(key) or self._mended(lambda: self._cache.get(key))
         except (ValueError, OSError):
@@ -240,8 +239,7 @@ class AnswerCache:
         Raises:
             CacheWriteError: An earlier entry could not be written; the next `get` or `later` raises it.
         """
-        if self._failed is not None:
-            self._raise_failed()
+        self._raise_failed()
         loop = asyncio.get_running_loop()
         if not self._gathered or self._loop is not loop:
             self._loop = loop

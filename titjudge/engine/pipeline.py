@@ -518,9 +518,8 @@ class Engine:
         finally:
             self._embedding -= len(absent)
         embeddings.update(zip(absent, vectors, strict=True))
-        if self.sender.journals:
-            for text, key in keys.items():
-                self._note_vector(key, text, embeddings[text])
+        for text, key in keys.items():
+            self._note_vector(key, text, embeddings[text])
         return [(keys[text], embeddings[text]) for text in texts]
 
     async def _embed(self, key: str, text: str, reservation: Reservation | None) -> Embedding:
@@ -532,8 +531,7 @@ class Engine:
         else:
             vector = await self.sender.send(self.roles.embedder_role(), text, reservation)
             # It is paid, so it goes into the journal first; the cache may write later.
-            if self.sender.journals:
-                self._note_vector(key, text, vector)
+            self._note_vector(key, text, vector)
         tally.asked += 1
         tally.usage += Usage(input=vector.tokens_used)
         if self.cache is not None and not self.dry_run:
@@ -541,7 +539,7 @@ class Engine:
         return vector
 
     def _note_vector(self, key: str, text: str, vector: Embedding) -> None:
-        if (short := _short(key)) not in self._used:
+        if self.sender.journals and (short := _short(key)) not in self._used:
             self._used.add(short)
             self.sender.write("vector", {"key": key, "text": text, **embedding_record(vector)})
 

@@ -154,18 +154,22 @@ class Capabilities:
 
     def left_out(self, params: Values) -> frozenset[str]:
         """Return the parameters that a request with these ones does without."""
-        return self.omit | self.omit_thinking if asked_to_think(params, self.omit) else self.omit
+        return rejected(params, self.omit, self.omit_thinking)
 
     def thinking_room(self, params: Values) -> int:
         """Return the number of tokens to reserve for thinking, in addition to the answer."""
         budget = params.get("thinking_budget") if "thinking_budget" not in self.omit else None
         if budget is not None and budget >= 0:
             return int(budget)
-        return max(self.thinking, self.thinking_asked) if asked_to_think(params, self.omit) else self.thinking
+        return max(self.thinking, self.thinking_asked) if _asked_to_think(params, self.omit) else self.thinking
 
 
-def asked_to_think(params: Values, omit: Collection[str]) -> bool:
-    """Tell whether parameters ask a model to think that rejects those of `omit`."""
+def rejected(params: Values, omit: frozenset[str], omit_thinking: frozenset[str]) -> frozenset[str]:
+    """Return the parameters that a model rejects: `omit`, and `omit_thinking` if the others ask it to think."""
+    return omit | omit_thinking if _asked_to_think(params, omit) else omit
+
+
+def _asked_to_think(params: Values, omit: Collection[str]) -> bool:
     budget, effort = params.get("thinking_budget"), params.get("reasoning_effort")
     by_effort = effort not in (None, "none") and "reasoning_effort" not in omit
     return by_effort if budget is None or "thinking_budget" in omit else budget != 0

@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,7 @@ def read_answers(file: Path) -> Mapping[str, Reply]:
 
 @lru_cache(maxsize=4)  # captioner, judge and the check of a run read one file
 def _read_answers(file: Path, _: tuple[int, int]) -> dict[str, Reply]:
-    answers, reply = dict[str, Reply](), _reply_from(file)
+    answers: dict[str, Reply] = {}
     lines: dict[str, int] = {}
     for number, record in read_jsonl(file, required=("key", "answer")):
         key, answer = record["key"], record["answer"]
@@ -74,7 +74,7 @@ def _read_answers(file: Path, _: tuple[int, int]) -> dict[str, Reply]:
             first = FirstToken.read(record["first_token"]) if "first_token" in record else None
         except (LookupError, TypeError, ValueError) as error:
             raise DataError("'first_token' has no log probabilities", file, number) from error
-        answers[key], lines[key] = reply(answer, first_token=first), number
+        answers[key], lines[key] = _reply(answer, file, first), number
     return answers
 
 
@@ -140,7 +140,7 @@ class Recorded(Provider):
         """
         answer = self._answers.get(question_key(messages, sample, choices))
         if answer is None and template == DESCRIBE and image is not None and image.resolve() in self._texts:
-            return _reply_from(self.file)(self._texts[image.resolve()])
+            return _reply(self._texts[image.resolve()], self.file)
         return answer
 
     def _reason_missing(self, request: Request) -> str:
@@ -153,6 +153,8 @@ class Recorded(Provider):
         return f"{self.answers.name} has no answer to {request.template} ({what}{sample})"
 
 
-def _reply_from(file: Path) -> partial[Reply]:
-    """Return what makes a reply of a text of a file, whose name stands in for the address of a server."""
-    return partial(Reply, finish_reason="stop", model_version="recorded", endpoint=file.name, flags=("recorded",))
+def _reply(text: str, file: Path, first: FirstToken | None = None) -> Reply:
+    """Make the reply of a recorded answer; its file stands in for the address of a server."""
+    return Reply(
+        text, finish_reason="stop", model_version="recorded", endpoint=file.name, flags=("recorded",), first_token=first
+    )

@@ -206,7 +206,8 @@ def plain_svg(svg: str, *, fixed: bool = False) -> str:
         for child in list(parent):
             if child.tag in (f"{_NAMESPACE}metadata", f"{_NAMESPACE}style"):
                 parent.remove(child)
-    _strip(root, used)
+    for element in root.iter():
+        _strip(element, used)
     box = root.attrib["viewBox"]
     root.attrib = {"viewBox": box, "aria-hidden": "true", "focusable": "false"}
     if fixed:
@@ -215,30 +216,29 @@ def plain_svg(svg: str, *, fixed: bool = False) -> str:
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def _strip(root: Any, used: set[str]) -> None:
-    """Turn the style of each element into classes and attributes, and drop ids that nothing refers to."""
-    for element in root.iter():
-        element.tag = element.tag.removeprefix(_NAMESPACE)
-        attributes: dict[str, str] = {}
-        classes: list[str] = []
-        for name, content in element.attrib.items():
-            if name == "style":
-                # A declaration becomes a class, where it is a colour of the page, or an attribute.
-                for declaration in content.split(";"):
-                    style, _, value = (part.strip() for part in declaration.partition(":"))
-                    if style in ("fill", "stroke") and value in _CLASSES:
-                        classes.append(f"{style[0]}-{_CLASSES[value]}")
-                    elif style == "font":
-                        size = re.search(r"([\d.]+)px", value)
-                        attributes["font-size"] = size[1] if size else "10"
-                    elif style in _KEPT:
-                        attributes[style] = value.removesuffix("px")
-            elif name == f"{_XLINK}href":
-                attributes["href"] = content
-            elif name != "id" or content in used:
-                attributes[name] = content
-        if element.tag == "text" and "fill" not in attributes and not classes:
-            classes.append("f-ink")
-        if classes:
-            attributes["class"] = " ".join(classes)
-        element.attrib = attributes
+def _strip(element: Any, used: set[str]) -> None:
+    """Turn the style of an element into classes and attributes, and drop ids that nothing refers to."""
+    element.tag = element.tag.removeprefix(_NAMESPACE)
+    attributes: dict[str, str] = {}
+    classes: list[str] = []
+    for name, content in element.attrib.items():
+        if name == "style":
+            # A declaration becomes a class, where it is a colour of the page, or an attribute.
+            for declaration in content.split(";"):
+                style, _, value = (part.strip() for part in declaration.partition(":"))
+                if style in ("fill", "stroke") and value in _CLASSES:
+                    classes.append(f"{style[0]}-{_CLASSES[value]}")
+                elif style == "font":
+                    size = re.search(r"([\d.]+)px", value)
+                    attributes["font-size"] = size[1] if size else "10"
+                elif style in _KEPT:
+                    attributes[style] = value.removesuffix("px")
+        elif name == f"{_XLINK}href":
+            attributes["href"] = content
+        elif name != "id" or content in used:
+            attributes[name] = content
+    if element.tag == "text" and "fill" not in attributes and not classes:
+        classes.append("f-ink")
+    if classes:
+        attributes["class"] = " ".join(classes)
+    element.attrib = attributes

@@ -186,9 +186,7 @@ def make_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], 
         if grids:
             incomplete = {item.prompt_id for item in images if item.id not in done}
             scored = [(item, score) for item, score in scored if item.prompt_id not in incomplete]
-            by_sample = sorted(scored, key=lambda pair: pair[0].sample)  # the last image of each prompt counts
-            last = list({item.prompt_id: (item, score) for item, score in by_sample}.values())
-        values = _answers(spec, last if grids else scored) if spec.mean == "answers" else _images(spec, scored)
+        values = _answers(spec, _last(scored) if grids else scored) if spec.mean == "answers" else _images(spec, scored)
         means[generator] = {key: spec.times * sum(column) / len(column) for key, column in values.items() if column}
         overall[generator] = _overall(spec, means[generator], [value for column in values.values() for value in column])
     keys = {key for by_column in means.values() for key in by_column}
@@ -317,6 +315,12 @@ def _answers(spec: TableSpec, scored: Sequence[Scored]) -> dict[str, list[float]
                 named = question.get("category") if spec.by == "category" else item.meta.get(spec.by)
                 by_column.setdefault(_key(spec, named) if spec.by else "", []).append(float(answer))
     return by_column
+
+
+def _last(scored: Sequence[Scored]) -> list[Scored]:
+    """Return the last image of each prompt."""
+    in_order = sorted(scored, key=lambda pair: pair[0].sample)
+    return list({item.prompt_id: (item, score) for item, score in in_order}.values())
 
 
 def _key(spec: TableSpec, value: Any) -> str:

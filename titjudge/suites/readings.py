@@ -225,7 +225,7 @@ def _further(readings: Sequence[Reading]) -> list[tuple[str, str]]:
 def with_table(names: Sequence[str], patterns: Sequence[str]) -> list[tuple[str, str]]:
     """Return the option that reads images whose names say nothing: a table with the prompt of each."""
     for pattern in sorted(patterns, key=lambda pattern: "{sample}" not in pattern and "{seed}" not in pattern):
-        for written in groups_of(names, pattern).values():
+        if (written := next(iter(groups_of(names, pattern).values()), None)) is not None:
             first = next(iter(written.values()))
             return [
                 (f"--images {shlex.quote(pattern)} --prompt-file {_TABLE}", f"TABLE.csv: the prompt of {first}, ...")

@@ -386,7 +386,7 @@ class Endpoint:
         parts = url_parts(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError(
-                f"base_url '{url.rpartition('@')[2].partition('?')[0]}' is not a web address: expected http://HOST/... or https://HOST/..."
+                f"base_url '{_bare(url)}' is not a web address: expected http://HOST/... or https://HOST/..."
             )
         place = parts.netloc.rpartition("@")[2]
         self.host = parts.hostname or ""
@@ -433,6 +433,10 @@ class Endpoints:
         now, turn, count = time.monotonic(), next(self._turn), len(self.all)
         rank = {id(endpoint): (index - turn) % count for index, endpoint in enumerate(self.all)}
         return sorted(self.all, key=lambda e: (max(0.0, e.aside_until - now), e.in_flight, rank[id(e)]))
+
+
+def _bare(url: str) -> str:
+    return url.rpartition("@")[2].partition("?")[0]
 
 
 def _basic(user: str | None, password: str | None) -> str:

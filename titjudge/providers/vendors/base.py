@@ -9,7 +9,7 @@ from datetime import date
 
 from titjudge.core.answer_probabilities import TOP
 from titjudge.core.types import Json, Request
-from titjudge.providers.base import Capabilities, asked_to_think
+from titjudge.providers.base import Capabilities, rejected
 
 Rule = Callable[[int, int, str], int]
 """From width and height in pixels and the detail that is asked for, the tokens of an image."""
@@ -65,7 +65,7 @@ class Family:
         """Return the parameters that are sent: those of the request, without those that the family rejects."""
         logprobs = {"logprobs": True, "top_logprobs": TOP} if request.choices else {}
         params = {**logprobs, **request.params}
-        left_out = self.omit | self.omit_thinking if asked_to_think(params, self.omit) else self.omit
+        left_out = rejected(params, self.omit, self.omit_thinking)
         return {name: value for name, value in params.items() if name not in left_out and value is not None}
 
 

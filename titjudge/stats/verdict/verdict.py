@@ -73,13 +73,7 @@ def best_judge(runs: Sequence[JudgedRun]) -> BestJudge | None:
     record = BestJudge(
         reference=runs[0].results.reference,
         first=order[0],
-        ranking=[
-            RankedJudge(
-                metric=name, accuracy=found.accuracy, pairs=found.pairs_scored or found.pairs or 0, p=found.p_value
-            )
-            for name in order
-            for found in judges[name][:1]
-        ],
+        ranking=[_ranked(name, judges[name][0]) for name in order],
     )
     if len(order) < 2 or not pairs:
         return record
@@ -109,6 +103,12 @@ def _order(index: PairIndex, judges: Mapping[str, Judge]) -> list[str]:
     names = list(judges)
     ranked = common_accuracy(index, [values for _, values in judges.values()])
     return [names[k] for k in (*ranked.order, *ranked.aside)]
+
+
+def _ranked(name: str, result: MetricResult) -> RankedJudge:
+    return RankedJudge(
+        metric=name, accuracy=result.accuracy, pairs=result.pairs_scored or result.pairs or 0, p=result.p_value
+    )
 
 
 def _difference(two: Difference, p: float | None, level: list[str]) -> BestJudge:
