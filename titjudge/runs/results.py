@@ -33,7 +33,7 @@ from titjudge.suites.base import Suite
 
 STEADINESS = Declaration("steadiness", "answers of a judge to one question", Population.SCORED_IMAGES, Unit.IMAGE)
 
-CONSTRUCTED = "the preferences of these data come from how the images were made: nobody was asked"
+CONSTRUCTED = "These preferences follow from how the images were made. No person was asked."
 
 
 def summarize(

@@ -216,7 +216,9 @@ NAMES: Mapping[str, tuple[str, ...]] = {
 }
 """Usual names of columns by what they hold; the first that is there counts. For those of edits see `sources.edit_columns`."""
 TWO_IMAGES = ("jpg_0", "jpg_1")
-KNOWN = frozenset({*item_meta.KEYS, "id", "image_id", "label_0", "label_1", "has_label"})
+TRUTH = ("answers", "text_present", "entity_scores", "attribute_scores", "relation_scores")
+"""Columns with what an image shows, of images with known answers (suite `known-answer`)."""
+KNOWN = frozenset({*item_meta.KEYS, *TRUTH, "id", "image_id", "label_0", "label_1", "has_label"})
 """Further columns that something reads, or that only number the rows."""
 LABEL = "label_0"
 """Columns of Pick-a-Pic: two images a row, and whether people prefer the first; their generators are `model_0`, `model_1`."""

@@ -10,6 +10,7 @@ from loading import loaded
 from PIL import Image
 
 from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.paths import example_folder
 from titjudge.core.types import InvalidItem, Item
 from titjudge.suites.base import SuiteInputs
 from titjudge.suites.folder import Folder, read_items
@@ -426,6 +427,12 @@ def test_keys_that_nothing_reads_are_listed_for_images_and_prompts(tmp_path: Pat
     suite = Folder()
     list(suite.items(tmp_path))
     assert suite.notes == ["not used: height (1 value)", "not used: author (1 value)"]
+
+
+def test_the_truth_of_known_answers_is_no_unused_key() -> None:
+    suite = Folder()
+    list(suite.items(example_folder()))
+    assert not any(note.startswith("not used") for note in suite.notes)
 
 
 EMPTY = {

@@ -28,6 +28,7 @@ from titjudge.core.types import InvalidItem, Item, Items, Json, Pair, Score, Tab
 from titjudge.metrics.graph_alignment import Graph, relation_element
 from titjudge.suites.base import Suite
 from titjudge.suites.folder import Folder, read_items
+from titjudge.suites.manifests import TRUTH
 
 
 class KnownAnswer(Suite):
@@ -69,7 +70,7 @@ def _with_truth(item: Item) -> Item | InvalidItem:
         return InvalidItem(item.id, f"no known answers: {problem}", item.generator, item.prompt_id)
     line = item.meta
     graph, truth = _graph(line)
-    rest = {key: value for key, value in line.items() if key not in _ANNOTATION}
+    rest = {key: value for key, value in line.items() if key not in TRUTH}
     answers = {
         item_meta.PROMPT_ANSWERS.name: [str(answer).lower() for answer in line["gold_answers"]],
         item_meta.GOLD_ANSWERS.name: [str(answer).lower() for answer in line["answers"]],
@@ -81,9 +82,6 @@ def _with_truth(item: Item) -> Item | InvalidItem:
         item_meta.ALIGNMENT.name: float(line["alignment"]),
     }
     return replace(item, meta=rest | answers)
-
-
-_ANNOTATION = ("answers", "text_present", "entity_scores", "attribute_scores", "relation_scores")
 
 
 def _problem(line: Values) -> str:
