@@ -104,7 +104,7 @@ def test_tiif_makes_short_and_long_prompts_with_questions_that_hold(tmp_path: Pa
     with Server(tiif) as server:
         told = make(tmp_path, server, "tiif", "--number", "3", "--seed", "7")
     assert "prompts 6 of 3 seeds in made.jsonl" in told
-    assert "balance 3 combinations, each 2 times, evenness 1.00" in told
+    assert "balance 3 types, each 2 times, evenness 1.00" in told
     made = lines(tmp_path)
     drawn = seeds("tiif", 3, 7)
     assert [line["type"] for line in made[::2]] == [seed["type"] for seed in drawn]
@@ -117,11 +117,11 @@ def test_tiif_makes_short_and_long_prompts_with_questions_that_hold(tmp_path: Pa
 
 
 def test_every_combination_of_pools_has_a_meta_prompt_of_its_own() -> None:
-    assert len(TIIF_TYPES) == 36
+    assert len(TIIF_TYPES) == 36 + 3
     assert {pool for pools in TIIF_TYPES.values() for pool in pools} == set(POOL_TASKS)
-    assert len(POOL_TASKS) == 10
+    assert len(POOL_TASKS) == 10 + 3
     told = {kind: meta_prompt(kind) for kind in TIIF_TYPES}
-    assert len(set(told.values())) == 36
+    assert len(set(told.values())) == 36 + 3
     assert told["color+2d"].endswith("a thing has a colour; things stand left, right, above or below in the picture")
 
 
@@ -348,8 +348,7 @@ def test_seeds_are_balanced_and_the_same_again() -> None:
         assert drawn == seeds(recipe, 180, 3)
         assert drawn != seeds(recipe, 180, 4)
         assert len({str(sorted(seed.items(), key=lambda of: of[0])) for seed in drawn}) == 180
-    assert set(Counter(seed["type"] for seed in seeds("tiif", 72, 0)).values()) == {2}
-    assert set(TIIF_TYPES) == set(TYPES) - {"style", "text", "real_world"}
+    assert set(TIIF_TYPES) == set(TYPES)
     assert set(Counter(seed["theme_class"] for seed in seeds("six-block", 60, 0)).values()) == {60 // len(THEMES)}
     assert set(Counter(seed["fewest"] for seed in seeds("long-graph", 50, 0)).values()) == {50 // len(INTERVALS)}
     drawn = seeds("facets", 112, 0)
@@ -366,8 +365,37 @@ def test_facets_and_pillars_are_drawn_about_equally_often() -> None:
     by_pillar = Counter(pillar for seed in drawn for pillar in {FACETS[name][0] for name in seed["facets"]})
     assert len(by_facet) == len(FACETS)
     # Both cannot be exact: the pillars have 6 to 20 facets.
-    assert (min(by_facet.values()), max(by_facet.values())) == (13, 18)
-    assert (min(by_pillar.values()), max(by_pillar.values())) == (104, 137)
+    assert (min(by_facet.values()), max(by_facet.values())) == (16, 24)
+    assert (min(by_pillar.values()), max(by_pillar.values())) == (138, 195)
+
+
+def test_facet_seeds_span_as_many_pillars_as_the_published_prompts() -> None:
+    drawn = seeds("facets", 1000, 0)
+    assert Counter(len({FACETS[name][0] for name in seed["facets"]}) for seed in drawn) == {3: 146, 4: 603, 5: 251}
+    assert sum(len(seed["facets"]) for seed in drawn) == 5169  # of bench_metadata.json
+    assert all(len(set(seed["facets"])) == len(seed["facets"]) for seed in drawn)
+
+
+def test_types_of_tiif_have_the_shares_of_the_paper() -> None:
+    whole = Counter(seed["type"] for seed in seeds("tiif", 2238, 0))
+    assert sum(whole.values()) == 2238  # TIIF-Bench paper, Table 1
+    assert [whole[kind] for kind in ("shape+color", "color+texture", "action+3d", "negation", "action+color")] == [
+        100,
+        50,
+        75,
+        75,
+        50,
+    ]
+    assert [whole[kind] for kind in ("color+2d", "numeracy+3d", "text", "style", "real_world")] == [
+        33,
+        40,
+        150,
+        150,
+        100,
+    ]
+    part = Counter(seed["type"] for seed in seeds("tiif", 1119, 0))
+    assert all(abs(2 * part[kind] - whole[kind]) <= 2 for kind in whole)
+    assert len(seeds("tiif", 1, 0)[0]["concepts"]) == 1
 
 
 @pytest.mark.parametrize(

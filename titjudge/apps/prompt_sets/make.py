@@ -23,7 +23,7 @@ from titjudge.suites.prompt_list import read_prompts
 
 _DRAWN = {  # what a recipe draws in turn: its key in a line, and its name
     "six-block": ("theme_class", "classes of themes"),
-    "tiif": ("type", "combinations"),
+    "tiif": ("type", "types"),
     "facets": ("targets", "pillars"),
     "long-graph": ("interval", "intervals of words"),
 }

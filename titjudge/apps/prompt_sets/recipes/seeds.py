@@ -21,9 +21,9 @@ INTERVALS: list[tuple[int, int]] = _READ["intervals"]
 SUBJECTS: list[str] = _READ["subjects"]
 _OBJECTS: list[str] = _READ["objects"]
 POOL_TASKS: dict[str, str] = _READ["pool_tasks"]
-"""What a concept of each pool asks of an image, as the meta prompt of a combination says it."""
-TIIF_TYPES: dict[str, tuple[str, str]] = _READ["tiif_types"]
-"""The 36 combinations of two pools (TIIF-Bench paper, Table 1)."""
+"""The demand of each pool on an image, for the meta prompt of a type."""
+TIIF_TYPES: dict[str, tuple[str, ...]] = {kind: tuple(pools) for kind, (_, *pools) in _READ["tiif_types"].items()}
+"""Pools of each type: 36 combinations, text, style and designer prompts (TIIF-Bench paper, Table 1)."""
 
 
 def six_block_seeds(number: int, draw: random.Random) -> Iterator[Seed]:
@@ -43,15 +43,17 @@ def six_block_seeds(number: int, draw: random.Random) -> Iterator[Seed]:
 
 
 def tiif_seeds(number: int, draw: random.Random) -> Iterator[Seed]:
-    """Take the 36 combinations in turn, with random concepts; the two concepts of a prompt have different objects."""
-    kinds = list(TIIF_TYPES)
+    """Draw types in the shares of TIIF-Bench's Table 1, with random concepts; concepts of a prompt have different objects.
+
+    The next type is the one that is furthest behind its share (method of Sainte-Laguë).
+    """
+    drawn = dict.fromkeys(TIIF_TYPES, 0)
     for i in range(number):
-        kind = kinds[i % len(kinds)]
-        objects = draw.sample(_OBJECTS, 4)
-        first, second = (draw.choice(_READ["pools"][pool]) for pool in TIIF_TYPES[kind])
-        concepts = [first.format(objects[0], objects[1]), second.format(objects[2], objects[3])]
-        if TIIF_TYPES[kind][0] == TIIF_TYPES[kind][1]:
-            concepts = concepts[:1]
+        kind = min(drawn, key=lambda name: Fraction(2 * drawn[name] + 1, _READ["tiif_types"][name][0]))
+        drawn[kind] += 1
+        pools = TIIF_TYPES[kind]
+        objects = iter(draw.sample(_OBJECTS, 2 * len(pools)))
+        concepts = [draw.choice(_READ["pools"][pool]).format(next(objects), next(objects)) for pool in pools]
         yield {
             "prompt_id": f"tiif_{i + 1:03}",
             "prompt": f"{kind}: {'; '.join(concepts)}",
@@ -61,14 +63,16 @@ def tiif_seeds(number: int, draw: random.Random) -> Iterator[Seed]:
 
 
 def facet_seeds(number: int, draw: random.Random) -> Iterator[Seed]:
-    """Draw three to five facets of at least three pillars so that facets and pillars come about equally often.
+    """Draw facets so that facets and pillars come about equally often (Qwen-Image-Bench paper, Eq. 1).
 
-    Both cannot be exact (Qwen-Image-Bench paper, Eq. 1): the pillars have 6 to 20 facets. The next facet is the one drawn least, of the
-    pillar that is furthest behind in the prompts that have it and in the mean draws of its facets, both relative to their means.
+    The numbers of pillars (3 to 5) and of facets (5.17 on average) are those of the 1,000 published prompts. Both balances cannot be
+    exact, because the pillars have 6 to 20 facets. The next facet is the one drawn least, of the pillar that is furthest behind in the
+    prompts that have it and in the mean draws of its facets, both relative to their means.
     """
     draws_of = dict.fromkeys(FACETS, 0)
     pillars = {pillar: [name for name in FACETS if FACETS[name][0] == pillar] for pillar, _, _ in FACETS.values()}
     prompts_with = dict.fromkeys(pillars, 0)
+    sizes = [(spanned, facets) for spanned, facets, prompts in _READ["facet_counts"] for _ in range(prompts)]
 
     def ahead(pillar: str, taken: set[str]) -> Fraction:
         prompts = Fraction(
@@ -78,17 +82,24 @@ def facet_seeds(number: int, draw: random.Random) -> Iterator[Seed]:
         return prompts + Fraction(draws * len(FACETS), len(pillars[pillar]) * max(1, sum(draws_of.values())))
 
     for i in range(number):
+        if i % len(sizes) == 0:
+            draw.shuffle(sizes)
+        spanned, facets = sizes[i % len(sizes)]
         chosen: list[str] = []
-        for rank in range(draw.randint(3, 5)):
-            taken = {FACETS[name][0] for name in chosen}
-            behind = {pillar: ahead(pillar, taken) for pillar in pillars if rank >= 3 or pillar not in taken}
+        taken: set[str] = set()
+        while len(chosen) < facets:
+            behind = {
+                pillar: ahead(pillar, taken) for pillar in pillars if (pillar in taken) == (len(taken) == spanned)
+            }
             free = [name for name in FACETS if name not in chosen and FACETS[name][0] in behind]
             order = {name: (behind[FACETS[name][0]], draws_of[name]) for name in free}
             first = min(order.values())
             pick = draw.choice([name for name in free if order[name] == first])
+            pillar = FACETS[pick][0]
             chosen.append(pick)
             draws_of[pick] += 1
-            prompts_with[FACETS[pick][0]] += FACETS[pick][0] not in taken
+            prompts_with[pillar] += pillar not in taken
+            taken.add(pillar)
         yield {"prompt_id": f"facets_{i + 1:03}", "prompt": "; ".join(chosen), "facets": chosen}
 
 

@@ -1,7 +1,8 @@
-"""TIIF-Bench (paper, 3.2, 3.3 and A3.1): a short and a long prompt on concepts of two pools, with questions."""
+"""TIIF-Bench (paper, 3.2, 3.3 and A3.1): a short and a long prompt on concepts of one or more pools, with questions."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -89,6 +90,8 @@ async def tiif(item: Item, ask: Ask) -> list[Json]:
         "gold_answers": [question.answer for question in questions],
         "checks": [CONCEPTS_KEPT, IN_ENGLISH, *QUESTION_CHECKS],
     }
+    if written := [word for text in re.findall('"([^"]+)"', " ".join(concepts)) for word in text.split()]:
+        shared["text_words"] = written
     lines = [
         {"prompt_id": f"{item.prompt_id}_{length}", "prompt": text, "length": length, "pair": item.prompt_id, **shared}
         for length, text in (("short", short), ("long", long))
@@ -98,7 +101,7 @@ async def tiif(item: Item, ask: Ask) -> list[Json]:
 
 def meta_prompt(kind: str) -> str:
     """Write the meta prompt of a combination of pools: its name, and the tasks of its pools where they are known."""
-    tasks = [POOL_TASKS[pool] for pool in dict.fromkeys(TIIF_TYPES.get(kind, ()))]
+    tasks = [POOL_TASKS[pool] for pool in TIIF_TYPES.get(kind, ())]
     return f"{kind}: {'; '.join(tasks)}" if tasks else kind
 
 
