@@ -16,6 +16,7 @@ import jsonschema
 import numpy as np
 import pytest
 import yaml
+from commands import cli
 from pages import DOCS, README, ROOT, all_pages, extension_text, page_of, relative
 from PIL import Image
 from report_runs import small_run
@@ -476,8 +477,18 @@ def test_every_command_of_the_shell_blocks_exists() -> None:
 def test_the_blocks_of_output_are_what_the_example_prints(main_job: Path) -> None:
     shown = ("No generator is shown", "Agreement with construction", "Leaderboard")
     found = [block for block in blocks("text", README, page_of("first-run")) if block.startswith(shown)]
-    printed = {line.strip() for line in (main_job / "printed.txt").read_text(encoding="utf-8").splitlines()}
     assert len(found) == 4
-    assert [
-        line for block in found for line in block.splitlines() if line.strip() and line.strip() not in printed
-    ] == []
+    assert unprinted(found, (main_job / "printed.txt").read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.slow
+def test_the_readme_shows_what_two_metrics_print(tmp_path: Path) -> None:
+    found = [block for block in blocks("text", README) if block.startswith("tit-aligned")]
+    assert len(found) == 1
+    assert unprinted(found, cli(tmp_path, "judge", "--metric", "tit", "--metric", "tit-aligned", COLUMNS="80")) == []
+
+
+def unprinted(shown: list[str], printed: str) -> list[str]:
+    """List the lines of blocks that a command did not print."""
+    lines = {line.strip() for line in printed.splitlines()}
+    return [line for block in shown for line in block.splitlines() if line.strip() and line.strip() not in lines]
