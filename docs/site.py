@@ -1,7 +1,8 @@
 """Build the documentation site: `python docs/site.py [--out site]`; a broken link or an unknown name is an error.
 
 The pages of docs/ and of the repository's root are laid out in a temporary folder as the site has them, with their links
-made to fit, beside one page of API reference for each package that exports names. zensical.toml says the rest.
+made to fit, beside one page of API reference for each package that exports names. Each page ends with a link to the
+glossary. zensical.toml has the navigation and the settings.
 """
 
 from __future__ import annotations
@@ -30,12 +31,13 @@ MOVED = {
 }  # fmt: skip
 """Former addresses of pages and where each page is now: the site redirects them."""
 REDIRECT = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=../{0}/"><a href="../{0}/">{0}</a>\n'
+GLOSSARY = "reference/glossary.md"
 LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
 FENCE = re.compile(r"(^```.*?^```)", re.DOTALL | re.MULTILINE)
 
 
 def site_places() -> dict[Path, str]:
-    """Where each page and picture of the repository stands on the site."""
+    """Return the place on the site of each page and picture of the repository."""
     in_docs = [
         path for path in sorted((ROOT / "docs").rglob("*")) if path.suffix in (".md", ".css", ".webp", ".svg", ".json")
     ]
@@ -57,6 +59,14 @@ def with_site_links(page: Path, places: dict[Path, str]) -> str:
 
     parts = FENCE.split(page.read_text(encoding="utf-8"))
     return "".join(part if part.startswith("```") else LINK.sub(moved, part) for part in parts)
+
+
+def with_footer(text: str, place: str) -> str:
+    """Add a last line that links to the glossary, except to the glossary itself."""
+    if place == GLOSSARY:
+        return text
+    link = os.path.relpath(GLOSSARY, Path(place).parent)
+    return f"{text.rstrip()}\n\n---\n\nIs a word new to you? See the [glossary]({link}).\n"
 
 
 def api_pages() -> dict[str, str]:
@@ -81,13 +91,13 @@ def lay_out(folder: Path) -> None:
         target = folder / "docs" / place
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.suffix == ".md":
-            target.write_text(with_site_links(source, places), encoding="utf-8")
+            target.write_text(with_footer(with_site_links(source, places), place), encoding="utf-8")
         else:
             shutil.copyfile(source, target)
     api = api_pages()
     for place, text in api.items():
         (folder / "docs" / place).parent.mkdir(parents=True, exist_ok=True)
-        (folder / "docs" / place).write_text(text, encoding="utf-8")
+        (folder / "docs" / place).write_text(with_footer(text, place), encoding="utf-8")
     configuration = (ROOT / "zensical.toml").read_text(encoding="utf-8")
     for place in (*places.values(), *api):
         if place.endswith(".md") and place not in api and f'"{place}"' not in configuration:

@@ -60,6 +60,19 @@ def test_links_of_the_site_lead_to_its_pages_and_pictures(project: Path, site: M
     assert [(page.name, link) for page, link in links if not (page.parent / link).exists()] == []
 
 
+def test_every_page_links_to_the_glossary(project: Path) -> None:
+    pages = {page: page.read_text(encoding="utf-8") for page in (project / "docs").rglob("*.md")}
+    glossary = project / "docs" / "reference" / "glossary.md"
+    without = [
+        page.name
+        for page, text in pages.items()
+        if glossary.resolve()
+        not in [(page.parent / link).resolve() for link in re.findall(r"\]\(([^)#]+\.md)\)", text)]
+    ]
+    assert len(pages) > 40
+    assert without == ["glossary.md"]
+
+
 def test_the_reference_has_every_exported_name(project: Path) -> None:
     text = (project / "docs" / "api" / "titjudge.md").read_text(encoding="utf-8")
     asked = re.findall(r"^::: titjudge\.(\w+)$", text, re.MULTILINE)
