@@ -430,3 +430,45 @@ def test_a_published_table_gets_the_same_rows_from_a_run_in_another_order(tmp_pa
                         metrics={"checklist": {"version": "1", "range": [0, 100]}})  # fmt: skip
         found.append([table.rows for table in standings(run, published("qwen-image-bench"))])
     assert found[0] == found[1]
+
+
+SAYINGS = [
+    *(
+        "A red cube stands on a wooden table.",
+        "A red cube is standing on a wooden table.",
+        "A harbour with three boats.",
+    ),
+    *("A red cube stands on a table made of wood.", "A green bicycle leans on the wall.", "A red cube.", "A red cube."),
+]
+
+
+@pytest.mark.parametrize("change", [{"change": shuffled}, {"change": backwards}, {"prompts": PROMPTS}],
+                         ids=["rows", "rows backwards", "prompts"])  # fmt: skip
+def test_an_audit_of_prompts_depends_on_no_rows_or_names(change: dict[str, Any], tmp_path: Path) -> None:
+    answers = []
+    for settings in ({}, change):
+        names = settings.get("prompts", SAME)
+        rows = [(names.get(f"p{k}", f"p{k}"), text, f"kind {k % 2}") for k, text in enumerate(SAYINGS)]
+        write_table(tmp_path / "prompts.csv", ("prompt_id", "prompt", "type"), settings.get("change", list)(rows))
+        cli(tmp_path, "audit-prompts", "prompts.csv", "--against", "prompts.csv", "--json", "out.json")
+        found = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+        back = {new: old for old, new in names.items()}
+        alike = [[sorted(back.get(name, name) for name in each["prompts"]), each["cosine"]] for each in found["alike"]]
+        leaks = {back.get(leak["prompt"], leak["prompt"]) for leak in found["leaks"]}
+        answers.append(json.dumps([without(found, {"alike", "leaks"}), alike, sorted(leaks)]))
+    assert answers[1] == answers[0]
+    assert '[["p0", "p1", "p3"], 0.9' in answers[0]
+
+
+@pytest.mark.parametrize("change", [shuffled, backwards])
+def test_missing_images_are_listed_in_one_order(change: Change, tmp_path: Path) -> None:
+    data = compared_images(tmp_path / "data", 24, 6)
+    (data / "3.png").write_text("no image")
+    for name in ("4.png", "7.png", "20.png"):
+        (data / name).unlink()
+    told = []
+    for order in (list, change):
+        for file in data.glob("*.jsonl"):
+            write_lines(file, *order(read_lines(file)))
+        told.append(cli(tmp_path, "coverage", "--data", "data", "--json", "-", code=1))
+    assert told[1] == told[0]

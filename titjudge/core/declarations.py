@@ -193,7 +193,7 @@ class Declaration:
             by_column={said(name): said(population) for name, population in self.by_column.items()},
             sizes={said(name): sorted({min(of), max(of)}) for name, of in found.items() if of and name in names},
             excluded={
-                why: {name: _in_order(ids) for name, ids in of.items()} for why, of in (excluded or {}).items() if of
+                why: {name: in_order(ids) for name, ids in of.items()} for why, of in (excluded or {}).items() if of
             },
             doubts={name: doubt for name, doubt in (doubts or {}).items() if doubt},
         )
@@ -265,7 +265,7 @@ class Declaration:
         return {name: value for name, value in record.items() if value not in ("", (), [], {})}
 
 
-def _in_order(ids: Iterable[str]) -> list[str]:
+def in_order(ids: Iterable[str]) -> list[str]:
     """Sort ids, p2 before p10, so that what is printed does not depend on the order of rows."""
     return sorted(ids, key=lambda id: (len(id), id))
 

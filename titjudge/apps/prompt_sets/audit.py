@@ -14,7 +14,6 @@ from titjudge.core import registry
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item, Values
-from titjudge.core.words import script
 from titjudge.engine.cache import open_cache
 from titjudge.report.drawing import WIDTH, Canvas, Chart, shortened
 from titjudge.report.html import write_page
@@ -57,10 +56,17 @@ def write_prompt_page(audit: Audit, source: str, out: Path) -> None:
         bins = np.linspace(min(0.0, *audit.nearest), 1.0, 41)
         axis = "cosine with the nearest other prompt"
         charts.append(_histogram("alike", "How alike the prompts are", note, audit.nearest, axis, {"": SAME}, bins))
-    if grades := [grade for grade in audit.grades if grade is not None]:
+    if audit.grades:
         note = "Prompts by Flesch-Kincaid school grade: for English."
         charts.append(
-            _histogram("reading", "Reading level", note, grades, "school grade", bins=np.linspace(*_span(grades), 41))
+            _histogram(
+                "reading",
+                "Reading level",
+                note,
+                audit.grades,
+                "school grade",
+                bins=np.linspace(*_span(audit.grades), 41),
+            )
         )
     charts += [_balance(k, name, values) for k, (name, values) in enumerate(audit.columns.items())]
     write_page(f"Prompts of {source}", lines, charts, audit.tables(), out)
@@ -122,7 +128,7 @@ def _span(values: Sequence[float]) -> tuple[float, float]:
 
 def audit_prompts(
     config: RunConfig, data: Path, *, columns: str = "", against: Sequence[str] = (), tokenizer: Path | None = None
-) -> tuple[Audit, list[str]]:
+) -> tuple[Audit, list[tuple[str, str]]]:
     """Audit the prompts of a list or a data folder.
 
     Args:
@@ -133,7 +139,7 @@ def audit_prompts(
         tokenizer: A folder with a tokenizer of transformers, which counts tokens in place of the embedder.
 
     Returns:
-        The audit, and the problems of invalid rows.
+        The audit, and place and reason of each invalid row.
 
     Raises:
         UserError: There are no prompts, or a list or tokenizer is missing.
@@ -141,7 +147,7 @@ def audit_prompts(
     prompts, meta, problems = _read(data, columns)
     others = {name: _other(name) for name in against}
     texts = [*prompts.values(), *(text for other in others.values() for text in other.values())]
-    embedded = asyncio.run(embed_texts(config, list(dict.fromkeys(texts))))
+    embedded = asyncio.run(embed_texts(config, sorted(set(texts))))
     vectors, name = embedded.vectors, embedded.embedder
     counts = [embedded.tokens[text] for text in prompts.values()]
     if tokenizer is not None:
@@ -153,7 +159,6 @@ def audit_prompts(
         name,
         further=meta,
         others={name: (list(other), _matrix(vectors, other)) for name, other in others.items()},
-        scripts=[script(text) for text in prompts.values()],
         embedder=embedded.embedder,
         clip=embedded.clip,
     )
@@ -165,8 +170,8 @@ def _matrix(vectors: Mapping[str, np.ndarray], prompts: Mapping[str, str]) -> np
     return np.stack([vectors[text] for text in prompts.values()])
 
 
-def _read(argument: Path, columns: str = "") -> tuple[dict[str, str], dict[str, Values], list[str]]:
-    """Read the texts and the meta of prompts by id, and the problems of invalid rows; `argument` may be FILE:ID,PROMPT."""
+def _read(argument: Path, columns: str = "") -> tuple[dict[str, str], dict[str, Values], list[tuple[str, str]]]:
+    """Read the texts and the meta of prompts by id, and place and reason of each invalid row; `argument` may be FILE:ID,PROMPT."""
     data = argument
     if not argument.exists():
         file, _, columns = str(argument).rpartition(":")
@@ -179,12 +184,17 @@ def _read(argument: Path, columns: str = "") -> tuple[dict[str, str], dict[str, 
     problems = []
     for item in suite.items(data):
         if isinstance(item, InvalidItem):
-            problems.append(f"{item.id}: {item.reason}")
+            problems.append((item.id, item.reason))
         elif item.prompt_id not in prompts:
             prompts[item.prompt_id], meta[item.prompt_id] = item.prompt, item.meta
     if not prompts:
         raise DataError("no prompts here", data)
-    return prompts, meta, problems
+    return _sorted(prompts), meta, problems
+
+
+def _sorted(prompts: Mapping[str, str]) -> dict[str, str]:
+    """Sort prompts by their texts, so that an audit depends neither on the order of rows nor on ids."""
+    return dict(sorted(prompts.items(), key=lambda item: item[::-1]))
 
 
 def _other(argument: str) -> dict[str, str]:
@@ -205,7 +215,7 @@ def _other(argument: str) -> dict[str, str]:
     prompts = {item.prompt_id: item.prompt for item in listed if not isinstance(item, InvalidItem)}
     if not prompts:
         raise DataError("no prompts here", place)
-    return prompts
+    return _sorted(prompts)
 
 
 class EmbeddedTexts(NamedTuple):

@@ -82,9 +82,8 @@ def audit_prompts(
     tables = audit.tables()
     show_tables(tables)
     if problems:
-        rows = [tuple(problem.split(": ", 1)) for problem in problems]
         count = "1 row is not a prompt" if len(problems) == 1 else f"{len(problems):,} rows are not prompts"
-        say(f"\n{count}: {brief([(row[0], row[-1]) for row in rows])}", err=True)
+        say(f"\n{count}: {brief(problems)}", err=True)
     if page is not None:
         from titjudge.apps.prompt_sets.audit import write_prompt_page
 

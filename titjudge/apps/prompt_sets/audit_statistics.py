@@ -9,19 +9,17 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from titjudge.core.declarations import Declaration, Population, Unit
+from titjudge.core.declarations import Declaration, Population, Unit, in_order
+from titjudge.core.grouping import grouped
 from titjudge.core.types import Json, Table, Values
-from titjudge.core.words import count_words, truncated
+from titjudge.core.words import count_words, first_of, script, truncated
 
 PROMPT_LIST = Declaration("audit", "prompts of the list", Population.PROMPTS, Unit.PROMPT)
-_table = partial(Table, declared=PROMPT_LIST)
 
 SAME = 0.85  # cosine from which two prompts are duplicates
 ENCODERS = {"CLIP": 77, "Long-CLIP": 248, "T5": 512}
@@ -29,7 +27,7 @@ ENCODERS = {"CLIP": 77, "Long-CLIP": 248, "T5": 512}
 _CHUNK = 1024  # prompts whose cosines with all others are held at once
 _MOST_VALUES = 60  # of a categorical column
 _SHOWN = 80  # characters of a prompt in a table
-_MOST_PAIRS = 20  # near-duplicates in a table
+_MOST_ROWS = 20  # of near-duplicates in a table
 _UNSHOWABLE: Mapping[str, str] = {
     "sound": r"sounds?|noises?|nois(?:y|ily)|silen(?:t|ce|tly)|whisper\w*|music|melod\w+|humming|echo\w*|roaring|singing|hears?|heard|loud\w*",
     "smell and taste": r"smell\w*|scents?|scented|aromas?|aromatic|fragran\w+|odou?rs?|tastes?|tasty|delicious|bitter|stench",
@@ -57,16 +55,6 @@ class NearDuplicate:
     cosine: float
     source: str = ""
 
-    def to_json(self) -> Json:
-        """Return the fields by name; no source for a prompt of the same set."""
-        record = {"prompt": self.prompt, "other": self.other, "cosine": self.cosine}
-        return record | ({"source": self.source} if self.source else {})
-
-    def row(self, text: str) -> tuple[str, str, float, str]:
-        """Return the cells of a table; `text` is that of the prompt."""
-        other = f"{self.source}: {self.other}" if self.source else self.other
-        return self.prompt, other, self.cosine, truncated(text, _SHOWN)
-
 
 @dataclass(frozen=True, slots=True)
 class Audit:
@@ -75,15 +63,14 @@ class Audit:
     Attributes:
         prompts: Text by id.
         words: Number of words of each prompt, in order.
-        characters: Number of characters of each prompt.
         tokens: Number of tokens of each prompt, as `tokenizer` counts them.
         tokenizer: Name of the tokenizer.
         unique: Number of prompts left after near-duplicates are dropped.
         nearest: Cosine of each prompt with its nearest other one; empty with fewer than two prompts.
-        alike: Prompts that were dropped, each with the most similar one of those kept.
+        alike: Groups of near-duplicates, of which one prompt counts: ids, and the lowest cosine with that prompt.
         leaks: Near-duplicates of prompts of another set.
         columns: Categorical column -> value -> number of prompts.
-        grades: School grade of each prompt in English (Flesch-Kincaid); None where it has no words.
+        grades: School grade of each prompt with words in English (Flesch-Kincaid).
         unshowable: Kind -> prompt id -> words of this kind.
         scripts: Script, "" for Latin -> number of prompts mostly in it.
         embedder: What made the embeddings, in words.
@@ -92,15 +79,14 @@ class Audit:
 
     prompts: Mapping[str, str]
     words: Sequence[int]
-    characters: Sequence[int]
     tokens: Sequence[int]
     tokenizer: str
     unique: int
     nearest: Sequence[float]
-    alike: Sequence[NearDuplicate]
+    alike: Sequence[tuple[list[str], float]]
     leaks: Sequence[NearDuplicate]
     columns: Mapping[str, Mapping[str, int]]
-    grades: Sequence[float | None]
+    grades: Sequence[float]
     unshowable: Mapping[str, Mapping[str, Sequence[str]]]
     scripts: Mapping[str, int]
     embedder: str = ""
@@ -136,19 +122,16 @@ class Audit:
             "unique_share": self.unique / len(self.prompts),
             "embedder": self.embedder,
             "counted_as_tiif_bench": self.clip,
-            "alike": [duplicate.to_json() for duplicate in self.alike],
-            "leaks": [duplicate.to_json() for duplicate in self.leaks],
-            "columns": {name: dict(values) for name, values in self.columns.items()},
-            "grade": _median([grade for grade in self.grades if grade is not None]),
-            "unshowable": {
-                kind: {name: list(words) for name, words in by_prompt.items()}
-                for kind, by_prompt in self.unshowable.items()
-            },
-            "scripts": dict(self.scripts),
+            "alike": [{"prompts": ids, "cosine": cosine} for ids, cosine in self.alike],
+            "leaks": [asdict(leak) for leak in self.leaks],
+            "columns": self.columns,
+            "grade": _median(self.grades),
+            "unshowable": self.unshowable,
+            "scripts": self.scripts,
         }
 
     def _lengths(self) -> dict[str, Sequence[int]]:
-        return {"words": self.words, "characters": self.characters, "tokens": self.tokens}
+        return {"words": self.words, "characters": [*map(len, self.prompts.values())], "tokens": self.tokens}
 
     def tables(self) -> list[Table]:
         """Tabulate the statistics."""
@@ -167,25 +150,33 @@ class Audit:
         columns = ("encoder", "tokens read", "prompts cut", "mean share dropped of those")
         note = f"tokens as {self.tokenizer} counts them; other tokenizers differ by some percent"
         return [
-            _table("Lengths", ("of a prompt", "least", "median", "mean", "nine of ten up to", "most"), lengths),
-            _table("What text encoders would cut", columns, cut, (note,)),
+            Table("Lengths", ("of a prompt", "least", "median", "mean", "nine of ten up to", "most"), lengths),
+            Table("What text encoders would cut", columns, cut, (note,)),
         ]
 
     def _duplicate_tables(self) -> list[Table]:
         shares = ((len(self.prompts), self.unique, self.unique / len(self.prompts)),)
         tables = [
-            _table(f"Unique prompts (cosine below {SAME})", ("prompts", "unique", "share"), shares, (self.counted,))
+            Table(f"Unique prompts (cosine below {SAME})", ("prompts", "unique", "share"), shares, (self.counted,))
         ]
-        columns = ("prompt", "near-duplicate of", "cosine", "text")
-        for title, pairs in (("Near-duplicate prompts", self.alike), ("Prompts that another set has", self.leaks)):
-            rows = tuple(pair.row(self.prompts[pair.prompt]) for pair in pairs[:_MOST_PAIRS])
-            rest = (f"and {len(pairs) - _MOST_PAIRS:,} more",) if len(pairs) > _MOST_PAIRS else ()
-            tables += [_table(title, columns, rows, rest)] if rows else []
+        alike = [(first_of(ids), cosine, self._shown(ids[0])) for ids, cosine in self.alike]
+        leaks = [
+            (leak.prompt, f"{leak.source}: {leak.other}", leak.cosine, self._shown(leak.prompt)) for leak in self.leaks
+        ]
+        for title, columns, rows in (
+            ("Near-duplicate prompts", ("prompts", "lowest cosine", "text of the first"), alike),
+            ("Prompts that another set has", ("prompt", "near-duplicate of", "cosine", "text"), leaks),
+        ):
+            rest = (f"and {len(rows) - _MOST_ROWS:,} more",) if len(rows) > _MOST_ROWS else ()
+            tables += [Table(title, columns, tuple(rows[:_MOST_ROWS]), rest)] if rows else []
         return tables
+
+    def _shown(self, prompt: str) -> str:
+        return truncated(self.prompts[prompt], _SHOWN)
 
     def _balance_table(self, column: str, values: Mapping[str, int]) -> Table:
         rows = tuple((value, number, number / len(self.prompts)) for value, number in by_frequency(values))
-        return _table(f"Balance of {column}", (column, "prompts", "share"), rows, (evenness_note(values),))
+        return Table(f"Balance of {column}", (column, "prompts", "share"), rows, (evenness_note(values),))
 
     def _unshowable_tables(self) -> list[Table]:
         rows = []
@@ -195,16 +186,13 @@ class Audit:
             rows += [(kind, len(by_prompt), len(by_prompt) / len(self.prompts), words)] if by_prompt else []
         note = "found by words, in English: a place to look, not a verdict"
         columns = ("kind", "prompts", "share", "words")
-        return [_table("What no image can show", columns, tuple(rows), (note,))] if rows else []
+        return [Table("What no image can show", columns, tuple(rows), (note,))] if rows else []
 
     def _language(self) -> Table:
-        grades = [grade for grade in self.grades if grade is not None]
-        rows: list[tuple[Any, ...]] = [
-            (f"mostly in {script.title() or 'Latin'} letters", count) for script, count in self.scripts.items()
-        ]
-        rows.append(("reading level, school grade (median)", _median(grades)))
+        scripts = [(f"mostly in {name.title() or 'Latin'} letters", count) for name, count in self.scripts.items()]
+        grade = ("reading level, school grade (median)", _median(self.grades))
         note = "Flesch-Kincaid grade, syllables counted by groups of vowels: for English"
-        return _table("Language", ("what", "value"), tuple(rows), (note,))
+        return Table("Language", ("what", "value"), (*scripts, grade), (note,))
 
 
 def audit(
@@ -215,20 +203,18 @@ def audit(
     *,
     further: Mapping[str, Values] | None = None,
     others: Mapping[str, tuple[Sequence[str], np.ndarray]] | None = None,
-    scripts: Sequence[str] = (),
     embedder: str = "",
     clip: bool = False,
 ) -> Audit:
     """Compute the statistics of a set of prompts.
 
     Args:
-        prompts: Text by id, in order; at least one.
+        prompts: Text by id; at least one. Of near-duplicates the first one counts, so give them in an order of the texts.
         vectors: Their embeddings, unit length, shape (prompts, dim).
         tokens: Number of tokens of each.
         tokenizer: Name of the tokenizer.
         further: Other columns of each prompt, by id.
         others: Other sets by name: ids and embeddings.
-        scripts: The script of each prompt, "" for Latin.
         embedder: What made the embeddings, in words.
         clip: They are CLIP text embeddings.
     """
@@ -238,17 +224,16 @@ def audit(
     return Audit(
         prompts,
         list(map(count_words, texts)),
-        list(map(len, texts)),
         tokens,
         tokenizer,
         len(kept),
         nearest(vectors),
-        sorted(alike, key=lambda pair: -pair.cosine),
-        sorted(leaks, key=lambda pair: -pair.cosine),
+        sorted(_groups(alike), key=lambda group: -group[1]),
+        sorted(leaks, key=lambda leak: -leak.cosine),
         sorting_columns(further or {}),
-        list(map(grade, texts)),
+        [found for found in map(grade, texts) if found is not None],
         {kind: _words_of(pattern, prompts) for kind, pattern in _PATTERNS.items()},
-        dict(Counter(scripts or [""] * len(names)).most_common()),
+        dict(Counter(map(script, texts)).most_common()),
         embedder,
         clip,
     )
@@ -274,6 +259,12 @@ def unique(
         room[len(kept)] = vector
         kept.append(place)
     return kept, alike
+
+
+def _groups(alike: Iterable[NearDuplicate]) -> Iterator[tuple[list[str], float]]:
+    """Yield each prompt that was kept with its near-duplicates, and their lowest cosine with it."""
+    for kept, pairs in grouped(alike, lambda pair: pair.other).items():
+        yield in_order([kept, *(pair.prompt for pair in pairs)]), min(pair.cosine for pair in pairs)
 
 
 def nearest(vectors: np.ndarray) -> list[float]:
@@ -314,7 +305,7 @@ def sorting_columns(further: Mapping[str, Values]) -> dict[str, dict[str, int]]:
             if name != "pair" and category and len(str(value)) <= _SHOWN:
                 columns.setdefault(name, Counter())[str(value)] += 1
     return {
-        name: dict(values)
+        name: dict(by_frequency(values))
         for name, values in columns.items()
         if 2 <= len(values) <= min(_MOST_VALUES, values.total() // 2)
     }

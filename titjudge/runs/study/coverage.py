@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from titjudge.core.declarations import Declaration, Population, Unit
+from titjudge.core.declarations import Declaration, Population, Unit, in_order
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import InvalidItem, Item, Table
 from titjudge.data.images import check_header
@@ -44,16 +44,16 @@ class Coverage:
     Attributes:
         prompts: Number of prompts.
         samples: Images that each prompt should have.
-        images: Number of images by generator.
+        images: Number of images by generator, in order of the names.
         missing: What is missing.
         problems: Item and reason of what cannot be used.
     """
 
     prompts: int
     samples: int
-    images: dict[str, int] = field(default_factory=dict)
-    missing: list[Missing] = field(default_factory=list)
-    problems: list[tuple[str, str]] = field(default_factory=list)
+    images: dict[str, int]
+    missing: list[Missing]
+    problems: list[tuple[str, str]]
 
     def table(self) -> Table:
         """Make a table with a row for each generator."""
@@ -63,7 +63,7 @@ class Coverage:
         prompts = Counter(missing.generator for missing in self.missing)
         rows = tuple(
             (name or "(unnamed)", images, self.prompts - prompts[name], lacking[name])
-            for name, images in sorted(self.images.items())
+            for name, images in self.images.items()
         )
         note = f"of {self.prompts:,} prompts with {self.samples} image{'s' if self.samples > 1 else ''} each"
         return Table(
@@ -107,30 +107,30 @@ def coverage(
             raise
         problems.append((str(error.path or "images"), error.message))
     try:
-        expected = dict.fromkeys(place.prompt_id for place in suite_prompts(suite, data, lengths, problems))
+        expected = {place.prompt_id for place in suite_prompts(suite, data, lengths, problems)}
     except ConfigError:  # the suite lists no prompts without images
-        expected = {}
-    expected = expected or dict.fromkeys(prompt for _, prompt in counts)
+        expected = set()
+    expected = expected or {prompt for _, prompt in counts}
     samples = samples or max(counts.values(), default=1)
     problems += [  # of prompts that lack images, the reason stands with those
         (item.id, item.reason)
         for item in invalid
         if item.prompt_id not in expected or counts[item.generator, item.prompt_id] >= samples
     ]
-    reasons = {(item.generator, item.prompt_id): item.reason for item in invalid}
-    result = Coverage(len(expected), samples, dict.fromkeys(generators, 0), problems=problems)
-    for (generator, _), count in counts.items():
-        result.images[generator] = result.images.get(generator, 0) + count
-    for item in invalid:
-        if item.prompt_id in expected:
-            result.images.setdefault(item.generator, 0)
-    result.missing = [
+    reasons = {(item.generator, item.prompt_id): item.reason for item in sorted(invalid, key=lambda item: item.reason)}
+    named = {
+        *generators,
+        *(name for name, _ in counts),
+        *(name for name, prompt in reasons if prompt in expected),
+    }
+    images = {name: sum(count for (of, _), count in counts.items() if of == name) for name in sorted(named)}
+    missing = [
         Missing(name, prompt, lacking, reasons.get((name, prompt), NO_IMAGE))
-        for name in result.images
-        for prompt in expected
+        for name in images
+        for prompt in in_order(expected)
         if (lacking := samples - counts[name, prompt]) > 0
     ]
-    return result
+    return Coverage(len(expected), samples, images, missing, sorted(problems))
 
 
 def suite_prompts(
