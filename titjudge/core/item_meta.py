@@ -108,6 +108,9 @@ def _are_runs(value: Any) -> bool:
 
 _TEXT: MetaForm[str] = MetaForm("a text", _is_text)
 _TEXTS: MetaForm[list[str]] = MetaForm("a list of texts", lambda value: _is_list(value, _is_text))
+_TEXT_OR_TEXTS: MetaForm[str | list[str]] = MetaForm(
+    "a text or a list of texts", lambda value: _is_text(value) or _is_list(value, _is_text)
+)
 _WORDS: MetaForm[list[str]] = MetaForm("a list of words", lambda value: _is_list(value, _is_word))
 _NUMBER: MetaForm[float] = MetaForm("a number", is_number)
 _WHOLE: MetaForm[int] = MetaForm("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool))
@@ -164,7 +167,7 @@ GENERATED_FROM = MetaKey("generated_from", _TEXT, "oneig-bench", "prompts of one
 TASK_TYPE = MetaKey("task_type", _TEXT, "gedit-bench", "tables and official files of gedit-bench")
 INSTRUCTION_LANGUAGE = MetaKey("instruction_language", _TEXT, "gedit-bench", "official files of gedit-bench: en or cn")
 INTERSECTION = MetaKey("intersection", _ANYTHING, "gedit-bench", "tables and official files of gedit-bench")
-THEME = MetaKey("theme", _TEXT, "data; make-prompts", "tables of lpg-bench; families of prompts")
+THEME = MetaKey("theme", _TEXT_OR_TEXTS, "data; make-prompts", "tables of lpg-bench; families of prompts")
 CLUSTER = MetaKey("cluster", _ANYTHING, "data", "statistics: prompts with one value are a family, the unit of all intervals and tests")
 PAIR = MetaKey("pair", _ANYTHING, "make-prompts", "families of prompts: the short and the long wording of one prompt have one value")
 PROMPT_FROM = MetaKey("prompt_from", _TEXT, "folder", "notes of folder: where in the image file the prompt was found")

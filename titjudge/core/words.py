@@ -132,6 +132,9 @@ def interval(low: str, high: str) -> str:
     return f"[{low}, {high}]"
 
 
+SHORT_EN, SHORT_ZH = 235, 70  # most characters of a short prompt (Qwen-Image-Bench paper, 3.2)
+
+
 def script(prompt: str) -> str:
     """Name the script (as Unicode does: CJK, HANGUL, ...) of a prompt that is not in Latin letters; empty for Latin."""
     if prompt.isascii():

@@ -188,7 +188,7 @@ _NOT_RANKS = {"prompt_id", "prompt", "source"}
 
 
 class LpgBench(Suite):
-    """LPG-Bench: 1,000 prompts of over 250 words, 200 of them with human ranks, 13 generators (TIT-Score paper).
+    """LPG-Bench: 200 prompts of over 250 words with human ranks of 13 generators (TIT-Score paper); 1,000 prompts in its repository.
 
     Agreement of metrics with the ranks is computed by `titjudge.stats`.
 
@@ -220,7 +220,7 @@ class LpgBench(Suite):
         "the pairs go round in a circle or ties are not transitive; `--suite-option rank=sort_rank` compares with the latter",
         "several images of a generator for one prompt are all judged and enter its means; the first that is listed is the one "
         "that people ranked",
-        "the embedder is a bundled MiniLM (512 tokens) by default; the paper's are Qwen3-Embedding-8B and -0.6B",
+        "the embedder is a bundled MiniLM (512 tokens) by default; the paper's are Qwen3-Embedding-8B and -4B",
         "strict: the captioner runs at temperature 0; the released snippet uses the default sampling of the model. A "
         "description cut at 512 tokens has no score, and scores are not rounded to four decimals. official: as the snippet",
         "tit-llm, lmm-score and self-eval: the paper prints neither template nor scale; both are ours",

@@ -42,14 +42,12 @@ class OfficialFiles:
         revision: The commit; "" where the first download pins it.
         files: The checksum of each path: its SHA-256, or the id that git gives it.
         sizes: Bytes of each path, where they are known.
-        by_hand: Why nothing can be downloaded, and what to put into a folder instead; empty where it can.
     """
 
     repository: str
     revision: str = ""
     files: dict[str, str] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
-    by_hand: str = ""
 
     @property
     def on_hub(self) -> bool:
@@ -116,8 +114,6 @@ def fetch_suite(
             "datasets/OWNER/NAME on the hub"
         )
     source = by_suite.get(suite) or OfficialFiles(suite)
-    if source.by_hand:
-        raise UserError(f"the files of {suite} ({source.page}) come by hand: {source.by_hand} {folder}")
     if revision and not source.on_hub:
         raise ConfigError(f"--revision: the files of {suite} are pinned to a commit on GitHub")
     with closing(Downloads(_token() if source.on_hub else "")) as downloads:

@@ -27,6 +27,11 @@ def test_a_long_prompt_in_chinese_is_long() -> None:
     assert DERIVED["prompt_length"]("一座白色的灯塔。" * 20) == "more than 100 words"
 
 
+def test_short_prompts_have_the_characters_of_qwen_image_bench() -> None:
+    of = DERIVED["prompt_characters"]
+    assert [of("a" * 235), of("a" * 236), of("塔" * 70), of("塔" * 71)] == ["short", "long", "short", "long"]
+
+
 @pytest.mark.parametrize(("text", "shown"), [("", ""), ("12345", "12345"), ("123456", "1234…")])
 def test_a_long_text_is_cut_to_its_length(text: str, shown: str) -> None:
     assert truncated(text, 5) == shown

@@ -235,6 +235,22 @@ def test_agreement_with_the_pairs(tmp_path: Path) -> None:
     assert found["metrics"]["tit"]["accuracy"] == pytest.approx(3 / 5)
 
 
+def test_a_prompt_with_several_themes_counts_in_each(tmp_path: Path) -> None:
+    prompts = [
+        {"prompt_id": i, "prompt": f"p{i}", "theme": ["people", "nature"] if i % 2 else ["people"]} for i in range(8)
+    ]
+    lines(tmp_path / "prompts.jsonl", prompts)
+    for i in range(8):
+        image = tmp_path / "images" / "g0" / f"{i}.png"
+        image.parent.mkdir(parents=True, exist_ok=True)
+        image.touch()
+    suite = LpgBench()
+    items = [item for item in suite.load(tmp_path) if isinstance(item, Item)]
+    (_, table) = suite.aggregate(items, [Score(f"images/g0/{i}.png", "tit", i % 2) for i in range(8)])
+    assert table.columns == ("generator", "first places", "mean", "nature", "people")
+    assert table.rows == (("g0", 0, 0.5, 1.0, 0.5),)
+
+
 @pytest.mark.parametrize(("metric", "best"), [("tit", "g0"), ("text-rendering", "g2")])
 def test_first_places_and_means_by_theme(tmp_path: Path, metric: str, best: str) -> None:
     themes = ["people", "people", "nature"] * 5

@@ -13,7 +13,7 @@ from titjudge.core.grouping import grouped
 from titjudge.core.registry import metric_of
 from titjudge.core.score_parts import LEVELS
 from titjudge.core.types import InvalidItem, Item, Score, prompt_of
-from titjudge.core.words import count_words, script
+from titjudge.core.words import SHORT_EN, SHORT_ZH, count_words, is_texts, script
 from titjudge.stats.bootstrap import Floats, Interval, unit_sums
 from titjudge.stats.scores.families import Families, families
 from titjudge.stats.scores.part_scores import PARTS, part_scores
@@ -35,9 +35,15 @@ def _length_of(prompt: str) -> str:
     return next((name for most, name in bins.items() if words <= most), "more than 100 words")
 
 
+def _characters_of(prompt: str) -> str:
+    """Return `short` or `long`, by the characters of a prompt as in Qwen-Image-Bench."""
+    return "short" if len(prompt) <= (SHORT_ZH if script(prompt) == "CJK" else SHORT_EN) else "long"
+
+
 _LENGTH = "prompt_length"
 DERIVED: dict[str, Callable[[str], str]] = {
     _LENGTH: _length_of,
+    "prompt_characters": _characters_of,
     "language": lambda prompt: f"{script(prompt) or 'LATIN'} letters",
 }
 """Categories that come from the text of a prompt."""
@@ -148,7 +154,10 @@ class Frame:
         if by is None:
             by_prompt = categories(self._all_items(), prompt=self.prompt)
         else:
-            by_prompt = {column: self._category(column) for column in by if column not in PARTS}
+            several = {column: found for column in by if (found := self._several(metric, column))}
+            parts |= several
+            wanted += several
+            by_prompt = {column: self._category(column) for column in by if column not in parts and column not in PARTS}
             if empty := [column for column in wanted if column not in parts]:
                 what = f"the scores of {metric} have no {PARTS[empty[0]]}: remove --by {empty[0]}"
                 raise ConfigError(f"{next(iter(self.items))}: {what}")
@@ -189,6 +198,15 @@ class Frame:
                     for value, number in numbers.items()
                 )
         return found
+
+    def _several(self, metric: str, column: str) -> list[PartRow]:
+        """List prompt, generator, value and score for a column that gives a prompt several values, such as themes."""
+        return [
+            (self.prompt(item), self.generator(run, item), value, score.value)
+            for run, item, score in self.rows(metric)
+            if score.value is not None and is_texts(values := item.meta.get(column))
+            for value in values
+        ]
 
     def _category(self, column: str) -> dict[str, str]:
         """Map each prompt to its value of a column; empty if it has none.

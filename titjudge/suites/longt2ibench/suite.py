@@ -239,8 +239,8 @@ def aggregate_run(
 class LongT2IBench(Suite):
     """LongT2IBench: entities, attributes and relations of long prompts, judged in three hops.
 
-    It reads DATA/split/<split>.json or DATA/data/split/<split>.json, with images relative to DATA (or `data`, or
-    `image_prompts_1st` or `imgs` in it); DATA may also be the split file itself.
+    It reads <split>.json in DATA (as the data set on the hub), DATA/split or DATA/data/split, with images relative to DATA (or
+    `data`, or `image_prompts_1st` or `imgs` in it); DATA may also be the split file itself.
 
     Args:
         split: test, val or train.
@@ -266,6 +266,7 @@ class LongT2IBench(Suite):
         "(T=0.6, top_p 0.9, 1,024 tokens, no seed)",
         "answers without a word (an outage: the next run asks again) or with missing or cut-off lists have no score; in saved generations the listed elements still enter recall",
         "the generator is the key `model` or `generator` of an element, otherwise the folder of its image, if there are several",
+        "the data set on the hub (yzc002/LongT2IBench) was not read for this: its place of test.json is from public pages",
         "a missing Align ratio is missing; upstream reads 0.0. Unreadable images are not scored; upstream scores a black one",
         "official prompts are from test_generation.py; the prompt of test_score.py differs from the training prompt",
     )
@@ -304,10 +305,11 @@ class LongT2IBench(Suite):
         """
         if folder.is_file():
             return folder, folder.parent.parent if folder.parent.name == "split" else folder.parent
-        for root in (folder, folder / "data"):
-            if (root / "split" / f"{self._split}.json").is_file():
-                return root / "split" / f"{self._split}.json", root
-        raise DataError(f"there is no split/{self._split}.json", folder)
+        for root, place in ((folder, "split"), (folder / "data", "split"), (folder, "")):
+            file = root / place / f"{self._split}.json"
+            if file.is_file():
+                return file, root
+        raise DataError(f"{self._split}.json is missing, also in split and data/split: `fetch longt2ibench`", folder)
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """Make the tables of `aggregate_generations` from the scores of a run, and the correlations of its other metrics."""

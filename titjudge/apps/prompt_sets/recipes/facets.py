@@ -18,10 +18,10 @@ from titjudge.apps.prompt_sets.recipes.facet_map import FACETS, by_pillar, mappe
 from titjudge.core import item_meta
 from titjudge.core.errors import Unanswered
 from titjudge.core.types import Ask, Item, Json, Status
+from titjudge.core.words import SHORT_EN, SHORT_ZH
 from titjudge.metrics import task
 from titjudge.metrics.checklist import rubric
 
-SHORT_EN, SHORT_ZH = 235, 70  # most characters of a short prompt; a long one has more
 _KEPT = 0.6  # least share of the short prompt's longer words that the long one has
 _ZH = "图"  # of which a dry run writes Chinese prompts
 MOST_MORE = 5  # most facets of the finished prompt beyond its targets (Eq. 4)
