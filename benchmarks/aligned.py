@@ -4,12 +4,12 @@
 
 An error is noticed if the prompt with the error scores lower than the prompt without it, beside the same description. An
 equal score counts half. The bundled example gives the descriptions, the planted errors of `probe`, and the pairs of images.
-Exchanged colours are pairs of colour words that change their places in a prompt. The two rows without a model are the floor:
+Exchanged words are two colours or two numbers that change places in a prompt. The two rows without a model are the floor:
 the share of the prompt's content words that the description has (bag of words), and the same with ordered pairs of words.
 
 `--photos` is a folder with `build.py`, `prompts_src.py` and `captions.py`, which describe photographs and errors in their
 prompts. Without it there is no column of photographs. Exit 1 if `tit-aligned` misses a goal with the default embedder: 92% of planted
-errors, 85% of photographs and of exchanged colours, 32 of 36 pairs.
+errors, 85% of photographs and of exchanged words, 32 of 36 pairs.
 """
 
 from __future__ import annotations
@@ -17,10 +17,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib
-import itertools
 import json
-import random
-import re
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
@@ -31,14 +28,13 @@ from titjudge.core import item_meta
 from titjudge.core.types import Embedding, Item, ProviderSettings
 from titjudge.metrics.tit import tit
 from titjudge.metrics.tit_aligned import REACH, content_words, share_found, terms, tit_aligned
-from titjudge.probes import battery
+from titjudge.probes import battery, prompt_edits
+from titjudge.probes.prompt_edits import EXCHANGED
 from titjudge.providers import make_embedder
 from titjudge.suites.known_answer.suite import KnownAnswer
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "known_answer"
-COLOURS = re.compile(r"\b(red|blue|green|yellow|orange|purple|black|white|grey|brown|golden|pink|cream)\b")
-EXCHANGES = 6  # of each prompt
-GOALS = {"planted": 0.92, "photographs": 0.85, "exchanged": 0.85, "pairs": 32 / 36}
+GOALS = {"planted": 0.92, "photographs": 0.85, EXCHANGED: 0.85, "pairs": 32 / 36}
 Match = Callable[[str, str], Awaitable[float]]
 
 
@@ -85,39 +81,25 @@ def by_words(reach: int) -> Match:
     return match
 
 
-def exchanged(prompt: str, draw: random.Random) -> Iterator[str]:
-    """Yield the prompt with two of its colour words exchanged."""
-    pairs = [(a, b) for a, b in itertools.combinations(COLOURS.finditer(prompt), 2) if a[0] != b[0]]
-    draw.shuffle(pairs)
-    for a, b in pairs[:EXCHANGES]:
-        yield prompt[: a.start()] + b[0] + prompt[a.end() : b.start()] + a[0] + prompt[b.end() :]
-
-
 def planted(items: Sequence[Item], descriptions: dict[str, str]) -> Iterator[Trial]:
-    """Yield the single errors of `probe` on the bundled example, and its exchanged colours."""
+    """Yield the single errors of `probe` on the bundled example."""
     for test in battery.sensitivity(items):
         if "at once" not in test.name:
             for trial in test.trials:
                 described = descriptions[trial.base.id.partition("#")[0]]
                 yield Trial(test.name, trial.base.prompt, trial.changed.prompt, described)
-    draw = random.Random(3)
-    for item in items:
-        if item_meta.ALIGNMENT.required(item) >= 1:
-            for wrong in exchanged(item.prompt, draw):
-                yield Trial("exchanged", item.prompt, wrong, descriptions[item.id])
 
 
 def photographs(folder: Path) -> Iterator[Trial]:
-    """Yield the errors of the photographs, one at a time, and their exchanged colours."""
+    """Yield the errors of the photographs, one at a time, and their exchanged words."""
     sys.path.insert(0, str(folder))
     build, prompts, captions = map(importlib.import_module, ("build", "prompts_src", "captions"))
-    draw = random.Random(3)
     for name, caption in captions.C.items():
         right = build.variants(prompts.P[name], ())
         for place in range(len(build.slots(prompts.P[name]))):
             yield Trial("photographs", right, build.variants(prompts.P[name], (place,)), caption)
-        for wrong in exchanged(right, draw):
-            yield Trial("exchanged", right, wrong, caption)
+        for edit in prompt_edits.edits(right, {}, [], EXCHANGED):
+            yield Trial(EXCHANGED, right, edit.prompt, caption)
 
 
 async def noticed(match: Match, trials: Sequence[Trial]) -> float:
@@ -137,7 +119,7 @@ async def rows(embedders: Sequence[str], photos: Path | None) -> bool:
     descriptions = {line["image"]: line["description"] for line in lines}
     trials = [*planted(items, descriptions), *(photographs(photos) if photos else ())]
     kinds = {kind: [trial for trial in trials if trial.kind == kind] for kind in dict.fromkeys(t.kind for t in trials)}
-    kinds["planted"] = [trial for trial in trials if trial.kind not in ("exchanged", "photographs")]
+    kinds["planted"] = [trial for trial in trials if trial.kind not in (EXCHANGED, "photographs")]
     pairs = suite.pairs(EXAMPLE)
     prompts = {item.id: item.prompt for item in items}
     print(f"| way | {' | '.join(f'{kind} ({len(found)})' for kind, found in kinds.items())} | pairs ({len(pairs)}) |")

@@ -27,6 +27,7 @@ from titjudge.core.types import Item, Pair, Score, Status
 from titjudge.engine.ask import Purpose, Sample
 from titjudge.engine.pipeline import Engine
 from titjudge.metrics import Metric
+from titjudge.metrics.tit_aligned import content_words, share_found, terms
 from titjudge.probes import battery
 from titjudge.probes.battery import ROBUST, Test, Trial
 from titjudge.probes.item_scorer import Prober, versions_of
@@ -324,7 +325,7 @@ def _errors(run: Prober, tests: Sequence[Test]) -> list[Result]:
         f"{half} half of the prompt": [trial for trial in trials if trial.half == k]
         for k, half in enumerate(("first", "second"))
     }
-    results: list[Result] = [_share(name, rows, len(trials))]
+    results: list[Result] = [_share(name, rows, len(trials)), *_beyond_words(run, trials)]
     for family, groups in (("finds out", single), ("reads all", halves)):
         for group, some in groups.items():
             if len({trial.base.prompt_id for trial in some}) >= min(FEWEST, run.prompts):
@@ -333,6 +334,24 @@ def _errors(run: Prober, tests: Sequence[Test]) -> list[Result]:
                     _share(f"{group}, share of errors found out", group_rows, len(some), family, battery.FOUND)
                 )
     return results
+
+
+def _beyond_words(run: Prober, trials: Sequence[Trial]) -> Iterable[Line]:
+    """Measure how many more errors a judge finds out than a count of the prompt's words in the description.
+
+    An error mostly brings a word that is nowhere in the description, so a judge that is hardly better does not read.
+    """
+    rows = []
+    for trial in trials:
+        text = description(run.scores[trial.base.id].parts)
+        if text and (found := _found_out(run, [trial])):
+            known = set(terms(content_words(text), 0))
+            before, after = (share_found(item.prompt, known, 0) or 0.0 for item in (trial.base, trial.changed))
+            rows.append((trial.base.prompt_id, found[0][1] - _right(before, after)))
+    if rows:
+        limit, failed = battery.MORE_THAN_WORDS, len(trials) - len(rows)
+        name = "errors found out beyond the bag of words"
+        yield line("reads all", name, rows, rule=LimitRule.AT_LEAST, limit=limit, failed=failed, bounds=(-1, 1))
 
 
 def _found_out(run: Prober, trials: Iterable[Trial]) -> list[tuple[str, float]]:

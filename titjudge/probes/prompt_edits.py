@@ -10,11 +10,12 @@ import hashlib
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import combinations, zip_longest
 
 from titjudge.core.types import Values
 
-KINDS = ("missing entity", "wrong attribute", "wrong count", "swapped relation", "misspelt text")
+EXCHANGED = "exchanged words"
+KINDS = ("missing entity", "wrong attribute", "wrong count", "swapped relation", "misspelt text", EXCHANGED)
 
 
 def _others(lines: str) -> dict[str, tuple[str, ...]]:
@@ -37,6 +38,9 @@ _COUNT = _others(
     "one: four three; two: four five; three: five six; four: two six; five: three seven; six: four three; seven: five four"
 )
 _COUNTED = re.compile(r"\b(two|three|four|five|six|seven)\b(?=\s+(?:[\w-]+\s+){0,2}[\w-]+s\b)")
+_COLOUR = re.compile(
+    r"(?<![\w-])(red|blue|green|yellow|orange|purple|black|white|grey|brown|golden|pink|cream|teal)(?![\w-])"
+)
 _ADDED = (
     "In the foreground lies a shiny silver trumpet.",
     "A large pink umbrella stands open at the left edge of the picture.",
@@ -60,8 +64,8 @@ class Edit:
     Attributes:
         was: The words that changed.
         now: The words in their place.
-        element: The annotation that no longer holds: `("attribute", entity, name)`, `("relation", entity, relation, entity)` or
-            `("text", word)`; empty for something that is asked for in addition.
+        element: The annotation that no longer holds: `("attribute", entity, name)`, `("relation", entity, relation, entity)`,
+            `("text", word)`, or the places of exchanged words; empty for something that is asked for in addition.
     """
 
     kind: str
@@ -99,6 +103,7 @@ def edits(
         "wrong count": lambda: _counts(prompt, annotation, every=shown is None),
         "swapped relation": lambda: _relations(prompt, annotation),
         "misspelt text": lambda: _texts(prompt, words),
+        EXCHANGED: lambda: _exchanged(prompt),
     }
     places = []
     for element, place in makers[kind]():
@@ -195,6 +200,16 @@ def _texts(prompt: str, words: list[str]) -> Iterator[tuple[Element, Place]]:
             inside = re.sub(rf"\b{re.escape(word)}\b", wrong, quoted[0], count=1)
             place.append((prompt[: quoted.start()] + inside + prompt[quoted.end() :], word, wrong))
         yield ("text", word), place
+
+
+def _exchanged(prompt: str) -> Iterator[tuple[Element, Place]]:
+    """Exchange two colours, or two numbers of things, of different sentences: all words of the prompt stay."""
+    for pattern in (_COLOUR, _COUNTED):
+        for a, b in combinations(pattern.finditer(prompt), 2):
+            between = prompt[a.end(1) : b.start(1)]
+            if a[1] != b[1] and ". " in between:
+                changed = prompt[: a.start(1)] + b[1] + between + a[1] + prompt[b.end(1) :]
+                yield (EXCHANGED, str(a.start(1)), str(b.start(1))), [(changed, a[1], b[1])]
 
 
 def _misspelt(word: str) -> list[str]:

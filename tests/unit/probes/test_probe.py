@@ -16,6 +16,7 @@ from known_answers import planted_once
 from PIL import Image
 
 from titjudge.cli.probe import probe as command
+from titjudge.core import item_meta
 from titjudge.core.config import RunConfig, load_config
 from titjudge.core.errors import ConfigError
 from titjudge.core.prompts import PromptLibrary
@@ -25,7 +26,8 @@ from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.metrics import Metric
 from titjudge.metrics.pairwise import pairwise_text
-from titjudge.metrics.tit import lmm_score, tit_llm
+from titjudge.metrics.tit import describe, lmm_score, tit_llm
+from titjudge.metrics.tit_aligned import content_words, share_found
 from titjudge.metrics.yes_no import yes_no
 from titjudge.probes import battery, prompt_edits
 from titjudge.probes.probe import probe
@@ -231,6 +233,34 @@ def cosine(**changes: Any) -> Metric:
 
 def dislikes_borders(rating: float, facts: dict[str, Any]) -> float:
     return rating + 12 * (facts["change"] == "border")
+
+
+async def counts_words(item: Item, ask: Ask) -> Score:
+    """The share of the prompt's words that the description has: it reads nothing."""
+    text = (await describe(item, ask)).text
+    return Score.of(share_found(item.prompt, {(word,) for word in content_words(text)}, 0) or 0.0, description=text)
+
+
+BEYOND_WORDS = "errors found out beyond the bag of words"
+
+
+def test_a_judge_that_only_counts_words_does_not_pass_as_reading(data: Path, tmp_path: Path) -> None:
+    card = run(data, tmp_path, StandIn(data), replace(tit_llm, function=counts_words, range=(0, 1)), repeats=2)
+    beyond = next(each for each in card.lines if each.name == BEYOND_WORDS)
+    assert (beyond.effect, verdicts(card)[BEYOND_WORDS]) == (0.0, CAUGHT)
+    moved = next(each for each in card.lines if each.name == f"{prompt_edits.EXCHANGED}, share of errors found out")
+    assert moved.effect == 0.5
+
+
+def test_exchanged_words_bring_no_new_word(data: Path) -> None:
+    items = [item for item in KnownAnswer().load(data) if isinstance(item, Item)]
+    trials = next(test.trials for test in battery.sensitivity(items) if test.name == prompt_edits.EXCHANGED)
+    assert len(trials) == 36
+    for trial in trials:
+        before, after = (re.findall(r"[\w'-]+", item.prompt) for item in (trial.base, trial.changed))
+        assert sorted(before) == sorted(after)
+        assert sum(a != b for a, b in zip(before, after, strict=True)) == 2
+        assert item_meta.ALIGNMENT.required(trial.base) == 1  # else an exchange may make the prompt right
 
 
 @functools.cache
