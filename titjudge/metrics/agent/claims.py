@@ -7,13 +7,14 @@ The scale of tit-agent, 0 to 100: what a claim weighs, and what a wrong one cost
 The TIT-Score paper (A.11) has annotators check core subjects, setting and key relations first, and details only when
 these are right. It gives no numbers; these are ours:
 
-    adherence   half the met share of macro claims, four tenths that of details, one tenth that of style
+    adherence   half the met share of macro claims, four tenths that of details, at most one tenth that of style
     core        the met share of macro claims, and no more than .95 for each clear error
     score       100 x core x adherence
 
 A clear error is a claim about a core subject that is not met (the subject itself or an attribute of it), or an
 exclusion that is violated ("no people"). Where a thing is absent or replaced by another, no claim about it is met.
-Claims that hold for nearly any image ("generic") weigh nothing.
+Claims that hold for nearly any image ("generic") weigh nothing. A written word is a detail of the thing that carries it, and a
+claim about style weighs at most twice a detail: else one wrong letter could cost more than ten wrong details.
 """
 
 from __future__ import annotations
@@ -349,32 +350,36 @@ def expected_split(prompt: str) -> Json:
 
 
 SHARES = {"macro": 50.0, "micro": 40.0, "style": 10.0}
-"""Percent of the adherence, by group of claims. The share of an empty group goes to the others; style keeps a tenth."""
+"""Percent of the adherence, by group of claims; that of style is the most. The share of an empty group goes to the others."""
+
+STYLE_TO_DETAIL = 2.0  # most that a claim about style weighs, in details
 
 CLEAR_ERROR = 0.95  # factor of each clear error
 
 
 def group_of(claim: Claim) -> str:
-    """Return the group of a claim: macro, micro, style, or generic, which weighs nothing."""
-    return "style" if claim.kind == "style" and claim.level != "generic" else claim.level
+    """Return the group of a claim: macro, micro, style, or generic, which weighs nothing. A written word is a detail."""
+    if claim.level == "generic":
+        return "generic"
+    return {"style": "style", "text": "micro"}.get(claim.kind, claim.level)
 
 
 def weights(claims: Collection[Claim]) -> dict[int, float]:
     """Return the weight of each claim, by its number: 100 in all, the same for all claims of a group."""
     sizes = Counter(map(group_of, claims))
-    shares = _shares(sizes.keys())
+    shares = _shares(sizes)
     return {claim.number: shares.get(group, 0.0) / sizes[group] for claim in claims for group in [group_of(claim)]}
 
 
-def _shares(groups: Collection[str]) -> dict[str, float]:
-    """Divide 100 among the groups that are not empty."""
-    present = {group: share for group, share in SHARES.items() if group in groups}
+def _shares(sizes: Mapping[str, int]) -> dict[str, float]:
+    """Divide 100 among the groups that are not empty, given the number of their claims."""
+    present = {group: share for group, share in SHARES.items() if sizes.get(group)}
     content = sum(share for group, share in present.items() if group != "style")
     style = present.get("style", 0.0) if content else 100.0
-    return {
-        group: style if group == "style" else share * (100.0 - present.get("style", 0.0)) / content
-        for group, share in present.items()
-    }
+    if content and "micro" in present:
+        most = STYLE_TO_DETAIL * present["micro"] / content * sizes.get("style", 0) / sizes["micro"]
+        style = min(style, 100.0 * most / (1 + most))
+    return {group: style if group == "style" else share * (100.0 - style) / content for group, share in present.items()}
 
 
 def absent_things(claims: Collection[Claim], verdicts: Mapping[int, str]) -> dict[str, int]:
@@ -407,7 +412,7 @@ def adherence_score(claims: Collection[Claim], verdicts: Mapping[int, str]) -> f
             met.setdefault(group_of(claim), []).append(verdict == "met")
     errors = sum(verdicts.get(claim.number) == "not_met" for claim in clear_claims(claims))
     held = {group: sum(marks) / len(marks) for group, marks in met.items()}
-    shares = _shares(held.keys())
+    shares = _shares({group: len(marks) for group, marks in met.items()})
     if not shares:
         return None
     adherence = sum(share * held[group] for group, share in shares.items())
@@ -438,5 +443,5 @@ def clear_claims(claims: Collection[Claim]) -> list[Claim]:
     return [
         claim
         for claim in claims
-        if claim.level in ("macro", "generic") or (claim.kind != "style" and set(claim.things[:1]) & core)
+        if group_of(claim) in ("macro", "generic") or (claim.kind != "style" and set(claim.things[:1]) & core)
     ]

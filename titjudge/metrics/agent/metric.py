@@ -18,7 +18,7 @@ from titjudge.core import item_meta
 from titjudge.core.errors import Unanswered
 from titjudge.core.score_parts import AgentParts, Bounds, ClaimRow
 from titjudge.core.types import Ask, Item, Score, Status
-from titjudge.core.words import words_of
+from titjudge.core.words import percentage, words_of
 from titjudge.metrics import metric, ocr
 from titjudge.metrics._shared import image_of
 from titjudge.metrics.agent.claims import (
@@ -49,7 +49,7 @@ _SAME = 0.05  # points that the bounds of a score may differ and still be one nu
     roles=("captioner", "judge"),
     optional_roles=(ROLE,),
     range=(0, 100),
-    version="7",
+    version="8",
     source="titjudge; macro and micro level of adherence as in the TIT-Score paper, A.11; weights ours",
 )
 async def tit_agent(
@@ -85,7 +85,7 @@ async def tit_agent(
     evidence, and no look.
 
     The score is 100 x core x adherence. Adherence is half the met share of the core (macro) claims, four tenths that of
-    details, one tenth that of style; core is the met share of macro claims, and at most .95 for each clear error (a
+    details, at most one tenth that of style; core is the met share of macro claims, and at most .95 for each clear error (a
     wrong claim about a core subject). `parts` hold the claim table, the evidence, the transcript, and counts of looks
     and of everything refused. An item with less than 60% of the weight decided is unparsed. An item whose judge gives
     no usable answer, or whose looks end in an outage, has no score, and keeps its `parts` as far as they are known.
@@ -176,7 +176,8 @@ def _scored(item: Item, state: AgentState) -> Score:
 
 def _summary(parts: AgentParts, unverified: int) -> str:
     number = parts["number"]
-    text = f"{number['met']} of {number['met'] + number['not_met']} claims met"
+    decided = number["met"] + number["not_met"]
+    text = f"{number['met']} of {decided} claims met ({percentage(number['met'] / decided)})"
     if number["cannot_be_seen"]:
         text += f", {number['cannot_be_seen']} cannot be seen"
     if number["open"]:

@@ -168,7 +168,7 @@ def test_claims_are_settled_by_looking_again(image: Path) -> None:
     assert (third["verdict"], third["evidence"], third["quote"]) == ("not_met", "E2", "three oranges")
     assert score.parts["levels"] == {"macro": 1.0, "micro": pytest.approx(2 / 3), "style": 1.0}
     assert [entry["looks"] for entry in score.parts["transcript"]] == [["E1"], ["E2", "E3"], []]
-    assert "5 of 6 claims met; 3 looks" in score.reason
+    assert "5 of 6 claims met (83.3%); 3 looks" in score.reason
     refusals = set(COUNTS) - {"looks", "rounds"}
     assert all(score.parts["counts"][name] == 0 for name in refusals)
 

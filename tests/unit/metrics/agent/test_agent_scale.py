@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -130,9 +131,28 @@ def test_style_decides_a_tenth_at_most_and_generic_claims_nothing(claims: list[C
 
 
 @given(prompts(), st.data())
+def test_a_written_word_costs_what_any_other_detail_of_its_thing_costs(
+    claims: list[Claim], data: st.DataObject
+) -> None:
+    words = [claim for claim in claims if claim.kind == "text" and claim.level != "generic"]
+    if words:
+        word = data.draw(st.sampled_from(words))
+        wrong = all_of(claims, "met") | {word.number: "not_met"}
+        detail = [replace(each, kind="attribute", level="micro") if each is word else each for each in claims]
+        assert adherence_score(claims, wrong) == adherence_score(detail, wrong)
+
+
+@given(prompts())
+def test_style_weighs_at_most_two_details(claims: list[Claim]) -> None:
+    weight = {group_of(claim): weights(claims)[claim.number] for claim in claims}
+    if {"style", "micro"} <= weight.keys():
+        assert weight["style"] <= 2 * weight["micro"] + 1e-9
+
+
+@given(prompts(), st.data())
 def test_macro_claims_go_before_details(claims: list[Claim], data: st.DataObject) -> None:
     """However good its details, an image has no more than the share of the core that it shows (A.11)."""
-    macro = [claim for claim in claims if claim.level == "macro"]
+    macro = [claim for claim in claims if group_of(claim) == "macro"]
     if macro:
         found = all_of(claims, "met") | some_met(macro, data)
         share = sum(found[claim.number] == "met" for claim in macro) / len(macro)
