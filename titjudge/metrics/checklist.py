@@ -37,6 +37,7 @@ COLUMNS = {  # how the official files name the pillars
     "real_world_fidelity": "Real-world Fidelity",
     "creative_generation": "Creative Generation",
 }
+PILLAR = "qwen_image_bench/pillar"  # the template of a question
 GATED = ("strict", "paper-gated")
 DECODING = {  # of Q-Judger (judge.py and the paper, 4.1)
     "temperature": 0,
@@ -291,7 +292,7 @@ async def checklist(item: Item, ask: Ask) -> Score:
     for pillar in activated:
         try:
             reply = await ask(
-                "qwen_image_bench/pillar",
+                PILLAR,
                 role="judge",
                 images=[image],
                 params=DECODING,

@@ -97,9 +97,36 @@ def test_preferences_have_the_better_image_first_and_keep_what_judges_agree_on(r
     assert {(each["chosen"].removeprefix(root), each["rejected"].removeprefix(root)) for each in trusted} <= ordered
 
 
+def test_marks_of_people_become_rows_in_the_form_of_a_pillar(run: Path) -> None:
+    image = sorted(str(line["id"]) for line in read_lines(run / "run" / "items.jsonl"))[0]
+    write_atomic(
+        run / "elements.csv",
+        "image,element,value,votes,of\n"
+        f"{image},Quality / Detail / Noise,1,2,3\n{image},Quality / Realism / Physical Logic,n/a,3,3\n"
+        f"{image},quality / detail / edge clarity,2,3,3\n{image},Aesthetics / Composition / Composition,0,3,3\n"
+        f"{image},Quality / None / Such,0,3,3\n",
+    )
+    cli(run, "export", "sft", "run", "--human", "elements.csv", "-o", "people.jsonl")
+    quality, aesthetics = read_lines(run / "people.jsonl")
+    system, asked, answered = quality["messages"]
+    assert system["content"].startswith("You are an expert evaluator")
+    assert "# Evaluation Dimension\nQuality\n" in asked["content"]
+    assert asked["content"].count("<image>") == 1
+    assert json.loads(answered["content"]) == {
+        "Realism": {"Physical Logic": {"score": "N/A"}},
+        "Detail": {"Noise": {"score": 1}, "Edge Clarity": {"score": 2}},
+    }
+    assert (quality["score"], aesthetics["score"]) == (80, 0)
+    assert quality["majority"] == {"Physical Logic": ["3", "3"], "Noise": ["2", "3"], "Edge Clarity": ["3", "3"]}
+    assert Path(quality["images"][0]).is_file()
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
+        (["sft", "run", "--human", "two.jsonl", "-o", "x"], "two.jsonl"),
+        (["sft", "run", "--human", "none.csv", "-o", "x"], "none.csv: it marks no facet of an image of run"),
+        (["sft", "run", "--human", "none.csv", "--metric", "tit", "-o", "x"], "cannot be combined with --metric"),
         (["sft", "run", "-o", "x"], "several metrics"),
         (["sft", "run", "--metric", "viescore", "-o", "x"], "no metric 'viescore'"),
         (["sft", "run", "--metric", "tit", "--template", "a/b", "-o", "x"], "no answer behind a score of tit to a/b"),
@@ -119,6 +146,7 @@ def test_preferences_have_the_better_image_first_and_keep_what_judges_agree_on(r
 def test_errors_are_one_line(run: Path, arguments: list[str], reason: str) -> None:
     (run / "train.jsonl").write_text('{"prompt": "a"}\n')
     (run / "bad.jsonl").write_text('{"prompt": "a"}\n{"x": 1}\n')
+    (run / "none.csv").write_text("image,element,value\na.png,Is it red?,yes\n")
     (run / "two.jsonl").write_text('{"prompt": "a"}\n{"prompt": "b"}\n')
     assert reason in cli(run, "export", *arguments, code=2)
 

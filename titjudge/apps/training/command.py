@@ -10,7 +10,7 @@ from titjudge.cli.commands import Group
 from titjudge.cli.options import PATH, option
 from titjudge.cli.output import check_writable
 from titjudge.cli.terminal import say
-from titjudge.core.errors import UserError
+from titjudge.core.errors import ConfigError, UserError
 
 _SHOWN = 20  # left-out answers that are printed
 _METRIC = option("--metric", "The metric of the run; needed if it has several.", "NAME")
@@ -39,9 +39,14 @@ def export() -> None:
     default="ms-swift",
 )
 @option("--template", "Only the answers to this prompt template.", "NAME", default="")
+@option(
+    "--human", "Write people's marks of facets (elements.csv of label export) in place of the judge's answers.", "FILE"
+)
 @option("-o", "The file to write.", "FILE", name="output", required=True)
-def sft(run: Path, metric: str | None, form: str, template: str, output: Path) -> int:
+def sft(run: Path, metric: str | None, form: str, template: str, human: Path | None, output: Path) -> int:
     """Write every answer behind a score of the run as a conversation (image, question, answer, score), to train a judge.
+
+    With --human, the answers are people's marks of the facets of Qwen-Image-Bench, with the votes for each mark.
 
     Answers are, by metric, the pillars of the checklist, the chain of thought of LongT2IBench (run with --protocol
     official), descriptions or ratings. Each line has messages, images (absolute paths), score, prompt_id and provenance.
@@ -53,10 +58,12 @@ def sft(run: Path, metric: str | None, form: str, template: str, output: Path) -
       python cli.py export sft runs/mine --metric tit --template tit/describe \\
         --format trl -o captions.jsonl
     """
-    from titjudge.apps.training.files import sft_lines, write_llama_factory
+    from titjudge.apps.training.files import people_lines, sft_lines, write_llama_factory
     from titjudge.core.files import write_jsonl
 
-    lines, left_out = sft_lines(run, metric, form, template)
+    if human is not None and (metric or template):
+        raise ConfigError(f"--human cannot be combined with {'--metric' if metric else '--template'}")
+    lines, left_out = people_lines(run, human, form) if human else sft_lines(run, metric, form, template)
     for line in left_out[:_SHOWN]:
         say(f"  left out: {line}", err=True)
     if len(left_out) > _SHOWN:

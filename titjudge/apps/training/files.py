@@ -8,18 +8,21 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import ConfigError, DataError, MissingExtra
 from titjudge.core.files import read_json, read_yaml, write_atomic, write_json, write_jsonl
 from titjudge.core.grouping import grouped
-from titjudge.core.types import Item, Status
+from titjudge.core.prompts import PromptLibrary
+from titjudge.core.score_parts import facet_name
+from titjudge.core.types import ImageFile, Item, Status
 from titjudge.data import containers, images
 from titjudge.data.tables import read_table
+from titjudge.metrics.checklist import PILLAR, activated_facets, checklist_text, judge_answer
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.runs.study.human_study import choose_metric
+from titjudge.runs.study.human_study import choose_metric, people_marks
 from titjudge.stats.equality import same
 from titjudge.stats.pairwise_accuracy import Values
 from titjudge.stats.verdict.judged_runs import whole_frame
@@ -76,6 +79,63 @@ def sft_lines(run: Path, metric: str | None, form: str, template: str = "") -> t
         raise DataError(f"all {len(left_out)} answers are left out; the first: {left_out[0]}", run)
     if not lines:
         raise DataError(f"no answer behind a score of {chosen}{f' to {template}' if template else ''}", run)
+    return lines, left_out
+
+
+def people_lines(run: Path, human: Path, form: str) -> tuple[list[Json], list[str]]:
+    """Make a conversation of people's marks on the facets of each pillar of an image (Qwen-Image-Bench paper, 3.3).
+
+    The question is the published one, and the answer has the facets on which people decided.
+
+    Args:
+        run: The run folder, with the images; its judge need not have been asked about facets.
+        human: Marks of facets, as elements.csv of `label export`; its `votes` and `of` give the majority.
+        form: One of `FORMATS`.
+
+    Returns:
+        The lines, as in `sft_lines`, with `score` (0 to 100) and `majority` (facet -> votes for the mark, and of how many); and notes
+        on those left out.
+
+    Raises:
+        DataError: The file is malformed, or has no mark on a facet of an image of the run.
+    """
+    marks, frame = people_marks(human), whole_frame(RunFolder(run))
+    template = PromptLibrary().get(PILLAR)
+    lines: list[Json] = []
+    left_out: list[str] = []
+    for item in chain.from_iterable(listed.values() for listed in frame.items.values()):
+        picture = ImageFile("", "", 0, 0, item.image or Path(), bytes)
+        for pillar, pairs in activated_facets(item).items():
+            answer: dict[str, Json] = {}
+            majority: Json = {}
+            for sub, facet in pairs:
+                value, row = marks.get((item.id, facet_name(pillar, sub, facet).casefold()), ("", {}))
+                if value in ("0", "1", "2", "n/a"):
+                    mark = "N/A" if value == "n/a" else int(value)
+                    answer.setdefault(sub, {})[facet] = {"score": mark}
+                    majority[facet] = [row.get("votes"), row.get("of")]
+            if not answer:
+                continue
+            about = {"prompt": item.prompt, "pillar": pillar, "checklist": checklist_text(pillar)}
+            turns = [
+                [turn.role, *(part if isinstance(part, str) else {} for part in turn.parts)]
+                for turn in template.messages(about, [picture])
+            ]
+            reply = {"messages": turns, "text": json.dumps(answer, indent=2), "template": PILLAR}
+            if problem := _problem(reply, item, form):
+                left_out.append(f"{item.id}: {problem}")
+                continue
+            provenance = {"metric": "checklist", "template": PILLAR, "sha256": template.sha256, "answered_by": "people"}
+            fields: Json = {
+                "score": judge_answer(reply["text"], pillar).level1,
+                "prompt_id": item.prompt_id,
+                "prompt": item.prompt,
+            }
+            fields |= {"item": item.id, "majority": majority, "provenance": provenance}
+            lines.append({**_conversation(reply, item, form), **fields})
+    if not lines:
+        first = f"; the first that is left out: {left_out[0]}" if left_out else ""
+        raise DataError(f"it marks no facet of an image of {run} as pillar / sub-capability / facet{first}", human)
     return lines, left_out
 
 

@@ -150,7 +150,7 @@ def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[st
         ConfigError: No such metric.
         DataError: The file is malformed (names file and row), or nothing is in common.
     """
-    people, frame = _people(human), whole_frame(RunFolder(run))
+    people, frame = people_marks(human), whole_frame(RunFolder(run))
     elements = {
         name: [
             (item, *element)
@@ -170,7 +170,7 @@ def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[st
     for item, element, kind, value in elements[chosen]:
         key, prompt = (item.id, element.casefold()), frame.prompt(item)
         if key in people:
-            said = people[key]
+            said, _ = people[key]
             if value in ("yes", "no"):  # on the same scale
                 said = {"1": "yes", "0": "no"}.get(said, said)
             marks.setdefault(key, ElementLabels(prompt, kind, value, said, declared.get(prompt, "")))
@@ -182,9 +182,13 @@ def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[st
     return chosen, list(marks.values()), notes
 
 
-def _people(file: Path) -> dict[tuple[str, str], str]:
-    """Read people's marks by image and element."""
-    marks: dict[tuple[str, str], str] = {}
+def people_marks(file: Path) -> dict[tuple[str, str], tuple[str, Mapping[str, object]]]:
+    """Read people's marks by image and element in small letters: the value, and the whole row of the file.
+
+    Raises:
+        DataError: The file has other columns or values, or two values for one element; names file and row.
+    """
+    marks: dict[tuple[str, str], tuple[str, Mapping[str, object]]] = {}
     lines: dict[tuple[str, str], int] = {}
     for number, record in read_table(file, ("image", "element", "value")):
         text = str(record["value"]).strip().casefold()
@@ -193,7 +197,7 @@ def _people(file: Path) -> dict[tuple[str, str], str]:
             raise DataError(f"the value is yes, no, 0, 1, 2 or n/a, not '{record['value']}'", file, number)
         key = (plain(str(record["image"])), str(record["element"]).strip().casefold())
         before = lines.setdefault(key, number)
-        if marks.setdefault(key, value) != value:
+        if marks.setdefault(key, (value, record))[0] != value:
             what = f"'{record['element']}' of '{record['image']}' is there twice, with another value in row {before}"
             raise DataError(
                 f"{what}: give one value, such as the majority in elements.csv of `label export`", file, number
