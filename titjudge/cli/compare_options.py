@@ -78,7 +78,7 @@ class ScoreSource(NamedTuple):
             table = read_scores(self.scores, self.metric, by, rule, self.range)
         else:
             table = run_scores(self.runs, self.metric, by, allow_drift=self.allow_drift, per_prompt=rule)
-        return replace(table, notes=(*table.notes, *few_prompts(len(table.prompts)))) if table.unit is None else table
+        return replace(table, notes=(*table.notes, *few_prompts(table.scored_prompts))) if table.unit is None else table
 
     def unknown_ends(self, table: ScoreTable, consequence: str) -> list[str]:
         """Return the note about scores whose scale has unknown ends, if they are unknown."""

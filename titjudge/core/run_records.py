@@ -274,8 +274,10 @@ class Manifest(_File):
     @property
     def lacking(self) -> str:
         """Why not all images of the data are judged: the status, or the shard that the run is; empty if they are."""
-        shard = self.identity.get("shard")
-        return self.status.removeprefix("incomplete: ") if self.incomplete else f"shard {shard}" if shard else ""
+        shard, why = self.identity.get("shard"), self.status.removeprefix("incomplete: ")
+        if self.incomplete:
+            return "stopped, or not finished yet" if why == "running" else why
+        return f"shard {shard}" if shard else ""
 
     def write(self, file: Path, *, sync: bool = True) -> None:
         """Write a file as `Results` do, with its checksum."""

@@ -21,12 +21,13 @@ from titjudge.core.run_records import (
 from titjudge.core.score_parts import question_counts, steadiness, texts_cut
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Status, Table
 from titjudge.engine.budget import Spending
-from titjudge.metrics import Metric, everywhere
+from titjudge.metrics import Metric
 from titjudge.stats.intervals import WAY
 from titjudge.stats.pairwise_accuracy import Undecided, undecided
 from titjudge.stats.people.agreement_tables import agreement_tables
 from titjudge.stats.ranking.bradley_terry import duel_tables
 from titjudge.stats.scores.families import families, in_families
+from titjudge.stats.scores.frame import images_of, not_applicable
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 from titjudge.stats.scores.withheld import withheld
 from titjudge.suites.base import Suite
@@ -52,7 +53,7 @@ def summarize(
     items = [item for item in listed if isinstance(item, Item)]
     invalid = [item for item in listed if isinstance(item, InvalidItem)]
     judged, doubts = withheld(_in_order(scores, items, metrics), items)
-    images = [item for item in listed if isinstance(item, Item) or item.is_image]
+    images = images_of(listed)
     pairs = in_families(pairs, families(items)) if pairs else pairs
     excluded = not_applicable(images, judged, metrics)
     agreed = _agreement(images, judged, pairs, suite, metrics, excluded, per_prompt, settled=status == "settled")
@@ -162,27 +163,6 @@ def _in_order(scores: Iterable[Score], items: Sequence[Item], metrics: Mapping[s
     kept = [score for score in scores if score.item_id in place and turn[score.metric] is not None]
     kept.sort(key=lambda score: (place[score.item_id], turn[score.metric]))
     return kept
-
-
-def not_applicable(
-    images: Sequence[Item | InvalidItem], scores: Sequence[Score], metrics: Mapping[str, Metric]
-) -> dict[str, frozenset[str]]:
-    """List the ids of the images to which a metric does not apply, by metric; a score that they lack is not missing.
-
-    To an invalid image a metric applies where it applies to another image of the prompt.
-    """
-    excluded = {}
-    for name, metric in metrics.items():
-        if metric.applies is everywhere:
-            continue
-        prompts = {image.prompt_id for image in images if isinstance(image, Item) and metric.applies(image)}
-        judged = {image.id for image in images if image.prompt_id in prompts}
-        judged -= {image.id for image in images if isinstance(image, Item) and not metric.applies(image)}
-        scored = {score.item_id for score in scores if base_metric(score.metric) == name}
-        ids = {image.id for image in images} - judged - scored
-        if ids:
-            excluded[name] = frozenset(ids)
-    return excluded
 
 
 _STEADINESS = {

@@ -322,7 +322,7 @@ def _first_places(items: Sequence[Item], scores: Sequence[Score]) -> Iterator[Ta
     from titjudge.stats.scores.population import compared, scores_of_all
 
     by_key = {(score.item_id, score.metric): score for score in scores}
-    frame = Frame({"": {item.id: item for item in items}}, {"": by_key})
+    frame = Frame({"": items}, {"": by_key})
     by = ["theme"] if any(item_meta.THEME.get(item) for item in items) else []
     for metric in frame.metrics:
         higher = registry.metric_of(metric).higher_is_better

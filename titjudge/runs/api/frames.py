@@ -5,19 +5,17 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-from titjudge.core import registry
 from titjudge.core.errors import MissingExtra
 from titjudge.core.paths import distinct_paths
 from titjudge.core.run_records import SCHEMA_VERSION, Manifest, Results
-from titjudge.core.types import Item, Score, Status, prompt_of
+from titjudge.core.types import InvalidItem, Item, Score, Status
 from titjudge.runs.api.judged_scores import Scores
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.runs.results import not_applicable
 from titjudge.runs.study.score_files import REQUIRED, SCORE, score_rows
-from titjudge.stats.scores.frame import Frame
 from titjudge.stats.verdict.judged_runs import JudgedRun, RunScores, joined, stored_run
 
 COLUMNS = tuple("run generator prompt_id prompt image sample metric value status reason".split())
@@ -69,8 +67,13 @@ def _of_paths(paths: Sequence[str | os.PathLike[str]], metric: str | None) -> It
     """Yield the rows of runs and tables, in the order of their items and metrics."""
     runs = [_read(path, metric) for path in distinct_paths(paths)]
     table = joined(runs)
-    for run in runs:
-        yield from _of_run(run, table)
+    rows: dict[tuple[str, str], list[Row]] = {(run, id): [] for run, images in table.images.items() for id in images}
+    for name in dict.fromkeys([*(name for run in runs for name in run.manifest.metrics), *table.metrics]):
+        for run, image, score in table.cells(name):
+            place = run, table.generator(run, image), table.prompt(image, run)
+            valid = (image.prompt, image.sample) if isinstance(image, Item) else ("", 0)
+            rows[run, image.id].append(_row(score, *place, *valid) | _covariates(image))
+    yield from chain.from_iterable(rows.values())
 
 
 def _read(path: Path, metric: str | None) -> JudgedRun:
@@ -83,28 +86,6 @@ def _read(path: Path, metric: str | None) -> JudgedRun:
         items.append(item)
         scores[item.id, name] = Score(item.id, name, value, Status.MISSING if value is None else Status.OK)
     return JudgedRun(str(path), Manifest(schema_version=SCHEMA_VERSION), Results(), items, scores)
-
-
-def _of_run(run: JudgedRun, table: Frame) -> Iterator[Row]:
-    images = [item for item in run.listed if isinstance(item, Item) or item.is_image]
-    names = dict.fromkeys([*run.manifest.metrics, *table.metrics])
-    installed = [name for name in run.manifest.metrics if name in registry.names("metrics")]
-    metrics = {name: registry.load("metrics", name) for name in installed}
-    excluded = not_applicable(images, list(run.scores.values()), metrics)
-    for item in images:
-        for name in names:
-            score = run.scores.get((item.id, name))
-            if score is None and (name not in run.manifest.metrics or item.id in excluded.get(name, ())):
-                continue
-            if isinstance(item, Item):
-                score = score or Score(item.id, name, None, Status.MISSING, "the run has not judged this image")
-                row = _row(
-                    score, run.name, table.generator(run.name, item), table.prompt(item), item.prompt, item.sample
-                )
-                yield row | _covariates(item)
-            else:
-                failed = Score(item.id, name, None, Status.BAD_INPUT, item.reason)
-                yield _row(failed, run.name, table.generator(run.name, item), prompt_of(item), "")
 
 
 def _row(score: Score, run: str, generator: str, prompt_id: str, prompt: str, sample: int = 0) -> Row:
@@ -123,10 +104,10 @@ def _row(score: Score, run: str, generator: str, prompt_id: str, prompt: str, sa
     return dict(zip(COLUMNS, cells, strict=True))
 
 
-def _covariates(item: Item) -> Row:
+def _covariates(image: Item | InvalidItem) -> Row:
     """Return the columns of the data; one with the name of another column is called `data_NAME`."""
     return {
         f"data_{name}" if name in COLUMNS else name: value
-        for name, value in item.meta.items()
+        for name, value in (image.meta.items() if isinstance(image, Item) else ())
         if isinstance(value, str | int | float)
     }

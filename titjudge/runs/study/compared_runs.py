@@ -16,7 +16,6 @@ from titjudge.core.words import truncated
 from titjudge.data.opinions import spread
 from titjudge.probes.canary import refuse_drift
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.runs.results import not_applicable
 from titjudge.runs.study.human_files import read_human_scores
 from titjudge.runs.study.human_study import choose_metric
 from titjudge.stats.comparable_runs import judged_differently
@@ -31,6 +30,7 @@ from titjudge.stats.pairwise_accuracy import values_by_metric
 from titjudge.stats.people.agreement import agreement
 from titjudge.stats.people.score_correlation import ALL, SCORE, ScoreCorrelation, judged_parts, score_correlations
 from titjudge.stats.scores.families import families, in_families
+from titjudge.stats.scores.frame import not_applicable
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 from titjudge.stats.scores.scores_table import ScoreTable, score_table
 from titjudge.stats.verdict.judged_runs import JudgedRun, joined, stored_run
@@ -83,6 +83,7 @@ def run_scores(
         if manifest.status == "settled"
     ]
     frame = joined(runs)
+    notes += frame.notes()
     chosen = choose_metric(frame.metrics, metric, paths[0], notes)
     reasons = judged_differently(manifests, chosen)
     if reasons and not allow_drift:
@@ -104,8 +105,7 @@ def run_scores(
     )
     if not table.prompts:
         raise DataError(f"no score of {chosen}", paths[0])
-    partial = [f"{name}: {manifest.lacking}" for name, manifest in manifests.items() if manifest.lacking]
-    return replace(table, notes=(*notes, *table.notes), incomplete="; ".join(partial))
+    return replace(table, notes=(*notes, *table.notes))
 
 
 class ComparedRuns:
@@ -133,7 +133,7 @@ class ComparedRuns:
         self._runs, self.drift = read_runs(paths, allow_drift=allow_drift)
         self._frame = joined(self._runs)
         self.mixed = [f"{run.name}: {line}" for run in self._runs for line in run.manifest.mixed]
-        self.notes: list[str] = []
+        self.notes = self._frame.notes()
         self.items = {id: item for run in self._runs for id, item in run.items.items()}
         self.scores = [
             replace(score, metric=self._name(score.metric, run)) for run in self._runs for score in run.scores.values()
@@ -157,10 +157,7 @@ class ComparedRuns:
 
     def agreement(self, pairs: Sequence[Pair], *, strengths: bool = False) -> Results:
         """Compute the agreement of all metrics with human pairs; see `stats.people.agreement`."""
-        listed = {
-            run.name: {item.id: item for item in run.listed if isinstance(item, Item) or item.is_image}
-            for run in self._runs
-        }
+        listed = self._frame.images
         images = {id: item for by_id in listed.values() for id, item in by_id.items()}
         metrics = {registry.base_metric(name): metric for name, metric in self._metrics.items()}
         excluded = not_applicable(list(images.values()), self.scores, metrics)

@@ -54,8 +54,9 @@ def people_study(
         ConfigError: No such metric.
         DataError: No run folder, fewer than two generators, or no human pair of the run's images.
     """
-    judged, warnings = stored_run(run, str(run.path)), list[str]()
+    judged = stored_run(run, str(run.path))
     frame, items = joined([judged]), list(judged.items.values())
+    warnings = frame.notes()
     name = choose_metric(frame.metrics, metric, run.path, warnings)
     generator_of = {item.id: item.generator for item in items}
     if len(set(generator_of.values())) < 2:
@@ -163,7 +164,7 @@ def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[st
     named = [name for name in frame.metrics if elements[name]]
     if not named:
         raise DataError("no score of it has elements (yes-no, checklist, graph-alignment and fga-blip2 have)", run)
-    notes: list[str] = []
+    notes = frame.notes()
     chosen = choose_metric(named, metric, run, notes)
     marks: dict[tuple[str, str], ElementLabels] = {}
     declared = frame.families()

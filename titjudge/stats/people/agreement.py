@@ -121,7 +121,6 @@ def agreement(
     """
     images, warnings = _images(items, scores)
     declared = families(items)
-    warnings += family_notes(list(dict.fromkeys(prompt for _, _, prompt in images)), declared)
     unsigned, repeated = _values(images, scores)
     values = {name: negated(by_image) if name in negate else by_image for name, by_image in unsigned.items()}
     kept = in_families(_with_prompts(pairs, images), declared)
@@ -143,6 +142,8 @@ def agreement(
         for name in values
         if name not in marks_judge
     }
+    if not standings:
+        warnings += family_notes(list(dict.fromkeys(prompt for _, _, prompt in images)), declared)
     people = _people(images, kept, human)
     srcc = {name: _srcc_with_people(images, kept, human, values[name]) for name in standings}
     common = _common_accuracy(index, {name: values[name] for name in standings})

@@ -135,9 +135,8 @@ def leaderboard(
         place, variance = place.ranked(ranges.get(k)), table.seed_variance[k]
         places[generator] = place if variance is None else place.with_(spread=math.sqrt(variance))
     notes = table.notes if common else ()
-    units = (
-        np.isfinite(adjusted).sum(axis=0) if table.unit is None else [int(table.unit.max(initial=-1)) + 1] * len(means)
-    )
+    unit = np.arange(len(adjusted)) if table.unit is None else table.unit
+    units = [len(np.unique(unit[np.isfinite(column)])) for column in adjusted.T]
     doubts = {
         name: doubt(mean_ends[k], float(means[k]), int(units[k]), bounds) for k, name in enumerate(table.generators)
     }

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from titjudge.core.errors import ConfigError, DataError, nearest
 from titjudge.core.grouping import grouped
-from titjudge.core.registry import metric_of
+from titjudge.core.registry import base_metric, metric_of, names
 from titjudge.core.score_parts import LEVELS
-from titjudge.core.types import InvalidItem, Item, Score, prompt_of
+from titjudge.core.types import InvalidItem, Item, Score, Status, prompt_of
 from titjudge.core.words import SHORT_EN, SHORT_ZH, count_words, is_texts, script
 from titjudge.stats.bootstrap import Floats, Interval, unit_sums
 from titjudge.stats.scores.families import Families, families
@@ -21,6 +22,7 @@ from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 from titjudge.stats.scores.population import FEWEST
 from titjudge.stats.scores.scores_table import IMAGE_COLUMNS, Entry, ScoreTable, score_table
 
+NOT_JUDGED = "the run has not judged this image"
 VALUES = 60  # of a category
 COLUMNS = 4  # categories
 # Columns that belong to one image or prompt, and are no categories.
@@ -49,6 +51,32 @@ DERIVED: dict[str, Callable[[str], str]] = {
 """Categories that come from the text of a prompt."""
 
 
+def images_of(listed: Iterable[Item | InvalidItem]) -> list[Item | InvalidItem]:
+    """Return the images of the data, those included that cannot be judged: the base of every coverage."""
+    return [item for item in listed if isinstance(item, Item) or item.is_image]
+
+
+def not_applicable(
+    images: Sequence[Item | InvalidItem], scores: Iterable[Score], metrics: Mapping[str, Any]
+) -> dict[str, frozenset[str]]:
+    """List the ids of the images to which a metric does not apply, by metric; a score that they lack is not missing.
+
+    To an image that cannot be judged a metric applies unless it applies to none of the other images of the prompt.
+    """
+    judged: dict[str, set[str]] = {}
+    for score in scores:
+        judged.setdefault(base_metric(score.metric), set()).add(score.item_id)
+    excluded = {}
+    for name, metric in metrics.items():
+        applies = {image.id: bool(metric.applies(image)) for image in images if isinstance(image, Item)}
+        prompts = {prompt_of(image): False for image in images if image.id in applies}
+        prompts |= {prompt_of(image): True for image in images if applies.get(image.id)}
+        ids = {image.id for image in images if not applies.get(image.id, prompts.get(prompt_of(image), True))}
+        if ids := ids - judged.get(name, set()):
+            excluded[name] = frozenset(ids)
+    return excluded
+
+
 class Frame:
     """The scores of runs, or of a file, as rows of run, generator, prompt, image, metric and value.
 
@@ -56,31 +84,53 @@ class Frame:
     their ids if these mean the same texts in all runs, else their texts.
 
     Args:
-        items: The valid images of each run, by its name and their ids.
+        listed: The items of each run, by its name, those included that cannot be judged.
         scores: The scores of each run by image and metric. Those of other images are left out.
+        asked: The metrics of each run, those included that have no score yet.
+        lacking: Why not all images of a run are judged (`Manifest.lacking`); empty if they are.
 
     Attributes:
+        images: The images of each run by their ids.
+        items: The images that can be judged.
         metrics: The metrics that have scores, in the order of these.
     """
 
     def __init__(
         self,
-        items: Mapping[str, Mapping[str, Item]],
+        listed: Mapping[str, Iterable[Item | InvalidItem]],
         scores: Mapping[str, Mapping[tuple[str, str], Score]],
+        asked: Mapping[str, Collection[str]] | None = None,
+        lacking: Mapping[str, str] | None = None,
     ) -> None:
-        self.items, self._scores = items, scores
-        self.source = ", ".join(items)
+        self.images = {name: {image.id: image for image in images_of(of_run)} for name, of_run in listed.items()}
+        self.items = {
+            name: {id: item for id, item in images.items() if isinstance(item, Item)}
+            for name, images in self.images.items()
+        }
+        self._scores, self._asked = scores, asked or {}
+        self._lacking = {name: why for name, why in (lacking or {}).items() if why}
+        self.source = ", ".join(listed)
         self.metrics = list(dict.fromkeys(metric for of_run in scores.values() for _, metric in of_run))
-        short = [Path(name).resolve().name for name in items]
-        self.run_names = dict(zip(items, short if len(set(short)) == len(short) else items, strict=True))
+        short = [Path(name).resolve().name for name in listed]
+        self.run_names = dict(zip(listed, short if len(set(short)) == len(short) else listed, strict=True))
         self._runs_of: dict[str, set[str]] = {}
-        for name, listed in items.items():
-            for item in listed.values():
-                self._runs_of.setdefault(item.generator or self.run_names[name], set()).add(name)
-        self._by_text = len(items) > 1 and not self._same_ids()
+        for name, images in self.images.items():
+            for image in images.values():
+                self._runs_of.setdefault(image.generator or self.run_names[name], set()).add(name)
+        self._by_text = len(listed) > 1 and not self._same_ids()
+        self._texts = {  # of images that cannot be judged, by run and prompt
+            (name, prompt_of(item)): item.prompt
+            for name, items in self.items.items()
+            for item in items.values()
+            if self._by_text and item.prompt
+        }
 
     def _all_items(self) -> Iterator[Item]:
         return (item for listed in self.items.values() for item in listed.values())
+
+    def notes(self) -> list[str]:
+        """Return a line for each run that has not judged all images."""
+        return [f"{name}: the run is incomplete: {why}" for name, why in self._lacking.items()]
 
     def families(self) -> Families:
         """Find the families of the prompts."""
@@ -98,16 +148,33 @@ class Frame:
         name = item.generator or self.run_names[run]
         return name if len(self._runs_of.get(name, ())) < 2 else f"{name} ({self.run_names[run]})"
 
-    def prompt(self, item: Item) -> str:
-        """Name the prompt of an image."""
-        return (item.prompt if self._by_text else "") or item.prompt_id or item.id
+    def prompt(self, item: Item | InvalidItem, run: str = "") -> str:
+        """Name the prompt of an image; of one that cannot be judged as other images of its run have it."""
+        text = item.prompt if isinstance(item, Item) else self._texts.get((run, prompt_of(item)), "")
+        return (text if self._by_text else "") or prompt_of(item)
 
     def rows(self, metric: str) -> Iterator[tuple[str, Item, Score]]:
-        """Yield run, image and score of a metric, in the order of the images."""
+        """Yield run, image and score of a metric, in the order of the images; without those of which a run has no record."""
         for run, items in self.items.items():
             for item in items.values():
                 if (score := self._scores[run].get((item.id, metric))) is not None:
                     yield run, item, score
+
+    def cells(self, metric: str) -> Iterator[tuple[str, Item | InvalidItem, Score]]:
+        """Yield run, image and score of all images to which a metric applies, in the order of the images.
+
+        An image of which its run has no record was not judged (status `missing`), or cannot be (`bad_input`).
+        """
+        for run, images in self.images.items():
+            found = {id: score for (id, name), score in self._scores[run].items() if name == metric}
+            if not found and metric not in self._asked.get(run, ()):
+                continue
+            known = {base: metric_of(base)} if (base := base_metric(metric)) in names("metrics") else {}
+            excluded = not_applicable([*images.values()], found.values(), known).get(base, ())
+            for id, image in images.items():
+                why = (Status.MISSING, NOT_JUDGED) if isinstance(image, Item) else (Status.BAD_INPUT, image.reason)
+                if id not in excluded:
+                    yield run, image, found.get(id) or Score(id, metric, None, *why)
 
     def values(self, metric: str) -> dict[str, float | None]:
         """Map the images of one run to their scores, negated if less is better; None for a failure."""
@@ -115,10 +182,10 @@ class Frame:
         return {item.id: None if score.value is None else sign * score.value for _, item, score in self.rows(metric)}
 
     def entries(self, metric: str, *, answers: bool = False) -> list[Entry]:
-        """List the rows of a metric; with `answers` one for each answer of the judge behind a score."""
+        """List the cells of a metric; with `answers` one for each answer of the judge behind a score."""
         return [
-            Entry(self.prompt(item), self.generator(run, item), item.id, value, run)
-            for run, item, score in self.rows(metric)
+            Entry(self.prompt(image, run), self.generator(run, image), image.id, value, run)
+            for run, image, score in self.cells(metric)
             for value in (_answers(score) if answers else [score.value])
         ]
 
@@ -170,10 +237,11 @@ class Frame:
             bounds=bounds,
             higher_is_better=higher_is_better,
             per_prompt=per_prompt,
-            cost=cost / len({(entry.run, entry.image) for entry in entries}) if cost and entries else None,
+            cost=cost / judged if cost and (judged := sum(1 for _ in self.rows(metric))) else None,
             texts={self.prompt(item): hash(item.prompt) for item in self._all_items()},
             families=self.families(),
         )
+        table = replace(table, incomplete="; ".join(f"{name}: {why}" for name, why in self._lacking.items()))
         return table if by is not None else replace(table, slices=_large_slices(table, [*parts, *table.slices]))
 
     def _parts(self, metric: str, columns: Iterable[str], *, strict: bool) -> dict[str, list[PartRow]]:
@@ -225,8 +293,8 @@ class Frame:
                 )
         if not values:
             named = dict.fromkeys(str(name) for item in every for name in item.meta if _category_of(item, name))
-            names = dict.fromkeys((*DERIVED, *PARTS, *named))
-            what = f"its prompts have no '{column}'.{nearest(column, names)} Known: {', '.join(names)}"
+            known = dict.fromkeys((*DERIVED, *PARTS, *named))
+            what = f"its prompts have no '{column}'.{nearest(column, known)} Known: {', '.join(known)}"
             if column in DERIVED:
                 what = f"--by {column} needs a column 'prompt' with the texts of the prompts"
             raise ConfigError(f"{next(iter(self.items))}: {what}")

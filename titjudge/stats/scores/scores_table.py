@@ -83,6 +83,11 @@ class ScoreTable:
         """Number of generators that have a score on some prompt."""
         return int(np.isfinite(self.means).any(axis=0).sum())
 
+    @property
+    def scored_prompts(self) -> int:
+        """Number of prompts with a score of some generator."""
+        return int(np.isfinite(self.means).any(axis=1).sum())
+
     def on_scale_of(self, column: str) -> ScoreTable:
         """Return the table with the bounds of the slices by `column`."""
         return replace(self, bounds=self.part_bounds[column]) if column in self.part_bounds else self
@@ -364,7 +369,7 @@ def score_table(
         cost=cost,
         slices=slices,
         notes=(
-            *family_notes(prompts, families),
+            *family_notes([prompts[row] for row in np.flatnonzero(np.isfinite(means).any(axis=1))], families),
             *_constant(metric, sign * score),
             *rule.warnings(_counts(cells, shape).ravel(), metric),
         ),

@@ -128,7 +128,7 @@ def _aside(
 ) -> BetterGenerator:
     """Find the generators that are not compared: they share too few prompts, or families, with the best one, or have no score."""
     frame = joined(runs)
-    images = [frame.generator(run.name, item) for run in runs for item in run.items.values()]
+    images = [frame.generator(name, image) for name, images in frame.images.items() for image in images.values()]
     unscored = [name for name in (*table.generators, *images) if name not in order]
     aside = dict.fromkeys([*(comparison.aside if comparison else order[2:]), *unscored], 0)
     if not aside:

@@ -15,7 +15,7 @@ from titjudge.core.serialization import lean_item, lean_score, score_from
 from titjudge.core.types import InvalidItem, Item, Json, Score
 from titjudge.stats.generators.comparison_tables import Scale
 from titjudge.stats.people.agreement import agreement
-from titjudge.stats.scores.frame import Frame
+from titjudge.stats.scores.frame import Frame, images_of
 from titjudge.stats.scores.per_prompt import PerPrompt
 from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.scores.withheld import counted
@@ -107,7 +107,7 @@ class JudgedRun:
     @property
     def covered(self) -> tuple[str, int, int]:
         """The coverage of the run as `Results.covered`; if it has no score, of all its images."""
-        return self.results.covered or (first_metric([*self.manifest.metrics, ""]), 0, len(_images(self.listed)))
+        return self.results.covered or (first_metric([*self.manifest.metrics, ""]), 0, len(images_of(self.listed)))
 
     def metric(self, metric: str) -> MetricResult:
         """Return the results of a metric; empty ones where there are none."""
@@ -137,7 +137,8 @@ def stored_run(run: StoredRun, name: str, results: Results | None = None, **read
     Args:
         run: The folder.
         name: Tells the run from the others.
-        results: Its results; by default those in the folder, or if it has none those of its scores so far.
+        results: Its results; by default those in the folder, or those of its scores so far if the folder has none, or has
+            those of an earlier session.
         reading: `alone`: there is no other run; `whole`: read all of it, texts, replies and parts; `slim`: read only what
             tables count.
 
@@ -151,20 +152,26 @@ def stored_run(run: StoredRun, name: str, results: Results | None = None, **read
         name, manifest, found, list(listed.values()), StoredScores(run.path, run.located("scores.jsonl"), read_score)
     )
     judged.count(run.items)
-    if results is None and not found.metrics:  # it was killed, or goes on
-        judged.results = found.joined(_so_far(judged))
+    if results is None and (stale := _is_stale(found, manifest)):  # it was killed, or goes on
+        judged.results = Results(pairs=found.pairs, reference=found.reference, per_prompt=found.per_prompt).joined(
+            Results(spent=manifest.spent, unpriced=manifest.unpriced, list_cost=manifest.list_cost)
+        )
+    if results is None and (stale or not found.metrics):
+        judged.results = judged.results.joined(_so_far(judged))
     return judged
 
 
-def _images(listed: Iterable[Item | InvalidItem]) -> list[Item | InvalidItem]:
-    return [item for item in listed if isinstance(item, Item) or item.is_image]
+def _is_stale(found: Results, manifest: Manifest) -> bool:
+    """Return True if there is no results.json, or it is of an earlier session than the scores."""
+    older = manifest.status == "running" or found.status not in ("", manifest.status)
+    return older or not found.model_fields_set
 
 
 def _so_far(run: JudgedRun) -> Results:
     """Compute from its scores what results.json says of a run."""
     records = {name: run.manifest.metrics.get(base_metric(name), MetricRecord()) for _, name in run.scores}
     return agreement(
-        _images(run.listed),
+        images_of(run.listed),
         list(run.scores.values()),
         run.results.human_pairs,
         negate={name for name, record in records.items() if record.higher_is_better is False},
@@ -175,7 +182,12 @@ def _so_far(run: JudgedRun) -> Results:
 
 def joined(runs: Sequence[JudgedRun]) -> Frame:
     """Join the scores of runs to one table."""
-    return Frame({run.name: run.items for run in runs}, {run.name: run.scores for run in runs})
+    return Frame(
+        {run.name: run.listed for run in runs},
+        {run.name: run.scores for run in runs},
+        {run.name: run.manifest.metrics for run in runs},
+        {run.name: run.manifest.lacking for run in runs},
+    )
 
 
 def whole_frame(run: StoredRun) -> Frame:

@@ -151,7 +151,7 @@ class Runs:
             and not is_locked(folder)
         ):
             status = STOPPED
-        state = replace(_whole_state(cached, folder, self._open_run, running=status == RUNNING), status=status)
+        state = replace(_whole_state(cached, folder, self._open_run, status), status=status)
         return replace(
             state,
             report=self._report_of(folder) is not None,
@@ -160,12 +160,12 @@ class Runs:
 
 
 def _whole_state(
-    cached: _CachedRun, folder: Path, open_run: Callable[[Path], StoredRun] | None, *, running: bool
+    cached: _CachedRun, folder: Path, open_run: Callable[[Path], StoredRun] | None, status: str
 ) -> RunState:
-    """Add the results to what the manifest says; the scores so far while the run goes on, or where it has no results."""
+    """Add the results to what the manifest says; the scores so far while the run goes on, was killed or has no results."""
     assert cached.manifest_state is not None
     file = folder / "results.json"
-    results = () if running else identity(file)
+    running, results = status == RUNNING, () if status in (RUNNING, STOPPED) else identity(file)
     if cached.results != results:
         cached.results, cached.state = results, None
     if cached.state is None and results:
