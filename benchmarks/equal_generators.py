@@ -1,6 +1,6 @@
 """Rows of `benchmarks.coverage` on generators of one mean: how often a gate, a test, the best of several or `--settle` err.
 
-By the functions that `compare generators`, `compare settle` and `judge --settle` call, on scores that lie in lumps, are
+By the functions that `compare generators`, `compare early-stopping` and `judge --settle` call, on scores that lie in lumps, are
 saturated, collapse now and then, or are missing where they are bad.
 """
 
@@ -134,7 +134,7 @@ def _better(
 
 
 def settle_rows(runs: int) -> Rows:
-    """By kind of scores, two generators with one mean: how often `judge --settle` and `compare settle` name a better one."""
+    """By kind of scores, two generators with one mean: how often `judge --settle` and `compare early-stopping` name a better one."""
     rng = np.random.default_rng(9)
     rows = []
     for name, draw in PAIRS.items():

@@ -118,7 +118,7 @@ def annotator_rows(runs: int) -> Rows:
                 place["interval"] for board in boards for place in board["generators"] if place["generator"] == "A"
             ]
             shares.append(told((holds(each, WIN_RATE) for each in rates), (board.get("doubt", "") for board in boards)))
-        rows.append((f"`compare people`, {people} people", shares))
+        rows.append((f"`judges people`, {people} people", shares))
     return rows
 
 

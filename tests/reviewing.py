@@ -1,4 +1,4 @@
-"""A small set of prompts to review, and `review-prompts` as a process of its own, for tests."""
+"""A small set of prompts to review, and `prompts review` as a process of its own, for tests."""
 
 import contextlib
 import http.client
@@ -49,7 +49,7 @@ def make_set(folder: Path, *lines: dict[str, Any]) -> Path:
 
 class Reviewing:
     def __init__(self, path: Path, *flags: str) -> None:
-        self.process = start(path.parent, "review-prompts", path.name, "--port", "0", *flags)
+        self.process = start(path.parent, "prompts", "review", path.name, "--port", "0", *flags)
         assert self.process.stdout is not None
         self.link = self.process.stdout.readline().strip()
         assert self.link, self.process.communicate()[1]

@@ -95,7 +95,7 @@ def renamed_back(text: str, names: dict[str, str]) -> str:
 
 
 def answer(folder: Path, *arguments: Any, code: int = 0) -> Any:
-    cli(folder, "compare", *map(str, arguments), "--json", "out.json", code=code)
+    cli(folder, *map(str, arguments), "--json", "out.json", code=code)
     return json.loads((folder / "out.json").read_text(encoding="utf-8"))
 
 
@@ -111,16 +111,34 @@ def without(value: Any, left_out: Container[str], strange: Callable[[Any], bool]
 
 
 TABLES: dict[str, Callable[[str, str], tuple[str, ...]]] = {
-    "all pairs": lambda a, b: ("generators", "--range", "0,100"),
-    "categories": lambda a, b: ("generators", "--by", "type"),
-    "baseline": lambda a, b: ("generators", "--range", "0,100", "--baseline", b),
-    "best as baseline": lambda a, b: ("generators", "--range", "0,100", "--baseline", a),
-    "gate": lambda a, b: ("generators", "--range", "0,100", "--baseline", b, "--fail-if-worse", "20"),
-    "best image": lambda a, b: ("generators", "--per-prompt", "best"),
-    "any image": lambda a, b: ("generators", "--per-prompt", "any:60"),
-    "plan": lambda a, b: ("plan", "--pair", "all", "--difference", "2", "--per-prompt", "best", "--seeds", "1"),
-    "settle": lambda a, b: ("settle", "--pair", "all", "--repeat", "3", "--range", "0,100"),
-    "race": lambda a, b: ("settle", "--pair", f"{a},{b},{'C' if a == 'A' else NAMES['C']}", "--repeat", "3"),
+    "all pairs": lambda a, b: ("compare", "generators", "--range", "0,100"),
+    "categories": lambda a, b: ("compare", "generators", "--by", "type"),
+    "baseline": lambda a, b: ("compare", "generators", "--range", "0,100", "--baseline", b),
+    "best as baseline": lambda a, b: ("compare", "generators", "--range", "0,100", "--baseline", a),
+    "gate": lambda a, b: ("compare", "generators", "--range", "0,100", "--baseline", b, "--fail-if-worse", "20"),
+    "best image": lambda a, b: ("compare", "generators", "--per-prompt", "best"),
+    "any image": lambda a, b: ("compare", "generators", "--per-prompt", "any:60"),
+    "plan": lambda a, b: (
+        "compare",
+        "plan",
+        "--pair",
+        "all",
+        "--difference",
+        "2",
+        "--per-prompt",
+        "best",
+        "--seeds",
+        "1",
+    ),
+    "settle": lambda a, b: ("compare", "early-stopping", "--pair", "all", "--repeat", "3", "--range", "0,100"),
+    "race": lambda a, b: (
+        "compare",
+        "early-stopping",
+        "--pair",
+        f"{a},{b},{'C' if a == 'A' else NAMES['C']}",
+        "--repeat",
+        "3",
+    ),
 }
 
 
@@ -193,7 +211,7 @@ def test_a_bridge_depends_on_no_rows_names_or_strangers(change: dict[str, Any], 
     answers = []
     for settings in ({}, change):
         old, new = (write_table(tmp_path / f"{k}.csv", HEAD, rows) for k, rows in enumerate(bridged(**settings)))
-        found = without(answer(tmp_path, "bridge", old, new), {"declared", "left_out"})
+        found = without(answer(tmp_path, "compare", "bridge", old, new), {"declared", "left_out"})
         back = {new: old for old, new in settings.get("names", {}).items()}
         answers.append(known(found | {"anchors": dict.fromkeys(found["anchors"], "")}, back))
     assert answers[1] == answers[0]
@@ -224,7 +242,7 @@ def test_votes_depend_on_no_rows_sides_or_names(change: Change, tmp_path: Path) 
     answers: list[Any] = []
     for rows in (votes, change(votes)):
         columns = "prompt_id", "image_a", "image_b", "preference", "annotator"
-        found = answer(tmp_path, "votes", write_table(tmp_path / "votes.csv", columns, rows))
+        found = answer(tmp_path, "label", "convert", write_table(tmp_path / "votes.csv", columns, rows))
         answers.append(known(found | {"needs_experts": len(found["needs_experts"])}, {}))
     assert answers[1] == answers[0]
 
@@ -238,7 +256,7 @@ def test_ranks_depend_on_no_rows_columns_or_names(tmp_path: Path) -> None:
     answers = []
     for rows, columns in (ranks, [*ranks[0]]), (shuffled(more), ["generator", "third", "second", "human", "first"]):
         board = write_table(tmp_path / "ranks.csv", columns, ([row[name] for name in columns] for row in rows))
-        found = answer(tmp_path, "ranks", "--csv", board, "--reference", "human")
+        found = answer(tmp_path, "judges", "ranks", "--csv", board, "--reference", "human")
         found["columns"].pop("third", None)
         answers.append(known(found, {}))
     assert answers[1] == answers[0]
@@ -298,14 +316,25 @@ def human_pairs() -> list[tuple[str, str, str, str]]:
 
 
 RUNS: dict[str, tuple[str, ...]] = {
-    "with people": ("runs", "run", "--pairs", "pairs.csv", "--human", "human.csv", "--by", "kind", "--strengths"),
-    "two, with people": ("runs", "run", "other", "--pairs", "pairs.csv", "--human", "human.csv"),
-    "one": ("runs", "run"),
-    "two": ("runs", "run", "other"),
-    "few pairs": ("people", "run", "--pairs", "pairs.csv", "--metric", "tit-llm"),
-    "generators": ("generators", "run", "other", "--metric", "tit-llm", "--by", "kind"),
-    "elements": ("elements", "run", "--human", "marks.csv"),
-    "costs": ("costs", "run", "other"),
+    "with people": (
+        "judges",
+        "agreement",
+        "run",
+        "--pairs",
+        "pairs.csv",
+        "--human",
+        "human.csv",
+        "--by",
+        "kind",
+        "--strengths",
+    ),
+    "two, with people": ("judges", "agreement", "run", "other", "--pairs", "pairs.csv", "--human", "human.csv"),
+    "one": ("judges", "agreement", "run"),
+    "two": ("judges", "agreement", "run", "other"),
+    "few pairs": ("judges", "people", "run", "--pairs", "pairs.csv", "--metric", "tit-llm"),
+    "generators": ("compare", "generators", "run", "other", "--metric", "tit-llm", "--by", "kind"),
+    "elements": ("judges", "elements", "run", "--human", "marks.csv"),
+    "costs": ("judges", "costs", "run", "other"),
 }
 
 
@@ -353,9 +382,7 @@ def test_an_unrelated_metric_prompt_or_generator_changes_no_answer(
     command: str, extra: str, plain: Path, tmp_path: Path
 ) -> None:
     if (command, extra) == ("few pairs", "prompt"):
-        pytest.skip(
-            "all pairs of the judge are the population of `compare people`: a prompt more is another population"
-        )
+        pytest.skip("all pairs of the judge are the population of `judges people`: a prompt more is another population")
     before, after = (of_the_others(answer(folder, *RUNS[command])) for folder in (plain, study(tmp_path, extra=extra)))
     assert known(after, {}) == known(before, {})
 
@@ -398,7 +425,7 @@ def test_data_in_another_order_or_in_shards_are_judged_alike(
             "questions",
         ):
             assert known(found[part], {}) == known(results[0][part], {}), part
-    rows = [without(answer(tmp_path, "runs", run.name, "--strengths"), {"spent"}) for run in runs]
+    rows = [without(answer(tmp_path, "judges", "agreement", run.name, "--strengths"), {"spent"}) for run in runs]
     assert known(rows[1], {}) == known(rows[0], {}) == known(rows[2], {})
 
 
@@ -407,7 +434,7 @@ def test_equal_generators_have_one_p_whichever_is_named_first(tmp_path: Path) ->
     answers = []
     for change in (list, shuffled):
         table = write_table(tmp_path / "scores.csv", HEAD, change(rows))
-        found = answer(tmp_path, "generators", "--scores", table, "--baseline", "A")["pairs"]
+        found = answer(tmp_path, "compare", "generators", "--scores", table, "--baseline", "A")["pairs"]
         answers.append({pair["a"]: {key: each for key, each in pair.items() if key != "a"} for pair in found})
     assert known(answers[0], {}) == known(answers[1], {})
     assert answers[0]["C"] == answers[0]["C's twin"]
@@ -450,7 +477,7 @@ def test_an_audit_of_prompts_depends_on_no_rows_or_names(change: dict[str, Any],
         names = settings.get("prompts", SAME)
         rows = [(names.get(f"p{k}", f"p{k}"), text, f"kind {k % 2}") for k, text in enumerate(SAYINGS)]
         write_table(tmp_path / "prompts.csv", ("prompt_id", "prompt", "type"), settings.get("change", list)(rows))
-        cli(tmp_path, "audit-prompts", "prompts.csv", "--against", "prompts.csv", "--json", "out.json")
+        cli(tmp_path, "prompts", "audit", "prompts.csv", "--against", "prompts.csv", "--json", "out.json")
         found = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
         back = {new: old for old, new in names.items()}
         alike = [[sorted(back.get(name, name) for name in each["prompts"]), each["cosine"]] for each in found["alike"]]

@@ -74,7 +74,7 @@ def rows_of(cells: Sequence[Sequence[object]], mean: int) -> list[Row]:
 
 def boards(folder: Path, run: Path) -> dict[str, list[Row]]:
     """What each output says of the metric that decides."""
-    printed = cli(folder, "compare", str(run), "--json", "run.json")
+    printed = cli(folder, "judges", "agreement", str(run), "--json", "run.json")
     cli(folder, "report", str(run), "--format", "markdown", "--out", "report.md")
     cli(folder, "report", str(run), "--site", "site")
     cli(folder, "compare", "generators", str(run), "--out", "out.csv", "--json", "out.json")

@@ -228,7 +228,7 @@ def test_a_batch_file_carries_the_settings_of_the_body(server: Server, tmp_path:
         given = {"captioner": {"model": model, "options": {"body": {"service_tier": "flex"}}}}
         (tmp_path / "run.yaml").write_text(json.dumps(given))
         common = ("--config", "run.yaml", "--data", "data", "--metric", "lmm-score")
-        said = cli(tmp_path, "batch", "export", *common, "--out", f"{code}.jsonl", code=code)
+        said = cli(tmp_path, "answers", "export", *common, "--out", f"{code}.jsonl", code=code)
         assert code == 0 or "options.body cannot be used" in said
     assert json.loads((tmp_path / "0.jsonl").read_text())["body"]["service_tier"] == "flex"
 

@@ -130,7 +130,7 @@ def test_the_answers_of_a_detector_are_recorded_and_replayed(tmp_path: Path, dat
     with Server(Model()) as server:
         by_agent(tmp_path, server, *named(detector), "--out", "run")
         asked = ("--data", str(data), "--metric", "tit-agent")
-        cli(tmp_path, "batch", "record", *asked, "--provider", "openai/gpt-4o", *named(detector), **hosted(server))
+        cli(tmp_path, "answers", "record", *asked, "--provider", "openai/gpt-4o", *named(detector), **hosted(server))
         sent = server.count()
         cli(
             tmp_path,
@@ -155,7 +155,7 @@ def test_a_detector_of_this_machine_answers_itself_where_questions_go_into_a_fil
     tmp_path: Path, data: Path, detector: Path
 ) -> None:
     offline = ("--data", str(data), "--metric", "tit-agent", "--provider", "recorded", *named(detector))
-    exported = ("batch", "export", *offline, "--out", "open.jsonl")
+    exported = ("answers", "export", *offline, "--out", "open.jsonl")
 
     def open_questions() -> list[dict[str, Any]]:
         cli(tmp_path, *exported)
@@ -165,7 +165,7 @@ def test_a_detector_of_this_machine_answers_itself_where_questions_go_into_a_fil
     answers = [{"custom_id": split["custom_id"], "text": json.dumps({"claims": CLAIMS})}]
     for expected in (["tit/describe"] * 2, ["agent/orchestrate"] * 2):
         (tmp_path / "given.jsonl").write_text("\n".join(map(json.dumps, answers)))
-        cli(tmp_path, "batch", "record", *offline, "--by", "a person", "given.jsonl")
+        cli(tmp_path, "answers", "record", *offline, "--by", "a person", "given.jsonl")
         questions = open_questions()
         assert [question["template"] for question in questions] == expected
         answers = [{"custom_id": question["custom_id"], "text": "A room."} for question in questions]

@@ -9,7 +9,7 @@ from answers import verdict
 from builders import read_lines
 from PIL import Image
 
-from titjudge.cli.batch import batch
+from titjudge.cli.answers import answers
 from titjudge.core.config import load_config
 from titjudge.engine.cache import open_cache
 from titjudge.runs.offline.batch import ImportedAnswers, export, import_answers
@@ -186,18 +186,18 @@ def test_recorded_descriptions_are_not_asked_for(data: Path) -> None:
 def test_the_commands(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--data", str(data), "--provider", "openai/gpt-4o", "--metric", "tit-llm"]
     out = tmp_path / "q.jsonl"
-    assert batch.main(["export", *options, "--out", str(out)], standalone_mode=False) == 0
+    assert answers.main(["export", *options, "--out", str(out)], standalone_mode=False) == 0
     assert "4 questions" in capsys.readouterr().out
     keys = [json.loads(line)["custom_id"] for line in out.read_text().splitlines()]
-    answers = tmp_path / "a.jsonl"
-    answers.write_text("\n".join(json.dumps({"custom_id": key, "text": "seen"}) for key in [*keys, "no\x1b[31m"]))
+    given = tmp_path / "a.jsonl"
+    given.write_text("\n".join(json.dumps({"custom_id": key, "text": "seen"}) for key in [*keys, "no\x1b[31m"]))
     report = tmp_path / "report.json"
-    told = batch.main(["import", str(answers), *options, "--json", str(report)], standalone_mode=False)
+    told = answers.main(["import", str(given), *options, "--json", str(report)], standalone_mode=False)
     assert told == 0
     said = capsys.readouterr()
     assert "4 answers imported" in said.out
     assert "1 not asked by this run" in said.err
     assert "\x1b" not in said.err
-    assert json.loads(report.read_text())[str(answers)]["imported"] == 4
-    answers.write_text("nonsense")
-    assert batch.main(["import", str(answers), *options], standalone_mode=False) == 1
+    assert json.loads(report.read_text())[str(given)]["imported"] == 4
+    given.write_text("nonsense")
+    assert answers.main(["import", str(given), *options], standalone_mode=False) == 1

@@ -15,7 +15,7 @@ from answers import verdict
 from builders import read_lines
 from PIL import Image
 
-from titjudge.cli.batch import batch
+from titjudge.cli.answers import answers
 from titjudge.cli.commands import run_command
 from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, DataError
@@ -166,7 +166,7 @@ def test_nobody_answered_is_an_error(data: Path) -> None:
 
 def test_a_recorded_answer_is_not_for_the_cache(data: Path) -> None:
     made = session(data)
-    with pytest.raises(ConfigError, match="batch record"):
+    with pytest.raises(ConfigError, match="answers record"):
         import_answers(made, data.parent / "given.jsonl")
 
 
@@ -368,11 +368,11 @@ def test_the_commands(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     options = ["--data", str(folder), "--provider", "recorded", "--metric", "tit-llm"]
     out, given, report = tmp_path / "q.jsonl", tmp_path / "a.jsonl", tmp_path / "r.json"
     for text in ("seen", VERDICT):
-        assert batch.main(["export", *options, "--out", str(out)], standalone_mode=False) == 0
-        assert "`batch record`" in capsys.readouterr().out
+        assert answers.main(["export", *options, "--out", str(out)], standalone_mode=False) == 0
+        assert "`answers record`" in capsys.readouterr().out
         keys = [json.loads(line)["custom_id"] for line in out.read_text().splitlines()]
         given.write_text("\n".join(json.dumps({"custom_id": key, "text": text}) for key in [*keys, "no\x1b[31m"]))
-        told = batch.main(["record", str(given), *options, "--by", WHO, "--json", str(report)], standalone_mode=False)
+        told = answers.main(["record", str(given), *options, "--by", WHO, "--json", str(report)], standalone_mode=False)
         said = capsys.readouterr()
         assert told == 0
         assert "2 answers recorded" in said.out
@@ -381,11 +381,11 @@ def test_the_commands(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert json.loads(report.read_text())["imported"] == 2
     assert (folder / "answers.jsonl").is_file()
     with pytest.raises(ConfigError, match="--to"):
-        batch.main(
+        answers.main(
             ["record", "--data", str(data / "data.jsonl"), "--provider", "openai/gpt-4o", "--metric", "tit-llm"],
             standalone_mode=False,
         )
-    assert batch.main(["record", *options, "--to", str(tmp_path / "new.jsonl")], standalone_mode=False) == 1
+    assert answers.main(["record", *options, "--to", str(tmp_path / "new.jsonl")], standalone_mode=False) == 1
 
 
 def test_an_unrecorded_question_is_missing(data: Path) -> None:
@@ -401,7 +401,7 @@ def test_an_unrecorded_question_is_missing(data: Path) -> None:
 @pytest.mark.parametrize("given", [["--max-looks", "0"], ["--metric-option", "tit-agent.max_looks=0"]])
 def test_options_of_metrics_reach_an_export(data: Path, given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     out = data.parent / "q.jsonl"
-    arguments = ["batch", "export", "--data", str(data), "--provider", "recorded", "--metric", "tit-agent"]
+    arguments = ["answers", "export", "--data", str(data), "--provider", "recorded", "--metric", "tit-agent"]
     assert run_command("titjudge", [*arguments, "--out", str(out), *given]) == 2
     assert "max_looks" in capsys.readouterr().err
     assert run_command("titjudge", [*arguments, "--out", str(out), given[0], given[1].replace("0", "12")]) == 0

@@ -1,4 +1,4 @@
-"""`judge --canary` against a judge that changes, and what `compare` makes of it."""
+"""`judge --canary` against a judge that changes, and what `judges agreement` makes of it."""
 
 import json
 import shutil
@@ -86,12 +86,12 @@ def test_a_judge_of_recorded_descriptions_has_canaries_and_compare_refuses_to_jo
     kept = json.loads((place.parent / "three" / "manifest.json").read_text())["canary"]
     assert (kept["state"], len(kept["flips"])) == ("drift", 50)
     one, two, three = (place.parent / name for name in ("one", "two", "three"))
-    assert "drift" not in shell("compare", one, two).replace("no drift", "")
-    refused = shell("compare", one, three, code=2)
+    assert "drift" not in shell("judges", "agreement", one, two).replace("no drift", "")
+    refused = shell("judges", "agreement", one, three, code=2)
     assert "not comparable" in refused
     assert "its canaries drifted (50 of 50 flipped)" in refused
     assert "--allow-drift" in refused
-    assert "joined across a drift" in shell("compare", one, three, "--allow-drift")
+    assert "joined across a drift" in shell("judges", "agreement", one, three, "--allow-drift")
     assert "joined across a drift" in shell("merge", one, three, "--out", place.parent / "both")
 
 

@@ -229,8 +229,8 @@ def test_another_judge_is_no_comparison(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def command(capsys: pytest.CaptureFixture[str], *arguments: str | Path, code: int = 0) -> str:
-    """Output and errors of `python cli.py compare ...`."""
-    found = run_command("python cli.py", ["compare", *map(str, arguments)])
+    """Output and errors of `python cli.py ...`."""
+    found = run_command("python cli.py", [*map(str, arguments)])
     told = capsys.readouterr()
     assert found == code, told.out + told.err
     return told.out + told.err
@@ -251,7 +251,7 @@ def test_one_difference_has_one_p_in_every_command(tmp_path: Path, capsys: pytes
     run, out = two_generators(tmp_path / "run", prompts=38, texts=38), tmp_path / "out.json"
     cli(capsys, run, "--json", out)
     (pair,) = json.loads(out.read_text())["pairs"]
-    assert "p BH" in command(capsys, run, "--json", out)
+    assert "p BH" in command(capsys, "judges", "agreement", run, "--json", out)
     (difference,) = json.loads(out.read_text())["differences"]
     assert 0.001 < pair["p"] == difference["p_value"] < 0.5
     assert pair["interval"] == pytest.approx(difference["interval"])
@@ -272,7 +272,7 @@ def test_prompts_are_told_apart_by_their_id_not_by_their_text(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, out = two_generators(tmp_path / "run", prompts=12, texts=6), tmp_path / "out.json"
-    command(capsys, run, "--json", out)
+    command(capsys, "judges", "agreement", run, "--json", out)
     (difference,) = json.loads(out.read_text())["differences"]
     cli(capsys, run, "--json", out)
     (pair,) = json.loads(out.read_text())["pairs"]
@@ -284,7 +284,7 @@ def test_a_replay_has_one_entry_a_pair_and_order(
     scores: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.json"
-    options = ("settle", "--scores", scores, "--repeat", "3", "--json", out)
+    options = ("compare", "early-stopping", "--scores", scores, "--repeat", "3", "--json", out)
     said = command(capsys, *options, "--pair", "good,bad", "--pair", "base,good,bad", "--out", tmp_path / "s.md",
                    "--plot", tmp_path / "s.svg")  # fmt: skip
     drawn = "".join(ElementTree.parse(tmp_path / "s.svg").getroot().itertext())
@@ -305,7 +305,7 @@ def test_a_replay_has_one_entry_a_pair_and_order(
 
 def test_a_plan_from_a_pilot(scores: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, chart = tmp_path / "out.json", tmp_path / "power.svg"
-    options = ("plan", "--scores", scores, "--difference", "0.02", "--json", out)
+    options = ("compare", "plan", "--scores", scores, "--difference", "0.02", "--json", out)
     said = command(capsys, *options, "--pair", "good,base", "--image-cost", "0.01", "--plot", chart)
     assert "cheapest: " in said
     (plan,) = json.loads(out.read_text())["plans"]

@@ -1,4 +1,4 @@
-"""`compare people` on small stored runs, through the command line."""
+"""`judges people` on small stored runs, through the command line."""
 
 import json
 from pathlib import Path
@@ -16,8 +16,8 @@ BIAS = {"model_a": 3.0, "model_b": 0.0, "model_c": 0.0}  # what the judge adds: 
 
 
 def cli(capsys: pytest.CaptureFixture[str], *arguments: str | Path, code: int = 0) -> str:
-    """Output and errors of `python cli.py compare ...`."""
-    found = run_command("python cli.py", ["compare", *map(str, arguments)])
+    """Output and errors of `python cli.py judges ...`."""
+    found = run_command("python cli.py", ["judges", *map(str, arguments)])
     told = capsys.readouterr()
     assert found == code, told.out + told.err
     if code:
@@ -137,7 +137,7 @@ def test_what_people_cannot_be_asked_of(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_help_has_an_example_and_the_group_lists_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "python cli.py compare people" in cli(capsys, "people", "--help")
+    assert "python cli.py judges people" in cli(capsys, "people", "--help")
     assert "  people " in cli(capsys, "--help")
 
 
@@ -149,7 +149,7 @@ def test_the_human_ceiling_stands_beside_the_accuracies(tmp_path: Path, capsys: 
     ]
     votes, out = tmp_path / "votes.csv", tmp_path / "out.json"
     votes.write_text("\n".join(lines) + "\n")
-    said = cli(capsys, run.path, "--pairs", pairs, "--votes", votes, "--json", out)
+    said = cli(capsys, "agreement", run.path, "--pairs", pairs, "--votes", votes, "--json", out)
     assert "human ceiling: one person prefers what most of the others prefer in 75.0%" in said
     found = json.loads(out.read_text())["human_ceiling"]
     assert (found["accuracy"], found["votes"], found["annotators"]) == (0.75, 24, 4)

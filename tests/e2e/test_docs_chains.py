@@ -31,26 +31,26 @@ NEEDS = {
     r"pip install": "installs packages and runs all tests, as the build does",
     r"^docker ": "needs Docker: see tests/unit/test_docker.py",
     r"^cloudflared ": "needs a tunnel of others",
-    r"batch import ": "needs the answers of another machine: see test_batch_offline.py",
-    r"known-answer make|--suite known-answer|known_edits": "renders scenes, or reads texts in them, for long: see test_scenes_cli.py",
+    r"answers import ": "needs the answers of another machine: see test_batch_offline.py",
+    r"probe images|--suite known-answer|known_edits": "renders scenes, or reads texts in them, for long: see test_scenes_cli.py",
     r"diffusers/|my_model": "asks a generator of images",
     r"--engine ray": "needs a cluster: see test_cluster.py",
     r"--batch ": "needs a service of batch jobs: see test_batch_judge.py",
     r"--embedder sentence-transformers/": "needs weights of the hub",
     r"--detector ": "needs weights of the hub: see test_agent_detector.py",
     r"--sink ": "needs the packages and accounts of trackers",
-    r"^python cli\.py probe ": "asks thousands of questions: see the tests of probes",
-    r"^python cli\.py fetch ": "downloads from the hub",
+    r"^python cli\.py probe (?!images)": "asks thousands of questions: see the tests of probes",
+    r"^python cli\.py suites fetch ": "downloads from the hub",
     r"--suite (?!starter|known-answer)\w": "needs the data of others: see test_benchmark_trees.py",
-    r"^python cli\.py aggregate ": "needs answers of the official scripts: see test_aggregate_cli.py",
+    r"^python cli\.py suites aggregate ": "needs answers of the official scripts: see test_aggregate_cli.py",
     r"^python -m benchmarks\.study |marks\.csv\.gz": "needs the data of others: see tests/unit/benchmarks",
     r"docs/trust_table\.py": "reads the cards in the checkout: see tests/unit/probes/test_trust_card_table.py",
     r"train\.parquet|evaluation_metadata": "needs the data of others: see tests/unit/suites",
     r"--reference": "needs a run of the reference's own data: see tests/unit/runs/test_reference.py",
 }
 """Commands that are not run here, and why."""
-SERVERS = r"(view|serve|review-prompts(?!.* --export)|label (experts|serve|my_images))( |$)"
-ASKING = ("label", "review-prompts")
+SERVERS = r"(view|serve|prompts review(?!.* --export)|label (experts|serve|my_images))( |$)"
+ASKING = ("label", "prompts")
 SHELL = ("curl", "export", "python")
 """What is left to a shell; `python` where it runs no command of ours."""
 AS_HOSTED = """

@@ -44,7 +44,7 @@ def test_python_m_runs_and_says_how_it_was_started() -> None:
         (("--data", "data/a.txt"), "a manifest is one of .jsonl, .ndjson, .json, .csv,"),
         (("--data", "data", "--captioner", "gpt-4o"), "'gpt-4o' names no provider: a model is PROVIDER/MODEL"),
         (("--data", "data", "--captioner", "opnai"), "Did you mean 'openai'?"),
-        (("--data", "data", "--captioner", "recorded"), "`batch record` makes it"),
+        (("--data", "data", "--captioner", "recorded"), "`answers record` makes it"),
         (("--data", "data", "--out", "data/a.png"), "data/a.png is a file: --out takes a folder"),
         (("--data", "data", "--out", "data"), "data is not empty and not a run: choose another --out"),
         (("--data", "data", "--suite-option", "x=1"), "no option 'x': it has none."),

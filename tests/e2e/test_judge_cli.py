@@ -138,7 +138,7 @@ def test_a_run_has_one_coverage(tmp_path: Path) -> None:
     with Server(handler) as server:
         metrics = ("--metric", "tit", "--metric", "tit-llm", "--concurrency", "1", "--out", "runs/one")
         out = judge(tmp_path, server, *metrics, "--json", "out.json", code=4)
-    cli(tmp_path, "compare", "runs", "runs/one", "--json", "compared.json")
+    cli(tmp_path, "judges", "agreement", "runs", "runs/one", "--json", "compared.json")
     (state,) = Runs(tmp_path / "runs").states()
     found, compared = results(tmp_path)["metrics"], results(tmp_path, "compared.json")["metrics"]
     shares = {name: (each["scored"], each["images"], each["coverage"]) for name, each in found.items()}
@@ -386,11 +386,20 @@ def test_doctor(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_compare_runs(judged: Path) -> None:
     cli(judged, "judge", "--out", "two", "--protocol", "official")  # rounds to 4 decimals, so that one pair is a tie
-    cli(judged, "compare", "one", "two", "--json", "out.json")
+    cli(judged, "judges", "agreement", "one", "two", "--json", "out.json")
     found = results(judged)
     assert set(found["metrics"]) == {"tit (one)", "tit (two)"}
     assert found["differences"][0]["difference"] == pytest.approx(1 / 36)  # one has it right, two ties
-    cli(judged, "compare", "one", "--pairs", str(ROOT / "examples/known_answer/pairs.jsonl"), "--json", "single.json")
+    cli(
+        judged,
+        "judges",
+        "agreement",
+        "one",
+        "--pairs",
+        str(ROOT / "examples/known_answer/pairs.jsonl"),
+        "--json",
+        "single.json",
+    )
     assert results(judged, "single.json")["metrics"]["tit"]["accuracy"] == pytest.approx(32 / 36)
 
 
@@ -567,10 +576,10 @@ def test_a_file_of_votes_says_the_same_to_every_command(judged: Path, example: P
         for p in right for k in range(10)
     ]  # fmt: skip
     (judged / "b.jsonl").write_text("\n".join(map(json.dumps, battles)))
-    cli(judged, "compare", "votes", "v.csv", "--pairs-out", "p.jsonl")
+    cli(judged, "label", "convert", "v.csv", "--pairs-out", "p.jsonl")
 
     def accuracy(pairs: str) -> tuple[float, int]:
-        cli(judged, "compare", "one", "--pairs", pairs, "--json", "out.json")
+        cli(judged, "judges", "agreement", "one", "--pairs", pairs, "--json", "out.json")
         found = results(judged)["metrics"]["tit"]
         return found["accuracy"], found["pairs"]
 
@@ -580,11 +589,11 @@ def test_a_file_of_votes_says_the_same_to_every_command(judged: Path, example: P
     arguments = ("judge", str(example), "--captioner", "recorded", "--metric", "tit")
     cli(judged, *arguments, "--pairs", "b.jsonl", "--out", "battled", "--json", "out.json")
     assert results(judged)["metrics"]["tit"]["pairs"] == 10 * count
-    cli(judged, "compare", "battled", "--json", "out.json")
+    cli(judged, "judges", "agreement", "battled", "--json", "out.json")
     assert results(judged)["metrics"]["tit"]["pairs"] == 10 * count
     cli(judged, "verify", "battled")
     (judged / "v.csv").write_text("prompt_id,image_a,image_b,preference\np,x.png,y.png,a\n")
-    cli(judged, "compare", "one", "--pairs", "v.csv", code=1)
+    cli(judged, "judges", "agreement", "one", "--pairs", "v.csv", code=1)
     assert "v.csv" in cli(judged, *arguments, "--pairs", "v.csv", "--out", "none", code=2)
 
 
@@ -594,13 +603,15 @@ def test_compare_with_human_scores_and_strengths(judged: Path, example: Path) ->
     (judged / "human.csv").write_text(
         "\n".join(["image,score", *(f"{each['image']},{each['alignment']}" for each in lines)]) + "\n"
     )
-    out = cli(judged, "compare", "one", "--human", "human.csv", "--strengths", "--json", "out.json")
+    out = cli(judged, "judges", "agreement", "one", "--human", "human.csv", "--strengths", "--json", "out.json")
     found = results(judged)
     assert found["human_scores"]["tit"]["n"] == 24
     assert 0.5 < found["human_scores"]["tit"]["srcc"] < 0.8
     assert "bradley_terry" in found
     assert "Correlation with human scores" in out
     (judged / "human.csv").write_text("image,score\nx,high\n")
-    assert "human.csv:2" in cli(judged, "compare", "one", "--human", "human.csv", code=2)
+    assert "human.csv:2" in cli(judged, "judges", "agreement", "one", "--human", "human.csv", code=2)
     (judged / "human.csv").write_text("image,score\nelsewhere.png,3\n")
-    assert "none of its images is in the runs" in cli(judged, "compare", "one", "--human", "human.csv", code=2)
+    assert "none of its images is in the runs" in cli(
+        judged, "judges", "agreement", "one", "--human", "human.csv", code=2
+    )

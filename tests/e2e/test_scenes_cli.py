@@ -1,4 +1,4 @@
-"""`known-answer make` from the command line to a judged folder."""
+"""`probe images` from the command line to a judged folder."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ from titjudge.suites.known_answer.suite import KnownAnswer
 @pytest.mark.slow
 def test_a_scene_is_made_and_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("mitsuba")
-    command = ["known-answer", "make", "--scenes", "1", "--seed", "5", "--size", "48", "--samples", "1"]
+    command = ["probe", "images", "--scenes", "1", "--seed", "5", "--size", "48", "--samples", "1"]
     command += ["--levels", "0,3", "--out", str(tmp_path / "out")]
     assert run_command("cli", command) == 0
     shown = capsys.readouterr()
@@ -40,7 +40,7 @@ def test_without_the_renderer_one_line_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "mitsuba", None)
-    assert run_command("cli", ["known-answer", "make", "--out", str(tmp_path / "out")]) == 2
+    assert run_command("cli", ["probe", "images", "--out", str(tmp_path / "out")]) == 2
     error = capsys.readouterr().err
     assert error == "titjudge: rendering scenes needs mitsuba: pip install 'titjudge[scenes]'\n"
     assert not (tmp_path / "out").exists()
@@ -49,7 +49,7 @@ def test_without_the_renderer_one_line_says_what_to_install(
 @pytest.mark.parametrize("levels", ["0,4", "1,1", "", "a"])
 def test_levels_that_are_none_are_refused(tmp_path: Path, levels: str, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("mitsuba")
-    arguments = ["known-answer", "make", "--out", str(tmp_path / "out"), "--levels", levels]
+    arguments = ["probe", "images", "--out", str(tmp_path / "out"), "--levels", levels]
     assert run_command("cli", arguments) == 2
     assert "each once" in capsys.readouterr().err
 
@@ -59,7 +59,7 @@ def test_a_ladder_is_made_without_a_renderer_and_read_by_the_suite(
 ) -> None:
     monkeypatch.setitem(sys.modules, "mitsuba", None)
     out = tmp_path / "out"
-    command = ["known-answer", "make", "--ladder", "1", "--scenes", "1", "--levels", "0,1", "--out", str(out)]
+    command = ["probe", "images", "--ladder", "1", "--scenes", "1", "--levels", "0,1", "--out", str(out)]
     assert run_command("cli", command) == 0
     assert "2 images of 1024 x 1024 pixels, about 0:0" in capsys.readouterr().err
     items = list(KnownAnswer().load(out))
@@ -73,7 +73,7 @@ def test_a_template_is_asked_for_by_name_and_a_folder_keeps_its_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    command = ["known-answer", "make", "--ladder", "1", "--scenes", "1", "--levels", "0", "--out", str(out)]
+    command = ["probe", "images", "--ladder", "1", "--scenes", "1", "--levels", "0", "--out", str(out)]
     assert run_command("cli", [*command, "--template", "cabinet"]) == 0
     made = (out / "made.json").read_text()
     assert json.loads(made)["template"] == "cabinet"
@@ -83,13 +83,13 @@ def test_a_template_is_asked_for_by_name_and_a_folder_keeps_its_own(
     assert "was made with template cabinet, not stand" in capsys.readouterr().err
     assert run_command("cli", [*command, "--template", "attic"]) == 2
     assert "--template takes cabinet, stand, shelves or mixed" in capsys.readouterr().err
-    assert run_command("cli", ["known-answer", "make", "--template", "stand", "--out", str(tmp_path / "b")]) == 2
+    assert run_command("cli", ["probe", "images", "--template", "stand", "--out", str(tmp_path / "b")]) == 2
     assert "--template belongs to --ladder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("also", ["--hard", "--edits", "--size=64", "--samples=16"])
 def test_a_ladder_is_no_other_sort_of_scenes(tmp_path: Path, also: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command("cli", ["known-answer", "make", "--ladder", "1", also, "--out", str(tmp_path / "out")]) == 2
+    assert run_command("cli", ["probe", "images", "--ladder", "1", also, "--out", str(tmp_path / "out")]) == 2
     said = capsys.readouterr().err
     assert "--ladder" in said
     assert also.partition("=")[0] in said
@@ -122,4 +122,4 @@ def test_a_made_folder_is_judged_with_a_captioner_and_compared(tmp_path: Path) -
         told = cli(tmp_path, *command, *model, OPENAI_API_KEY="x")
         assert server.count() >= 12
     assert "Known answers: scores against true alignment" in told
-    assert "18" in cli(tmp_path, "compare", str(run), "--pairs", str(data / "pairs.jsonl"))
+    assert "18" in cli(tmp_path, "judges", "agreement", str(run), "--pairs", str(data / "pairs.jsonl"))

@@ -5,7 +5,7 @@
     UniGenBench       github.com/CodeGoat24/UniGenBench
     ELLA              github.com/TencentQQGYLab/ELLA            DPG-Bench
     X-Omni            github.com/X-Omni-Team/X-Omni             LongText-Bench
-    geneval           github.com/djghosh13/geneval              `aggregate geneval`
+    geneval           github.com/djghosh13/geneval              `suites aggregate geneval`
     GenEval2          github.com/facebookresearch/GenEval2      (needs torch and scipy)
     OneIG-Benchmark   github.com/OneIG-Bench/OneIG-Benchmark
 

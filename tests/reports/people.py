@@ -29,19 +29,19 @@ REPORTS = [
         {"v.csv": "prompt_id,image_a,image_b,annotator,preference\n" + "".join(
             f"p{k},x{k},y{k},{who},{vote}\n" for k in range(4) for who, vote in (("ann", "tie (bothbad)"), ("bob", "tie"))
         )},
-        ["compare", "votes", "v.csv"], prints=["consensus                 4"], silent=["needs experts             4"],
+        ["label", "convert", "v.csv"], prints=["consensus                 4"], silent=["needs experts             4"],
     ),
     Command(
         "OpenEuroLLM/JudgeArena#4", "sides are swapped for half of the votes, and are not swapped back",
         {"v.csv": "prompt_id,image_a,image_b,annotator,preference\n" + "".join(
             f"p{k},x{k},y{k},ann,a\np{k},y{k},x{k},bob,b\np{k},y{k},x{k},eve,right\n" for k in range(4)
         )},
-        ["compare", "votes", "v.csv"], prints=["Krippendorff's alpha      1"],
+        ["label", "convert", "v.csv"], prints=["Krippendorff's alpha      1"],
     ),
     Command(
         "future-agi/future-agi#2569", "a short formula for rank correlations is wrong where ranks are tied",
         {"r.csv": "model,people,tit\nA,1,5\nB,1,4\nC,1,3\nD,1,2\nE,2,1\n"},
-        ["compare", "ranks", "--csv", "r.csv", "--reference", "people"], prints=["-0.7071"],
+        ["judges", "ranks", "--csv", "r.csv", "--reference", "people"], prints=["-0.7071"],
     ),
     Rated(
         "linzhiqiu/t2v_metrics#28", "three people rate each image: how do they become one",
@@ -51,7 +51,7 @@ REPORTS = [
     Command(
         "TIGER-AI-Lab/VIEScore#4", "the votes of several people become one: by which rule, of how many",
         {"v.csv": f"prompt_id,image_a,image_b,annotator,preference\n{VOTES}"},
-        ["compare", "votes", "v.csv"], prints=["consensus                   4", "annotators                  3"],
+        ["label", "convert", "v.csv"], prints=["consensus                   4", "annotators                  3"],
     ),
     Command(
         "found beside linzhiqiu/t2v_metrics#28", "an image with two recorded descriptions is judged by the last",
@@ -61,6 +61,6 @@ REPORTS = [
     Command(
         "found beside linzhiqiu/t2v_metrics#28", "a generator that is listed twice counts twice",
         {"r.csv": "model,people,tit\nA,1,1\nB,2,3\nA,3,2\n"},
-        ["compare", "ranks", "--csv", "r.csv", "--reference", "people"], code=2, prints=["r.csv:4", "'A'", "(2)"],
+        ["judges", "ranks", "--csv", "r.csv", "--reference", "people"], code=2, prints=["r.csv:4", "'A'", "(2)"],
     ),
 ]

@@ -119,7 +119,7 @@ REPORTS = [
         "pytorch/text#612", "votes vanish in the reason of the one above",
         {"v.csv": 'prompt_id,image_a,image_b,annotator,preference,reason\n'
                   'p,x,y,ann,a,"5\np,x,y,bob,b,worse\np,x,y,eve,a,a 12" one\n'},
-        ["compare", "votes", "v.csv"], code=2, prints=["v.csv", "line 2"],
+        ["label", "convert", "v.csv"], code=2, prints=["v.csv", "line 2"],
     ),
     Files(
         "modelscope/evalscope#754", "a list has the prompt in two languages",
@@ -144,15 +144,15 @@ REPORTS = [
     ),
     Command(
         "viiika/Meissonic#32", "a table over a part of the 553 prompts stands beside published ones",
-        {"r.jsonl": geneval(TASKS)}, ["aggregate", "geneval", "--results", "r.jsonl"], prints=["553"],
+        {"r.jsonl": geneval(TASKS)}, ["suites", "suites", "aggregate", "geneval", "--results", "r.jsonl"], prints=["553"],
     ),
     Command(
         "Tongyi-MAI/Z-Image#142", "the total is the mean of five tasks of the six",
-        {"r.jsonl": geneval(TASKS[:5])}, ["aggregate", "geneval", "--results", "r.jsonl"], prints=["color_attr"],
+        {"r.jsonl": geneval(TASKS[:5])}, ["suites", "suites", "aggregate", "geneval", "--results", "r.jsonl"], prints=["color_attr"],
     ),
     Command(
         "Tongyi-MAI/Z-Image#142", "the total is the mean over a task that is not GenEval's, too",
-        {"r.jsonl": geneval((*TASKS, "negation"))}, ["aggregate", "geneval", "--results", "r.jsonl"], prints=["no task negation"],
+        {"r.jsonl": geneval((*TASKS, "negation"))}, ["suites", "suites", "aggregate", "geneval", "--results", "r.jsonl"], prints=["no task negation"],
     ),
     Files(
         "found beside easydiffusion/easydiffusion#99", "paths with a drive or server of Windows are only missing files",

@@ -384,22 +384,25 @@ def command_in(name: str, rest: str) -> click.Command:
     """The command behind `cli.py NAME REST`; a first word that is no path of the examples must be a sub-command."""
     from titjudge.cli.commands import command_of
 
-    command, word = command_of(name), next(iter(rest.split()), "")
-    if not isinstance(command, click.Group):
-        return command
-    context = click.Context(command)
-    if word not in command.list_commands(context):
-        assert "/" in word or word == "my_images", f"'{name}' has no sub-command '{word}'"
-        word = command.default  # type: ignore[attr-defined]
-    part = command.get_command(context, word)
-    assert part is not None
-    return part
+    command, words = command_of(name), rest.split()
+    while isinstance(command, click.Group):
+        context = click.Context(command)
+        word = words.pop(0) if words else ""
+        if word not in command.list_commands(context):
+            path = "/" in word or word == "my_images" or word.startswith("-") or not word
+            default = command.default if path else ""  # type: ignore[attr-defined]
+            assert default, f"'{name}' has no sub-command '{word}'"
+            word = default
+        part = command.get_command(context, word)
+        assert part is not None
+        command = part
+    return command
 
 
 def test_a_sub_command_that_is_gone_is_no_path_of_the_examples() -> None:
-    assert command_in("compare", "runs/first").name == "runs"
-    assert command_in("compare", "ranks a.csv").name == "ranks"
-    for gone in ("compare cascaded runs/sweep", "label serv my_images", "compare"):
+    assert command_in("compare", "runs/first").name == "generators"
+    assert command_in("judges", "ranks a.csv").name == "ranks"
+    for gone in ("compare cascaded runs/sweep", "label serv my_images", "judges"):
         with pytest.raises(AssertionError, match="has no sub-command"):
             command_in(*gone.split(maxsplit=1) if " " in gone else (gone, ""))
 
@@ -438,9 +441,9 @@ def faults_of_a_command_in_prose(name: str, rest: str) -> str:
 
     if name not in names():
         return "no such command"
-    command, word = command_of(name), next(iter(rest.split()), "")
-    if isinstance(command, click.Group):
-        context = click.Context(command)
+    command, words = command_of(name), rest.split()
+    while isinstance(command, click.Group) and words:
+        context, word = click.Context(command), words.pop(0)
         subs = command.list_commands(context)
         if re.fullmatch(r"[a-z][a-z0-9-]*", word) and word not in subs:
             return f"no sub-command '{word}'"
@@ -450,7 +453,7 @@ def faults_of_a_command_in_prose(name: str, rest: str) -> str:
 
 
 def test_a_command_in_prose_that_is_gone_is_told() -> None:
-    page = "Use `python cli.py jugde --data x`, `compare generatrs A`, `compare\nRUN --vots f` or `judge --dta D`; `compare RUN`, `mood x`."
+    page = "Use `python cli.py jugde --data x`, `compare generatrs A`, `judges\nagreement RUN --vots f` or `judge --dta D`; `compare RUN`, `mood x`."
     faults = [faults_of_a_command_in_prose(*each) for each in commands_in_prose(page)]
     assert faults == ["no such command", "no sub-command 'generatrs'", "no option --vots", "no option --dta", ""]
 

@@ -1,4 +1,4 @@
-"""`aggregate`: compute the official tables of a benchmark from answers that exist already."""
+"""`suites aggregate`: compute the official tables of a benchmark from answers that exist already."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class _Aggregations(Group):
         return _command_of(cmd_name) if cmd_name in self.list_commands(ctx) else None
 
 
-@click.group(cls=_Aggregations)
+@click.group(cls=_Aggregations, short_help="Compute the official tables of a benchmark.")
 def aggregate() -> None:
     """Compute the official tables of a benchmark from files that its scripts, or a run, have written. No model is asked.
 
     \b
     Examples:
-      python cli.py aggregate tiif --answers eval_results --json tiif.json
-      python cli.py aggregate tiif-text --ocr ocr.json
-      python cli.py aggregate qwen-image-bench --responses r.jsonl \\
+      python cli.py suites aggregate tiif --answers eval_results --json tiif.json
+      python cli.py suites aggregate tiif-text --ocr ocr.json
+      python cli.py suites aggregate qwen-image-bench --responses r.jsonl \\
         --metadata bench_metadata.json
     """
 

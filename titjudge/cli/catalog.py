@@ -1,4 +1,4 @@
-"""`metrics`, `providers`, `suites`, `prompts`, `reference`: list what titjudge has; `cache` and `fetch`: files it keeps."""
+"""`metrics`, `providers`, `suites`, `templates`: list what titjudge has, and download it; `cache`: answers that it keeps."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from titjudge.cli.aggregate import aggregate
 from titjudge.cli.commands import Command, Group
-from titjudge.cli.coverage import export
 from titjudge.cli.options import JSON, completer, option
 from titjudge.cli.output import show_results, show_tables
 from titjudge.cli.terminal import say
@@ -129,9 +129,25 @@ def providers(json_file: Path | None) -> int:
     return 0
 
 
-@click.command(cls=Command)
+@click.group(cls=Group, default="list", alone=True, resumed=True)
+def suites() -> None:
+    """List the suites, download their files, compute their official tables, and show published leaderboards.
+
+    \b
+    Examples:
+      python cli.py suites
+      python cli.py suites fetch geneval2
+      python cli.py suites aggregate tiif --answers eval_results --json tiif.json
+      python cli.py suites published qwen-image-bench
+    """
+
+
+suites.add_command(aggregate)
+
+
+@suites.command("list", short_help="List the suites, and their deviations from the official code.")
 @JSON
-def suites(json_file: Path | None) -> int:
+def list_suites(json_file: Path | None) -> int:
     """List the suites: version, metrics, required data, and deviations from the official code."""
     from titjudge.core.types import Table
 
@@ -158,91 +174,105 @@ def _needed(metrics: tuple[str, ...]) -> str:
     return ", ".join(["--data DIR", *(f"--{role}" for role in sorted(roles) if "/" not in role)])
 
 
-class _Prompts(Group):
-    """`prompts` alone lists all templates."""
+@suites.command(short_help="List or show leaderboards published in papers.")
+@click.argument("name", required=False)
+@JSON
+def published(name: str | None, json_file: Path | None) -> int:
+    """List the leaderboards published in papers, or show one with its judge, protocol, date and source.
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, args or [self.default])
-
-
-@click.group(cls=_Prompts, default="show")
-def prompts() -> None:
-    """List the prompt templates, show one, or export the prompts of a suite.
+    `report RUN --reference NAME` puts a run among the rows of a leaderboard.
 
     \b
     Examples:
-      python cli.py prompts
-      python cli.py prompts tit/compare
-      python cli.py prompts export --suite tiif --data TIIF -o todo.jsonl
-    """
-
-
-prompts.add_command(export)
-
-
-@prompts.command(short_help="List the templates, or show the file of one.")
-@click.argument("name", required=False, shell_complete=completer("prompts"))
-@option("--prompts", "Folder of templates that replace the bundled ones of the same name.", "DIR", name="overlay")
-def show(name: str | None, overlay: Path | None) -> int:
-    """List the prompt templates, or show the file of one.
-
-    \b
-    Examples:
-      python cli.py prompts
-      python cli.py prompts tit/compare
-    """
-    from titjudge.core.prompts import PromptLibrary
-    from titjudge.core.types import Table
-
-    library = PromptLibrary(overlay)
-    if name:
-        library.get(name)
-        file = next(file for root in library.roots if (file := root / f"{name}.md").is_file())
-        say(file.read_text(encoding="utf-8"), nl=False)
-        return 0
-    prompts = map(library.get, library.names())
-    rows = tuple((p.name, p.version, ", ".join(sorted(p.variables)), p.source, p.sha256[:16]) for p in prompts)
-    show_tables([Table("prompts", ("prompt", "version", "variables", "source", "sha256"), rows, declared=FACTS)])
-    return 0
-
-
-@click.group(cls=Group)
-def reference() -> None:
-    """List or show leaderboards published in papers; `report RUN --reference NAME` puts a run among their rows.
-
-    \b
-    Examples:
-      python cli.py reference list
-      python cli.py reference show qwen-image-bench
+      python cli.py suites published
+      python cli.py suites published qwen-image-bench
       python cli.py report runs/first --reference qwen-image-bench
     """
+    from titjudge.stats.generators import published_tables
 
-
-@reference.command(name="list")
-@JSON
-def list_(json_file: Path | None) -> int:
-    """List the published tables."""
-    from titjudge.stats.generators.published_tables import list_table, published_names
-
-    table = list_table(published_names())
-    show_results([table], table.records, json_file)
-    return 0
-
-
-@reference.command("show")
-@click.argument("name")
-@JSON
-def show_published(name: str, json_file: Path | None) -> int:
-    """Show one table, with its judge, protocol, date and source."""
-    from titjudge.stats.generators.published_tables import published
-
-    leaderboard = published(name)
+    if name is None:
+        table = published_tables.list_table(published_tables.published_names())
+        show_results([table], table.records, json_file)
+        return 0
+    leaderboard = published_tables.published(name)
     table = leaderboard.table()
     facts = ("name", "title", "of", "source", "date", "scale", "judge", "protocol", "prompts", "prompts_of", "script", "differs",
              "remarks")  # fmt: skip
     record = {key: getattr(leaderboard, key) for key in facts} | {"rows": table.records}
     record["differs"] = ": ".join(leaderboard.differs or ())
     show_results([table], record, json_file)
+    return 0
+
+
+@suites.command(short_help="Download the published files of a suite.")
+@click.argument("suite")
+@option("-o", "Folder to write to  [default: the name of the suite].", "DIR", name="folder")
+@option(
+    "--include", "Files of the hub repository to download instead of those the suite needs.", "PATTERN", multiple=True
+)
+@option("--revision", "Commit, branch or tag on the hub instead of the pinned one.", "SHA", default="")
+def fetch(suite: str, folder: Path | None, include: tuple[str, ...], revision: str) -> int:
+    """Download the published files of a suite at a pinned revision, and verify their checksums.
+
+    Files that exist are verified and not downloaded again; a broken download is resumed. Most files come from GitHub,
+    without images: you make these. HF_ENDPOINT is the address of another hub, HF_TOKEN its token. If titjudge
+    does not pin the revision of a data set, the first download does, in fetched.json. Without a network, the message lists
+    the files, their repository and their places.
+
+    \b
+    Examples:
+      python cli.py suites fetch geneval2
+      python cli.py suites fetch tiif -o tiif_data
+      python cli.py suites fetch qwen-image-bench --include 'images/gpt-image-2/*'
+      python cli.py suites fetch lpg-bench
+    """
+    from titjudge.suites.official_files import fetch_suite
+
+    folder = folder or Path(suite.rpartition("/")[2])
+    count = fetch_suite(suite, folder, say, include=include, revision=revision)
+    say(f"{count:,} files downloaded into {folder}")
+    return 0
+
+
+@click.group(cls=Group, default="list", alone=True)
+def templates() -> None:
+    """List the prompt templates, or show one.
+
+    \b
+    Examples:
+      python cli.py templates
+      python cli.py templates show tit/compare
+    """
+
+
+_OVERLAY = option("--prompts", "Folder of templates that replace the bundled ones of the same name.", "DIR", "overlay")
+
+
+@templates.command("list")
+@_OVERLAY
+def list_templates(overlay: Path | None) -> int:
+    """List the prompt templates, with version, variables and source."""
+    from titjudge.core.prompts import PromptLibrary
+    from titjudge.core.types import Table
+
+    library = PromptLibrary(overlay)
+    prompts = map(library.get, library.names())
+    rows = tuple((p.name, p.version, ", ".join(sorted(p.variables)), p.source, p.sha256[:16]) for p in prompts)
+    show_tables([Table("prompts", ("prompt", "version", "variables", "source", "sha256"), rows, declared=FACTS)])
+    return 0
+
+
+@templates.command()
+@click.argument("name", shell_complete=completer("prompts"))
+@_OVERLAY
+def show(name: str, overlay: Path | None) -> int:
+    """Show the file of a prompt template."""
+    from titjudge.core.prompts import PromptLibrary
+
+    library = PromptLibrary(overlay)
+    library.get(name)
+    file = next(file for root in library.roots if (file := root / f"{name}.md").is_file())
+    say(file.read_text(encoding="utf-8"), nl=False)
     return 0
 
 
@@ -290,34 +320,4 @@ def clear(folder: Path | None, yes: bool) -> int:
         if not yes:
             click.confirm(f"Forget {len(opened)} entries in {opened.folder}?", abort=True)
         say(f"{opened.clear()} entries forgotten")
-    return 0
-
-
-@click.command(cls=Command, resumed=True)
-@click.argument("suite")
-@option("-o", "Folder to write to  [default: the name of the suite].", "DIR", name="folder")
-@option(
-    "--include", "Files of the hub repository to download instead of those the suite needs.", "PATTERN", multiple=True
-)
-@option("--revision", "Commit, branch or tag on the hub instead of the pinned one.", "SHA", default="")
-def fetch(suite: str, folder: Path | None, include: tuple[str, ...], revision: str) -> int:
-    """Download the published files of a suite at a pinned revision, and verify their checksums.
-
-    Files that exist are verified and not downloaded again; a broken download is resumed. Most files come from GitHub,
-    without images: you make these. HF_ENDPOINT is the address of another hub, HF_TOKEN its token. If titjudge
-    does not pin the revision of a data set, the first download does, in fetched.json. Without a network, the message lists
-    the files, their repository and their places.
-
-    \b
-    Examples:
-      python cli.py fetch geneval2
-      python cli.py fetch tiif -o tiif_data
-      python cli.py fetch qwen-image-bench --include 'images/gpt-image-2/*'
-      python cli.py fetch lpg-bench
-    """
-    from titjudge.suites.official_files import fetch_suite
-
-    folder = folder or Path(suite.rpartition("/")[2])
-    count = fetch_suite(suite, folder, say, include=include, revision=revision)
-    say(f"{count:,} files downloaded into {folder}")
     return 0

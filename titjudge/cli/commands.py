@@ -18,7 +18,7 @@ from titjudge import __version__
 from titjudge.cli import BUDGET_REACHED, COMPLETE, overview
 from titjudge.cli.logs import add_log_options
 from titjudge.cli.option_groups import MOST, count_options, help_all_option, shows_all, write_groups
-from titjudge.cli.overview import BUILT_IN, COMPARE, JUDGE, LOOK_UP, OTHERS, PROMPTS, TRUST, names, target_of
+from titjudge.cli.overview import BUILT_IN, COMPARE, JUDGE, LOOK_UP, OTHERS, PROMPTS, TRUST, names, names_in, target_of
 from titjudge.cli.terminal import say
 from titjudge.core.errors import BudgetExhausted, ConfigError, TitjudgeError, Unclear, UserError, nearest
 from titjudge.core.paths import pages
@@ -74,23 +74,35 @@ class Command(click.Command):
 
 
 class Group(Command, click.Group):
-    """A command with sub-commands, of which it runs `default` when the first argument names none.
+    """A command with sub-commands: its own, and those that packages announce in it.
 
-    `compare RUN` is `compare runs RUN`.
+    `compare RUN` is `compare generators RUN`.
+
+    Attributes:
+        default: The sub-command that runs when the first argument names none.
+        alone: Whether it also runs without arguments.
     """
 
     command_class = Command
 
-    def __init__(self, *arguments: Any, default: str = "", **attributes: Any) -> None:
+    def __init__(self, *arguments: Any, default: str = "", alone: bool = False, **attributes: Any) -> None:
         super().__init__(*arguments, **attributes)
-        self.default = default
+        self.default, self.alone = default, alone
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*self.commands, *names_in(self.name or "")})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        announced = cmd_name not in self.commands and cmd_name in names_in(self.name or "")
+        return command_of(f"{self.name}.{cmd_name}") if announced else self.commands.get(cmd_name)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if self.default and args and args[0] not in (*self.commands, *ctx.help_option_names):
-            if not (ctx.resilient_parsing or Path(args[0]).exists()) and (meant := nearest(args[0], self.commands)):
+        listed = self.list_commands(ctx)
+        if args and self.default and args[0] not in (*listed, *ctx.help_option_names):
+            if not (ctx.resilient_parsing or Path(args[0]).exists()) and (meant := nearest(args[0], listed)):
                 raise UserError(f"{args[0]}: no such command, file or folder.{meant}")
             args = [self.default, *args]
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, args or [self.default] * self.alone)
 
 
 class Broken(Command):
@@ -113,11 +125,11 @@ class Commands(click.Group):
         return names()
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return command_of(cmd_name) if target_of(cmd_name) else None
+        return command_of(cmd_name) if cmd_name in names() else None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args or args[0] == "help":
-            if len(args) == 2 and not target_of(args[1]) and not args[1].startswith("-"):
+            if len(args) == 2 and args[1] not in names() and not args[1].startswith("-"):
                 say(_page(args[1]))
                 ctx.exit()
             args = [*args[1:], "--help"]
@@ -126,7 +138,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if target_of(args[0]) is None and not ctx.resilient_parsing:
+        if args[0] not in names() and not ctx.resilient_parsing:
             meant = nearest(args[0], names())
             raise UserError(f"there is no command '{args[0]}'.{meant} Try `{ctx.info_name} --help`.")
         return super().resolve_command(ctx, args)

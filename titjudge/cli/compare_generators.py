@@ -1,4 +1,4 @@
-"""`compare generators`, `compare settle`, `compare plan`: is one generator better, how sure is that, and what does it cost?"""
+"""`compare generators`, `compare early-stopping`, `compare plan`: is one generator better, how sure is that, and what does it cost?"""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def _write_gate(
         say(f"comment {flags.comment}")
 
 
-@click.command(short_help="Replay `judge --settle` on finished scores.")
+@click.command("early-stopping", short_help="Replay `judge --settle` on finished scores.")
 @scores_options
 @option(
     "--pair",
@@ -212,8 +212,9 @@ def settle(
 
     \b
     Examples:
-      python cli.py compare settle runs/first --pair old,new --repeat 20
-      python cli.py compare settle --scores scores.csv --pair all --margin 0.01
+      python cli.py compare early-stopping runs/first --pair old,new --repeat 20
+      python cli.py compare early-stopping --scores scores.csv --pair all \\
+          --margin 0.01
     """
     from titjudge.report.plots import settling_chart
     from titjudge.stats.generators.sequential import replay_pairs, replay_race, replay_tables

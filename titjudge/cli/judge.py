@@ -345,7 +345,7 @@ def _show_outcome(outcome: Outcome, json_file: Path | None, limits: Limits, noun
         say(f"\nnothing was judged: no {noun.removesuffix('s')} got a score")
     _show_costs(outcome)
     if outcome.results.list_cost == 0 and not unscored:  # recorded answers, or those of a local model
-        command = f"python cli.py compare costs {shlex.quote(str(outcome.folder))} --priced-as openai/gpt-4o"
+        command = f"python cli.py judges costs {shlex.quote(str(outcome.folder))} --priced-as openai/gpt-4o"
         say(f"at a hosted model's price: {command}")
     if outcome.status not in ("complete", "settled"):
         say(how_to_resume(outcome.status, outcome.reason))
@@ -389,7 +389,7 @@ def exit_code(status: str) -> int:
 
 
 def results_json(outcome: Outcome) -> Any:
-    """Select what `--json` writes of the results of a run; with `--settle`, `pairs` are the same as of `compare settle`."""
+    """Select what `--json` writes of the results of a run; with `--settle`, `pairs` are the same as of `compare early-stopping`."""
     record = {key: value for key, value in outcome.results.to_json().items() if key != "tables"}
     if "settle" in record:
         record |= {"pairs": record["settle"]["pairs"], "human_pairs": record["pairs"]}

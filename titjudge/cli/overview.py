@@ -1,9 +1,10 @@
 """The commands, and what `--help` lists of them. Without click and without the commands, so that the list is there at once.
 
-A package, and `titjudge.apps` like any other, announces a command by an entry point:
+A package, and `titjudge.apps` like any other, announces a command by an entry point, and a command of a group with a dot:
 
     [project.entry-points."titjudge.commands"]
     my-command = "my_package.command:my_command"
+    "prompts.make" = "my_package.command:make"
 """
 
 from __future__ import annotations
@@ -28,38 +29,31 @@ SUMMARIES = {
         "titjudge.cli.judge:judge": "Judge the images of a data folder, and measure how well each metric agrees with people.",
         "titjudge.cli.score:score": "Score images against one prompt.",
         "titjudge.cli.sweep:sweep": "Run every combination of the captioners, embedders, judges and prompts of a YAML file over the same data.",
-        "titjudge.cli.batch:batch": "Export the questions of a run to a file, and import or record answers from a file.",
+        "titjudge.cli.answers:answers": "Export the questions of a run to a file, and import or record answers from a file.",
         "titjudge.cli.merge:merge": "Join the shards of a run (made with `judge --shard`) into one run folder with tables and report.",
         "titjudge.cli.merge:verify": "Recompute every number of a run from its stored answers, and compare.",
         "titjudge.apps.bench.command:bench": "Find the better generator: make the images of PROMPTS, judge them, and keep a cap.",
         "titjudge.apps.rewards.command:serve": "Serve rewards to a training run: any metrics, in the wire formats of five frameworks, from one process.",
     },
     COMPARE: {
-        "titjudge.cli.compare:compare": "Measure how well runs agree with human pairs (`compare RUN...`), compare generators and judges, convert votes and ranks.",
+        "titjudge.cli.compare:compare": "Compare the mean scores of generators (`compare RUN...`), plan a comparison, replay early stopping, or map scores to a new judge.",
         "titjudge.cli.report:report": "Write one self-contained HTML report of one or several runs, or a folder of many images.",
-        "titjudge.cli.aggregate:aggregate": "Compute the official tables of a benchmark from files that its scripts, or a run, have written.",
-        "titjudge.cli.catalog:reference": "List or show leaderboards published in papers; `report RUN --reference NAME` puts a run among their rows.",
         "titjudge.cli.report:view": "Serve a page with the runs of a folder: scores, progress and cost, images as they are judged, and reports.",
         "titjudge.apps.training.command:export": "Write finished runs as training data for judges and generators, or split such data by prompt.",
     },
     TRUST: {
-        "titjudge.cli.probe:probe": "Test a judge on known errors, planted errors, prompt injection and harmless changes, and print its trust card.",
-        "titjudge.apps.scenes.command:known_answer": "Make test images with known errors for long prompts.",
+        "titjudge.cli.judges:judges": "Measure how well judges agree with people, and what their answers cost.",
+        "titjudge.cli.probe:probe": "Test a judge on known errors (`probe --judge MODEL`), or make test images with known errors.",
         "titjudge.apps.label.command:label": "Let people vote on pairs of images, or mark single images (`label DATA`); turn votes into labels and agreement.",
     },
     PROMPTS: {
-        "titjudge.cli.catalog:prompts": "List the prompt templates, show one, or export the prompts of a suite.",
-        "titjudge.cli.catalog:fetch": "Download the published files of a suite at a pinned revision, and verify their checksums.",
-        "titjudge.cli.coverage:coverage": "List the missing images of each generator, before money is spent on judging the rest.",
-        "titjudge.apps.prompt_sets.audit_command:audit_prompts": "Audit a set of prompts: lengths, parts that text encoders cut off, near-duplicates, balance, language.",
-        "titjudge.apps.prompt_sets.facets_command:facets": "Let a judge name the facets of the Qwen-Image-Bench rubric that each prompt tests.",
+        "titjudge.cli.prompts:prompts": "Make, review and audit sets of prompts, export the prompts of a suite, and list missing images.",
+        "titjudge.cli.catalog:templates": "List the prompt templates, or show one.",
         "titjudge.apps.generate.command:generate": "Make the images of the lines in TODO (`prompts export` writes them).",
-        "titjudge.apps.prompt_sets.make_command:make_prompts": "Make a set of prompts with a language model (--judge), by the recipe of a paper.",
-        "titjudge.apps.prompt_sets.review_command:review_prompts": "Serve a page where a person accepts, edits or rejects each prompt of FILE (JSON lines, as make-prompts writes them).",
     },
     LOOK_UP: {
         "titjudge.cli.catalog:metrics": "List the metrics: the models they ask, range, source and options; and the learned ones with their weights.",
-        "titjudge.cli.catalog:suites": "List the suites: version, metrics, required data, and deviations from the official code.",
+        "titjudge.cli.catalog:suites": "List the suites, download their files, compute their official tables, and show published leaderboards.",
         "titjudge.cli.catalog:providers": "List the providers and embedders, and the environment variable for the key of each.",
         "titjudge.cli.catalog:cache": "Show or clear the cache: answers, embeddings and image checks, kept on disk so that nothing is paid twice.",
         "titjudge.cli.doctor:doctor": "Check which providers have keys, which models load, and where the cache is; with --ask, also whether models answer.",
@@ -76,7 +70,7 @@ BUILT_IN = {
 """Name -> `module:attribute`; no package can take such a name, and `doctor` says where one has tried."""
 
 FIRST = frozenset(
-    "judge score bench generate compare sweep report view verify label probe serve prompts suites doctor".split()
+    "judge score bench generate compare judges report view verify label probe serve prompts suites doctor".split()
 )
 """The commands that `--help` explains; it lists the others by name."""
 _MORE = "More"
@@ -106,11 +100,16 @@ _ABOUT = (
 
 def names() -> list[str]:
     """List the names of all commands; nothing is imported."""
-    return [*BUILT_IN, *sorted(announced("commands").keys() - BUILT_IN.keys())]
+    return [*BUILT_IN, *sorted(name for name in announced("commands").keys() - BUILT_IN.keys() if "." not in name)]
+
+
+def names_in(group: str) -> list[str]:
+    """List the names of the commands that packages announce in a group: GROUP.NAME."""
+    return [name.partition(".")[2] for name in announced("commands") if name.startswith(f"{group}.")]
 
 
 def target_of(name: str) -> str | None:
-    """Return the `module:attribute` of a command; None if there is none of this name."""
+    """Return the `module:attribute` of a command, or of GROUP.NAME; None if there is none of this name."""
     return BUILT_IN.get(name) or announced("commands").get(name)
 
 

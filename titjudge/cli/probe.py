@@ -1,4 +1,4 @@
-"""`probe`: test a judge, and print its trust card."""
+"""`probe judge`: test a judge, and print its trust card."""
 
 from __future__ import annotations
 
@@ -8,14 +8,26 @@ from typing import Any
 import click
 
 from titjudge.cli import BUDGET_REACHED
-from titjudge.cli.commands import Command
+from titjudge.cli.commands import Group
 from titjudge.cli.options import DRY_RUN, JSON, RunKeys, configured, model_options, option
 from titjudge.cli.output import show_tables, write_json
 from titjudge.cli.terminal import say
 
 
-@click.command(cls=Command, resumed=True)
-@option("--data", "A folder of images with known errors (`known-answer make`)  [default: the bundled example].", "DIR")
+@click.group(cls=Group, default="judge", alone=True, resumed=True)
+def probe() -> None:
+    """Test a judge on known errors (`probe --judge MODEL`), or make test images with known errors.
+
+    \b
+    Examples:
+      python cli.py probe --provider openai --dry-run
+      python cli.py probe --provider openai --max-cost 10
+      python cli.py probe images --scenes 20 --seed 1 --out my_answers
+    """
+
+
+@probe.command(short_help="Test a judge, and print its trust card.")
+@option("--data", "A folder of images with known errors (`probe images`)  [default: the bundled example].", "DIR")
 @option(
     "--metric",
     "The metric that asks the judge; see `metrics`  [default: tit-llm, or lmm-critique without a --judge].",
@@ -34,7 +46,7 @@ from titjudge.cli.terminal import say
 @DRY_RUN
 @JSON
 @configured
-def probe(keys: RunKeys, metric: str | None, repeats: int, edits: int, dry_run: bool, json_file: Path | None) -> int:
+def judge(keys: RunKeys, metric: str | None, repeats: int, edits: int, dry_run: bool, json_file: Path | None) -> int:
     """Test a judge on known errors, planted errors, prompt injection and harmless changes, and print its trust card.
 
     Each line of the card has an effect, an interval, a p-value and a verdict: pass, caught, or not enough data (with the

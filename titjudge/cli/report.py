@@ -33,7 +33,7 @@ _SUFFIX = {"latex": "tex", "markdown": "md"}
     type=click.Choice(["html", "csv", "json", "parquet", "latex", "markdown"]),
     default="html",
 )
-@option("--reference", "Put the first run among the rows of a published table (see `reference list`).", "NAME")
+@option("--reference", "Put the first run among the rows of a published table (see `suites published`).", "NAME")
 @option("--baseline", "Compare the generators with this one, not only with the best.", "GENERATOR", default="")
 @option("--full-images", "Embed images in full size (a large file).", is_flag=True)
 @option(

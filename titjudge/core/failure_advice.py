@@ -86,7 +86,7 @@ WORDS: dict[Cause | Status, tuple[str, str]] = {
     ),
     Status.MISSING: (
         "without a recorded answer",
-        "write the open requests with `batch export`, record answers with `batch record`, then run the command again",
+        "write the open requests with `answers export`, record answers with `answers record`, then run the command again",
     ),
     Status.BUDGET: (
         "not requested, because the cap was reached",

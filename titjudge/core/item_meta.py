@@ -126,8 +126,8 @@ _ANYTHING: MetaForm[Any] = MetaForm("anything", lambda value: True)
 # fmt: off
 # What metrics ask about
 DESCRIPTION = MetaKey("description", _TEXT, "data; probes", "tit and all metrics that compare descriptions, if there is no image")
-QUESTIONS = MetaKey("questions", _TEXTS, "data; tiif; make-prompts", "yes-no; text-rendering; labelling by questions")
-GOLD_ANSWERS = MetaKey("gold_answers", _TEXTS, "data; tiif; known-answer; make-prompts", "yes-no; tables of suites; probes")
+QUESTIONS = MetaKey("questions", _TEXTS, "data; tiif; prompts make", "yes-no; text-rendering; labelling by questions")
+GOLD_ANSWERS = MetaKey("gold_answers", _TEXTS, "data; tiif; known-answer; prompts make", "yes-no; tables of suites; probes")
 TEMPLATE = MetaKey("template", _ANYTHING, "data", "yes-no: 1, 2, 3, random, or the name of a prompt template")
 TEMPLATE_SEED = MetaKey("template_seed", _ANYTHING, "data", "yes-no, with the template random")
 ASKED = MetaKey("asked", _OBJECT, "question suites", "questions; soft-tifa (titjudge.metrics.questions.Asked)")
@@ -135,9 +135,9 @@ DSG = MetaKey("dsg", _OBJECTS, "data", "dsg: questions that replace the judge's"
 TIFA = MetaKey("tifa", _OBJECTS, "data", "tifa: questions that replace the judge's")
 TEXT = MetaKey("text", _OBJECT, "longtext-bench; oneig-bench", "text-reading (titjudge.metrics.text_reading.Wanted)")
 TEXT_WORDS = MetaKey("text_words", _WORDS, "data; tiif; known-answer", "text-rendering: the words that the image must show")
-GRAPH = MetaKey("graph", _OBJECT, "data; known-answer; make-prompts", "graph-alignment; probes: entities, attributes, relations")
+GRAPH = MetaKey("graph", _OBJECT, "data; known-answer; prompts make", "graph-alignment; probes: entities, attributes, relations")
 ELEMENTS = MetaKey("elements", _WORDS, "data", "fga-blip2: phrases of the prompt that are scored one by one")
-FACETS = MetaKey("facets", _ANYTHING, "facets.jsonl; qwen-image-bench; make-prompts", "checklist: {pillar: [[sub-capability, facet]]}")
+FACETS = MetaKey("facets", _ANYTHING, "facets.jsonl; qwen-image-bench; prompts make", "checklist: {pillar: [[sub-capability, facet]]}")
 RUBRIC_FACETS = MetaKey("rubric_facets", _WHOLE, "qwen-image-bench", "checklist: 56, or 38 for the shorter rubric")
 MAX_LOOKS = MetaKey("max_looks", _ANYTHING, "data", "tit-agent: maximum number of image requests for this image")
 EDIT_TYPE = MetaKey("edit_type", _EDIT_TYPE, "imgedit; data", "imgedit: by which rubric an edit is rated; tables of imgedit")
@@ -158,8 +158,8 @@ CONSISTENCY_FREE_ABSENT = MetaKey(
 )
 
 # What tables and reports group by
-TYPE = MetaKey("type", _TEXT, "data; tiif; make-prompts", "tables of tiif; slices of the report; labelling")
-LENGTH = MetaKey("length", _TEXT, "tiif; make-prompts", "tables of tiif; slices of the report: short or long")
+TYPE = MetaKey("type", _TEXT, "data; tiif; prompts make", "tables of tiif; slices of the report; labelling")
+LENGTH = MetaKey("length", _TEXT, "tiif; prompts make", "tables of tiif; slices of the report: short or long")
 INDEX = MetaKey("index", _WHOLE, "tiif; longt2ibench", "official files; pairs of short and long prompts in the report")
 SET = MetaKey("set", _TEXT, "tiif", "tables of tiif: which set of prompts is complete")
 CLASS = MetaKey("class", _TEXT, "oneig-bench", "tables of oneig-bench")
@@ -167,9 +167,9 @@ GENERATED_FROM = MetaKey("generated_from", _TEXT, "oneig-bench", "prompts of one
 TASK_TYPE = MetaKey("task_type", _TEXT, "gedit-bench", "tables and official files of gedit-bench")
 INSTRUCTION_LANGUAGE = MetaKey("instruction_language", _TEXT, "gedit-bench", "official files of gedit-bench: en or cn")
 INTERSECTION = MetaKey("intersection", _ANYTHING, "gedit-bench", "tables and official files of gedit-bench")
-THEME = MetaKey("theme", _TEXT_OR_TEXTS, "data; make-prompts", "tables of lpg-bench; families of prompts")
+THEME = MetaKey("theme", _TEXT_OR_TEXTS, "data; prompts make", "tables of lpg-bench; families of prompts")
 CLUSTER = MetaKey("cluster", _ANYTHING, "data", "statistics: prompts with one value are a family, the unit of all intervals and tests")
-PAIR = MetaKey("pair", _ANYTHING, "make-prompts", "families of prompts: the short and the long wording of one prompt have one value")
+PAIR = MetaKey("pair", _ANYTHING, "prompts make", "families of prompts: the short and the long wording of one prompt have one value")
 PROMPT_FROM = MetaKey("prompt_from", _TEXT, "folder", "notes of folder: where in the image file the prompt was found")
 SUFFIX = MetaKey("suffix", _TEXT, "lists of prompts", "file names of generated images")
 MADE_WITH = MetaKey("made_with", _OBJECT, "generate", "the report: USD (`cost`) and `seconds` of an image")
@@ -193,14 +193,14 @@ GRAPH_TRUTH = MetaKey("graph_truth", _OBJECT, "known-answer", "tables of known-a
 PROMPT_ANSWERS = MetaKey("prompt_answers", _TEXTS, "known-answer", "tables of known-answer; probes: answers that are true for the prompt")
 PROMPT_WORDS = MetaKey("prompt_words", _TEXTS, "known-answer", "probes: words that the prompt asks for")
 
-# What a recipe of make-prompts starts from
-CONCEPTS = MetaKey("concepts", _TEXTS, "make-prompts", "tiif")
-THEME_CLASS = MetaKey("theme_class", _TEXT, "make-prompts", "six-block")
-TAGS = MetaKey("tags", _ANYTHING, "make-prompts; data", "six-block")
-ABOUT = MetaKey("about", _TEXT, "make-prompts", "six-block: subject of a class of themes")
-NUMBER = MetaKey("number", _ANYTHING, "make-prompts", "six-block: distinguishes themes of one class")
-FEWEST = MetaKey("fewest", _WHOLE, "make-prompts", "long-graph: fewest words")
-MOST = MetaKey("most", _WHOLE, "make-prompts", "long-graph: the words stay below this")
+# What a recipe of prompts make starts from
+CONCEPTS = MetaKey("concepts", _TEXTS, "prompts make", "tiif")
+THEME_CLASS = MetaKey("theme_class", _TEXT, "prompts make", "six-block")
+TAGS = MetaKey("tags", _ANYTHING, "prompts make; data", "six-block")
+ABOUT = MetaKey("about", _TEXT, "prompts make", "six-block: subject of a class of themes")
+NUMBER = MetaKey("number", _ANYTHING, "prompts make", "six-block: distinguishes themes of one class")
+FEWEST = MetaKey("fewest", _WHOLE, "prompts make", "long-graph: fewest words")
+MOST = MetaKey("most", _WHOLE, "prompts make", "long-graph: the words stay below this")
 # fmt: on
 
 FAMILY_KEYS = (CLUSTER, PAIR, THEME, TYPE, INDEX, LENGTH)

@@ -73,7 +73,7 @@ TABLES: dict[str, dict[str, str]] = {
         **_declared("suites", _SUITE),
         **{file.stem: f"{_YAML_SUITE}({file})" for file in sorted((_PACKAGE / "suites").glob("*.yaml"))},
     },
-    "aggregations": _declared("suites", _AGGREGATION),  # what `aggregate` computes from official files
+    "aggregations": _declared("suites", _AGGREGATION),  # what `suites aggregate` computes from official files
     "sinks": {},
     "learned_metrics": {},  # rows beside those of titjudge/data/learned_metrics.yaml
     "runners": {},  # what runs a configuration elsewhere than in this process

@@ -24,7 +24,7 @@ _STRAYS = frozenset(
 )
 
 
-_STATE = frozenset({".generate", ".made"})  # of `generate` and `known-answer make`
+_STATE = frozenset({".generate", ".made"})  # of `generate` and `probe images`
 
 
 def is_stray(name: str) -> bool:

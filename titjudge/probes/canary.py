@@ -81,7 +81,7 @@ class CanaryReport(CanaryRecord):
                 for role, each in self.versions.items()
             ),
             *notes,
-            "scores of this run are not comparable with earlier ones (compare --allow-drift joins them all the same)",
+            "scores of this run are not comparable with earlier ones (judges agreement --allow-drift joins them all the same)",
         ]
 
 

@@ -3,7 +3,7 @@
 `descriptions.jsonl` has one object a line: `image` (path relative to the file's folder) and `description`; an optional
 `instruction` says what was asked. It answers the question for a description of an image, whatever its wording.
 
-`answers.jsonl` (beside it) has one answer a line, to exactly one question. `batch record` writes it:
+`answers.jsonl` (beside it) has one answer a line, to exactly one question. `answers record` writes it:
 
     key         what was asked: SHA-256 over the texts, the bytes of the images and the number of the sample, so it is
                 the same on every machine, for every model, role and folder
@@ -105,7 +105,7 @@ class Recorded(Provider):
         self._texts: dict[Path, str] = {}
         if not may_miss and not self.file.exists():
             raise DataError(
-                f"nothing is recorded: no {self.file.name}, no {self.answers.name} (`batch record` makes it)",
+                f"nothing is recorded: no {self.file.name}, no {self.answers.name} (`answers record` makes it)",
                 self.file.parent,
             )
         if self.file.is_file() or not may_miss:

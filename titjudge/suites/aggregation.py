@@ -1,4 +1,4 @@
-"""What a suite says of the official files that `aggregate` reads and writes: flags, and how tables are computed from them."""
+"""What a suite says of the official files that `suites aggregate` reads and writes: flags, and how tables are computed from them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Judged = Callable[[], tuple[Sequence[Item], Sequence[Score]]]
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """A flag of `aggregate NAME`.
+    """A flag of `suites aggregate NAME`.
 
     Attributes:
         name: The flag without its dashes.
@@ -59,11 +59,11 @@ class Aggregated:
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """A command `aggregate NAME`, announced by an entry point in the group `titjudge.aggregations`.
+    """A command `suites aggregate NAME`, announced by an entry point in the group `titjudge.aggregations`.
 
     Attributes:
         summary: What it computes, in a few words.
-        help: The same at length, with an example: each of its lines is `python cli.py aggregate ...`.
+        help: The same at length, with an example: each of its lines is `python cli.py suites aggregate ...`.
         flags: Its flags.
         compute: Called with the value of each flag by its name (`write-answers` is `write_answers`), a Path for a file or folder and
             `Judged` for a run, or None. A UserError says what is wrong with them.

@@ -3,7 +3,7 @@
     DATA/prompts.jsonl  prompt_id, prompt             DATA.jsonl, .json, .csv, .tsv or .xlsx  image, prompt[, generator, prompt_id]
     DATA/images.jsonl   image, prompt_id[, generator]
     DATA/pairs.jsonl    prompt_id, image_a, image_b, preference (a, b, tie or both_bad), or model_a, model_b, winner; optional
-    DATA/facets.jsonl   prompt, facets, as the command `facets` writes it; optional
+    DATA/facets.jsonl   prompt, facets, as `prompts facets` writes it; optional
     or
     descriptions instead of images: a manifest with `description` (and optionally `id`) in the place of `image`
     or
@@ -187,7 +187,7 @@ def _read_items(folder: Path, reader: ManifestReader) -> Items:
 
 
 def _with_facets(items: Items, file: Path) -> Items:
-    """Add the facets that the command `facets` has found for the text of an item's prompt.
+    """Add the facets that `prompts facets` has found for the text of an item's prompt.
 
     Raises:
         DataError: A line of the file is malformed; names file and line.

@@ -1,4 +1,4 @@
-"""`aggregate geneval`: the table of GenEval from the results that its own script writes."""
+"""`suites aggregate geneval`: the table of GenEval from the results that its own script writes."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ GENEVAL = Aggregation(
 
     \b
     Example:
-      python cli.py aggregate geneval --results flux.jsonl --results sd3.jsonl
+      python cli.py suites aggregate geneval --results flux.jsonl --results sd3.jsonl
     """,
     flags=(
         Flag(

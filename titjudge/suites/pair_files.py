@@ -166,7 +166,7 @@ def _decided(votes: list[Vote], file: Path, notes: dict[str, None]) -> list[Pair
     undecided = f"; {open_pairs:,} without a majority are not counted" if open_pairs else ""
     line = f"{file}: {len(votes):,} votes on {len(sources):,} pairs: the majority of each pair counts once{undecided}"
     if not pairs:
-        raise DataError(f"none of {len(sources):,} pairs is decided by its votes: `compare votes` counts them", file)
+        raise DataError(f"none of {len(sources):,} pairs is decided by its votes: `label convert` counts them", file)
     notes[line] = None
     return pairs
 

@@ -78,7 +78,7 @@ def test_the_command(tmp_path: Path) -> None:
     (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, rows)))
     (tmp_path / "theirs.txt").write_text("A green bicycle.\nA red cube stands on a table made of wood.\n")
     told = cli(
-        tmp_path, "audit-prompts", "mine.jsonl", "--against", "theirs.txt", "--html", "page.html", "--out", "t.md",
+        tmp_path, "prompts", "audit", "mine.jsonl", "--against", "theirs.txt", "--html", "page.html", "--out", "t.md",
         "--json", "a.json",
     )  # fmt: skip
     assert "1 row is not a prompt: mine.jsonl:6" in told
@@ -104,7 +104,7 @@ def test_a_set_is_held_against_suites_at_hand(tmp_path: Path) -> None:
     starter = read_lines(starter_file())[:2]
     (tmp_path / "mine.txt").write_text(f"A quiet harbour.\n{starter[0]['prompt']}\n")
     given = ("--against", "starter", "--against", f"known-answer:{ROOT / 'examples' / 'known_answer'}")
-    cli(tmp_path, "audit-prompts", "mine.txt", *given, "--json", "a.json")
+    cli(tmp_path, "prompts", "audit", "mine.txt", *given, "--json", "a.json")
     (leak,) = json.loads((tmp_path / "a.json").read_text())["leaks"]
     assert (leak["prompt"], leak["other"], leak["source"]) == ("1", starter[0]["prompt_id"], "starter")
 
@@ -113,7 +113,7 @@ def test_a_set_is_held_against_suites_at_hand(tmp_path: Path) -> None:
     ("arguments", "reason"),
     [
         (["none.csv"], "none.csv: no such file or folder"),
-        (["one.txt", "--against", "tiif"], "no folder tiif here: `titjudge fetch tiif`, or give tiif:FOLDER"),
+        (["one.txt", "--against", "tiif"], "no folder tiif here: `titjudge suites fetch tiif`, or give tiif:FOLDER"),
         (["empty.txt"], "no prompts here"),
         (["empty.csv"], "empty.csv: no prompts here"),
         (["one.txt", "--against", "none.csv"], "none.csv: no such file or folder"),
@@ -126,14 +126,21 @@ def test_errors_are_one_line(tmp_path: Path, arguments: list[str], reason: str) 
     (tmp_path / "empty.txt").write_text("\n")
     (tmp_path / "empty.csv").touch()
     (tmp_path / "one.txt").write_text("A red cube.\n")
-    assert reason in cli(tmp_path, "audit-prompts", *arguments, code=2)
+    assert reason in cli(tmp_path, "prompts", "audit", *arguments, code=2)
 
 
 def test_versions_of_one_prompt_are_no_duplicates(tmp_path: Path) -> None:
     rows = [("a", "A red cube.", "1"), ("b", "A red cube.", "2"), ("c", "A red cube!", "1")]
     (tmp_path / "mine.csv").write_text("number,text_en,pair\n" + "".join(",".join(row) + "\n" for row in rows))
     cli(
-        tmp_path, "audit-prompts", "mine.csv:number,text_en", "--against", "mine.csv:number,text_en", "--json", "a.json"
+        tmp_path,
+        "prompts",
+        "audit",
+        "mine.csv:number,text_en",
+        "--against",
+        "mine.csv:number,text_en",
+        "--json",
+        "a.json",
     )
     found = json.loads((tmp_path / "a.json").read_text())
     assert [each["prompts"] for each in found["alike"]] == [["a", "b"]]
@@ -145,9 +152,9 @@ def test_only_a_count_by_clip_is_called_that_of_tiif_bench(tmp_path: Path) -> No
     folder = tiny_models.clip(tmp_path / "encoder")
     (tmp_path / "mine.txt").write_text("a red cube\na blue ball\n")
     clip = cli(
-        tmp_path, "audit-prompts", "mine.txt", "--embedder", f"sentence-transformers/{folder}", "--json", "clip.json"
+        tmp_path, "prompts", "audit", "mine.txt", "--embedder", f"sentence-transformers/{folder}", "--json", "clip.json"
     )
-    packaged = cli(tmp_path, "audit-prompts", "mine.txt", "--json", "packaged.json")
+    packaged = cli(tmp_path, "prompts", "audit", "mine.txt", "--json", "packaged.json")
     assert "as TIIF-Bench counts: CLIP text embeddings" in clip
     assert "as TIIF-Bench counts" not in packaged
     assert "another scale than of CLIP's text embeddings" in packaged
@@ -179,11 +186,11 @@ def test_clip_embeds_a_text_as_its_own_text_features(tmp_path: Path) -> None:
 def test_pooling_can_be_named_where_a_folder_does_not_say_it(tmp_path: Path) -> None:
     folder = tiny_models.qwen3_embedding_plain(tmp_path / "encoder")
     (tmp_path / "mine.txt").write_text("a red cube\na blue ball\n")
-    given = ("audit-prompts", "mine.txt", "--embedder", f"sentence-transformers/{folder}")
+    given = ("prompts", "audit", "mine.txt", "--embedder", f"sentence-transformers/{folder}")
     assert "set the option pooling" in cli(tmp_path, *given, code=2)
     assert "Unique prompts" in cli(tmp_path, *given, "--pooling", "lasttoken")
 
 
 def test_pooling_without_an_embedder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("a red cube\n")
-    assert "requires --embedder" in cli(tmp_path, "audit-prompts", "mine.txt", "--pooling", "mean", code=2)
+    assert "requires --embedder" in cli(tmp_path, "prompts", "audit", "mine.txt", "--pooling", "mean", code=2)

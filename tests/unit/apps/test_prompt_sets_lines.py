@@ -1,4 +1,4 @@
-"""`facets`: prompts mapped to the checklist's facets by a judge, and the checklist that reads them."""
+"""`prompts facets`: prompts mapped to the checklist's facets by a judge, and the checklist that reads them."""
 
 import json
 from pathlib import Path
@@ -137,7 +137,7 @@ def test_people_may_score_each_pillar(data: Path, tmp_path: Path) -> None:
         for n, score in enumerate(scores)
     ]
     (tmp_path / "people.csv").write_text("\n".join(rows))
-    out = cli(tmp_path, "compare", str(run), "--human", "people.csv", "--json", "c.json")
+    out = cli(tmp_path, "judges", "agreement", str(run), "--human", "people.csv", "--json", "c.json")
     found = json.loads((tmp_path / "c.json").read_text())["human_scores"]["checklist"]
     assert "Quality" in out
     assert found["srcc"] == pytest.approx(1)
@@ -146,17 +146,17 @@ def test_people_may_score_each_pillar(data: Path, tmp_path: Path) -> None:
     assert found["parts"]["Quality"]["generators"]["n"] == 5
     assert found["parts"]["Quality"]["generators"]["srcc"] > 0.8
     assert "Rank correlation of generators with people" in out
-    by = cli(tmp_path, "compare", str(run), "--human", "people.csv", "--by", "kind", "--json", "c.json")
+    by = cli(tmp_path, "judges", "agreement", str(run), "--human", "people.csv", "--by", "kind", "--json", "c.json")
     assert "odd" in by
     assert "even" in by
     found = json.loads((tmp_path / "c.json").read_text())["human_scores"]["checklist"]
     assert found["generators_by"]["odd"]["n"] == 3
     assert "--by theme: the data have no such column" in cli(
-        tmp_path, "compare", str(run), "--human", "people.csv", "--by", "theme", code=2
+        tmp_path, "judges", "agreement", str(run), "--human", "people.csv", "--by", "theme", code=2
     )
     (tmp_path / "people.csv").write_text("image,beauty\n0.png,3\n")
     assert "the column 'score' is missing; or a column for" in cli(
-        tmp_path, "compare", str(run), "--human", "people.csv", code=2
+        tmp_path, "judges", "agreement", str(run), "--human", "people.csv", code=2
     )
 
 

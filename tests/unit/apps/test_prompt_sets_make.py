@@ -1,4 +1,4 @@
-"""`make-prompts`: every recipe with a scripted language model, good, bad and repeated drafts."""
+"""`prompts make`: every recipe with a scripted language model, good, bad and repeated drafts."""
 
 import json
 import re
@@ -28,7 +28,17 @@ NAMES = ("core_subject", "environment", "composition", "lighting", "style", "det
 def make(folder: Path, server: Server, recipe: str, *more: str, code: int = 0) -> str:
     judge = ("--judge", "openai/gpt-4o", "--base-url", server.openai)
     return cli(
-        folder, "make-prompts", "--recipe", recipe, "-o", "made.jsonl", *judge, *more, code=code, OPENAI_API_KEY="sk-x"
+        folder,
+        "prompts",
+        "make",
+        "--recipe",
+        recipe,
+        "-o",
+        "made.jsonl",
+        *judge,
+        *more,
+        code=code,
+        OPENAI_API_KEY="sk-x",
     )
 
 
@@ -266,17 +276,17 @@ def test_prompts_get_the_elements_that_they_lack(tmp_path: Path) -> None:
 def test_a_recipe_from_recorded_answers(tmp_path: Path) -> None:
     """Round by round, until every question is answered; then the set is made without a model."""
     recorded = ("--judge", "recorded")
-    cli(tmp_path, "make-prompts", "--recipe", "tiif", "--number", "2", "-o", "made.jsonl", *recorded, code=2)
+    cli(tmp_path, "prompts", "make", "--recipe", "tiif", "--number", "2", "-o", "made.jsonl", *recorded, code=2)
     run = ("--data", "made.seeds.jsonl", "--suite", "prompts", "--metric", "tiif", *recorded)
     for _ in range(9):
-        cli(tmp_path, "batch", "export", *run, "--out", "open.jsonl")
+        cli(tmp_path, "answers", "export", *run, "--out", "open.jsonl")
         asked = read_lines(tmp_path / "open.jsonl")
         if not asked:
             break
         answers = [{"custom_id": each["custom_id"], "text": tiif(Asked(each["question"]))} for each in asked]  # type: ignore[arg-type]
         (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, answers)))
-        cli(tmp_path, "batch", "record", *run, "--by", "me", "--to", "answers.jsonl", "a.jsonl")
-    cli(tmp_path, "make-prompts", "--recipe", "tiif", "--number", "2", "-o", "made.jsonl", *recorded)
+        cli(tmp_path, "answers", "record", *run, "--by", "me", "--to", "answers.jsonl", "a.jsonl")
+    cli(tmp_path, "prompts", "make", "--recipe", "tiif", "--number", "2", "-o", "made.jsonl", *recorded)
     assert len(lines(tmp_path)) == 4
 
 
@@ -289,7 +299,19 @@ class Asked:
 def test_a_dry_run_prices_every_step_and_writes_nothing(tmp_path: Path, recipe: str) -> None:
     each = {"six-block": 3, "tiif": 5, "facets": 4, "long-graph": 4}[recipe]
     judge = ("--judge", "openai/gpt-4o", "--dry-run", "--json", "d.json")
-    cli(tmp_path, "make-prompts", "--recipe", recipe, "--number", "40", "-o", "made.jsonl", *judge, OPENAI_API_KEY="k")
+    cli(
+        tmp_path,
+        "prompts",
+        "make",
+        "--recipe",
+        recipe,
+        "--number",
+        "40",
+        "-o",
+        "made.jsonl",
+        *judge,
+        OPENAI_API_KEY="k",
+    )
     found = json.loads((tmp_path / "d.json").read_text())
     assert found["roles"]["judge"]["requests"] == 40 * each
     assert not list(tmp_path.glob("made*"))

@@ -1,4 +1,4 @@
-"""`review-prompts`: decisions over HTTP, kill -9, what an export keeps of edited prompts, and what is refused."""
+"""`prompts review`: decisions over HTTP, kill -9, what an export keeps of edited prompts, and what is refused."""
 
 import errno
 import json
@@ -78,14 +78,14 @@ def test_an_export_has_accepted_prompts_and_the_checks_that_hold_for_edited_ones
     review = Review(path)
     decide(review, 0, "rejected", reason="a slip")
     decide(review, 0, "accepted", text="Two red cubes stand on a table")
-    told = cli(tmp_path, "review-prompts", "set.jsonl", "--export", "final.jsonl", code=2)
+    told = cli(tmp_path, "prompts", "review", "set.jsonl", "--export", "final.jsonl", code=2)
     assert "2 of 3 prompts are undecided (g1, <b>h</b>)" in told
     assert not (tmp_path / "final.jsonl").exists()
-    told = cli(tmp_path, "review-prompts", "set.jsonl", "--export", "final.jsonl", "--accepted-only")
+    told = cli(tmp_path, "prompts", "review", "set.jsonl", "--export", "final.jsonl", "--accepted-only")
     assert "prompts 1 in final.jsonl (1 edited, 0 rejected, 2 undecided)" in told
     decide(review, 1, "accepted", text=f"{GRAPH['prompt']}, at noon")
     decide(review, 2, "rejected", reason="not a prompt")
-    told = cli(tmp_path, "review-prompts", "set.jsonl", "--export", "final.jsonl")
+    told = cli(tmp_path, "prompts", "review", "set.jsonl", "--export", "final.jsonl")
     assert "prompts 2 in final.jsonl (2 edited, 1 rejected, 0 undecided)" in told
     short, graph = read_lines(tmp_path / "final.jsonl")
     assert short["prompt"] == "Two red cubes stand on a table"
@@ -129,18 +129,18 @@ def test_bad_rows_are_named_and_a_set_without_prompts_is_refused(tmp_path: Path)
     assert [problem.split(": ")[0].rpartition(":")[2] for problem in problems] == ["2", "3", "4", "5", "6"]
     assert "another prompt has the prompt_id 't1'" in problems[1]
     path.write_text("nonsense\n")
-    assert "no JSON line with prompt_id and prompt here" in cli(tmp_path, "review-prompts", "set.jsonl", code=2)
-    assert ".: Is a directory" in cli(tmp_path, "review-prompts", ".", code=2)
-    assert "absent.jsonl" in cli(tmp_path, "review-prompts", "absent.jsonl", code=2)
+    assert "no JSON line with prompt_id and prompt here" in cli(tmp_path, "prompts", "review", "set.jsonl", code=2)
+    assert ".: Is a directory" in cli(tmp_path, "prompts", "review", ".", code=2)
+    assert "absent.jsonl" in cli(tmp_path, "prompts", "review", "absent.jsonl", code=2)
     make_set(tmp_path, SHORT)
     assert "no prompt is accepted yet" in cli(
-        tmp_path, "review-prompts", "set.jsonl", "--export", "o.jsonl", "--accepted-only", code=2
+        tmp_path, "prompts", "review", "set.jsonl", "--export", "o.jsonl", "--accepted-only", code=2
     )
-    assert "--export OUT" in cli(tmp_path, "review-prompts", "set.jsonl", "--accepted-only", code=2)
+    assert "--export OUT" in cli(tmp_path, "prompts", "review", "set.jsonl", "--accepted-only", code=2)
     decide(Review(path), 0, "accepted")
-    assert "stay as they are" in cli(tmp_path, "review-prompts", "set.jsonl", "--export", "set.jsonl", code=2)
+    assert "stay as they are" in cli(tmp_path, "prompts", "review", "set.jsonl", "--export", "set.jsonl", code=2)
     (tmp_path / "set.jsonl.review.jsonl").write_text("nonsense\n")
-    assert "set.jsonl.review.jsonl:1" in cli(tmp_path, "review-prompts", "set.jsonl", "--export", "o.jsonl", code=2)
+    assert "set.jsonl.review.jsonl:1" in cli(tmp_path, "prompts", "review", "set.jsonl", "--export", "o.jsonl", code=2)
 
 
 BLOCKS = dict.fromkeys(

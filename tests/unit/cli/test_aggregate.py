@@ -1,4 +1,4 @@
-"""`aggregate` makes a command of whatever a suite, or another package, announces."""
+"""`suites aggregate` makes a command of whatever a suite, or another package, announces."""
 
 from pathlib import Path
 from typing import Any

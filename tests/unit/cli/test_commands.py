@@ -13,7 +13,7 @@ import pytest
 from commands import HEAVY, cli
 
 from titjudge.cli.commands import OTHERS, Command, Group, command_of, run_command
-from titjudge.cli.overview import FIRST, SECTIONS, SUMMARIES, names, target_of
+from titjudge.cli.overview import FIRST, SECTIONS, SUMMARIES, names, names_in, target_of
 from titjudge.core import registry
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -45,7 +45,7 @@ def test_the_commands_of_the_wing_are_announced_as_those_of_any_package() -> Non
     wing = project["entry-points"]["titjudge.commands"]
     assert {target.partition(".command")[0].split(".")[1] for target in wing.values()} == {"apps"}
     assert wing.items() <= registry.announced("commands").items()
-    assert {*wing} <= {*names()}
+    assert {*wing} <= {*names(), *(f"{name}.{part}" for name in names() for part in names_in(name))}
 
 
 def test_the_help_lists_every_command_in_its_section(tmp_path: Path) -> None:
@@ -143,8 +143,8 @@ def test_a_slip_is_named_with_what_was_meant(tmp_path: Path) -> None:
 def test_a_slip_in_the_second_word_is_no_folder(tmp_path: Path) -> None:
     for words, meant in (("compare", "generatrs", "x"), "generators"), (("label", "exprot", "a.db", "b"), "export"):
         assert f"{words[1]}: no such command, file or folder. Did you mean '{meant}'?" in cli(tmp_path, *words, code=2)
-    (tmp_path / "peopel").mkdir()
-    assert "peopel: not a run folder" in cli(tmp_path, "compare", "peopel", code=2)
+    (tmp_path / "plann").mkdir()
+    assert "plann: not a run folder" in cli(tmp_path, "compare", "plann", code=2)
 
 
 def test_a_plain_command_of_another_package_runs(announce: Announce, tmp_path: Path) -> None:
@@ -198,17 +198,24 @@ def test_a_command_that_goes_on_promises_it_when_it_is_stopped(
 
 def test_what_is_made_anew_promises_nothing() -> None:
     listed = {name for name in names() if getattr(command_of(name), "resumed", False)}
-    assert {"judge", "serve", "label", "fetch"} <= listed
-    assert listed.isdisjoint({"metrics", "doctor", "merge", "compare", "report"})
+    assert {"judge", "serve", "label", "suites"} <= listed
+    assert listed.isdisjoint({"metrics", "doctor", "merge", "judges", "compare", "report"})
 
 
 def test_each_page_has_a_port_of_its_own() -> None:
-    ports = [int(port) for name in names() for port in re.findall(r"Port +\[default: (\d+)", help_of(command_of(name)))]
+    texts = [help_of(command) for name in names() for command in run_by(command_of(name))]
+    ports = [int(port) for text in texts for port in re.findall(r"Port +\[default: (\d+)", text)]
     assert len(ports) == len(set(ports)) == 4
 
 
 def help_of(command: click.Command) -> str:
-    """The help of a command, or of the one that runs when none is named."""
-    context = click.Context(command, info_name="x", terminal_width=200, max_content_width=200)
-    below = command.get_command(context, command.default) if isinstance(command, Group) and command.default else None
-    return (below or command).get_help(context)
+    return command.get_help(click.Context(command, info_name="x", terminal_width=200, max_content_width=200))
+
+
+def run_by(command: click.Command) -> list[click.Command]:
+    """A command, or those of a group; `label experts` has the port of `label serve`."""
+    if not isinstance(command, Group):
+        return [command]
+    context = click.Context(command)
+    found = [command.get_command(context, name) for name in command.list_commands(context) if name != "experts"]
+    return [each for each in found if each is not None]

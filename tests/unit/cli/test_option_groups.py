@@ -10,7 +10,16 @@ from titjudge.cli.commands import Command, command_of
 from titjudge.cli.option_groups import GROUPS, KEYS, Option
 from titjudge.core.config import Limits, RunConfig
 
-LONG = ["judge", "make-prompts", "serve", "probe", "facets", "doctor", "score"]
+LONG = ["judge", "prompts make", "serve", "probe judge", "prompts facets", "doctor", "score"]
+
+
+def leaf_of(name: str) -> click.Command:
+    """The command of a name such as `judge` or `prompts make`."""
+    top, _, part = name.partition(" ")
+    command = command_of(top)
+    found = command.get_command(click.Context(command), part) if isinstance(command, click.Group) else command
+    assert found is not None
+    return found
 
 
 def titles(text: str) -> list[str]:
@@ -40,13 +49,13 @@ def test_all_options_of_judge_stand_in_the_seven_groups(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", LONG)
 def test_the_short_help_is_a_part_of_the_long_one_and_names_it(name: str, tmp_path: Path) -> None:
-    short, everything = cli(tmp_path, name, "--help"), cli(tmp_path, name, "--help-all")
+    short, everything = cli(tmp_path, *name.split(), "--help"), cli(tmp_path, *name.split(), "--help-all")
     assert f"All {len(flags(everything)) - 1} options" in short
     assert flags(short) < flags(everything)
 
 
 def test_the_line_of_a_common_option_fits_beside_its_flag() -> None:
-    options = [each for name in LONG for each in command_of(name).params if isinstance(each, Option)]
+    options = [each for name in LONG for each in leaf_of(name).params if isinstance(each, Option)]
     assert {option.brief for option in options if len(option.brief) > 44} == set()
 
 

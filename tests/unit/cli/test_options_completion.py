@@ -33,7 +33,7 @@ def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        (("ju",), ["judge"]),
+        (("ju",), ["judge", "judges"]),
         (("judge", "--max-c"), ["--max-cost"]),
         (("judge", "--suite", "ti"), ["tiif"]),
         (("judge", "--suite=ti",), ["tiif"]),
@@ -44,8 +44,8 @@ def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
         (("judge", "--captioner", "reco"), ["recorded"]),
         (("judge", "--embedder", "sen"), ["sentence-transformers"]),
         (("judge", "--protocol", "o"), ["official"]),
-        (("prompts", "tit/"), ["tit/compare", "tit/describe"]),
-        (("batch", "export", "--metric", "viesc"), ["viescore", "viescore-edit"]),
+        (("templates", "show", "tit/"), ["tit/compare", "tit/describe"]),
+        (("answers", "export", "--metric", "viesc"), ["viescore", "viescore-edit"]),
     ],
 )  # fmt: skip
 def test_names_are_completed(words: tuple[str, ...], offered: list[str], complete: Complete) -> None:

@@ -105,16 +105,16 @@ def test_limit_says_what_it_drew_and_that_no_pair_is_left(cli: Callable[..., Ran
     assert "--limit 3: 2 of 6 images" in out
 
 
-@pytest.mark.parametrize("command", ["dry", "judge", "score", "compare", "verify", "report", "metrics"])
+@pytest.mark.parametrize("command", ["dry", "judge", "score", "judges", "verify", "report", "metrics"])
 def test_json_on_standard_output_is_nothing_but_json(cli: Callable[..., Ran], tmp_path: Path, command: str) -> None:
     _folder(tmp_path / "data")
-    if command in ("compare", "verify", "report"):
+    if command in ("judges", "verify", "report"):
         assert cli("judge", "--data", "data", *FAKE, "--out", "run")[0] == 0
     lines: dict[str, list[str]] = {
         "dry": ["judge", "--data", "data", *FAKE, "--dry-run"],
         "judge": ["judge", "--data", "data", *FAKE, "--out", "run"],
         "score": ["score", "--prompt", "a thing", "--provider", "fake", "data/g0/0.png"],
-        "compare": ["compare", "run"],
+        "judges": ["judges", "agreement", "run"],
         "verify": ["verify", "run"],
         "report": ["report", "run"],
         "metrics": ["metrics"],
@@ -255,7 +255,7 @@ def test_two_runs_without_pairs_are_compared(cli: Callable[..., Ran], tmp_path: 
     prompts = [f"prompt {n}" for n in range(12)]
     _run(tmp_path / "ck1", ["same"], {"": [50 + n for n in range(12)]}, prompts)
     _run(tmp_path / "ck2", [second], {"": [60 + n + n % 2 for n in range(12)]}, prompts)
-    code, out, _ = cli("compare", "ck1", "ck2", "--json", "-")
+    code, out, _ = cli("judges", "agreement", "ck1", "ck2", "--json", "-")
     assert code == 0
     (found,) = json.loads(out)["differences"]
     assert (found["first"], found["second"], found["n"], found["difference"]) == ("ck2", "ck1", 12, 10.5)
@@ -267,7 +267,7 @@ def test_two_runs_without_pairs_are_compared(cli: Callable[..., Ran], tmp_path: 
 def test_two_runs_of_one_name_are_two(cli: Callable[..., Ran], tmp_path: Path) -> None:
     for number, name in enumerate("ab"):
         _run(tmp_path / name / "run", ["x"], {"": [50.0 + 10 * number] * 8}, [f"prompt {n}" for n in range(8)])
-    _, out, _ = cli("compare", "a/run", "b/run", "--json", "-")
+    _, out, _ = cli("judges", "agreement", "a/run", "b/run", "--json", "-")
     (found,) = json.loads(out)["differences"]
     assert (found["first"], found["second"], found["difference"]) == ("b/run", "a/run", 10.0)
 
@@ -275,7 +275,7 @@ def test_two_runs_of_one_name_are_two(cli: Callable[..., Ran], tmp_path: Path) -
 def test_the_generators_of_a_run_without_pairs_are_compared(cli: Callable[..., Ran], tmp_path: Path) -> None:
     values = {"flux": [50.0 + n for n in range(10)], "sdxl": [40.0 + n for n in range(10)]}
     _run(tmp_path / "run", ["x"], values, [f"prompt {n}" for n in range(10)])
-    _, out, _ = cli("compare", "run", "--json", "-")
+    _, out, _ = cli("judges", "agreement", "run", "--json", "-")
     (found,) = json.loads(out)["differences"]
     assert (found["first"], found["second"], found["prompts"], found["difference"]) == ("flux", "sdxl", 10, 10.0)
 

@@ -120,7 +120,7 @@ def test_a_model_without_a_price_is_refused_until_it_has_one() -> None:
 
 def test_the_command_has_each_image_in_its_json(recorded: RunFolder, tmp_path: Path) -> None:
     file = tmp_path / "costs.json"
-    cli(tmp_path, "compare", "costs", str(recorded.path), "--priced-as", "openai/gpt-4o", "--json", str(file))
+    cli(tmp_path, "judges", "costs", str(recorded.path), "--priced-as", "openai/gpt-4o", "--json", str(file))
     tit = json.loads(file.read_text())["runs"][str(recorded.path)][0]
     assert len(tit["images"]) == 24
     assert tit["means"]["cost"] == pytest.approx(sum(one["cost"] for one in tit["images"].values()) / 24)

@@ -130,6 +130,6 @@ def test_nothing_given_twice_counts_twice(again: str, tmp_path: Path, monkeypatc
     second = str(run) if again == "absolute" else again
     with pytest.raises(DataError, match="given twice"):
         titjudge.frame(["run", second])
-    for command in ("runs", "generators", "costs", "bridge"):
-        assert "given twice" in cli(tmp_path, "compare", command, "run", second, code=2)
+    for command in ("judges agreement", "compare generators", "judges costs", "compare bridge"):
+        assert "given twice" in cli(tmp_path, *command.split(), "run", second, code=2)
     assert "given twice" in cli(tmp_path, "report", "run", second, "--format", "csv", code=2)

@@ -24,7 +24,7 @@ def test_an_inventory_is_answered_by_a_reader_of_ones_own(tmp_path: Path) -> Non
     write_lines(tmp_path / "data" / "images.jsonl", {"image": "image.png", "prompt_id": "p"})
     write_lines(tmp_path / "data" / "prompts.jsonl", {"prompt_id": "p", "prompt": PROMPT})
     for template, answer in ANSWERS.items():
-        cli(tmp_path, "batch", "export", *METRIC, "--out", f"{template[6:]}.jsonl", "--crops", "crops")
+        cli(tmp_path, "answers", "export", *METRIC, "--out", f"{template[6:]}.jsonl", "--crops", "crops")
         (asked,) = read_lines(tmp_path / f"{template[6:]}.jsonl")
         assert asked["template"] == template
         if template == "agent/inventory":
@@ -32,7 +32,7 @@ def test_an_inventory_is_answered_by_a_reader_of_ones_own(tmp_path: Path) -> Non
             assert asked["part_of"].endswith("image.png")
             assert [(tmp_path / name).is_file() for name in asked["images"]] == [True] * 3
         write_lines(tmp_path / "answered.jsonl", {"custom_id": asked["custom_id"], "text": answer})
-        cli(tmp_path, "batch", "record", *METRIC, "--by", "a reader", "answered.jsonl")
+        cli(tmp_path, "answers", "record", *METRIC, "--by", "a reader", "answered.jsonl")
     lines = {
         line["template"]: line
         for line in map(json.loads, (tmp_path / "data" / "answers.jsonl").read_text().splitlines())

@@ -179,7 +179,7 @@ def test_a_style_score_that_no_thirty_questions_give_is_of_the_full_set(name: st
     ],
 )
 def test_what_one_should_know_of_a_number_is_shown_with_it(tmp_path: Path, name: str, words: str) -> None:
-    assert words in " ".join(cli(tmp_path, "reference", "show", name).split())
+    assert words in " ".join(cli(tmp_path, "suites", "published", name).split())
 
 
 def test_a_run_that_has_nothing_to_compare_says_what_it_takes(tmp_path: Path) -> None:
@@ -233,8 +233,8 @@ def test_the_report_has_the_table(tmp_path: Path) -> None:
     assert "This run among published rows" in (tmp_path / "run" / "report.html").read_text()
     assert "This run among published rows" not in (tmp_path / "run" / "results.json").read_text()
     assert "did you mean" in cli(tmp_path, "report", "run", "--reference", "qwen-image-bensh", code=2).lower()
-    assert "arXiv 2605.28091, Table 2" in cli(tmp_path, "reference", "show", "qwen-image-bench")
-    assert "lpg-bench-ranks" in cli(tmp_path, "reference", "list")
+    assert "arXiv 2605.28091, Table 2" in cli(tmp_path, "suites", "published", "qwen-image-bench")
+    assert "lpg-bench-ranks" in cli(tmp_path, "suites", "published")
 
 
 def corebench(folder: Path, skipped: int, **manifest: Any) -> RunFolder:

@@ -80,7 +80,7 @@ def test_the_command_on_graphs_and_questions(run: Path) -> None:
         "\n".join(map(json.dumps, [*rows, {"image": "x", "element": "y", "value": "yes"}]))
     )
     told = cli(
-        run, "compare", "elements", "run", "--human", "marks.jsonl", "--metric", "graph-alignment", "--json", "e.json"
+        run, "judges", "elements", "run", "--human", "marks.jsonl", "--metric", "graph-alignment", "--json", "e.json"
     )
     found = json.loads((run / "e.json").read_text())["elements"]
     assert found["all"]["accuracy"] == pytest.approx(1 - 1 / len(rows))
@@ -92,7 +92,7 @@ def test_the_command_on_graphs_and_questions(run: Path) -> None:
     lines += [f'{asked["item"]},"{question}",{int(answer == "yes")}' for question, answer in
               zip(asked["parts"]["questions"], asked["parts"]["preds"], strict=True)]  # fmt: skip
     (run / "marks.csv").write_text("\n".join(lines))
-    cli(run, "compare", "elements", "run", "--human", "marks.csv", "--metric", "yes-no", "--json", "q.json")
+    cli(run, "judges", "elements", "run", "--human", "marks.csv", "--metric", "yes-no", "--json", "q.json")
     assert json.loads((run / "q.json").read_text())["elements"]["all"]["accuracy"] == 1
 
 
@@ -111,7 +111,7 @@ def test_the_command_on_graphs_and_questions(run: Path) -> None:
 )
 def test_errors_are_one_line(run: Path, content: str, arguments: list[str], reason: str) -> None:
     (run / "m.jsonl").write_text(content)
-    assert reason in cli(run, "compare", "elements", "run", "--human", "m.jsonl", *arguments, code=2)
+    assert reason in cli(run, "judges", "elements", "run", "--human", "m.jsonl", *arguments, code=2)
 
 
 def test_the_commands_on_elements_that_a_learned_metric_scores(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_the_commands_on_elements_that_a_learned_metric_scores(tmp_path: Path) -
     write_run(tmp_path / "run", items, scores, metrics=record)
     rows = [f"{item.id},{name},yes" for item in items for name in ("red (color)", "cube", "dog")]
     (tmp_path / "marks.csv").write_text("\n".join(["image,element,value", *rows]))
-    told = cli(tmp_path, "compare", "elements", "run", "--human", "marks.csv", "--json", "e.json")
+    told = cli(tmp_path, "judges", "elements", "run", "--human", "marks.csv", "--json", "e.json")
     found = json.loads((tmp_path / "e.json").read_text())["elements"]
     assert {kind: (each["TP"], each["FN"]) for kind, each in found.items()} == {
         "all": (18, 6),

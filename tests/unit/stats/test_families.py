@@ -79,9 +79,9 @@ def test_a_prompt_in_two_families_is_an_error_of_a_file_and_a_warning_of_a_run(t
     pairs = [{"prompt_id": f"p{p}", "a": f"A/p{p}", "b": f"B/p{p}", "preference": "ab"[p % 2]} for p in range(40)]
     scores = [score(each, "tit-llm", 10.0 + k % 7) for k, each in enumerate(listed)]
     write_run(tmp_path / "run", listed, scores, results={"pairs": pairs})
-    for command in (["generators", "run"], ["run"], ["settle", "run", "--pair", "A,B"], ["people", "run"]):
-        printed = " ".join(cli(tmp_path, "compare", *command).split())
-        assert "prompt 'p0' has 'z' and 'f0' in the column 'cluster'" in printed, command
+    for words in ("compare run", "judges agreement run", "compare early-stopping run --pair A,B", "judges people run"):
+        printed = " ".join(cli(tmp_path, *words.split()).split())
+        assert "prompt 'p0' has 'z' and 'f0' in the column 'cluster'" in printed, words
     cli(tmp_path, "report", "run")
     assert "in the column &#39;cluster&#39;" in (tmp_path / "run" / "report.html").read_text()
     rows = [f"p{p},x{p},y{p},a,{'z' if p == 3 and k else 'f'}" for p in range(4) for k in range(2)]
@@ -199,7 +199,7 @@ def test_one_family_cannot_tell(tmp_path: Path, families: int) -> None:
         for a, b in ("AB", "BC", "AC")
     ]
     write_run(tmp_path / "run", listed, scores, results={"pairs": pairs})
-    cli(tmp_path, "compare", "run", "--strengths", "--json", "run.json")
+    cli(tmp_path, "judges", "agreement", "run", "--strengths", "--json", "run.json")
     cli(tmp_path, "compare", "generators", "run", "--json", "generators.json")
     found, generators = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("run", "generators"))
     metric, fit = found["metrics"]["tit-llm"], found["bradley_terry"]["tit-llm"]
@@ -426,9 +426,11 @@ def test_a_file_of_human_pairs_names_families(kind: str, tmp_path: Path) -> None
     found = []
     for name in (head, head.replace("cluster", "other")):
         (tmp_path / "pairs.csv").write_text("\n".join([name, *rows]))
-        printed = " ".join(cli(tmp_path, "compare", "run", "--pairs", "pairs.csv", "--json", "out.json").split())
+        printed = " ".join(
+            cli(tmp_path, "judges", "agreement", "run", "--pairs", "pairs.csv", "--json", "out.json").split()
+        )
         low, high = json.loads((tmp_path / "out.json").read_text())["metrics"]["tit-llm"]["accuracy_interval"]
-        people = " ".join(cli(tmp_path, "compare", "people", "run", "--pairs", "pairs.csv").split())
+        people = " ".join(cli(tmp_path, "judges", "people", "run", "--pairs", "pairs.csv").split())
         found.append((high - low, "40 prompts in 10 families" in printed, "40 prompts in 10 families" in people))
     assert found[0][0] != found[1][0]
     assert [row[1:] for row in found] == [(True, True), (False, False)]

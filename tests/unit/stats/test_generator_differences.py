@@ -36,7 +36,7 @@ def made(scores: dict[str, list[float | None]], **categories: list[str]) -> Scor
 
 
 def test_a_difference_has_one_p_for_runs_and_for_generators() -> None:
-    """As `compare RUN` and `compare generators` ask for it: 40 prompts, three images each, scores that are no round numbers."""
+    """As `judges agreement` and `compare generators` ask for it: 40 prompts, three images each, scores that are no round numbers."""
     rng = np.random.default_rng(3)
     scores = {name: rng.normal(level, 1.0, (40, 3)) / 7 for name, level in (("a", 0.4), ("b", 0.0), ("c", -0.2))}
     entries = [

@@ -1,4 +1,4 @@
-"""What questions took, averaged over random orders: what the table of `compare settle` and its chart show."""
+"""What questions took, averaged over random orders: what the table of `compare early-stopping` and its chart show."""
 
 from titjudge.stats.generators.sequential import OPEN, RaceResult, ReplayAverage, Settled, replay_averages
 

@@ -164,5 +164,5 @@ def test_a_run_takes_battles_and_keeps_what_is_bad(tmp_path: Path) -> None:
     assert (pair.a, pair.choice) == ("new-p1.png", "b")
     assert [pair.choice for pair in RunFolder(tmp_path / "run").results().human_pairs] == ["a", "both_bad"]
     cli(tmp_path, "verify", "run")
-    told = cli(tmp_path, "compare", "run", "--pairs", "battles.jsonl")
+    told = cli(tmp_path, "judges", "agreement", "run", "--pairs", "battles.jsonl")
     assert "people find both images bad in 1 of 2 pairs" in told

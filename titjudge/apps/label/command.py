@@ -32,6 +32,7 @@ def label() -> None:
         --store ratings.sqlite
       python cli.py label export labels.sqlite labelled
       python cli.py label experts examples/known_answer
+      python cli.py label convert votes.csv --pairs-out pairs.jsonl
     """
 
 
@@ -187,4 +188,45 @@ def export(store: Path, out: Path, json_file: Path | None, **rules: Any) -> int:
         say(f"{exported.main} is empty: nothing is decided yet; open.csv has the reasons", colour="red")
         return 1
     say(f"next: python cli.py {exported.command} {shlex.quote(str(out / exported.main))}")
+    return 0
+
+
+@label.command(short_help="Turn votes into preferences, with Krippendorff's alpha.")
+@click.argument("votes_file", type=PATH, metavar="FILE")
+@option("--experts", "Votes of experts on the pairs that the annotators leave open.", "FILE")
+@option(
+    "--annotators", "Planned number of votes for each pair  [default: its present number].", "N", type=click.IntRange(1)
+)
+@option("--pairs-out", "Write the decided pairs as JSON lines, for `judge --pairs`.", "FILE")
+@JSON
+def convert(
+    votes_file: Path, experts: Path | None, annotators: int | None, pairs_out: Path | None, json_file: Path | None
+) -> int:
+    """Turn votes into preferences by the three rules of the TIT-Score paper (A.11), with Krippendorff's alpha.
+
+    Without --experts, the majority decides what the third rule leaves to experts (`majority` in the table).
+
+    FILE (csv or jsonl) has the columns prompt_id, image_a, image_b, preference (a, b, tie or both_bad) and, if people have names,
+    annotator. A column for each person (rater1, rater2) or a list in one cell also does. `judge --pairs FILE` reads the same
+    votes in the same way. If no pair is decided, the exit code is 1.
+
+    \b
+    Example:
+      python cli.py label convert votes.csv --pairs-out pairs.jsonl
+    """
+    from titjudge.core.files import write_jsonl
+    from titjudge.runs.study.human_files import pair_records
+    from titjudge.stats.people.votes import aggregate_votes
+    from titjudge.suites.pair_files import read_votes
+
+    notes: dict[str, None] = {}
+    cast, verdicts = (read_votes(file, notes=notes) if file else () for file in (votes_file, experts))
+    summary = aggregate_votes(cast, verdicts, annotators=annotators or 1, majority=not experts)
+    show_results([summary.table()], summary.to_json(), json_file, notes)
+    if not summary.pairs:
+        say(f"{votes_file}: no pair is decided; nothing was written", colour="red")
+        return 1
+    if pairs_out is not None:
+        write_jsonl(pairs_out, pair_records(summary.pairs))
+        say(f"pairs  {pairs_out}")
     return 0

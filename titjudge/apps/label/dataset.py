@@ -21,7 +21,7 @@ class Element:
     """Something to mark in an image.
 
     Attributes:
-        name: Its name, as `compare elements` reads it.
+        name: Its name, as `judges elements` reads it.
         kind: Its type or pillar, or entity, attribute or relation; agreement is reported by kind.
         values: The allowed values.
         text: The text on the page.

@@ -164,7 +164,7 @@ class Elements(FormBase):
         return OpenElements(labelling, dataset, annotators)
 
     def export(self, labelling: Labelling, rules: ExportRules) -> Export:
-        """Make the majority value of each element, the agreement, and the file for `compare elements`."""
+        """Make the majority value of each element, the agreement, and the file for `judges elements`."""
         self._check_export(labelling, rules)
         marks = marks_of(labelling.standing)
         counted = [mark for mark in marks if labelling.counts(mark.annotator)]
@@ -200,7 +200,7 @@ class Elements(FormBase):
             )
         result |= {"annotator_details": people, "left_out": labelling.left_out}
         if self.is_rating:
-            return Export(result, tables, files, "ratings.csv", "compare RUN --human", decided)
+            return Export(result, tables, files, "ratings.csv", "judges agreement RUN --human", decided)
         return Export(result, tables, files, "elements.csv", "compare elements RUN --human", decided)
 
     def _check_export(self, labelling: Labelling, rules: ExportRules) -> None:

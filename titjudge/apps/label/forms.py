@@ -8,14 +8,14 @@ Pairs:
     experts.jsonl            open pairs: fill in `verdicts`, then export again with `experts`
     ranks.csv                images of a prompt from best to worst: rank by Copeland's count, sort_rank by sorting (A.11.3)
     battles.jsonl            every vote on a pair in the format of arenas: model_a, model_b, winner
-    votes.csv                every vote on a pair that was not taken back, with its note, for `compare --votes`
+    votes.csv                every vote on a pair that was not taken back, with its note, for `judges agreement --votes`
     votes.jsonl              every vote, also those taken back
 
 Marks:
 
     marks.jsonl, marks.csv   every mark that was not taken back: image, element, value, annotator
     experts.csv              every mark of an expert
-    elements.csv             decided elements: image, element, value (for `compare elements RUN --human`)
+    elements.csv             decided elements: image, element, value (for `judges elements RUN --human`)
     open.csv                 elements without a majority, or that most cannot tell, and why
     ratings.csv              mode rating: the mean rating of each pillar by image, instead of the two files above
 

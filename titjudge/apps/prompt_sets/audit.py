@@ -198,7 +198,7 @@ def _sorted(prompts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _other(argument: str) -> dict[str, str]:
-    """Read the prompts of a list or data folder, or of a suite in a folder (by default the one that `fetch` makes)."""
+    """Read the prompts of a list or data folder, or of a suite in a folder (by default the one that `suites fetch` makes)."""
     name, _, folder = argument.partition(":")
     if Path(argument).exists() or name not in registry.names("suites"):
         return _read(Path(argument))[0]
@@ -206,7 +206,7 @@ def _other(argument: str) -> dict[str, str]:
     place = Path(folder or name)
     if suite.PROMPTS is None and not place.exists():
         raise ConfigError(
-            f"--against {argument}: no folder {place} here: `titjudge fetch {name}`, or give {name}:FOLDER"
+            f"--against {argument}: no folder {place} here: `titjudge suites fetch {name}`, or give {name}:FOLDER"
         )
     try:
         listed: list[PromptPlace | Item | InvalidItem] = [*suite.prompts(place)]

@@ -1,4 +1,4 @@
-"""`audit-prompts`: lengths, near-duplicates, leaks and balance of a set of prompts."""
+"""`prompts audit`: lengths, near-duplicates, leaks and balance of a set of prompts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from titjudge.cli.output import check_writable, show_tables, write_json
 from titjudge.cli.terminal import say
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, short_help="Audit a set of prompts: lengths, duplicates, balance.")
 @click.argument("data", type=PATH)
 @PROMPT_COLUMNS
 @option(
@@ -35,7 +35,7 @@ from titjudge.cli.terminal import say
 @option("--cache", "Cache folder of the embeddings.", "DIR")
 @option("--max-cost", "Cap in USD for a hosted embedding model.", "USD", type=float)
 @JSON
-def audit_prompts(
+def audit(
     data: Path,
     columns: str,
     against: tuple[str, ...],
@@ -55,11 +55,11 @@ def audit_prompts(
 
     \b
     Examples:
-      python cli.py audit-prompts prompts.csv
-      python cli.py audit-prompts prompts.txt --html audit.html
-      python cli.py audit-prompts mine.jsonl --against benchmark.csv \\
+      python cli.py prompts audit prompts.csv
+      python cli.py prompts audit prompts.txt --html audit.html
+      python cli.py prompts audit mine.jsonl --against benchmark.csv \\
         --against starter --against geneval2
-      python cli.py audit-prompts prompts.csv \\
+      python cli.py prompts audit prompts.csv \\
         --embedder sentence-transformers/openai/clip-vit-base-patch32
     """
     from titjudge.apps.prompt_sets.audit import audit_prompts as run_audit

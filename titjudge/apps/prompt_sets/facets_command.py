@@ -1,4 +1,4 @@
-"""`facets`: let a judge name the facets of the checklist that each prompt tests."""
+"""`prompts facets`: let a judge name the facets of the checklist that each prompt tests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from titjudge.cli.terminal import say
 from titjudge.core.errors import UserError
 
 
-@click.command(cls=Command, resumed=True)
+@click.command(cls=Command, resumed=True, short_help="Let a judge name the facets that each prompt tests.")
 @option(
     "--data", "A data folder, or a list of prompts (.jsonl, .csv, .parquet, .txt).", "DATA", type=PATH, required=True
 )
@@ -47,9 +47,11 @@ def facets(keys: RunKeys, data: Path, columns: str, output: Path | None, dry_run
 
     \b
     Examples:
-      python cli.py facets --data my_images --judge openai/gpt-4o --dry-run
-      python cli.py facets --data my_images --judge openai/gpt-4o --max-cost 1
-      python cli.py facets --data prompts.csv --columns id,text \\
+      python cli.py prompts facets --data my_images --dry-run \\
+        --judge openai/gpt-4o
+      python cli.py prompts facets --data my_images --max-cost 1 \\
+        --judge openai/gpt-4o
+      python cli.py prompts facets --data prompts.csv --columns id,text \\
         --judge openai/gpt-4o -o facets.jsonl
     """
     from titjudge.apps.prompt_sets.make import prompt_lines, write_prompt_lines

@@ -1,4 +1,4 @@
-"""`make-prompts`: write prompts with a language model, by the recipe of a paper, and check each."""
+"""`prompts make`: write prompts with a language model, by the recipe of a paper, and check each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from titjudge.cli.output import check_writable
 from titjudge.cli.terminal import say
 
 
-@click.command(cls=Command, resumed=True)
+@click.command(cls=Command, resumed=True, short_help="Make a set of prompts with a language model.")
 @option(
     "--recipe",
     "six-block: long prompts as in LPG-Bench. tiif: short and long ones, with questions. facets: bilingual, short and long "
@@ -42,7 +42,7 @@ from titjudge.cli.terminal import say
 @DRY_RUN
 @JSON
 @configured
-def make_prompts(
+def make(
     keys: RunKeys, recipe: str, number: int, themes: Path | None, output: Path, dry_run: bool, json_file: Path | None
 ) -> int:
     """Make a set of prompts with a language model (--judge), by the recipe of a paper.
@@ -54,9 +54,9 @@ def make_prompts(
 
     \b
     Examples:
-      python cli.py make-prompts --recipe tiif --number 36 -o tiif.jsonl \\
+      python cli.py prompts make --recipe tiif --number 36 -o tiif.jsonl \\
         --judge openai/gpt-4o --dry-run
-      python cli.py make-prompts --recipe six-block --themes themes.txt \\
+      python cli.py prompts make --recipe six-block --themes themes.txt \\
         -o long.jsonl --judge gemini/gemini-2.5-pro --max-cost 2
     """
     from titjudge.apps.prompt_sets.make import balance, finished_lines, write_prompt_lines, write_seeds

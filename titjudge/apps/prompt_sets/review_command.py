@@ -1,4 +1,4 @@
-"""`review-prompts`: a page where people accept, edit or reject the prompts of a set."""
+"""`prompts review`: a page where people accept, edit or reject the prompts of a set."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
 
 
-@click.command(cls=Command, resumed=True)
+@click.command(cls=Command, resumed=True, short_help="Serve a page on which a person reviews prompts.")
 @click.argument("file", type=PATH)
 @option("--reviewer", "Name under which decisions are recorded.", "NAME", default="reviewer")
 @page_options(PORT)
 @option("--export", "Write the accepted prompts and end, without serving the page.", "OUT", name="out", type=PATH)
 @option("--accepted-only", "With --export: write them even if some prompts are undecided.", is_flag=True)
-def review_prompts(
+def review(
     file: Path, reviewer: str, host: str, port: int | None, url: str, out: Path | None, accepted_only: bool
 ) -> int:
-    """Serve a page where a person accepts, edits or rejects each prompt of FILE (JSON lines, as make-prompts writes them).
+    """Serve a page where a person accepts, edits or rejects each prompt of FILE (JSON lines, as `prompts make` writes them).
 
     Each decision is written to FILE.review.jsonl before the next prompt is shown; the last one on a prompt counts. --export
     writes the accepted prompts. Edited ones are marked, and list only the checks that their new text has passed again.
 
     \b
     Examples:
-      python cli.py review-prompts long.jsonl --reviewer ada
-      python cli.py review-prompts long.jsonl --export final.jsonl
+      python cli.py prompts review long.jsonl --reviewer ada
+      python cli.py prompts review long.jsonl --export final.jsonl
     """
     from titjudge.apps.prompt_sets.review.server import ACCEPTED, REJECTED, Review, serve_review
 

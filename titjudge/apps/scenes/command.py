@@ -1,4 +1,4 @@
-"""`known-answer`: make test images whose errors are known."""
+"""`probe images`: make test images whose errors are known."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from titjudge.cli.commands import Group
+from titjudge.cli.commands import Command
 from titjudge.cli.options import option
 from titjudge.cli.progress import duration
 from titjudge.cli.terminal import say
@@ -19,17 +19,7 @@ if TYPE_CHECKING:
     from titjudge.apps.scenes.scene import Scene
 
 
-@click.group("known-answer", cls=Group, resumed=True)
-def known_answer() -> None:
-    """Make test images with known errors for long prompts.
-
-    \b
-    Example:
-      python cli.py known-answer make --scenes 20 --seed 1 --out my_answers
-    """
-
-
-@known_answer.command(short_help="Render scenes that follow their prompts more or less, and annotate them.")
+@click.command(cls=Command, short_help="Render scenes that follow their prompts more or less, and annotate them.")
 @option("--scenes", "Number of prompts, each with a different scene.", "N", type=click.IntRange(1, 9999), default=6)
 @option("--seed", "Seed of the scenes.", "S", type=click.IntRange(min=0), default=0)
 @option("--out", "A new folder, or one to continue.", "DIR", required=True)
@@ -62,7 +52,7 @@ def known_answer() -> None:
     "LIST",
     default="0,1,2,3",
 )
-def make(
+def images(
     scenes: int,
     seed: int,
     out: Path,
@@ -80,11 +70,11 @@ def make(
 
     \b
     Examples:
-      python cli.py known-answer make --scenes 20 --seed 1 --out my_answers
-      python cli.py known-answer make --hard --scenes 10 --out my_hard_answers
-      python cli.py known-answer make --ladder 3 --scenes 20 --out my_ladder
-      python cli.py known-answer make --ladder 3 --template cabinet --out cabinets
-      python cli.py known-answer make --edits --scenes 20 --out my_edits
+      python cli.py probe images --scenes 20 --seed 1 --out my_answers
+      python cli.py probe images --hard --scenes 10 --out my_hard_answers
+      python cli.py probe images --ladder 3 --scenes 20 --out my_ladder
+      python cli.py probe images --ladder 3 --template cabinet --out cabinets
+      python cli.py probe images --edits --scenes 20 --out my_edits
       python cli.py judge --suite known-answer --data my_answers \\
         --captioner openai/gpt-4o --judge openai/gpt-4o
     """

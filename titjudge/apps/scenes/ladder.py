@@ -247,7 +247,7 @@ _TEXT = """\
 
 {prompts} prompts, {images} images, {pairs} pairs for testing text-to-image judges, made by
 
-    python cli.py known-answer make --scenes {scenes} --seed {seed} --size {size} --samples {samples} --levels {levels}{hard} --out DIR
+    python cli.py probe images --scenes {scenes} --seed {seed} --size {size} --samples {samples} --levels {levels}{hard} --out DIR
 
 The adherence of every image to its long prompt is known by construction: the scenes are still lifes on a table, composed
 from a seeded grammar and path traced (Mitsuba 3, {samples} samples a pixel, then smoothed along surfaces). Nobody's
@@ -283,7 +283,7 @@ the mean alignment per name differs on purpose. Left and right are the viewer's.
     python cli.py probe --data DIR --captioner PROVIDER/MODEL --judge PROVIDER/MODEL
 
 There is no descriptions.jsonl, since nobody described these images: metrics on descriptions need a `--captioner`. To use it
-later without a model, answer the questions of a run elsewhere (`batch export`, `batch import`).
+later without a model, answer the questions of a run elsewhere (`answers export`, `answers import`).
 
 ## Limits
 
@@ -306,7 +306,7 @@ _LADDER = """\
 
 {prompts} prompts, {images} images, {pairs} pairs for testing text-to-image judges, made by
 
-    python cli.py known-answer make --ladder {ladder} --template {template} --scenes {scenes} --seed {seed} --levels {levels} --out DIR
+    python cli.py probe images --ladder {ladder} --template {template} --scenes {scenes} --seed {seed} --levels {levels} --out DIR
 
 Each image shows 25, 40 or 60 groups of small things, drawn by Pillow from a seed; of each group the prompt says one thing that may be wrong.
 Level 0 is as the prompt says; level 1 has one error, level 2 four, level 3 twelve, each in a group of its own. An error is one thing, letter

@@ -1,6 +1,6 @@
 """Export the questions of a run, import answers, and run metrics with stand-ins for models.
 
-`FileAnswers`, for `batch import` and `recording`, answers from a file. Caching, schemas and follow-up questions remain the engine's.
+`FileAnswers`, for `answers import` and `recording`, answers from a file. Caching, schemas and follow-up questions remain the engine's.
 
 An export writes the questions that a run would ask now: an OpenAI batch, or plain lines for people and other models. Its engine
 gives no answer, so an item's second question appears only once the first is answered. If every model is `recorded`, the
@@ -169,7 +169,7 @@ def import_answers(session: Session, file: Path) -> ImportedAnswers:
         ConfigError: All models are `recorded`, whose answers are not cached.
     """
     if only_recorded(session):
-        raise ConfigError("recorded answers lie beside the data, not in the cache: `batch record` takes them")
+        raise ConfigError("recorded answers lie beside the data, not in the cache: `answers record` takes them")
     result = ImportedAnswers()
     answers = read_answers([file], result)
     used: set[str] = set()

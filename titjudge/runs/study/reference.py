@@ -58,7 +58,9 @@ def standings(folder: RunFolder, reference: PublishedTable) -> list[Table]:
         UserError: The run has no number that belongs into this table.
     """
     if not reference.counterparts:
-        raise UserError(f"a run has no counterpart of {reference.name} ({reference.title}): `reference show` prints it")
+        raise UserError(
+            f"a run has no counterpart of {reference.name} ({reference.title}): `suites published` prints it"
+        )
     run = stored_run(folder, str(folder.path), whole=True)
     manifest, results = run.manifest, run.results
     tables: list[Table] = []

@@ -2,7 +2,7 @@
 
 | module | what it computes |
 | --- | --- |
-| `agreement` | all of it: `agreement(items, scores, pairs)`, what `judge`, `compare` and the report show |
+| `agreement` | all of it: `agreement(items, scores, pairs)`, what `judge`, `judges agreement` and the report show |
 | `agreement_tables` | its tables |
 | `agreement_cuts` | accuracy by length of the prompt, category, gap of scores or ranks |
 | `votes` | votes of annotators to one preference a pair, and their agreement |

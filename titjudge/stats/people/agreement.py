@@ -1,4 +1,4 @@
-"""Agreement of metrics with people: what `judge` and `compare` print, write as JSON and put into the report."""
+"""Agreement of metrics with people: what `judge` and `judges agreement` print, write as JSON and put into the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`aggregate longt2ibench`: the flags of LongT2IBench's official files, and what they give."""
+"""`suites aggregate longt2ibench`: the flags of LongT2IBench's official files, and what they give."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LONGT2IBENCH = Aggregation(
 
     \b
     Example:
-      python cli.py aggregate longt2ibench --run runs/mine \\
+      python cli.py suites aggregate longt2ibench --run runs/mine \\
         --write-generations g.json --write-predictions p.json
     """,
     flags=(

@@ -309,7 +309,9 @@ class LongT2IBench(Suite):
             file = root / place / f"{self._split}.json"
             if file.is_file():
                 return file, root
-        raise DataError(f"{self._split}.json is missing, also in split and data/split: `fetch longt2ibench`", folder)
+        raise DataError(
+            f"{self._split}.json is missing, also in split and data/split: `suites fetch longt2ibench`", folder
+        )
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """Make the tables of `aggregate_generations` from the scores of a run, and the correlations of its other metrics."""
@@ -338,7 +340,7 @@ class LongT2IBench(Suite):
         return len(results)
 
     def summary(self, items: Sequence[Item], scores: Sequence[Score]) -> Json:
-        """Compute the object of `aggregate longt2ibench --json` from scores."""
+        """Compute the object of `suites aggregate longt2ibench --json` from scores."""
         recall = Recall(self._matching)
         rows: list[tuple[str, float, float]] = []
         alignments: list[tuple[str, str, Alignment | None, Alignment]] = []

@@ -1,4 +1,4 @@
-"""`aggregate qwen-image-bench`: the flags of Qwen-Image-Bench's official files, and what they give."""
+"""`suites aggregate qwen-image-bench`: the flags of Qwen-Image-Bench's official files, and what they give."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ QWEN_IMAGE_BENCH = Aggregation(
 
     \b
     Examples:
-      python cli.py aggregate qwen-image-bench --responses r.jsonl \\
+      python cli.py suites aggregate qwen-image-bench --responses r.jsonl \\
         --metadata bench_metadata.json
-      python cli.py aggregate qwen-image-bench --run runs/mine \\
+      python cli.py suites aggregate qwen-image-bench --run runs/mine \\
         --official-files judged
     """,
     flags=(

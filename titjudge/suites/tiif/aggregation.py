@@ -1,4 +1,4 @@
-"""`aggregate tiif` and `aggregate tiif-text`: the flags of TIIF-Bench's official files, and what they give."""
+"""`suites aggregate tiif` and `suites aggregate tiif-text`: the flags of TIIF-Bench's official files, and what they give."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ TIIF = Aggregation(
 
     \b
     Examples:
-      python cli.py aggregate tiif --answers eval_results \\
+      python cli.py suites aggregate tiif --answers eval_results \\
         --xlsx result_summary.xlsx
-      python cli.py aggregate tiif --run runs/mine --write-answers eval_results
-      python cli.py aggregate tiif --published result_summary.xlsx
+      python cli.py suites aggregate tiif --run runs/mine --write-answers eval_results
+      python cli.py suites aggregate tiif --published result_summary.xlsx
     """,
     flags=(
         Flag("answers", "Folder with the answers as GENERATOR/TYPE/{short,long}/INDEX.json.", "DIR"),
@@ -67,7 +67,7 @@ TIIF = Aggregation(
         Flag("write-answers", "With --run: the folder to write its answers to, in the official layout.", "DIR"),
         Flag("xlsx", "Write the official result_summary.xlsx."),
         Flag("summary", "Write the official summary by dimension (a text file)."),
-        Flag("scores", "Write the scores of the answers as CSV, for `compare runs --human`."),
+        Flag("scores", "Write the scores of the answers as CSV, for `judges agreement --human`."),
         Flag("published", "Read an official result_summary.xlsx or summary by dimension instead of answers."),
     ),
     compute=_answers,
@@ -106,9 +106,9 @@ TIIF_TEXT = Aggregation(
 
     \b
     Examples:
-      python cli.py aggregate tiif-text --ocr a.json --ocr b.json \\
+      python cli.py suites aggregate tiif-text --ocr a.json --ocr b.json \\
         --official gned.json
-      python cli.py aggregate tiif-text --run runs/mine --write-ocr ocr
+      python cli.py suites aggregate tiif-text --run runs/mine --write-ocr ocr
     """,
     flags=(
         Flag(

@@ -141,7 +141,7 @@ class Tiif(Suite):
                     yield PromptPlace(f"{kind}/{length}/{number}", line.prompt(length), image.as_posix(), fields)
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
-        """Make the tables of `aggregate tiif` from the scores of a run, and that of GNED where text was read."""
+        """Make the tables of `suites aggregate tiif` from the scores of a run, and that of GNED where text was read."""
         text = text_table(items, scores)
         return [*tables(self.summary(items, scores)), *([text] if text else [])]
 
@@ -152,7 +152,7 @@ class Tiif(Suite):
         return count + (write_ocr(items, read, folder / "ocr") if read else 0)
 
     def summary(self, items: Sequence[Item], scores: Sequence[Score]) -> Json:
-        """Compute the object of `aggregate tiif --json` from the scores of a run.
+        """Compute the object of `suites aggregate tiif --json` from the scores of a run.
 
         Coverage is against the published size of the set, or of a sample against its prompts. Several images of a prompt
         count as one, with their mean.

@@ -1,7 +1,7 @@
 """Write and read the two official summary files of TIIF-Bench: `result_summary.xlsx` and the dimension text.
 
 Source: summary_results.py and summary_dimension_results.py (@3aae750). Both hold fractions with four decimals; what is
-read comes back in percent, in the shape of `aggregate tiif --json`.
+read comes back in percent, in the shape of `suites aggregate tiif --json`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Text rendering of TIIF-Bench: the JSON of `aggregate tiif-text` from OCR results, tables and files of a run.
+"""Text rendering of TIIF-Bench: the JSON of `suites aggregate tiif-text` from OCR results, tables and files of a run.
 
 Source: paddleocr_models.py and cal_text_errors_models.py (@3aae750). Upstream turns any malformed entry into
 GNED 0, a perfect score; here it is an error that names the image.

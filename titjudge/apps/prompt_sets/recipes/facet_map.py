@@ -1,4 +1,4 @@
-"""Map a prompt to the facets of the Qwen-Image-Bench rubric that it tests (paper, 3.2, Eq. 4): command `facets`."""
+"""Map a prompt to the facets of the Qwen-Image-Bench rubric that it tests (paper, 3.2, Eq. 4): command `prompts facets`."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""`review-prompts`: the page where people accept, edit or reject the prompts of a set."""
+"""`prompts review`: the page where people accept, edit or reject the prompts of a set."""
 
 PORT = 8768  # tried first

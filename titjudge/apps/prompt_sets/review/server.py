@@ -1,4 +1,4 @@
-"""`review-prompts`: the page where people accept, edit or reject prompts, and their decisions in FILE.review.jsonl beside the set.
+"""`prompts review`: the page where people accept, edit or reject prompts, and their decisions in FILE.review.jsonl beside the set.
 
 The file is append-only: the last decision on a prompt counts. A decision is synced to disk before the page shows the next prompt.
 It belongs to the exact line that was reviewed: if the line has changed, its prompt is undecided again.
@@ -53,7 +53,7 @@ _CHECKS: tuple[Callable[[Line], Checked], ...] = (
 
 
 def check_again(line: Line) -> dict[str, list[str] | None]:
-    """Run the checks that a line of `make-prompts` names on its present prompt.
+    """Run the checks that a line of `prompts make` names on its present prompt.
 
     Returns:
         The problems by check; None for a check that code cannot do: a model made it, or it is about the whole set.
@@ -195,7 +195,7 @@ class Review:
                 counts["edited"] += "text" in decision
                 rows.append(_final(line, decision))
         if not rows:
-            raise UserError(f"{self.path}: no prompt is accepted yet: `review-prompts {self.path}` serves the page")
+            raise UserError(f"{self.path}: no prompt is accepted yet: `prompts review {self.path}` serves the page")
         write_jsonl(out, rows)
         return counts
 

@@ -142,7 +142,7 @@ function show(next) {
   $("verdict").classList.toggle("rejected", decision.decision === "rejected");
   $("verdict").textContent = !decision.decision ? "" : `${decision.decision === "rejected" ? `Rejected: ${decision.reason}` : decision.text === undefined ? "Accepted" : "Accepted as edited"} · ${decision.reviewer}`;
   $("done").hidden = next.next !== null;
-  $("done").textContent = `All ${next.total} prompts are decided (${next.edited} edited). Write them with: review-prompts ${next.file} --export OUT`;
+  $("done").textContent = `All ${next.total} prompts are decided (${next.edited} edited). Write them with: prompts review ${next.file} --export OUT`;
   edit(false);
   controls();
   $("stage").scrollTop = 0;

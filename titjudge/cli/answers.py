@@ -1,4 +1,4 @@
-"""`batch export`, `import` and `record`: write the questions of a run to a file, and read answers from a file."""
+"""`answers export`, `import` and `record`: write the questions of a run to a file, and read answers from a file."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _run_options: Callable[[F], F] = with_options(
 
 
 @click.group(cls=Group, resumed=True)
-def batch() -> None:
+def answers() -> None:
     """Export the questions of a run to a file, and import or record answers from a file.
 
     Give the same options as to `judge`: an answer belongs to a question with the same provider, model, prompt, image and
@@ -52,19 +52,20 @@ def batch() -> None:
 
     \b
     Examples:
-      python cli.py batch export --provider openai --out questions.jsonl
-      python cli.py batch import --data my_images --provider openai answers.jsonl
+      python cli.py answers export --provider openai --out questions.jsonl
+      python cli.py answers import --data my_images --provider openai \\
+        answers.jsonl
       python cli.py judge --data my_images --provider openai
-      python cli.py batch record --data my_images --provider openai
-      python cli.py batch export --provider recorded --out open.jsonl
-      python cli.py batch record --provider recorded --by me answered.jsonl
+      python cli.py answers record --data my_images --provider openai
+      python cli.py answers export --provider recorded --out open.jsonl
+      python cli.py answers record --provider recorded --by me answered.jsonl
       python cli.py judge --data my_images --provider recorded
 
     docs/how-to/recorded-answers.md explains it step by step.
     """
 
 
-@batch.command()
+@answers.command()
 @_run_options
 @option("--out", "The file to write: batch input of OpenAI (JSON lines).", "FILE", "file", required=True)
 @option("--crops", "Folder for crops of images  [default: they are put into the lines].", "DIR")
@@ -79,7 +80,7 @@ def export(keys: RunKeys, file: Path, crops: Path | None, json_file: Path | None
 
     \b
     Example:
-      python cli.py batch export --provider openai --out questions.jsonl
+      python cli.py answers export --provider openai --out questions.jsonl
     """
     from titjudge.runs.offline.batch import export as export_requests
     from titjudge.runs.offline.batch import only_recorded
@@ -90,14 +91,14 @@ def export(keys: RunKeys, file: Path, crops: Path | None, json_file: Path | None
         for part in exported.files:
             say(f"wrote {part}")
         back = "record" if only_recorded(session) else "import"
-        say(f"{exported.requests} questions; bring the answers back with `batch {back}` and the same options")
+        say(f"{exported.requests} questions; bring the answers back with `answers {back}` and the same options")
     else:
         say(f"nothing to ask: every answer is there already; {file} is empty")
     write_json(json_file, {"requests": exported.requests, "files": [str(part) for part in exported.files]})
     return 0
 
 
-@batch.command("import")
+@answers.command("import")
 @click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE...")
 @_run_options
 @JSON
@@ -111,7 +112,8 @@ def import_(keys: RunKeys, files: tuple[Path, ...], json_file: Path | None) -> i
 
     \b
     Example:
-      python cli.py batch import --data my_images --provider openai answers.jsonl
+      python cli.py answers import --data my_images --provider openai \\
+        answers.jsonl
     """
     from dataclasses import asdict
 
@@ -126,7 +128,7 @@ def import_(keys: RunKeys, files: tuple[Path, ...], json_file: Path | None) -> i
     return 0 if any(result.imported or result.already for result in imports.values()) else 1
 
 
-@batch.command()
+@answers.command()
 @click.argument("files", nargs=-1, type=PATH, metavar="[FILE...]")
 @_run_options
 @option("--to", "The recording  [default: answers.jsonl in the data folder].", "FILE")
@@ -140,13 +142,13 @@ def record(
     """Record answers next to the data, for the provider `recorded`.
 
     Records the answers in each FILE, and the cached answers that a run with these options would use. Each line of FILE has
-    one of the forms that `batch import` reads. A line of the recording has the question, the image, the answer and its
+    one of the forms that `answers import` reads. A line of the recording has the question, the image, the answer and its
     author; its key contains no path, so the folder can be moved or given away. A recorded answer is replaced only with
     --replace. The exit code is 1 if there is nothing to record.
 
     \b
     Example:
-      python cli.py batch record --provider recorded --by me answered.jsonl
+      python cli.py answers record --provider recorded --by me answered.jsonl
     """
     from dataclasses import asdict
 

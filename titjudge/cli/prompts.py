@@ -1,4 +1,4 @@
-"""`prompts export`, `coverage`: the images that a generator has to make for the prompts of a suite, and those missing."""
+"""`prompts export`, `prompts coverage`: the images that a generator has to make for the prompts of a suite, and those missing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from titjudge.cli.commands import Command
+from titjudge.cli.commands import Group
 from titjudge.cli.options import JSON, F, RunKeys, configured, key_option, key_options, option, with_options
 from titjudge.cli.output import check_writable, show_problems, show_results
 from titjudge.cli.terminal import say
@@ -32,7 +32,21 @@ _SUITE: Callable[[F], F] = with_options(
 )
 
 
-@click.command("export", short_help="Write the prompts of a suite, with the path of each image to make.")
+@click.group(cls=Group, resumed=True)
+def prompts() -> None:
+    """Make, review and audit sets of prompts, export the prompts of a suite, and list missing images.
+
+    \b
+    Examples:
+      python cli.py prompts make --recipe tiif --number 36 -o tiif.jsonl \\
+        --judge openai/gpt-4o --dry-run
+      python cli.py prompts audit prompts.csv
+      python cli.py prompts export --suite tiif --data TIIF -o todo.jsonl
+      python cli.py prompts coverage --data my_images
+    """
+
+
+@prompts.command("export", short_help="Write the prompts of a suite, with the path of each image to make.")
 @_SUITE
 @option("--samples", "Images for each prompt.", "K", type=click.IntRange(1, 10_000), default=1)
 @option(
@@ -75,7 +89,7 @@ def export(keys: RunKeys, samples: int, seed: int, limit: int | None, length: st
     return 0 if lines else 1
 
 
-@click.command(cls=Command)
+@prompts.command(short_help="List the missing images of each generator.")
 @_SUITE
 @key_option("columns", "image=COLUMN,prompt=...")
 @key_option("grid", "ROWSxCOLUMNS")
@@ -109,9 +123,10 @@ def coverage(
 
     \b
     Examples:
-      python cli.py coverage --data my_images
-      python cli.py coverage --suite tiif --data TIIF --length short --samples 4
-      python cli.py coverage --suite tiif --data TIIF --generator flux
+      python cli.py prompts coverage --data my_images
+      python cli.py prompts coverage --suite tiif --data TIIF --length short \\
+        --samples 4
+      python cli.py prompts coverage --suite tiif --data TIIF --generator flux
     """
     from titjudge.runs.study.coverage import coverage as cover
 
