@@ -468,8 +468,15 @@ def test_aligned_elements_by_generator_and_length(tmp_path: Path) -> None:
     assert list(rates["words"]) == ["30-50"]
     a = rates["generator"]["a"]
     assert a["images"] == 3  # 0, 2 and 4: none, two and all of up to four elements are aligned
-    assert a["judge"] == {"entity": 4 / 6, "attribute": 6 / 12, "relation": 5 / 9}
-    assert a["people"] == {"entity": 0.5, "attribute": 0.5, "relation": pytest.approx(1 / 3)}
+    score = pytest.approx((0 + 6 / 9 + 1) / 3)  # the mean of the images' shares
+    assert a["judge"] == {"entity": 4 / 6, "attribute": 6 / 12, "relation": 5 / 9, "score": score}
+    assert a["people"] == {
+        "entity": 0.5,
+        "attribute": 0.5,
+        "relation": pytest.approx(1 / 3),
+        "score": pytest.approx(4 / 9),
+    }
+    assert a["quartiles"] == pytest.approx([4 / 9] * 3)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import chain, product
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -83,8 +83,9 @@ def relation_table(rates: Values) -> Table:
 INTERVALS = {30: "30-50", 50: "50-70", 70: "70-90", 90: "90-110", 110: "110+"}
 """Intervals of prompt length in words by their lower end, which is included."""
 STATUSES = ("align", "misalign")
-_CORRELATED = {"srcc": "SRCC", "plcc": "PLCC", "average": "mean", "n": "n"}
+_CORRELATED = {"srcc": "SRCC", "plcc": "PLCC", "average": "mean of the two", "n": "n"}
 """Statistics by their keys in JSON, with the titles of their columns."""
+_SCORE = "score"
 _ARTICLE = re.compile(r"^(?:a|an|the)\s+")
 _GROUP = "-group"
 
@@ -207,14 +208,14 @@ def generators(images: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def alignment_rates(rows: Iterable[tuple[str, str, Alignment | None, Alignment]]) -> Json:
-    """Compute the shares of aligned elements by category.
+    """Compute the shares of aligned elements by category, and the alignment scores (paper, Fig. 4 a to c).
 
     Args:
         rows: Generator, prompt, people's alignment and the judge's of each image.
 
     Returns:
-        `{"generator" | "words": {NAME: {"images", "judge": {CATEGORY: share}, "people": {CATEGORY: share}}}}`; of images
-        without a named generator, or of fewer than 30 words, nothing.
+        `{"generator" | "words": {NAME: {"images", "judge": {CATEGORY: share, "score": mean}, "people": (the same), "quartiles": of
+        people's scores}}}`, all in [0, 1]; of images without a named generator, or of fewer than 30 words, nothing.
     """
     marks: defaultdict[tuple[str, str, str, str], list[float]] = defaultdict(list)
     images: Counter[tuple[str, str]] = Counter()
@@ -222,20 +223,30 @@ def alignment_rates(rows: Iterable[tuple[str, str, Alignment | None, Alignment]]
         for cut, name in (("generator", generator), ("words", interval(words(prompt)))):
             images[cut, name] += 1
             for who, alignment in (("judge", predicted), ("people", truth or {})):
-                for category, elements in alignment.items():
-                    marks[cut, name, who, category] += [float(aligned) for _, aligned in elements]
+                verdicts = {
+                    category: [float(aligned) for _, aligned in elements] for category, elements in alignment.items()
+                }
+                for category, values in verdicts.items():
+                    marks[cut, name, who, category] += values
+                if (score := mean(chain.from_iterable(verdicts.values()))) is not None:
+                    marks[cut, name, who, _SCORE].append(score)
     order = {"generator": sorted(name for cut, name in images if cut == "generator"), "words": INTERVALS.values()}
     return {
         cut: {
             name: {
                 "images": images[cut, name],
-                **{who: {each: mean(marks[cut, name, who, each]) for each in CATEGORIES} for who in _RATERS},
+                **{who: {each: mean(marks[cut, name, who, each]) for each in (*CATEGORIES, _SCORE)} for who in _RATERS},
+                "quartiles": _quartiles(marks[cut, name, "people", _SCORE]),
             }
             for name in names
             if name and images[cut, name]
         }
         for cut, names in order.items()
     }
+
+
+def _quartiles(scores: Sequence[float]) -> list[float]:
+    return np.quantile(scores, (0.25, 0.5, 0.75)).tolist() if scores else []
 
 
 def summarise(
@@ -300,13 +311,17 @@ def _rates_table(cut: str, rates: Values) -> Table:
         (
             name,
             group["images"],
-            *(percent(group[who][category]) for who in ("judge", "people") for category in CATEGORIES),
+            *(percent(group[who][category]) for who in _RATERS for category in (*CATEGORIES, _SCORE)),
+            " / ".join(f"{percent(share):.1f}" for share in group["quartiles"]) or None,
         )
         for name, group in rates.items()
     )
-    columns = (cut, "images", *CATEGORIES, *(f"{category} (people)" for category in CATEGORIES))
-    note = "Percent of the elements that are aligned, by the judge and by people, for the same images."
-    return benchmark_table(f"LongT2IBench: aligned elements by {cut}", columns, rows, note)
+    columns = (cut, "images", *CATEGORIES, _SCORE, *(f"{category} (people)" for category in (*CATEGORIES, _SCORE)))
+    notes = (
+        "Percent of the elements that are aligned, by the judge and by people, for the same images.",
+        "Score: mean of the images' shares of aligned elements. Quartiles: 25, 50 and 75% of people's scores.",
+    )
+    return benchmark_table(f"LongT2IBench: aligned elements by {cut}", (*columns, "quartiles (people)"), rows, *notes)
 
 
 def _correlation_table(correlation: Values, short: int) -> Table:
