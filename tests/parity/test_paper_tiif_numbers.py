@@ -25,6 +25,16 @@ def test_table_a10(group: str, length: str) -> None:
     assert round(found, 3) == published("tiif-bench-judges").column(length)[group]
 
 
+def test_the_counts_of_table_1_are_those_of_the_published_files(shared: Path) -> None:
+    files = sorted((shared / "tiif" / "data" / "test_prompts").glob("*_prompts.jsonl"))
+    if not files:
+        pytest.skip("the prompts of TIIF-Bench are not there")
+    counted = {file.name.removesuffix("_prompts.jsonl"): len(file.read_text("utf-8").splitlines()) for file in files}
+    table = published("tiif-bench-prompts").column("prompts")
+    assert {**counted, "text": 150, "style": 150} == table  # the files have 300 of these two
+    assert (counted["text"], counted["style"], sum(table.values())) == (300, 300, 2238)
+
+
 def test_the_prompt_that_makes_prompts_longer_is_the_papers(shared: Path) -> None:
     """A3.1, quoted exactly; its first line is where the prompt stands."""
     paper = shared / "papers" / "tiif-bench.txt"
