@@ -126,6 +126,16 @@ def test_the_list_is_sorted_filtered_and_keeps_what_one_chose(tmp_path: Path, pa
         assert page.locator("#empty").inner_text() == "No run matches."
 
 
+def test_no_cell_of_the_list_is_cut_off(tmp_path: Path, page: Any) -> None:
+    small_run(tmp_path / "a-run-for-step-12000", status="incomplete: budget", spent=12.0483, updated=1.0, started=0.0)
+    page.set_viewport_size({"width": 1440, "height": 900})
+    with viewing(tmp_path) as link:
+        page.goto(link)
+        page.locator("#rows tr").wait_for()
+        cut = "cells => cells.filter((cell) => cell.scrollWidth > cell.clientWidth + 1).map((cell) => cell.innerText)"
+        assert page.locator("#rows td:not(.run)").evaluate_all(cut) == []
+
+
 def test_the_list_says_first_that_nobody_won(tmp_path: Path, page: Any) -> None:
     """In a narrow column the names of the generators would be all that is seen."""
     shell(tmp_path, "judge", "--out", "runs/first")

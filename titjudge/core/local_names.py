@@ -47,7 +47,8 @@ class LocalNames:
             valid = [item for item in items if isinstance(item, Item)]
             folders |= {image.parent for item in valid for image in (item.image, *item.sources) if image is not None}
             data = {Path(str(manifest.identity[key])) for key in ("data", "prompts") if manifest.identity.get(key)}
-            folders |= {*data, *(path.parent for path in data), folder.resolve(), folder.resolve().parent}
+            folders |= {*(path.parent for path in data), folder.resolve(), folder.resolve().parent}
+            folders -= data  # the name of a data folder is shown, not where it is
             addresses |= set(_addresses(manifest))
         return cls(folders, addresses)
 

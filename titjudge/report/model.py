@@ -572,3 +572,17 @@ def _values(entries: Sequence[ImageEntry], place: int) -> dict[int, float]:
 def as_text(value: Any) -> str:
     """Return a text as it is, and anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def is_set(value: Any) -> bool:
+    """Return whether a setting has a value."""
+    return value not in (None, {}, [], "")
+
+
+def setting(value: Any) -> str:
+    """Format a value of a configuration in one line."""
+    if isinstance(value, Mapping):
+        return "; ".join(f"{key} {setting(member)}" for key, member in value.items() if is_set(member))
+    if isinstance(value, list | tuple) and all(isinstance(member, str) for member in value):
+        return ", ".join(value)
+    return as_text(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from titjudge.core.failure_advice import advice
 from titjudge.core.run_records import AnsweredRecord
 from titjudge.core.tables import Cell, Table, dollars
 from titjudge.core.words import percentage, spending, truncated
-from titjudge.report.model import Report, as_text
+from titjudge.report.model import Report, is_set, setting
 from titjudge.report.sections import Block, FoldedText, Listing, Section, fragment, single
 
 Row = tuple[Any, ...]
@@ -98,7 +98,7 @@ def _by_run(
 def _configuration(report: Report) -> Table:
     """Tabulate the configurations with one row a setting and one column a run."""
     runs = [
-        {key: _setting(value) for key, value in run.manifest.identity.items() if _is_set(value)}
+        {key: setting(value) for key, value in run.manifest.identity.items() if is_set(value)}
         | ({"titjudge": run.manifest.titjudge} if run.manifest.titjudge else {})
         for run in report.runs
     ]
@@ -110,19 +110,6 @@ def _configuration(report: Report) -> Table:
         tuple((name, *(settings.get(name) for settings in runs)) for name in names),
         declared=FACTS,
     )
-
-
-def _is_set(value: Any) -> bool:
-    return value not in (None, {}, [], "")
-
-
-def _setting(value: Any) -> str:
-    """Format a value of a configuration in one line."""
-    if isinstance(value, Mapping):
-        return "; ".join(f"{key} {_setting(member)}" for key, member in value.items() if _is_set(member))
-    if isinstance(value, list | tuple) and all(isinstance(member, str) for member in value):
-        return ", ".join(value)
-    return as_text(value)
 
 
 def failures(report: Report) -> Section:

@@ -10,7 +10,7 @@ from typing import Any
 from titjudge.core.declarations import FACTS
 from titjudge.core.tables import Table
 from titjudge.core.types import Pair
-from titjudge.report.model import Loaded, Report, as_text
+from titjudge.report.model import Loaded, Report, is_set, setting
 from titjudge.stats.generators.paired_differences import (
     Difference,
     adjusted_together,
@@ -124,6 +124,6 @@ def _flat(record: Mapping[str, Any], prefix: str) -> dict[str, str]:
     for key, content in record.items():
         if isinstance(content, Mapping):
             flat |= _flat(content, f"{prefix}{key}.")
-        elif content not in (None, "", []):
-            flat[f"{prefix}{key}"] = as_text(content)
+        elif is_set(content):
+            flat[f"{prefix}{key}"] = setting(content)
     return flat

@@ -6,6 +6,7 @@ import pytest
 
 from titjudge.core.local_names import SERVER, LocalNames
 from titjudge.core.run_records import Manifest
+from titjudge.core.types import Item
 
 
 @pytest.mark.parametrize(
@@ -46,3 +47,12 @@ def test_addresses_are_those_that_the_user_gave_and_private_ones_of_roles() -> N
     names = LocalNames.of_runs([(Path("/runs/a"), manifest, [])])
     hosts = ("10.0.0.5", "api.vendor.com", "a.corp.example", "b.corp.example")
     assert [host for host in hosts if host in names.text(" ".join(hosts))] == ["api.vendor.com"]
+
+
+def test_a_data_folder_keeps_its_name_without_its_place(tmp_path: Path) -> None:
+    """Of a folder whose images lie in it, or below it, only the name is shown."""
+    data = tmp_path / "samples"
+    items = [Item(name, "p", data / name, "g", "p") for name in ("a.png", "sub/b.png")]
+    names = LocalNames.of_runs([(Path("/runs/a"), Manifest.model_validate({"identity": {"data": str(data)}}), items)])
+    assert names.text(str(data)) == "samples"
+    assert names.text(f"{data}/a.png: empty; {data}/sub/b.png: empty") == "samples/a.png: empty; b.png: empty"

@@ -273,6 +273,7 @@ def test_two_runs_are_compared_on_the_same_pairs_and_images(tmp_path: Path) -> N
     assert row[6].text == "+0.05"
     changed = _table(section, "What changed between the runs")
     assert ("judge.model", "fake/judge", "fake/other") in changed.rows
+    assert not [row for row in changed.rows if any("[" in str(cell) for cell in row)]  # lists are written as words
 
 
 def test_other_weights_and_recordings_under_one_name_are_a_change(tmp_path: Path) -> None:

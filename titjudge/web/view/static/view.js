@@ -18,6 +18,7 @@ const COLUMNS = {
   suite: { title: "Data", by: (run) => run.suite, write: (cell, run) => plain(cell, run.suite) },
 };
 const USUAL = ["run", "status", "verdict", "scores", "coverage", "cost", "time", "updated"];
+const MEANS = 4;  // generators of a run whose means are shown
 const KEPT = "titjudge runs";
 
 const rows = new Map();   // run id -> table row
@@ -87,9 +88,10 @@ function scoresCell(cell, run) {
   const text = run.means.map(one).join(" · ");
   if (cell.title === text) return;
   cell.title = text;
-  cell.replaceChildren(...run.means.flatMap((named, place) => [
+  const more = run.means.length - MEANS;
+  cell.replaceChildren(...run.means.slice(0, MEANS).flatMap((named, place) => [
     place ? " · " : "", made(place || run.means.length < 2 || !run.leader ? "span" : "b", "", one(named)),
-  ]));
+  ]), more > 0 ? ` · ${more} more` : "");
 }
 
 function verdictCell(cell, run) {
