@@ -187,7 +187,8 @@ class Report:
     verdict: Verdict | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        self.families = families(item for run in self.runs for item in run.items.values())
+        pairs = [pair for run in self.runs for pair in run.results.human_pairs]
+        self.families = families((item for run in self.runs for item in run.items.values()), pairs=pairs)
 
     @property
     def constructed(self) -> bool:

@@ -54,11 +54,12 @@ def summarize(
     invalid = [item for item in listed if isinstance(item, InvalidItem)]
     judged, doubts = withheld(_in_order(scores, items, metrics), items)
     images = images_of(listed)
-    pairs = in_families(pairs, families(items)) if pairs else pairs
+    declared = families(items, pairs=pairs)
+    pairs = in_families(pairs, declared)
     excluded = not_applicable(images, judged, metrics)
     agreed = _agreement(images, judged, pairs, suite, metrics, excluded, per_prompt, settled=status == "settled")
     undecided_pairs = undecided(pairs, judged)
-    tables = [*agreement_tables(agreed), *_steadiness(judged), *duel_tables(items, judged)]
+    tables = [*agreement_tables(agreed), *_steadiness(judged), *duel_tables(items, judged, declared)]
     tables += suite.aggregate(items, judged)
     cut, questions = _cut(judged), _question_counts(judged)
     warnings = [*agreed.warnings, *extra_warnings, *doubts, *_cut_warnings(cut), *_question_warnings(questions)]

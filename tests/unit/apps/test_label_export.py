@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from labelling_data import begin_store
 
 from titjudge.apps.label.command import label
+from titjudge.apps.label.dataset import LabelingData
 from titjudge.apps.label.forms import export_labels
 from titjudge.apps.label.questions import Question
 from titjudge.apps.label.queues import merge_sort
 from titjudge.apps.label.store import Store
 from titjudge.apps.label.votes import leaderboard, ranks
 from titjudge.core.errors import DataError, UserError
-from titjudge.core.types import Pair
+from titjudge.core.types import Item, Pair
 from titjudge.stats.people.votes import VoteOutcome
 from titjudge.suites.pair_files import read_pairs, read_votes
 
@@ -303,3 +304,31 @@ def test_a_store_given_in_place_of_its_export_is_refused_with_what_to_do(tmp_pat
     for read in (read_votes, read_pairs):
         with pytest.raises(DataError, match="`label export`"):
             read(tmp_path / "v.db")
+
+
+def test_families_of_the_data_are_the_unit_of_labels_and_stay_with_them(tmp_path: Path) -> None:
+    """The column `cluster` of the data widens the interval of alpha, and is in the files that are exported."""
+    results = {}
+    for size in (1, 4):
+        items = {
+            f"{name}{k}": Item(f"{name}{k}", f"text {k}", None, name, f"p{k}", {"cluster": f"c{k // size}"})
+            for k in range(24)
+            for name in "ab"
+        }
+        store = Store(tmp_path / f"{size}.db")
+        prompts = {item.prompt_id: item.prompt for item in items.values()}
+        store.begin(LabelingData(tmp_path, prompts=prompts, items=items), plan="all", seed=0, rules={"annotators": 12})
+        for person in range(12):
+            for k in range(24):
+                answer = "left" if (k // 4) % 2 == 0 or person % 4 == 0 else "right"
+                store.add(f"n{person}", Question("pair", f"p{k}", (f"a{k}", f"b{k}")), answer, duration_ms=2000)
+        store.close()
+        export = export_labels(tmp_path / f"{size}.db", tmp_path / str(size))
+        results[size] = export.result["alpha_interval"]
+        assert export.tables[0].declared.unit == ("family" if size > 1 else "prompt")
+    (low, high), (lower, higher) = results[1], results[4]
+    assert higher - lower > high - low
+    assert {vote.family for vote in read_votes(tmp_path / "4" / "votes.csv")} == {f"c{k}" for k in range(6)}
+    for name in ("pairs.jsonl", "pairs.csv"):
+        assert {pair.family for pair in read_pairs(tmp_path / "4" / name)} == {f"c{k}" for k in range(6)}
+    assert "cluster" not in (tmp_path / "1" / "votes.csv").read_text().splitlines()[0]

@@ -16,6 +16,7 @@ from titjudge.core.errors import DataError
 from titjudge.core.run_records import BetterGenerator, Verdict
 from titjudge.core.serialization import json_value, lean_item
 from titjudge.core.types import Item, Pair
+from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.study.score_files import read_scores
 from titjudge.stats.bootstrap import Floats, Ints
 from titjudge.stats.generators.comparison_tables import compared_with_best
@@ -30,7 +31,9 @@ from titjudge.stats.ranking.leaderboard import leaderboard
 from titjudge.stats.scores.families import Alike, families, family_notes, in_families, units
 from titjudge.stats.scores.population import shared_prompts
 from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
+from titjudge.stats.verdict.judged_runs import stored_run
 from titjudge.stats.verdict.sentences import sentences
+from titjudge.stats.verdict.verdict import verdict
 from titjudge.suites.pair_files import read_votes
 
 
@@ -206,7 +209,7 @@ def test_one_family_cannot_tell(tmp_path: Path, families: int) -> None:
     numbers = [metric["p_value"], metric["accuracy_interval"], *(row["interval"] for row in fit["generators"])]
     numbers += [row[key] for row in generators["pairs"] for key in ("p", "p_adjusted", "interval")]
     assert {number is None for number in numbers} == {families == 1}
-    assert [row["mcnemar_p"] for row in found["differences"]] == [None]
+    assert all((row["mcnemar_p"] or 1) >= 0.25 for row in found["differences"])
     assert min((row["p"] or 1 for row in generators["pairs"]), default=1) >= 0.25
     planned = ("compare", "plan", "run", "--pair", "A,B", "--difference", "2")
     assert "famil" in cli(tmp_path, *planned, code=2 if families == 1 else 0)
@@ -434,3 +437,24 @@ def test_a_file_of_human_pairs_names_families(kind: str, tmp_path: Path) -> None
         found.append((high - low, "40 prompts in 10 families" in printed, "40 prompts in 10 families" in people))
     assert found[0][0] != found[1][0]
     assert [row[1:] for row in found] == [(True, True), (False, False)]
+
+
+def test_families_that_only_human_pairs_name_are_the_unit_of_every_statistic(tmp_path: Path) -> None:
+    """The column `cluster` of the pairs reaches agreement, board, verdict, gate, people and report alike."""
+    listed = [item(f"p{p}", g) for p in range(24) for g in "AB"]
+    rng = np.random.default_rng(3)
+    scores = [score(i, "tit-llm", 50.0 + 4 * (i.generator == "A") + rng.normal()) for i in listed]
+    pairs = [
+        {"prompt_id": f"p{p}", "a": f"A/p{p}", "b": f"B/p{p}", "preference": "a", "family": f"f{p // 2}"}
+        for p in range(24)
+    ]
+    metrics = {"tit-llm": {"version": "1", "range": [0, 100], "higher_is_better": True}}
+    write_run(tmp_path / "run", listed, scores, results={"pairs": pairs}, metrics=metrics)
+    commands = ("judges agreement run", "compare run", "judges people run", "compare early-stopping run --pair A,B")
+    for names in map(str.split, commands):
+        cli(tmp_path, *names, "--json", "out.json")
+        declared = json.loads((tmp_path / "out.json").read_text())["declared"]
+        assert {table["unit"] for table in declared if table.get("unit") != "generator"} <= {"family"}, names
+    record = verdict([stored_run(RunFolder(tmp_path / "run"), "run")]).generators
+    assert record is not None
+    assert (record.better, record.prompts, record.families) == (True, 24, 12)

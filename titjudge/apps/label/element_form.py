@@ -172,7 +172,7 @@ class Elements(FormBase):
             raise UserError("; ".join((f"{labelling.path}: no marks that count", *labelling.left_out)))
         votes = tally(counted)
         agreement = agreement_by_kind(
-            labelling.first(counted, lambda mark: mark.key[:2]), self.images, _RATINGS if self.is_rating else ()
+            labelling.first(counted, lambda mark: mark.key[:2]), self.units, _RATINGS if self.is_rating else ()
         )
         people, people_table = self._annotators(labelling, votes)
         expected = rules.annotators or labelling.enough or PANEL

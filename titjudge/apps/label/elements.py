@@ -139,13 +139,13 @@ def decide_elements(labelling: Labelling, annotators: int | None = None) -> list
 
 
 def agreement_by_kind(
-    marks: Iterable[Mark], images: Mapping[str, tuple[str, str]], scale: Iterable[str] = ()
+    marks: Iterable[Mark], units: Mapping[str, str], scale: Iterable[str] = ()
 ) -> dict[str, dict[str, Any]]:
     """Compute Krippendorff's alpha over all elements, and over those of each kind.
 
     Args:
         marks: The marks of all people who count.
-        images: Prompt id and generator of each image.
+        units: Image -> its prompt, or the family of the prompt.
         scale: All values in order, if they are equally spaced numbers; else alpha is nominal.
     """
     by_kind = {}
@@ -157,7 +157,7 @@ def agreement_by_kind(
         values = list(scale) or sorted({value for key in keys for value in cast[key].values()})
         alpha = krippendorff_alpha(
             [[list(cast[key].values()).count(value) for value in values] for key in keys],
-            groups=[images[image][0] if image in images else image for image, _, _ in keys],
+            groups=[units.get(image, image) for image, _, _ in keys],
             cast=[{who: values.index(value) for who, value in cast[key].items()} for key in keys],
             interval_scale=bool(scale),
             noun="element",

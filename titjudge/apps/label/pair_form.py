@@ -36,6 +36,7 @@ from titjudge.apps.label.votes import (
 )
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import csv_text, jsonl_text, read_jsonl
+from titjudge.core.item_meta import CLUSTER
 from titjudge.core.numbers import mean
 from titjudge.core.types import Json, Table
 from titjudge.stats.people.votes import BOTH_BAD, CHOICES, PANEL, Rule, Vote, VoteOutcome
@@ -154,18 +155,19 @@ class Pairs(FormBase):
             "annotator_details": people,
             "left_out": labelling.left_out,
         }
-        decided = [_record(outcome) for outcome in summary.outcomes if outcome.preference is not None]
-        pending = [_record(outcome) for outcome in summary.outcomes if outcome.preference is None]
+        decided = [_record(outcome, self.families) for outcome in summary.outcomes if outcome.preference is not None]
+        pending = [_record(outcome, self.families) for outcome in summary.outcomes if outcome.preference is None]
+        columns = (*_DECIDED, *([CLUSTER.name] if self.families else []))
         ranked = ranks(summary.outcomes, images, self.identical)
         files = {
             "pairs.jsonl": jsonl_text(decided),
-            "pairs.csv": csv_text(_DECIDED, (list(record.values()) for record in decided)),
-            "open.csv": csv_text(_DECIDED, (list(record.values()) for record in pending)),
+            "pairs.csv": csv_text(columns, (list(record.values()) for record in decided)),
+            "open.csv": csv_text(columns, (list(record.values()) for record in pending)),
             "experts.jsonl": jsonl_text(_for_experts(summary.needs_experts, labelling.prompts, all_verdicts)),
             "ranks.csv": csv_text([field.name for field in fields(Ranked)], map(astuple, ranked)),
             "battles.jsonl": jsonl_text(_battle(answer, images) for answer in counted),
-            "votes.csv": _votes_csv(counted),
-            "experts.csv": _votes_csv(by_experts),
+            "votes.csv": _votes_csv(counted, self.families),
+            "experts.csv": _votes_csv(by_experts, self.families),
             "votes.jsonl": jsonl_text(_vote_record(*numbered) for numbered in enumerate(labelling.answers, 1)),
         }
         votes = summary.table()
@@ -195,10 +197,11 @@ def _annotator(answers: Sequence[LabelAnswer]) -> Json:
     }
 
 
-def _record(outcome: VoteOutcome) -> Json:
+def _record(outcome: VoteOutcome, families: Mapping[str, str]) -> Json:
     o = outcome
     values = (o.prompt_id, o.a, o.b, o.preference, f"votes: {o.rule}", o.votes_a, o.votes_b, o.votes_tie, o.votes_bad)
-    return dict(zip(_DECIDED, (*values, o.implied), strict=True))
+    record = dict(zip(_DECIDED, (*values, o.implied), strict=True))
+    return record | ({CLUSTER.name: families.get(o.prompt_id, "")} if families else {})
 
 
 def _battle(answer: LabelAnswer, images: Images) -> dict[str, str]:
@@ -215,12 +218,13 @@ def _battle(answer: LabelAnswer, images: Images) -> dict[str, str]:
     }
 
 
-def _votes_csv(answers: Iterable[LabelAnswer]) -> str:
+def _votes_csv(answers: Iterable[LabelAnswer], families: Mapping[str, str]) -> str:
     """Write answers as CSV; image_a was shown on the left."""
-    rows = (
-        (a.question.prompt_id, *a.question.images, a.annotator, _CHOICES.get(a.text, a.text), a.note) for a in answers
-    )
-    return csv_text((*VOTE_COLUMNS, "note"), rows)
+    rows = []
+    for a in answers:
+        row = (a.question.prompt_id, *a.question.images, a.annotator, _CHOICES.get(a.text, a.text), a.note)
+        rows.append((*row, *([families.get(a.question.prompt_id, "")] if families else [])))
+    return csv_text((*VOTE_COLUMNS, "note", *([CLUSTER.name] if families else [])), rows)
 
 
 def _vote_record(number: int, answer: LabelAnswer) -> Json:

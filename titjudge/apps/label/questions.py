@@ -210,6 +210,7 @@ class FormBase:
         known_values: Elements with a known value: image -> element -> value, casefolded.
         images: Prompt id and generator of each image id of the store.
         identical: Pairs of images whose files are identical.
+        families: Prompt -> its family.
     """
 
     item: str
@@ -223,6 +224,12 @@ class FormBase:
         self.known_values: Mapping[str, Mapping[str, str]] = {}
         self.images: Mapping[str, tuple[str, str]] = {}
         self.identical: set[tuple[str, str]] = set()
+        self.families: Mapping[str, str] = {}
+
+    @property
+    def units(self) -> dict[str, str]:
+        """Image -> its prompt, or the family of the prompt: the unit of statistics."""
+        return {image: self.families.get(prompt, prompt) for image, (prompt, _) in self.images.items()}
 
     def load(self, data: Path, gold: Path | None = None) -> LabelingData:
         """Read what is shown, and the attention checks.

@@ -8,6 +8,7 @@ Triggers refuse changes.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import secrets
@@ -24,6 +25,7 @@ from titjudge.apps.label.questions import ANNOTATOR, FormBase, LabelAnswer, Ques
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.types import Pair
 from titjudge.stats.people.votes import pair_of
+from titjudge.stats.scores.families import families
 
 MAX_ANNOTATORS = 1000
 _LONGEST = 40  # characters of a name
@@ -204,6 +206,7 @@ class Store:
                         f"the prompt '{group}' has changed since the votes of {self.path} began: use another store"
                     )
             texts = [(key, str(value)) for key, value in rules.items()]
+            texts.append(("families", json.dumps(families(dataset.items.values()))))
             self._db.executemany("INSERT OR REPLACE INTO meta VALUES(?, ?)", texts)
             images = [(item.id, item.prompt_id, item.generator) for item in dataset.items.values()]
             self._db.executemany("INSERT OR IGNORE INTO prompts VALUES(?, ?)", dataset.prompts.items())
@@ -240,6 +243,7 @@ class Store:
     def inform(self, form: FormBase) -> None:
         """Tell a form the images of this store and, if it asks annotators, the checks."""
         form.images = self.images()
+        form.families = json.loads(self.setting("families") or "{}")
         form.identical = set(self._read("SELECT image_a, image_b FROM identical"))
         if form.role == ANNOTATOR:
             form.gold, form.known_values = self.gold(), self.known_values()

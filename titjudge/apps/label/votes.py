@@ -144,8 +144,9 @@ def decide_pairs(labelling: Labelling, annotators: int | None = None, verdicts: 
     experts = casts((answer for answer in labelling.standing if is_expert(answer.annotator)), images)
     voters = len({cast.choice.annotator for cast in votes})
     expected = annotators or labelling.enough or max(labelling.annotators - len(labelling.left_out), voters)
+    families = labelling.form.families
     summary = aggregate_votes(
-        [cast.choice for cast in votes if cast.direct],
+        _in_families((cast for cast in votes if cast.direct), families),
         [*verdicts, *(cast.choice for cast in experts)],
         implied=[cast.choice for cast in votes if not cast.direct],
         annotators=expected,
@@ -155,9 +156,13 @@ def decide_pairs(labelling: Labelling, annotators: int | None = None, verdicts: 
     if labelling.enough:
         first = labelling.first(counted, lambda answer: (answer.question.prompt_id, frozenset(answer.question.images)))
         early = casts(first, images)
-        alone = aggregate_votes([cast.choice for cast in early])
+        alone = aggregate_votes(_in_families(early, families))
         summary = replace(summary, agreement=alone.agreement, ceiling=alone.ceiling)
     return PairOutcomes(votes, early, expected, summary)
+
+
+def _in_families(votes: Iterable[Cast], families: Mapping[str, str]) -> list[Vote]:
+    return [replace(cast.choice, family=families.get(cast.choice.prompt_id, "")) for cast in votes]
 
 
 BY_VOTES = Declaration("generators_by_votes", "win rates or strengths of generators", Population.VOTES, Unit.PROMPT)

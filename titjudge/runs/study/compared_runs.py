@@ -139,7 +139,7 @@ class ComparedRuns:
             replace(score, metric=self._name(score.metric, run)) for run in self._runs for score in run.scores.values()
         ]
         names = sorted({score.metric for score in self.scores})
-        self.families = families(self.items.values())
+        self.families = families(self.items.values(), pairs=self._frame.pairs)
         self._metrics = {name: registry.load("metrics", name.partition(" ")[0]) for name in names}
 
     def _name(self, metric: str, run: JudgedRun) -> str:
@@ -148,11 +148,13 @@ class ComparedRuns:
 
     def pairs(self, file: Path | None) -> Sequence[Pair]:
         """Return the human pairs of a file, or those of the first run."""
-        if file is None:
-            return in_families(self._runs[0].results.human_pairs, self.families)
         notes: dict[str, None] = {}
-        pairs = read_pairs(file, items=self._runs[0].items.values, notes=notes)
+        pairs = self._runs[0].results.human_pairs
+        if file is not None:
+            pairs = read_pairs(file, items=self._runs[0].items.values, notes=notes)
         self.notes += notes
+        self._frame.pairs = [*pairs, *self._frame.pairs]
+        self.families = families(self.items.values(), pairs=self._frame.pairs)
         return in_families(pairs, self.families)
 
     def agreement(self, pairs: Sequence[Pair], *, strengths: bool = False) -> Results:
@@ -207,7 +209,8 @@ class ComparedRuns:
             part: spread([count for image, count in counts.items() if image in self.items])
             for part, counts in people.raters.items()
         }
-        return score_correlations(self.items, judged, people.means, _slices(self.items, by)), raters
+        slices = _slices(self.items, by)
+        return score_correlations(self.items, judged, people.means, slices, self.families), raters
 
     def differences(self, pairs: Sequence[Pair]) -> list[Difference]:
         """Compare the metrics by their accuracy on human pairs.
@@ -220,7 +223,7 @@ class ComparedRuns:
         if len(self._runs) > 1 and set.intersection(*(set(run.items) for run in self._runs)):
             scores = {self._frame.run_names[run.name]: list(run.scores.values()) for run in self._runs}
             ends = {name.partition(" (")[0]: metric.range for name, metric in self._metrics.items()}
-            return run_differences(list(self.items.values()), scores, ends)
+            return run_differences(list(self.items.values()), scores, ends, self.families)
         return self._differences_by_prompt()
 
     def costs(self) -> dict[str, float | None]:

@@ -29,7 +29,7 @@ from titjudge.stats.equality import same
 from titjudge.stats.pairwise_accuracy import Values
 from titjudge.stats.people.element_agreement import ElementLabels
 from titjudge.stats.ppi.ppi_leaderboard import PeopleBoard, people_board
-from titjudge.stats.scores.families import Families, families_of_pairs, family_notes
+from titjudge.stats.scores.families import Families, family_notes
 from titjudge.stats.verdict.judged_runs import joined, stored_run, whole_frame
 
 
@@ -62,11 +62,9 @@ def people_study(
     if len(set(generator_of.values())) < 2:
         raise DataError("its images name fewer than two generators: there is nothing to rank", run.path)
     prompt_of = {item.id: frame.prompt(item) for item in items}
-    prompts, declared = list(dict.fromkeys(prompt_of.values())), frame.families()
-    warnings += family_notes(prompts, declared)
-    if not declared:
-        declared = families_of_pairs(replace(pair, prompt_id=prompt_of.get(pair.a, "")) for pair in human)
-        warnings += family_notes(prompts, declared)
+    frame.pairs = [replace(pair, prompt_id=prompt_of.get(pair.a, "")) for pair in human]
+    declared = frame.families()
+    warnings += family_notes(list(dict.fromkeys(prompt_of.values())), declared)
     pairs = [
         replace(pair, prompt_id=declared.get(prompt_of[pair.a], prompt_of[pair.a]))
         for pair in human

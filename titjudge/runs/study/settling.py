@@ -62,6 +62,7 @@ class Settling:
         question: The generators and the margin.
         items: The items of the run. Those of other generators, and of prompts that a generator lacks, are not judged.
         metrics: The one metric, by name.
+        pairs: Human pairs, which may name families of prompts.
 
     Attributes:
         names: The generators.
@@ -72,7 +73,11 @@ class Settling:
     """
 
     def __init__(
-        self, question: SettlingQuestion, items: Iterable[Item | InvalidItem], metrics: Mapping[str, Metric]
+        self,
+        question: SettlingQuestion,
+        items: Iterable[Item | InvalidItem],
+        metrics: Mapping[str, Metric],
+        pairs: Sequence[Pair] = (),
     ) -> None:
         if len(metrics) != 1:
             raise ConfigError(f"--settle needs one metric, and there are {len(metrics)}: {', '.join(metrics)}")
@@ -91,7 +96,8 @@ class Settling:
                 names = ", ".join(sorted(generators - {""})) or "none is named"
                 raise DataError(f"--settle: no generator '{name}'.{nearest(name, generators)} Known: {names}")
         common = [prompt for prompt, images in by_prompt.items() if len(images) == len(question.names)]
-        declared = families(item for prompt in common for images in by_prompt[prompt].values() for item in images)
+        kept = (item for prompt in common for images in by_prompt[prompt].values() for item in images)
+        declared = families(kept, pairs=pairs)
         self._family = {prompt: declared.get(prompt, prompt) for prompt in common}
         if len(set(self._family.values())) < 2:
             has = "1 prompt, or family of prompts," if common else "no prompt"
@@ -218,7 +224,7 @@ class SettlingSession(Session):
             chosen, others = first_metric(self.metrics), ", ".join(self.metrics)
             super().__init__(config.model_copy(update={"metrics": [chosen]}))
             self.warnings.append(f"settled by {chosen} alone, of {others}: --metric takes another")
-        self._settling = Settling(question, (item for item, _ in super().listed()), self.metrics)
+        self._settling = Settling(question, (item for item, _ in super().listed()), self.metrics, super().pairs())
 
     def listed(self) -> Iterator[tuple[Item | InvalidItem, int | None]]:
         return ((item, place) for item, place in super().listed() if item.generator in self._settling.names)

@@ -20,7 +20,7 @@ from titjudge.stats.equality import score_differences
 from titjudge.stats.generators.slices import averages
 from titjudge.stats.intervals import doubt, mean_intervals, why_no_interval
 from titjudge.stats.pairwise_accuracy import PairIndex, Values, pair_index, values_by_metric
-from titjudge.stats.scores.families import families as families_of
+from titjudge.stats.scores.families import ALONE, Families
 from titjudge.stats.scores.population import comparable
 from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.significance import adjusted, benjamini_hochberg, mcnemar_p, range_p, sign_flip_p, stepped_down
@@ -47,7 +47,8 @@ class Difference:
         p_value: Two-sided; permutation test that exchanges the two within whole prompts (`significance.sign_flip_p`).
         p_adjusted: After Benjamini-Hochberg over the comparisons made together.
         only_first: Pairs on which only `first` is right; likewise `only_second`. For accuracies only.
-        mcnemar_p: McNemar's exact test, which takes pairs as independent. For accuracies only; None for families of prompts.
+        mcnemar_p: McNemar's exact test, which takes pairs as independent, or families: one for which each is more often right.
+            For accuracies only.
         doubt: The `Doubt` about the level of the interval.
     """
 
@@ -191,14 +192,13 @@ def run_differences(
     items: Iterable[Item | InvalidItem],
     runs: Mapping[str, Sequence[Score]],
     ends: Mapping[str, Interval | None] | None = None,
+    declared: Families = ALONE,
 ) -> list[Difference]:
     """Compare the mean scores of every other run and the first, which judged the same images, for each metric of the first.
 
-    `ends` are those of the scale of each metric.
+    `ends` are the ends of the scale of each metric, and `declared` the families of the prompts.
     """
     values = {run: values_by_metric(scores) for run, scores in runs.items()}
-    items = list(items)
-    declared = families_of(items)
     prompt_of = {item.id: declared.get(item.prompt_id, item.prompt_id or item.id) for item in items}
     differences: list[Difference] = []
     for metric in next(iter(values.values()), ()):
@@ -262,12 +262,16 @@ def _accuracy_difference(index: PairIndex, first: str, second: str, x: Floats, y
     both = (index.preference != 0) & ~np.isnan(x) & ~np.isnan(y)
     right_x, right_y = both & (x == index.preference), both & (y == index.preference)
     only_x, only_y = int((right_x & ~right_y).sum()), int((right_y & ~right_x).sum())
+    only = only_x, only_y
+    if int(index.units.max(initial=-1)) + 1 < len(index.groups):
+        lead = index.sums(right_x * 1.0 - right_y * 1.0)[:, 0]
+        only = int((lead > 0).sum()), int((lead < 0).sum())
     difference = _paired((first, second, "accuracy"), index.unit, right_x * 1.0, right_y * 1.0, both, (-1.0, 1.0))
     return replace(
         difference,
         only_first=only_x,
         only_second=only_y,
-        mcnemar_p=mcnemar_p(only_x, only_y) if int(index.units.max(initial=-1)) + 1 == len(index.groups) else None,
+        mcnemar_p=mcnemar_p(*only),
         reason=difference.reason if both.any() else "no pair is scored by both",
     )
 

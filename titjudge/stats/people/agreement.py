@@ -120,10 +120,11 @@ def agreement(
         DataError: A preference that is not a, b or tie; an image paired with itself.
     """
     images, warnings = _images(items, scores)
-    declared = families(items)
+    pairs = _with_prompts(pairs, images)
+    declared = families(items, pairs=pairs)
     unsigned, repeated = _values(images, scores)
     values = {name: negated(by_image) if name in negate else by_image for name, by_image in unsigned.items()}
-    kept = in_families(_with_prompts(pairs, images), declared)
+    kept = in_families(pairs, declared)
     index = PairIndex.from_pairs(kept)
     human = human_scores(index)
     applicable = {name: _without(images, (not_applicable or {}).get(base_metric(name), ())) for name in values}

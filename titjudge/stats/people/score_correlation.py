@@ -15,7 +15,7 @@ from titjudge.stats.ranking.correlation import (
     correlation,
     generator_correlation,
 )
-from titjudge.stats.scores.families import families
+from titjudge.stats.scores.families import ALONE, Families
 from titjudge.stats.scores.part_scores import part_scores
 
 CORRELATIONS = Declaration(
@@ -67,7 +67,11 @@ def judged_parts(items: Mapping[str, Item], scores: Sequence[Score]) -> dict[str
 
 
 def score_correlations(
-    items: Mapping[str, Item], judged: Mapping[str, Parts], people: Parts, slices: Mapping[str, Sequence[str]]
+    items: Mapping[str, Item],
+    judged: Mapping[str, Parts],
+    people: Parts,
+    slices: Mapping[str, Sequence[str]],
+    declared: Families = ALONE,
 ) -> list[ScoreCorrelation]:
     """Correlate each metric, and each of its parts, with the people who have scored it.
 
@@ -76,8 +80,8 @@ def score_correlations(
         judged: Of each metric, what it says.
         people: What people say.
         slices: Ids of the images over which generators are compared, by name; `ALL` is one of them.
+        declared: Prompt -> its family.
     """
-    declared = families(items.values())
     units = {id: declared.get(item.prompt_id, item.prompt_id) for id, item in items.items()}
     return [
         _correlate(metric, part, items, parts[part], people[part], slices, units)

@@ -28,7 +28,7 @@ from titjudge.stats.bootstrap import (
 from titjudge.stats.intervals import FEW_ANNOTATORS, share_intervals
 from titjudge.stats.scores.families import annotators_note
 
-VOTES = Declaration("votes", "preferences and Krippendorff's alpha", Population.VOTES, Unit.VOTE)
+VOTES = Declaration("votes", "preferences and Krippendorff's alpha", Population.VOTES, Unit.PROMPT)
 
 ANNOTATORS = 15
 PANEL = 3
@@ -165,12 +165,16 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True)
 class VoteSummary:
-    """Outcomes of all pairs, agreement of the annotators, number of pairs decided by each rule, and human ceiling."""
+    """Outcomes of all pairs, agreement of the annotators, number of pairs decided by each rule, and human ceiling.
+
+    `families` is True if families of prompts are the unit.
+    """
 
     outcomes: tuple[VoteOutcome, ...]
     agreement: Alpha
     rules: Mapping[str, int] = field(default_factory=dict)
     ceiling: Ceiling = field(default_factory=lambda: Ceiling(None, None, 0, 0))
+    families: bool = False
 
     @property
     def votes(self) -> int:
@@ -213,7 +217,8 @@ class VoteSummary:
         low, high = self.agreement.interval or (None, None)
         rows += [("Krippendorff's alpha", self.agreement.alpha), ("  95% low", low), ("  95% high", high)]
         notes = tuple(filter(None, (self.ceiling.line(), self.agreement.reason)))
-        declared = VOTES.over(self.votes, doubts={"Krippendorff's alpha": self.agreement.doubt})
+        doubts = {"Krippendorff's alpha": self.agreement.doubt}
+        declared = VOTES.over(self.votes, families=self.families, doubts=doubts)
         return Table("Votes", ("what", "value"), tuple(rows), notes, declared=declared)
 
 
@@ -319,6 +324,7 @@ def aggregate_votes(
         agreement,
         {rule.value: used[rule] for rule in Rule if used[rule] or rule is not Rule.MAJORITY},
         human_ceiling(votes),
+        any(vote.family for vote in votes),
     )
 
 

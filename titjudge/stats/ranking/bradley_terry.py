@@ -19,7 +19,7 @@ from titjudge.core.score_parts import against
 from titjudge.core.types import Item, Pair, Score, Table
 from titjudge.stats.bootstrap import Floats, by_content, codes, multiplicities, number, percentile_interval
 from titjudge.stats.equality import with_ties
-from titjudge.stats.scores.families import families, in_families
+from titjudge.stats.scores.families import ALONE, Families, in_families
 
 TOLERANCE = 1e-10  # of the gradient, for each pair
 ITERATIONS = 200
@@ -349,12 +349,12 @@ def drawn_pairs(scores: Sequence[Score]) -> list[Pair]:
     return list(pairs.values())
 
 
-def duel_tables(items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
-    """Tabulate strengths for each metric that drew comparisons."""
+def duel_tables(items: Sequence[Item], scores: Sequence[Score], declared: Families = ALONE) -> list[Table]:
+    """Tabulate strengths for each metric that drew comparisons; `declared` are the families of the prompts."""
     generator_of = {item.id: item.generator for item in items if item.generator}
     tables = []
     for name in sorted({score.metric for score in scores if score.parts.get("against")}):
-        pairs = in_families(drawn_pairs([score for score in scores if score.metric == name]), families(items))
+        pairs = in_families(drawn_pairs([score for score in scores if score.metric == name]), declared)
         fit = bradley_terry(pairs, generator_of)
         rows = _rows(pairs, generator_of, fit)
         notes = (
@@ -365,7 +365,7 @@ def duel_tables(items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         columns = ("rank", "generator", "strength", "from", "to", "points", "comparisons")
         images = sum(score.metric == name and score.value is not None for score in scores)
         title = f"Strengths over drawn comparisons (Bradley-Terry): {name}"
-        tables.append(Table(title, columns, rows, notes, declared=DUELS.over(images)))
+        tables.append(Table(title, columns, rows, notes, declared=DUELS.over(images, families=bool(declared))))
     return tables
 
 

@@ -79,21 +79,29 @@ def cluster_of(
     return text
 
 
-def families(items: Iterable[Item | InvalidItem], key: Callable[[Item], str] = prompt_of) -> Families:
+def families(
+    items: Iterable[Item | InvalidItem], key: Callable[[Item], str] = prompt_of, pairs: Iterable[Pair] = ()
+) -> Families:
     """Find the families of prompts; empty if every prompt is on its own.
 
     The first of the columns `DECLARED` counts in which several prompts share a value. If there is a column `cluster`, no other
     counts. Themes are families only if they have fewer than `FEWEST` prompts on average: larger ones are categories.
     A column of which one prompt has several values declares nothing; if it is `cluster`, nothing does (`NoFamilies`).
+    If the items declare none, the families count that human pairs name.
 
     Args:
         items: The images.
         key: Names the prompt of an image.
+        pairs: Human pairs of the images.
     """
+    named = families_of_pairs(pairs)
+    of_pairs: dict[str, str] = {}
     columns: dict[str, dict[str, str]] = {}
     mixed: set[str] = set()
     clusters: dict[str, str] = {}
     for item in items:
+        if isinstance(item, Item) and (family := named.get(prompt_of(item))):
+            of_pairs[key(item)] = family
         if isinstance(item, Item) and not DECLARED.keys().isdisjoint(item.meta):
             try:
                 cluster_of(item.meta, key(item), clusters)
@@ -113,7 +121,7 @@ def families(items: Iterable[Item | InvalidItem], key: Callable[[Item], str] = p
             return found
         if found and column == item_meta.CLUSTER.name:
             break
-    return ALONE
+    return of_pairs
 
 
 def units(prompts: Sequence[str], declared: Families) -> Ints | None:

@@ -13,7 +13,7 @@ from titjudge.core.errors import ConfigError, DataError, nearest
 from titjudge.core.grouping import grouped
 from titjudge.core.registry import base_metric, metric_of, names
 from titjudge.core.score_parts import LEVELS
-from titjudge.core.types import InvalidItem, Item, Score, Status, prompt_of
+from titjudge.core.types import InvalidItem, Item, Pair, Score, Status, prompt_of
 from titjudge.core.words import SHORT_EN, SHORT_ZH, count_words, is_texts, script
 from titjudge.stats.bootstrap import Floats, Interval, unit_sums
 from titjudge.stats.scores.families import Families, families
@@ -88,6 +88,7 @@ class Frame:
         scores: The scores of each run by image and metric. Those of other images are left out.
         asked: The metrics of each run, those included that have no score yet.
         lacking: Why not all images of a run are judged (`Manifest.lacking`); empty if they are.
+        pairs: Human pairs, which may name families of prompts.
 
     Attributes:
         images: The images of each run by their ids.
@@ -101,13 +102,14 @@ class Frame:
         scores: Mapping[str, Mapping[tuple[str, str], Score]],
         asked: Mapping[str, Collection[str]] | None = None,
         lacking: Mapping[str, str] | None = None,
+        pairs: Sequence[Pair] = (),
     ) -> None:
         self.images = {name: {image.id: image for image in images_of(of_run)} for name, of_run in listed.items()}
         self.items = {
             name: {id: item for id, item in images.items() if isinstance(item, Item)}
             for name, images in self.images.items()
         }
-        self._scores, self._asked = scores, asked or {}
+        self._scores, self._asked, self.pairs = scores, asked or {}, pairs
         self._lacking = {name: why for name, why in (lacking or {}).items() if why}
         self.source = ", ".join(listed)
         self.metrics = list(dict.fromkeys(metric for of_run in scores.values() for _, metric in of_run))
@@ -134,7 +136,7 @@ class Frame:
 
     def families(self) -> Families:
         """Find the families of the prompts."""
-        return families(self._all_items(), self.prompt)
+        return families(self._all_items(), self.prompt, self.pairs)
 
     def _same_ids(self) -> bool:
         """Tell whether the runs have ids of prompts in common, and all of these mean the same texts."""

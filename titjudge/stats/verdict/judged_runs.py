@@ -187,6 +187,7 @@ def joined(runs: Sequence[JudgedRun]) -> Frame:
         {run.name: run.scores for run in runs},
         {run.name: run.manifest.metrics for run in runs},
         {run.name: run.manifest.lacking for run in runs},
+        [pair for run in runs for pair in run.results.human_pairs],
     )
 
 
