@@ -205,6 +205,7 @@ AGENT_CLAIMS = (
     ("A chalkboard reads FRESH FARM FRUIT", "text", "macro", "FRESH FARM FRUIT", "cannot_be_seen", "E3"),
     ("The letters are pale", "style", "micro", "pale capital letters", "open", None),
 )
+AGENT_THINGS = ("bowl", "bowl", "apples", "chalkboard", "")
 
 
 def agent_parts(prompt: str, changed: dict[int, str] | None = None) -> dict[str, Any]:
@@ -213,7 +214,7 @@ def agent_parts(prompt: str, changed: dict[int, str] | None = None) -> dict[str,
     for number, (claim, kind, level, quote, verdict, evidence) in enumerate(AGENT_CLAIMS, 1):
         start = prompt.index(quote)
         claims.append({
-            "number": number, "claim": claim, "kind": kind, "level": level, "weight": 3 if level == "macro" else 1,
+            "number": number, "claim": claim, "thing": AGENT_THINGS[number - 1], "kind": kind, "level": level, "weight": 3 if level == "macro" else 1,
             "span": [start, start + len(quote)], "quote": quote, "position": start / len(prompt),
             "verdict": (changed or {}).get(number, verdict), "evidence": evidence,
             "before": [["met", "E1"]] if number == 2 else [],

@@ -25,8 +25,8 @@ def test_claims_are_told_with_their_evidence_and_marked_in_the_prompt(show: Call
     page = show(report, "#images?i=0")
     detail = page.locator("#view-images .detail")
     rows = detail.locator(".claims tbody tr")
-    assert rows.count() == 5
-    second = rows.nth(1).inner_text()
+    assert rows.count() == 3  # of claims that are not met or not settled; the others are folded
+    first = rows.nth(0).inner_text()
     for told in (
         "The bowl holds three oranges",
         "attribute",
@@ -36,13 +36,30 @@ def test_claims_are_told_with_their_evidence_and_marked_in_the_prompt(show: Call
         "before: met (E1)",
         "Count: 2",
     ):
-        assert told in second
-    assert "cannot be seen" in rows.nth(3).inner_text()
-    assert "open" in rows.nth(4).inner_text()
+        assert told in first
+    assert "cannot be seen" in rows.nth(1).inner_text()
+    assert "open" in rows.nth(2).inner_text()
     assert detail.locator(".the-prompt mark.notmet").first.inner_text() == "three bright oranges"
     assert "A round blue bowl" in detail.locator(".the-prompt mark.met").all_inner_texts()
     assert detail.locator(".the-prompt mark.unseen").first.inner_text() == "FRESH FARM FRUIT"
     assert detail.locator(".key-line").inner_text().split("\n") == ["not met", "not settled", "met"]
+
+
+def test_met_claims_are_folded_by_object_and_the_page_counts_enlarged_looks(
+    show: Callable[..., Any], report: Path
+) -> None:
+    page = show(report, "#images?i=0")
+    case = page.locator("#view-images .the-case")
+    assert "Verdicts from the whole image: 3; from an enlarged part: 1" in case.inner_text()
+    folds = case.locator("details.fold")
+    assert [summary.split() for summary in folds.locator("summary").all_inner_texts()] == [
+        ["bowl", "1", "met"],
+        ["apples", "1", "met"],
+    ]
+    assert folds.locator("tr").count() == 0
+    folds.first.locator("summary").click()
+    until(page, "document.querySelectorAll('.fold[open] tbody tr').length === 1")
+    assert "A round blue bowl" in folds.first.inner_text()
 
 
 def test_the_transcript_is_folded_and_the_keyboard_opens_it(show: Callable[..., Any], report: Path) -> None:
@@ -117,9 +134,9 @@ def test_on_a_phone_a_claim_its_verdict_and_what_settled_it_are_in_sight(
     show: Callable[..., Any], report: Path
 ) -> None:
     page = show(report, "#images?i=0", width=390, height=800)
-    second = page.locator("#view-images .claims tbody tr").nth(1)
+    first = page.locator("#view-images .claims tbody tr").first
     for told in ("The bowl holds three oranges", "not met", "Count: 2"):
-        box = second.get_by_text(told, exact=False).first.bounding_box()
+        box = first.get_by_text(told, exact=False).first.bounding_box()
         assert box is not None
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= 390
@@ -141,7 +158,8 @@ def test_of_a_long_answer_the_sentence_that_speaks_of_the_claim_is_told(
     item = Item("a.png", PROMPT, picture(tmp_path / "a.png"), "model_a", "p0")
     run = write_run(tmp_path / "run", [item], [score(item, "tit-agent", 50.0, **parts)], results={}, metrics={})
     page = show(write_report([run], tmp_path / "report.html"), "#images?i=0")
-    told = page.locator("#view-images .claims tbody tr").first.locator(".result").inner_text()
+    page.locator("#view-images .fold summary").first.click()
+    told = page.locator("#view-images .fold tbody tr").first.locator(".result").inner_text()
     assert told == "… There is a round bowl in blue."
 
 

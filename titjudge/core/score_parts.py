@@ -347,10 +347,12 @@ class ClaimRow(SeenRow):
         verdict: met, not_met, cannot_be_seen or open.
         evidence: Id of the evidence that settled it.
         before: Earlier verdicts, each [verdict, evidence].
+        thing: The object that it is about; empty if there is none.
     """
 
     number: int
     claim: str
+    thing: str
     kind: str
     level: str
     weight: float

@@ -34,13 +34,14 @@ class ClaimCrops:
         self._room = room
 
     def of_claims(self, parts: Mapping[str, Any], judged: Judged | None) -> tuple[list[str], dict[int, int]]:
-        """Cut out the places of claims that are not met, or whose verdict was looked at again.
+        """Cut out the places of claims, those of claims that are not met first.
 
         Returns:
             Crops as WebP in Base64, and which of them belongs to the claim of a number. Nothing where the image is not the one that
             was judged, cannot be read, or no room is left.
         """
-        places = {claim["number"]: spot for claim in claims(parts) if (spot := _place(claim))}
+        rows = sorted(claims(parts), key=lambda claim: claim.get("verdict") != "not_met")
+        places = {claim["number"]: spot for claim in rows if (spot := _place(claim))}
         distinct = list(dict.fromkeys(places.values()))[:MOST]
         crops = self._cut(judged, distinct) if judged is not None and distinct else []
         order = {spot: number for number, spot in enumerate(distinct[: len(crops)])}
@@ -89,8 +90,8 @@ def _span(start: float, end: float) -> tuple[float, float]:
 
 
 def _place(claim: Mapping[str, Any]) -> Place | None:
-    """Return where a claim was settled, if its crop is to be shown and the place is one."""
-    if not isinstance(claim.get("number"), int) or not (claim.get("verdict") == "not_met" or claim.get("before")):
+    """Return where a claim was settled, if that is a place."""
+    if not isinstance(claim.get("number"), int):
         return None
     box = place(claim.get("place"))
     return box if box is not None and box[0] < box[2] and box[1] < box[3] else None

@@ -88,6 +88,8 @@ def _claim(claim: Values, prompt: str, texts: Texts) -> Json:
     """Write a claim: its text, verdict, evidence, what was seen, its span of the prompt, and verdicts before the last."""
     record: Json = {"n": _whole(claim.get("number")), "t": texts.add(str(claim.get("claim", "")))}
     record |= {key: str(claim[key]) for key in ("kind", "level", "verdict", "evidence") if claim.get(key)}
+    if claim.get("thing"):
+        record["of"] = str(claim["thing"])
     if claim.get("seen"):
         record["seen"] = texts.add(f"{claim['seen']}{' (unsure)' if claim.get('sure') is False else ''}")
     span = claim.get("span")

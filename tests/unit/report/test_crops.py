@@ -40,10 +40,13 @@ def test_a_crop_shows_the_place_with_some_of_what_is_around_it(judged: Judged) -
     assert blue[2] > 200 > red[2]
 
 
-def test_claims_of_one_place_share_a_crop_and_those_that_held_at_once_have_none(judged: Judged) -> None:
-    rows = [claim(1), claim(2), claim(3, "met"), claim(4, "met", before=[["not_met", "E1"]]), claim(5, place=(0, 0, 0.1, 0.1))]  # fmt: skip
+def test_claims_of_one_place_share_a_crop_and_claims_that_are_not_met_come_first(judged: Judged) -> None:
+    corner = (0, 0, 0.1, 0.1)
+    rows = [claim(1, "met", corner), claim(2), claim(3), claim(4, "met"), claim(5, "met", place=None)]
     crops, crop_of = ClaimCrops().of_claims({"claims": rows}, judged)
-    assert (len(crops), crop_of) == (2, {1: 0, 2: 0, 4: 0, 5: 1})
+    assert (len(crops), crop_of) == (2, {2: 0, 3: 0, 4: 0, 1: 1})
+    many = [claim(n, "met", place=(0.05 * n, 0, 0.05 * n + 0.1, 0.2)) for n in range(MOST)]
+    assert ClaimCrops().of_claims({"claims": [*many, claim(99)]}, judged)[1][99] == 0
 
 
 def test_an_image_that_is_not_the_judged_one_is_not_shown(judged: Judged) -> None:

@@ -228,6 +228,7 @@ def _row(
     row = ClaimRow(
         number=claim.number,
         claim=claim.text,
+        thing=claim.things[0] if claim.things else "",
         kind=claim.kind,
         level=claim.level,
         weight=weight,

@@ -10,8 +10,25 @@ function claimMarks(judgement) {
 
 function caseBlock(judgement, item, prompt, label) {
   const evidence = new Map((judgement.evidence || []).map((one) => [one.id, one]));
-  return h("section.the-case", null, h("h3", null, "Claims", h("small", null, outside(label))),
-    claimTable(judgement.claims, evidence, prompt, judgement.crops || []), judgement.rounds ? transcript(judgement, evidence, item) : null);
+  const table = (claims, name) => claimTable(claims, evidence, prompt, judgement.crops || [], name);
+  const doubtful = ["not_met", "cannot_be_seen", "open"].flatMap((verdict) => judgement.claims.filter((claim) => claim.verdict === verdict));
+  const rest = judgement.claims.filter((claim) => !doubtful.includes(claim));
+  const things = new Map();
+  for (const claim of rest) things.set(claim.of ?? "", [...(things.get(claim.of ?? "") || []), claim]);
+  const folded = [...things].map(([thing, claims]) => {
+    const fold = h("details.fold", null, h("summary", null, outside(thing || "without an object", "span"), h("small", null, ` ${number(claims.length)} met`)));
+    fold.addEventListener("toggle", () => { if (fold.open && fold.children.length === 1) fold.append(table(claims, `Met: ${thing}`)); });
+    return fold;
+  });
+  return h("section.the-case", null, h("h3", null, "Claims", h("small", null, outside(label))), h("p.note", null, sources(judgement.claims, evidence)),
+    doubtful.length ? table(doubtful, "Claims that are not met or not settled") : null, folded, judgement.rounds ? transcript(judgement, evidence, item) : null);
+}
+
+/** Count the verdicts that rest on the whole image, and those that rest on an enlarged part. */
+function sources(claims, evidence) {
+  const looks = claims.map((claim) => evidence.get(claim.evidence)).filter(Boolean);
+  const enlarged = looks.filter((look) => look.box).length;
+  return `Verdicts from the whole image: ${number(looks.length - enlarged)}; from an enlarged part: ${number(enlarged)}`;
 }
 
 /** Return what settled a claim: the line of an inventory, what the judge saw, or the sentence of a report. */
@@ -20,7 +37,7 @@ function seenOf(claim, look) {
   return look.t === undefined ? look.failed || "" : nearest(text(look.t), text(claim.t));
 }
 
-function claimTable(claims, evidence, prompt, crops) {
+function claimTable(claims, evidence, prompt, crops, caption) {
   const head = ["", "claim", "kind", "words of the prompt", "verdict", "settled by"];
   const rows = claims.map((claim) => {
     const [kind, name] = verdictOf(claim.verdict);
@@ -32,7 +49,7 @@ function claimTable(claims, evidence, prompt, crops) {
       h("td", null, claim.cr === undefined ? null : h("img.crop", { src: "data:image/webp;base64," + crops[claim.cr], alt: "The place that was looked at", loading: "lazy" }),
         look ? [h("span.quiet", null, outside(asked(look))), h("small.result", null, outside(seenOf(claim, look)))] : "–"));
   });
-  return h("div.wide-table", { tabindex: "0", role: "region", "aria-label": "Claims" }, h("table.claims", null, h("caption.away", null, "Claims of the prompt"),
+  return h("div.wide-table", { tabindex: "0", role: "region", "aria-label": caption }, h("table.claims", null, h("caption.away", null, caption),
     h("thead", null, h("tr", null, head.map((name, index) => (name ? h("th", { scope: "col", class: index ? null : "num" }, name) : h("td.num"))))), h("tbody", null, rows)));
 }
 

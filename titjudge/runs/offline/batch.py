@@ -347,7 +347,10 @@ class _ExportingEngine(NotingEngine):
             return str(image.path)
         if self._crops is not None:
             self._crops.mkdir(parents=True, exist_ok=True)
-            file = self._crops / f"{image.sha256[:32]}{image.path.suffix}"
+            content = (
+                f"{origin(image.path)} {image.sha256}"  # parts of two images never share a name, even if they are equal
+            )
+            file = self._crops / f"{sha256(content.encode()).hexdigest()[:32]}{image.path.suffix}"
             file.write_bytes(image.load())
             return str(file)
         return f"data:{image.media_type};base64,{base64.b64encode(image.load()).decode()}"

@@ -114,7 +114,7 @@ def test_the_shape_of_parts_is_what_the_module_says(image: Path) -> None:
         "evidence", "transcript", "counts", "max_looks", "max_cost", "stopped", "protocol", "ocr",
     }  # fmt: skip
     assert {key for row in parts["claims"] for key in row} == {
-        "number", "claim", "kind", "level", "weight", "span", "quote", "position", "verdict", "evidence", "before", "place",
+        "number", "claim", "thing", "kind", "level", "weight", "span", "quote", "position", "verdict", "evidence", "before", "place",
     }  # fmt: skip
     assert {key for each in parts["evidence"] for key in each} == {
         "id", "tool", "question", "box", "text", "failed", "cut", "settles", "source",
