@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import tiny_models
 
+from titjudge import Judge
 from titjudge.core.errors import DataError, Unanswered
 from titjudge.core.types import ImageFile, Message, Reply, Request, Status, Usage
 from titjudge.providers import ProviderSettings
@@ -95,6 +96,25 @@ def test_a_batch_says_what_the_official_snippet_says_of_each(name: str, tmp_path
         {"type": "text", "text": "Describe this. " * 2},
     ]
     assert official(tmp_path, content)[1].strip() == together[1].text
+
+
+@pytest.mark.parametrize("name", ["internvl", "qwen2.5-vl", "gemma3n", "mimo-vl"])
+def test_models_of_the_papers_describe_and_judge_an_image(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name == "gemma3n" and (find_spec("timm") is None or find_spec("torchvision") is None):
+        pytest.skip("Gemma 3n's eyes are timm's, and timm imports the torchvision of the installed torch")
+    monkeypatch.setenv("TITJUDGE_CACHE", str(tmp_path / "cache"))
+    tiny_models.VLMS[name](tmp_path / "model")
+    tiny_models.picture(80, 60).save(tmp_path / "a.png")
+    model = {"model": f"local/{tmp_path / 'model'}", "options": {"dtype": "float32", "device": "cpu"}, "max_tokens": 16}
+    with Judge(["tit", "tit-llm"], captioner=model, judge=model, protocol="official") as judge:
+        similarity, compared = judge.score_many([(tmp_path / "a.png", "A red cube on a table.")])
+    assert similarity.value is not None
+    assert -1 <= similarity.value <= 1
+    assert similarity.parts["description"]
+    assert compared.status in (Status.UNPARSED, Status.TRUNCATED)  # random weights answer, but with no score
+    assert compared.value is None
 
 
 def test_parts_keep_their_order(qwen: Path) -> None:
