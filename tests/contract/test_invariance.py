@@ -4,6 +4,7 @@ import csv
 import itertools
 import json
 import random
+import re
 from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -497,5 +498,40 @@ def test_missing_images_are_listed_in_one_order(change: Change, tmp_path: Path) 
     for order in (list, change):
         for file in data.glob("*.jsonl"):
             write_lines(file, *order(read_lines(file)))
-        told.append(cli(tmp_path, "coverage", "--data", "data", "--json", "-", code=1))
+        told.append(cli(tmp_path, "prompts", "coverage", "--data", "data", "--json", "-", code=1))
     assert told[1] == told[0]
+
+
+ODD = {"A": "A1\nA2", "B": "B1\tB2\vB3", "C": "C1\u202eC2\u2028C3 <b>[red]|x_y$`", "D": f"D1\x1b[31m{'D' * 300}D2"}
+UNSEEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+@pytest.mark.parametrize("command", ["with people", "two", "few pairs"])
+def test_names_break_no_line(command: str, tmp_path: Path) -> None:
+    told = [
+        cli(study(tmp_path / str(len(names)), names=names), *RUNS[command], COLUMNS="9999") for names in (SAME, ODD)
+    ]
+    assert_same_lines(*told)
+
+
+def test_names_break_no_line_of_a_file(tmp_path: Path) -> None:
+    told = []
+    for names in (SAME, ODD):
+        rows = [(prompt, names.get(name, name), *rest) for prompt, name, *rest in scores()]
+        write_table(tmp_path / "scores.csv", HEAD, rows)
+        given = (*TABLES["gate"]("A", names.get("B", "B")), "--scores", "scores.csv", "--out")
+        told.append(cli(tmp_path, *given, "o.md", COLUMNS="9999"))
+        cli(tmp_path, *given, "o.csv")
+        cli(tmp_path, *given, "o.tex")
+        told[-1] += (tmp_path / "o.md").read_text(encoding="utf-8") + (tmp_path / "o.tex").read_text(encoding="utf-8")
+        with (tmp_path / "o.csv").open(newline="", encoding="utf-8") as file:
+            listed = [*csv.DictReader(file)]
+        assert {row["generator"] for row in listed} >= {names.get(name, name) for name in "ABCD"}
+        assert not any("\n" in row["excluded"] for row in listed[:4])
+    assert_same_lines(*told)
+
+
+def assert_same_lines(usual: str, odd: str) -> None:
+    assert not UNSEEN.search(odd)
+    assert odd.count("\n") == usual.count("\n")
+    assert all(("A1" in line) == ("A2" in line) for line in odd.splitlines())

@@ -153,13 +153,14 @@ def generators(source: ScoreSource, flags: GateFlags, files: OutputFiles, by: tu
 
 def _show_gate(verdict: Gate, differences: Sequence[GeneratorDifference], strict: bool) -> None:
     """Print a line for each generator that the gate has compared with the baseline."""
+    from titjudge.core.words import in_one_line
     from titjudge.runs.study.gate_files import verdict_line
     from titjudge.stats.generators.generator_differences import CANNOT_TELL, WORSE
 
     colours = {WORSE: "red", CANNOT_TELL: "yellow"}
     say()
     for difference in differences:
-        say(verdict_line(verdict, difference), colour=colours.get(verdict.verdicts[difference.a]))
+        say(in_one_line(verdict_line(verdict, difference)), colour=colours.get(verdict.verdicts[difference.a]))
     if verdict.open and not verdict.failed:
         say("an undecided comparison is a failure (--strict)" if strict else "--strict makes this a failure")
 

@@ -186,7 +186,7 @@ def _ask(config: RunConfig) -> list[Row]:
 
     from titjudge.core.config import TOOL_ROLES
     from titjudge.core.types import Message, Status
-    from titjudge.core.words import truncated
+    from titjudge.core.words import in_one_line, truncated
     from titjudge.engine.pipeline import ReplyRules
     from titjudge.runs.open_run import open_engine
 
@@ -217,7 +217,7 @@ def _ask(config: RunConfig) -> list[Row]:
         if shown and role.tally.blind:
             return (f"{name} {role.label}", "warning", f"{facts}, with too few input tokens for an image: {_UNSEEN}")
         if shown and reply.status is Status.OK and "red" not in reply.text.lower():
-            said = truncated(" ".join(reply.text.split()), 40)
+            said = truncated(in_one_line(reply.text), 40)
             return (f"{name} {role.label}", "warning", f"{facts}, and described a red image as '{said}': {_UNSEEN}")
         return (f"{name} {role.label}", "ok", facts)
 

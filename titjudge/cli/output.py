@@ -217,8 +217,8 @@ def show_notes(notes: Iterable[str], tables: Iterable[Table] = ()) -> None:
     printed = {note for table in tables for note in table.notes}
     for note in dict.fromkeys(notes):
         if note not in printed:
-            text = f"note: {note}"
-            say(paragraph(printable(text), terminal_width()) if sys.stdout.isatty() else f"  {text}")
+            text = f"note: {_line(note)}"
+            say(paragraph(text, terminal_width()) if sys.stdout.isatty() else f"  {text}")
 
 
 def show_places(outcome: Outcome) -> None:
@@ -237,11 +237,10 @@ def terminal_width() -> int:
 
 
 def _draw(table: Table, notes: Iterable[str]) -> None:
-    texts = _texts(table)
-    columns = [printable(name) for name in table.columns]
+    columns, *texts = _texts(table)
     lines = laid_out(columns, texts, _numeric(table), terminal_width())
     say()
-    click.echo(_styled(printable(table.title), bold=True))
+    click.echo(_styled(_line(table.title), bold=True))
     if lines is None:  # too wide: one line for each cell, row by row
         for row in texts:
             say()
@@ -253,7 +252,7 @@ def _draw(table: Table, notes: Iterable[str]) -> None:
         for number, line in enumerate(lines):
             click.echo(_styled(line, dim=True) if set(line) <= {"-", " "} and number else line)
     for note in notes:
-        click.echo(_styled(paragraph(printable(note), terminal_width()), dim=True))
+        click.echo(_styled(paragraph(_line(note), terminal_width()), dim=True))
 
 
 def _styled(text: str, **style: bool) -> str:
@@ -264,20 +263,22 @@ def _styled(text: str, **style: bool) -> str:
 
 
 def _plain(table: Table, notes: Iterable[str]) -> None:
-    texts, numeric = _texts(table), _numeric(table)
-    fitted = laid_out(table.columns, texts, numeric, terminal_width()) if table.secondary else None
-    lines = fitted or laid_out(table.columns, texts, numeric, sys.maxsize) or []
-    say("\n".join([f"\n{table.title}", *lines, *(f"  {note}" for note in notes)]))
+    (columns, *texts), numeric = _texts(table), _numeric(table)
+    fitted = laid_out(columns, texts, numeric, terminal_width()) if table.secondary else None
+    lines = fitted or laid_out(columns, texts, numeric, sys.maxsize) or []
+    say("\n".join([f"\n{_line(table.title)}", *lines, *(f"  {_line(note)}" for note in notes)]))
 
 
 def _texts(table: Table) -> list[list[str]]:
-    return [[*map(_line, row)] for row in table.rows]
+    """Write the columns and rows of a table, each cell in one line."""
+    return [[*map(_line, row)] for row in (table.columns, *table.rows)]
 
 
 def _line(value: Value) -> str:
     from titjudge.core.tables import text_of
+    from titjudge.core.words import in_one_line
 
-    return printable(" ".join(text_of(value, "-").splitlines()))
+    return printable(in_one_line(text_of(value, "-")))
 
 
 def _numeric(table: Table) -> list[bool]:
@@ -301,7 +302,7 @@ def show_problems(
     if title and problems:
         say(f"\n{len(problems):,} {title}:", err=True)
     for line in listed(problems, most if len(problems) <= most else examples, most, all_in):
-        say(f"  {line}", err=True)
+        say(f"  {_line(line)}", err=True)
 
 
 def show_forecast(forecast: Any, json_file: Path | None) -> None:

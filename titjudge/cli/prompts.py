@@ -10,7 +10,7 @@ import click
 
 from titjudge.cli.commands import Group
 from titjudge.cli.options import JSON, F, RunKeys, configured, key_option, key_options, option, with_options
-from titjudge.cli.output import check_writable, show_problems, show_results
+from titjudge.cli.output import check_writable, show_notes, show_problems, show_results
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
 from titjudge.core.names import plain
@@ -145,8 +145,7 @@ def coverage(
     }
     show_results([report.table()], record, json_file)
     show_problems(report.problems, "cannot be used")
-    for line in suite.notes:
-        say(f"  note: {line}")
+    show_notes(suite.notes)
     places = (f"{m.generator}/{m.prompt_id}" if m.generator else m.prompt_id for m in report.missing)
     show_problems(list(zip(places, map(_lack, report.missing), strict=True)), "missing")
     complete = bool(report.images) and not report.missing

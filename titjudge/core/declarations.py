@@ -206,20 +206,22 @@ class Declaration:
         """
         if not self.population:
             return ""
-        shown = {self._named(title) for title in titles} if self.by_column else set()
+        shown = {self._named(title) for title in titles}
         columns: dict[str, list[str]] = {}
         for name, population in self.by_column.items():
             if name in shown:
                 columns.setdefault(population, []).append(name)
-        parts = [f"over {self._sized(self.population)}"]
-        parts += [f"{', '.join(names)}: {self._sized(population)}" for population, names in columns.items()]
-        parts.append(f"unit: {self.unit}")
+        parts = [
+            f"over {self._sized(self.population)}",
+            *(f"{', '.join(names)}: {self._sized(population)}" for population, names in columns.items()),
+            f"unit: {self.unit}",
+        ]
         if self.correction:
             parts.append(f"adjusted: {self.correction}")
         if self.excluded:
             parts.append(f"excluded: {self.left_out}")
         for why in sorted(set(self.doubts.values())):
-            names = [name for name, doubt in self.doubts.items() if doubt == why]
+            names = [truncated(name, 100) for name, doubt in self.doubts.items() if doubt == why]
             parts.append(f"level not reliable: {first_of(names)} ({Doubt(why).words})")
         return "; ".join(parts)
 
@@ -236,7 +238,7 @@ class Declaration:
         """What is excluded: for each reason the first names with their numbers of ids, and the first ids."""
         reasons = []
         for why, of in self._counts.items():
-            names = [f"{name} {count:,}".strip() if count else name for name, count in of.items()]
+            names = [f"{truncated(name, 100)} {count:,}".strip() if count else name for name, count in of.items()]
             listed = dict.fromkeys(truncated(id, 40) for ids in self.excluded[why].values() for id in ids)
             reasons.append(f"{first_of(names)} ({why})" + (f": {first_of([*listed])}" if listed else ""))
         return "; ".join(reasons)
@@ -259,9 +261,9 @@ class Declaration:
             "counts": "",
             "size": size[0] if len(size) == 1 else size,
             "excluded": self._counts,
+            "excluded_ids": ids,
+            "doubts": Counter(map(str, self.doubts.values())),
         }
-        record["excluded_ids"] = ids
-        record["doubts"] = Counter(map(str, self.doubts.values()))
         return {name: value for name, value in record.items() if value not in ("", (), [], {})}
 
 

@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from titjudge.core.patterns import lazy_pattern
 from titjudge.core.serialization import without_surrogates
-from titjudge.core.words import truncated
+from titjudge.core.words import in_one_line, truncated
 
 
 def url_parts(address: str) -> SplitResult:
@@ -70,8 +70,7 @@ def without_secrets(raw: bytes) -> bytes:
 def one_line(text: str, secrets: Iterable[str] = ()) -> str:
     """Make a message printable: redacted, on one line, without markup, truncated."""
     plain = re.sub(r"(?is)<(script|style).*?</\1>|<[a-z/!][^>]*>", " ", without_surrogates(text))
-    plain = " ".join(redact(plain, secrets).split())
-    return truncated(plain, _LONGEST_MESSAGE)
+    return truncated(in_one_line(redact(plain, secrets)), _LONGEST_MESSAGE)
 
 
 def register_secret(secret: str) -> None:

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from titjudge.core.patterns import lazy_pattern
 from titjudge.core.structured_output import without_chat_tokens
-from titjudge.core.words import truncated
+from titjudge.core.words import in_one_line, truncated
 
 _LONGEST, _LONGEST_OTHERS = 1_500, 400  # characters: a longer text describes something
 _MARKS = ('"', "“", "”", "'")
@@ -192,7 +192,7 @@ def refusal(text: str, asked: str = "") -> str:
 def _bare(text: str) -> str:
     """Return a text in one case and width, without markup, control tokens, addresses of files, and base64."""
     text = unicodedata.normalize("NFKC", _MARKUP.sub(r" \1 ", without_chat_tokens(text))).casefold()
-    return " ".join(_NO_WORD.sub(" ", text).split())
+    return in_one_line(_NO_WORD.sub(" ", text))
 
 
 def _without_content(bare: str) -> bool:

@@ -63,6 +63,11 @@ def truncated(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
+def in_one_line(text: str) -> str:
+    """Write a text, such as a name with line breaks or tabs, in one line."""
+    return " ".join(text.split())
+
+
 def first_of(names: Sequence[str], most: int = 6) -> str:
     """List the first names, and how many more there are: `a, b and 3 more`."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""

@@ -12,7 +12,7 @@ from titjudge.core.declarations import FACTS, Declaration
 from titjudge.core.failure_advice import advice
 from titjudge.core.run_records import AnsweredRecord
 from titjudge.core.tables import Cell, Table, dollars
-from titjudge.core.words import percentage, spending, truncated
+from titjudge.core.words import in_one_line, percentage, spending, truncated
 from titjudge.report.model import Report, is_set, setting
 from titjudge.report.sections import Block, FoldedText, Listing, Section, fragment, single
 
@@ -135,7 +135,7 @@ def _without_score(report: Report) -> Table:
         places = {judge.metric: place for place, judge in report.judges_of(number)}
         judged = Counter((score.generator, score.metric) for score in run.scores.values())
         failed = Counter(
-            (s.generator, s.metric, str(s.status), truncated(" ".join(s.reason.split()), _BRIEF))
+            (s.generator, s.metric, str(s.status), truncated(in_one_line(s.reason), _BRIEF))
             for s in run.scores.values()
             if s.value is None
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 from titjudge.core.errors import ConfigError, UserError
 from titjudge.core.files import csv_text
 from titjudge.core.tables import Table, text_of
-from titjudge.core.words import DASH
+from titjudge.core.words import DASH, in_one_line
 
 LATEX_HEAD = "% needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}"
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;"})
@@ -58,7 +58,7 @@ def _csv(table: Table) -> tuple[tuple[str, ...], list[list[str | float | None]]]
     size = declared.sizes.get(declared.population, ())
     over: dict[str, str | float | None] = {"population": declared.population}
     over |= {"size": size[0] if len(size) == 1 else None, "unit": declared.unit}
-    over |= {"excluded": declared.left_out} if declared.excluded else {}
+    over |= {"excluded": in_one_line(declared.left_out)} if declared.excluded else {}
     return (*table.columns, *over), [[*row, *over.values()] for row in table.plain_rows]
 
 
@@ -80,8 +80,7 @@ def _markdown(table: Table) -> Iterator[str]:
 
 def escape_markdown(text: str) -> str:
     """Escape text so that Markdown shows it as it is: no markup, no HTML, no link, no mention, one line."""
-    line = " ".join(text.split())
-    line = re.sub(r"([\\`*_{}\[\]()#|~!$])", r"\\\1", line)
+    line = re.sub(r"([\\`*_{}\[\]()#|~!$])", r"\\\1", _visible(text))
     return line.translate(_HTML).replace("://", ":&#47;/")
 
 
@@ -104,9 +103,13 @@ def _latex(table: Table) -> Iterator[str]:
 
 
 def escape_latex(text: str) -> str:
-    """Escape text so that LaTeX sets it as it is; control characters and line ends become spaces."""
-    line = re.sub(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]+", " ", text)
-    return "".join(_TEX.get(character, character) for character in line)
+    """Escape text so that LaTeX sets it as it is, in one line."""
+    return "".join(_TEX.get(character, character) for character in _visible(text))
+
+
+def _visible(text: str) -> str:
+    """Write a text in one line, with spaces for control characters and bidirectional marks."""
+    return in_one_line(re.sub(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]+", " ", text))
 
 
 _RENDERERS = {".md": markdown, ".tex": latex, ".csv": csv}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import pairwise
 
 from titjudge.core.declarations import Doubt
@@ -11,7 +10,7 @@ from titjudge.core.numbers import several, sum_words
 from titjudge.core.run_records import BestJudge, BetterGenerator, SettledPair, SettleRecord, Verdict
 from titjudge.core.tables import rank_range
 from titjudge.core.types import CONSTRUCTION
-from titjudge.core.words import first_of, interval, number, p_value, percentage, score_digits
+from titjudge.core.words import first_of, in_one_line, interval, number, p_value, percentage, score_digits
 from titjudge.stats.generators.sequential import ASYMPTOTIC, EQUIVALENT, OPEN
 from titjudge.stats.people.agreement import GUESSING
 from titjudge.stats.scores.families import counted, too_few
@@ -42,7 +41,7 @@ def sentences(
         lines += _of_generators(verdict.generators, command)
     if lines and lacking:
         lines = [f"So far: {lines[0]}", *lines[1:], f"The run is incomplete: {lacking}."]
-    return [*lines, *(_of_judges(verdict.judges) if verdict.judges is not None else ())]
+    return [*map(in_one_line, (*lines, *(_of_judges(verdict.judges) if verdict.judges is not None else ())))]
 
 
 def headline(verdict: Verdict, settle: SettleRecord | None = None, lacking: str = "") -> tuple[str, str]:
@@ -86,9 +85,8 @@ def _of_generators(record: BetterGenerator, command: str) -> Iterator[str]:
     if _compared(record) > 2 and len(tiers := _tiers(record)) > 1:
         yield f"In order: {'; '.join(tiers)}. Generators listed together {_LEVEL}."
     if record.set_aside:
-        counted_by = partial(several, noun="prompt") if record.families is None else _families
         units = "prompts" if record.families is None else "families"
-        shared = ", ".join(f"{name} ({counted_by(count)})" for name, count in record.set_aside.items())
+        shared = ", ".join(f"{name} ({count:,})" for name, count in record.set_aside.items())
         yield f"Not compared, because they share fewer than {FEWEST} {units} with the others: {shared}."
     if record.to_judge:
         yield f"Missing scores: {'; '.join(record.to_judge)}."
@@ -260,10 +258,6 @@ def _scale(record: BetterGenerator) -> str:
 def digits_of(record: BetterGenerator) -> int:
     """Return the decimals that the scores of a verdict are written with."""
     return score_digits(record.metric_range or [ranked.mean or 0.0 for ranked in record.ranking])
-
-
-def _families(count: int) -> str:
-    return f"{count:,} famil{'y' if count == 1 else 'ies'}"
 
 
 def _names(names: Sequence[str]) -> str:
