@@ -180,7 +180,7 @@ def test_errors_are_one_line(scores: Path, tmp_path: Path, capsys: pytest.Captur
     scores.write_text("prompt_id,generator,score\np,a,1\np,b,2\n")
     assert f"{scores}: 'b' and 'a' have 1 prompt" in cli(capsys, "--scores", scores, code=2)
     scores.write_text("prompt_id,generator,score\np,a,1\np,b,two\n")
-    assert f"{scores}:3: 'score' is a number, not 'two'" in cli(capsys, "--scores", scores, code=2)
+    assert f"{scores}:3: 'score' must be a number, not 'two'" in cli(capsys, "--scores", scores, code=2)
 
 
 def judged(folder: Path, shift: float, *, model: str = "fake/judge", seeds: int = 2, generator: str = "") -> Path:

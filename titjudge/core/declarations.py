@@ -102,6 +102,7 @@ class Doubt(StrEnum):
     FEW_UNITS = "few_units"
     FEW_PEOPLE = "few_people"
     ONE_SCORE = "one_score"
+    DISAGREE = "disagree"
 
     @property
     def words(self) -> str:
@@ -112,6 +113,7 @@ class Doubt(StrEnum):
 _DOUBTS = {
     Doubt.FEW_UNITS: f"fewer than {RELIABLE} prompts or families",
     Doubt.FEW_PEOPLE: f"fewer than {RELIABLE} people",
+    Doubt.DISAGREE: "p-value and interval disagree on whether there is a difference",
     Doubt.ONE_SCORE: "one more score at an end of the scale would move the number out of its interval",
 }
 
@@ -237,15 +239,11 @@ class Declaration:
     def left_out(self) -> str:
         """What is excluded: for each reason the first names with their numbers of ids, and the first ids."""
         reasons = []
-        for why, of in self._counts.items():
-            names = [f"{truncated(name, 100)} {count:,}".strip() if count else name for name, count in of.items()]
-            listed = dict.fromkeys(truncated(id, 40) for ids in self.excluded[why].values() for id in ids)
+        for why, of in self.excluded.items():
+            names = [f"{truncated(name, 100)} {len(ids):,}".strip() if ids else name for name, ids in of.items()]
+            listed = dict.fromkeys(truncated(id, 40) for ids in of.values() for id in ids)
             reasons.append(f"{first_of(names)} ({why})" + (f": {first_of([*listed])}" if listed else ""))
         return "; ".join(reasons)
-
-    @property
-    def _counts(self) -> dict[str, dict[str, int]]:
-        return {why: {name: len(ids) for name, ids in of.items()} for why, of in self.excluded.items()}
 
     def to_json(self) -> dict[str, object]:
         """Return what is declared by name, without what is empty; `size` is that of the population, if it is one number.
@@ -260,7 +258,7 @@ class Declaration:
             "sizes": {str(name): sizes for name, sizes in self.sizes.items()},
             "counts": "",
             "size": size[0] if len(size) == 1 else size,
-            "excluded": self._counts,
+            "excluded": {why: {name: len(ids) for name, ids in of.items()} for why, of in self.excluded.items()},
             "excluded_ids": ids,
             "doubts": Counter(map(str, self.doubts.values())),
         }

@@ -478,7 +478,7 @@ class PopulationRecord(Record):
     families: bool = False
     """Whether families of prompts are the unit."""
     doubts: dict[str, str] = {}
-    """Why the level of a row is not reliable, by its name: `few_units` or `one_score`."""
+    """Why the level of a row is not reliable, by its name: `few_units`, `disagree` or `one_score`."""
 
 
 class TableRecord(Record):
@@ -710,7 +710,7 @@ class BetterGenerator(Record):
     reason: str = ""
     """Why nothing can be told, where it is not for want of prompts."""
     doubt: str = ""
-    """Why the level of the interval is not reliable: `few_units` or `one_score`; empty if it is."""
+    """Why the level of the interval is not reliable: `few_units`, `disagree` or `one_score`; empty if it is."""
 
     @property
     def signed_means(self) -> dict[str, float | None]:

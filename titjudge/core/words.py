@@ -71,7 +71,7 @@ def in_one_line(text: str) -> str:
 def first_of(names: Sequence[str], most: int = 6) -> str:
     """List the first names, and how many more there are: `a, b and 3 more`."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    return in_one_line(", ".join(names[:most])) + more
 
 
 def is_texts(value: Any) -> TypeGuard[list[str]]:

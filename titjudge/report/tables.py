@@ -13,10 +13,10 @@ from titjudge.core.words import DASH, in_one_line
 
 LATEX_HEAD = "% needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}"
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;"})
-_TEX = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
+_TEX = str.maketrans({"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
         "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--", "’": "'", "·": r"\textperiodcentered{}",
         "<": r"\textless{}", ">": r"\textgreater{}", "…": r"\ldots{}", '"': r"\textquotedbl{}", "−": "$-$",
-        "∞": r"$\infty$"}  # fmt: skip
+        "∞": r"$\infty$"})  # fmt: skip
 
 
 def check_table_file(path: Path) -> None:
@@ -58,7 +58,7 @@ def _csv(table: Table) -> tuple[tuple[str, ...], list[list[str | float | None]]]
     size = declared.sizes.get(declared.population, ())
     over: dict[str, str | float | None] = {"population": declared.population}
     over |= {"size": size[0] if len(size) == 1 else None, "unit": declared.unit}
-    over |= {"excluded": in_one_line(declared.left_out)} if declared.excluded else {}
+    over |= {"excluded": declared.left_out} if declared.excluded else {}
     return (*table.columns, *over), [[*row, *over.values()] for row in table.plain_rows]
 
 
@@ -104,7 +104,7 @@ def _latex(table: Table) -> Iterator[str]:
 
 def escape_latex(text: str) -> str:
     """Escape text so that LaTeX sets it as it is, in one line."""
-    return "".join(_TEX.get(character, character) for character in _visible(text))
+    return _visible(text).translate(_TEX)
 
 
 def _visible(text: str) -> str:

@@ -146,17 +146,26 @@ def exact_bound(value: float, prompts: int, bounds: Interval, tail: float = TAIL
     return value - share * (value - low), value + share * (high - value)
 
 
-def doubt(interval: Interval | None, mean: float, units: int, bounds: Interval | None) -> str:
+def doubt(
+    interval: Interval | None,
+    mean: float,
+    units: int,
+    bounds: Interval | None,
+    p: float | None = None,
+    tail: float = TAIL,
+) -> str:
     """Say why the level of the interval of a mean is not reliable; empty if it is reliable, or if there is no interval.
 
     Rare scores far from the others, such as 0 for a blank image, may be absent from the data at hand. One such score more may then
-    change the mean by more than the interval allows for.
+    change the mean by more than the interval allows for. A test does not allow for any, so p may be low if the interval contains 0.
 
     Args:
         interval: Of the mean.
         mean: The mean.
         units: Prompts, or families.
         bounds: Ends of the scale, where they are known.
+        p: Of the test whether the mean is 0, if there is one.
+        tail: Error probability of each end of the interval.
 
     Returns:
         The `Doubt`.
@@ -165,9 +174,11 @@ def doubt(interval: Interval | None, mean: float, units: int, bounds: Interval |
         return ""
     if units < RELIABLE:
         return Doubt.FEW_UNITS
-    rooms = zip((mean - interval[0], interval[1] - mean), (mean - end for end in bounds or (mean, mean)), strict=True)
-    moved = any(room < abs(reach) / (units + 1) < np.inf for room, reach in rooms)
-    return Doubt.ONE_SCORE if moved else ""
+    low, high = interval
+    if p is not None and (p < 2 * tail) == (low <= 0 <= high):
+        return Doubt.DISAGREE
+    rooms = zip((mean - low, high - mean), (mean - end for end in bounds or (mean, mean)), strict=True)
+    return Doubt.ONE_SCORE if any(room < abs(reach) / (units + 1) < np.inf for room, reach in rooms) else ""
 
 
 def why_no_interval(interval: Interval | None, prompts: int) -> str:

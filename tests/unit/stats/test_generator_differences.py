@@ -230,3 +230,15 @@ def test_rare_collapses_do_not_make_equal_means_differ_and_unseen_ones_are_named
     assert [pair.get("doubt") for pair in found["pairs"]] == ["one_score"]
     cli(tmp_path, *command)
     assert "doubt" not in json.loads((tmp_path / "out.json").read_text())["pairs"][0]
+
+
+@pytest.mark.parametrize("more", [{}, {"c": [10 + k % 5 for k in range(12)]}])
+def test_a_constant_difference_is_not_reliable_if_its_interval_contains_0(more: dict[str, list[float]]) -> None:
+    low = [50.0 + 3 * k % 17 for k in range(12)]
+    table = made({"a": [score + 2 for score in low], "b": low, **more})
+    found = generator_differences(table, baseline="a", chosen=bool(more))[0]
+    assert found.p is not None
+    assert found.interval is not None
+    assert found.p < 0.001
+    assert found.interval[0] < 0 < found.interval[1]
+    assert found.doubt == "disagree"

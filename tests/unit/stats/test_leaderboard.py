@@ -261,3 +261,10 @@ def test_a_generator_without_competition_takes_no_rank() -> None:
         "too few common prompts, own mean": {"x": ["q"]},
         "no score, estimated": {"lonely": ["q"], "y": ["p0", "p1"]},
     }
+
+
+@pytest.mark.parametrize(("prompts", "few"), [(6, True), (12, False)])
+def test_a_leaderboard_of_few_prompts_is_not_reliable(prompts: int, few: bool) -> None:
+    images = [(f"{name}{k}", name, f"p{k}") for name in "ab" for k in range(prompts)]
+    board = leaderboard(images, {id: float(k % 5) for k, (id, *_) in enumerate(images)})
+    assert ("fewer than 10 prompts" in board.declared.caption()) == few

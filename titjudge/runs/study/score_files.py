@@ -185,7 +185,9 @@ def _number(value: Any, name: str, path: Path, line: int) -> float | None:
     except (TypeError, ValueError):
         number = math.nan
     if not math.isfinite(number):
-        raise DataError(f"'{name}' is a number, not '{str(value)[:80]}'", path, line)
+        raise DataError(
+            f"'{name}' must be a number, not {value!r:.80}. Leave the cell empty if there is no score.", path, line
+        )
     if abs(number) > LARGEST:
         raise DataError(f"'{name}' is too large to compute with: {number:g}", path, line)
     return number

@@ -293,8 +293,10 @@ def _score_difference(
     difference = _paired(names, prompt, np.where(both, x, 0.0), np.where(both, y, 0.0), both)
     if ends and difference.difference is not None:
         reach = ends[0] - ends[1], ends[1] - ends[0]
-        why = doubt(difference.interval, difference.difference, difference.prompts, reach)
-        difference = replace(difference, doubt=why)
+        difference = replace(
+            difference,
+            doubt=doubt(difference.interval, difference.difference, difference.prompts, reach, difference.p_value),
+        )
     return difference if both.any() else replace(difference, reason="no image is scored by both")
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from titjudge.core.declarations import ESTIMATED, Declaration, Doubt, Population, Sizes
+from titjudge.core.declarations import ESTIMATED, Declaration, Population, Sizes
 from titjudge.core.errors import DataError, nearest
 from titjudge.core.numbers import several
 from titjudge.core.words import first_of
@@ -225,8 +225,6 @@ class ScoreTable:
             for reason, rows in reasons.items():
                 if rows.any() and (among[k] or not of):
                     excluded.setdefault(reason, {})[name] = [self.prompts[row] for row in np.flatnonzero(rows).tolist()]
-        if sized:  # a note or a sentence says that all prompts are few
-            doubts = {name: why for name, why in (doubts or {}).items() if why != Doubt.FEW_UNITS}
         return declaration.over(sizes, excluded, families=self.unit is not None, doubts=doubts)
 
     def common_scores(self, generators: Sequence[str], needed: str) -> Floats:

@@ -175,7 +175,8 @@ def _difference(comparison: Comparison, first: str, second: str, alone: Generato
             low, high = below.interval or (0.0, 0.0)
             ends = None if below.interval is None else (-high, -low)
             reported = replace(alone, interval=ends, p=below.p_adjusted, doubt=below.doubt)
-    found = BetterGenerator(
+    optional = {name: value for name in ("doubt", "families") if (value := getattr(reported, name))}
+    return BetterGenerator(
         difference=reported.difference,
         interval=reported.interval,
         p=reported.p,
@@ -184,9 +185,8 @@ def _difference(comparison: Comparison, first: str, second: str, alone: Generato
         same=reported.same,
         losses=reported.losses,
         detectable=reported.detectable,
+        **optional,
     )
-    found = found.joined(BetterGenerator(doubt=reported.doubt)) if reported.doubt else found
-    return found if reported.families is None else found.joined(BetterGenerator(families=reported.families))
 
 
 def _images(pair: ScoreTable) -> BetterGenerator:

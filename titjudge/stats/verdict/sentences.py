@@ -10,7 +10,7 @@ from titjudge.core.numbers import several, sum_words
 from titjudge.core.run_records import BestJudge, BetterGenerator, SettledPair, SettleRecord, Verdict
 from titjudge.core.tables import rank_range
 from titjudge.core.types import CONSTRUCTION
-from titjudge.core.words import first_of, in_one_line, interval, number, p_value, percentage, score_digits
+from titjudge.core.words import first_of, interval, number, p_value, percentage, score_digits
 from titjudge.stats.generators.sequential import ASYMPTOTIC, EQUIVALENT, OPEN
 from titjudge.stats.people.agreement import GUESSING
 from titjudge.stats.scores.families import counted, too_few
@@ -41,7 +41,7 @@ def sentences(
         lines += _of_generators(verdict.generators, command)
     if lines and lacking:
         lines = [f"So far: {lines[0]}", *lines[1:], f"The run is incomplete: {lacking}."]
-    return [*map(in_one_line, (*lines, *(_of_judges(verdict.judges) if verdict.judges is not None else ())))]
+    return [*lines, *(_of_judges(verdict.judges) if verdict.judges is not None else ())]
 
 
 def headline(verdict: Verdict, settle: SettleRecord | None = None, lacking: str = "") -> tuple[str, str]:
@@ -85,8 +85,10 @@ def _of_generators(record: BetterGenerator, command: str) -> Iterator[str]:
     if _compared(record) > 2 and len(tiers := _tiers(record)) > 1:
         yield f"In order: {'; '.join(tiers)}. Generators listed together {_LEVEL}."
     if record.set_aside:
-        units = "prompts" if record.families is None else "families"
-        shared = ", ".join(f"{name} ({count:,})" for name, count in record.set_aside.items())
+        unit, units = ("prompt", "prompts") if record.families is None else ("family", "families")
+        shared = ", ".join(
+            f"{name} ({count:,} {unit if count == 1 else units})" for name, count in record.set_aside.items()
+        )
         yield f"Not compared, because they share fewer than {FEWEST} {units} with the others: {shared}."
     if record.to_judge:
         yield f"Missing scores: {'; '.join(record.to_judge)}."
@@ -152,7 +154,9 @@ def _numbers(record: BetterGenerator) -> list[str]:
 
 def _doubt(record: BetterGenerator) -> str:
     """Say why the level is not reliable; empty if it is, or if the number of prompts says so."""
-    return f"the level is not reliable: {Doubt.ONE_SCORE.words}" if record.doubt == Doubt.ONE_SCORE else ""
+    if record.doubt in ("", Doubt.FEW_UNITS):
+        return ""
+    return f"the level is not reliable: {Doubt(record.doubt).words}"
 
 
 def _two(record: BetterGenerator) -> str:
