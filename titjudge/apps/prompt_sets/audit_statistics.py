@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from titjudge.core.types import Json, Table, Values
 from titjudge.core.words import count_words, first_of, script, truncated
 
 PROMPT_LIST = Declaration("audit", "prompts of the list", Population.PROMPTS, Unit.PROMPT)
+_table = partial(Table, declared=PROMPT_LIST)
 
 SAME = 0.85  # cosine from which two prompts are duplicates
 ENCODERS = {"CLIP": 77, "Long-CLIP": 248, "T5": 512}
@@ -150,33 +152,31 @@ class Audit:
         columns = ("encoder", "tokens read", "prompts cut", "mean share dropped of those")
         note = f"tokens as {self.tokenizer} counts them; other tokenizers differ by some percent"
         return [
-            Table("Lengths", ("of a prompt", "least", "median", "mean", "nine of ten up to", "most"), lengths),
-            Table("What text encoders would cut", columns, cut, (note,)),
+            _table("Lengths", ("of a prompt", "least", "median", "mean", "nine of ten up to", "most"), lengths),
+            _table("What text encoders would cut", columns, cut, (note,)),
         ]
 
     def _duplicate_tables(self) -> list[Table]:
         shares = ((len(self.prompts), self.unique, self.unique / len(self.prompts)),)
         tables = [
-            Table(f"Unique prompts (cosine below {SAME})", ("prompts", "unique", "share"), shares, (self.counted,))
+            _table(f"Unique prompts (cosine below {SAME})", ("prompts", "unique", "share"), shares, (self.counted,))
         ]
-        alike = [(first_of(ids), cosine, self._shown(ids[0])) for ids, cosine in self.alike]
+        alike = [(first_of(ids), cosine, truncated(self.prompts[ids[0]], _SHOWN)) for ids, cosine in self.alike]
         leaks = [
-            (leak.prompt, f"{leak.source}: {leak.other}", leak.cosine, self._shown(leak.prompt)) for leak in self.leaks
+            (leak.prompt, f"{leak.source}: {leak.other}", leak.cosine, truncated(self.prompts[leak.prompt], _SHOWN))
+            for leak in self.leaks
         ]
         for title, columns, rows in (
             ("Near-duplicate prompts", ("prompts", "lowest cosine", "text of the first"), alike),
             ("Prompts that another set has", ("prompt", "near-duplicate of", "cosine", "text"), leaks),
         ):
             rest = (f"and {len(rows) - _MOST_ROWS:,} more",) if len(rows) > _MOST_ROWS else ()
-            tables += [Table(title, columns, tuple(rows[:_MOST_ROWS]), rest)] if rows else []
+            tables += [_table(title, columns, tuple(rows[:_MOST_ROWS]), rest)] if rows else []
         return tables
-
-    def _shown(self, prompt: str) -> str:
-        return truncated(self.prompts[prompt], _SHOWN)
 
     def _balance_table(self, column: str, values: Mapping[str, int]) -> Table:
         rows = tuple((value, number, number / len(self.prompts)) for value, number in by_frequency(values))
-        return Table(f"Balance of {column}", (column, "prompts", "share"), rows, (evenness_note(values),))
+        return _table(f"Balance of {column}", (column, "prompts", "share"), rows, (evenness_note(values),))
 
     def _unshowable_tables(self) -> list[Table]:
         rows = []
@@ -186,13 +186,13 @@ class Audit:
             rows += [(kind, len(by_prompt), len(by_prompt) / len(self.prompts), words)] if by_prompt else []
         note = "found by words, in English: a place to look, not a verdict"
         columns = ("kind", "prompts", "share", "words")
-        return [Table("What no image can show", columns, tuple(rows), (note,))] if rows else []
+        return [_table("What no image can show", columns, tuple(rows), (note,))] if rows else []
 
     def _language(self) -> Table:
         scripts = [(f"mostly in {name.title() or 'Latin'} letters", count) for name, count in self.scripts.items()]
         grade = ("reading level, school grade (median)", _median(self.grades))
         note = "Flesch-Kincaid grade, syllables counted by groups of vowels: for English"
-        return Table("Language", ("what", "value"), (*scripts, grade), (note,))
+        return _table("Language", ("what", "value"), (*scripts, grade), (note,))
 
 
 def audit(
