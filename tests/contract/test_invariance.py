@@ -361,7 +361,7 @@ def test_rows_and_names_of_runs_change_nothing(
     assert list(after) == list(answer(plain, *RUNS[command]))
 
 
-COUNTS = set("coverage images missing declared populations common_accuracy common_pairs p_adjusted p_bh left".split())
+COUNTS = set("coverage images missing declared populations common p_adjusted p_bh left".split())
 STRANGERS = {"tit", "few", "apart"}
 
 

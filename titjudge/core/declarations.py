@@ -53,6 +53,10 @@ class Population(StrEnum):
         "images that people and the metric have",
         "images with a human score, rank or pair, and a score of the metric",
     )
+    COMMON_IMAGES = (
+        "images that people and all compared rows have",
+        "images with a human score, rank or pair, and a score of every compared row",
+    )
     IMAGES_OF_COMMON = (
         "images that people and the metric have, for the same prompts",
         "the same; if prompts of a generator are missing, both means are estimated for the same prompts by least squares",

@@ -365,14 +365,17 @@ class PromptAgreement(_Statistics):
     prompts: int | None = None
 
 
-class MetricResult(PromptAgreement, TieAgreement, PairAgreement, MeanScore):
+class PeopleAgreement(PromptAgreement, TieAgreement, PairAgreement):
+    """All agreement with people over one set of pairs."""
+
+
+class MetricResult(PeopleAgreement, MeanScore):
     """All results of one metric."""
 
     ranks_images: bool = True
     """False if, on these data, the score marks the judge and not the image."""
-    common_accuracy: float | None = None
-    """The accuracy over the pairs that all compared metrics have scored, if they have scored other pairs."""
-    common_pairs: int | None = None
+    common: PeopleAgreement | None = None
+    """The agreement over the images that all compared metrics have scored, if they have scored different images."""
 
 
 class _RankRange(Record):

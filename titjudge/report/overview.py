@@ -77,9 +77,12 @@ def _headline(report: Report, place: int) -> Headline:
 
 
 def _agreement_fact(run: Loaded, place: int, judge: JudgedMetric) -> Fact:
-    result = run.metric(judge.metric)
-    cell = Cell(result.accuracy or 0.0, CellFormat.PERCENT, interval=result.accuracy_interval)
+    found = run.metric(judge.metric)
+    shown = found.common or found
+    cell = Cell(shown.accuracy or 0.0, CellFormat.PERCENT, interval=shown.accuracy_interval)
     note = f"{cell.aside}, 95% interval" if cell.interval else "no interval: too few prompts"
+    if any(result.common for result in run.results.metrics.values()):
+        note += f", {shown.pairs_scored or 0:,} {Population.COMMON_PAIRS if found.common else Population.OWN_PAIRS}"
     return Fact(f"agreement with {run.results.reference}, {judge.metric}", cell.text, note, fragment("pairs", m=place))
 
 

@@ -11,6 +11,7 @@ from builders import read_lines
 
 from titjudge.core.errors import DataError
 from titjudge.core.run_records import Results
+from titjudge.core.tables import plain
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Status
 from titjudge.stats.people.agreement import MARKS_JUDGE, NO_PAIRS, agreement
 from titjudge.stats.people.agreement_tables import agreement_tables
@@ -132,17 +133,19 @@ def test_metrics_with_scores_on_other_prompts_have_columns_of_their_own() -> Non
     pairs = [Pair(f"p{p}", f"x{p}", f"y{p}", "a" if p % 3 else "b") for p in range(12)]
     found = agreement(items, scores, pairs)
     table, board = agreement_tables(found)
-    assert table.caption.startswith("over 9 human pairs that the row scored; accuracy on common pairs: 6 human pairs")
-    assert [row["pairs"].text for row in table.records] == ["9 of 12", "9 of 12"]
+    assert table.caption.startswith("over 6 human pairs that all compared rows scored; own accuracy: human pairs that")
+    assert "SRCC, KRCC, nDCG, paper fit: 12 images that people and all compared rows have" in table.caption
+    assert [row["pairs"].text for row in table.records] == ["6 of 12", "6 of 12"]
     for name, row in zip("mn", table.records, strict=True):
         common = agreement(items, scores, [pair for pair in pairs if 3 <= int(pair.prompt_id[1:]) < 9])
-        assert row["common_accuracy"].value == common.metrics[name].accuracy
-    assert "own accuracy" in table.columns
+        assert row["accuracy"].value == common.metrics[name].accuracy
+        assert row["srcc"] == plain(common.metrics[name].srcc)
+        assert row["own_accuracy"].value == found.metrics[name].accuracy
     assert board.caption.startswith("over 9 same prompts for all in a column")
     assert "mean rank: 9 common prompts of all in a column" in board.caption
     assert board.declaration["excluded"] == {"no score of any generator": {"m": 3, "n": 3}}
     alike = agreement(items, [score for score in scores if score.metric == "m"], pairs)
-    assert "common_accuracy" not in alike.to_json()["metrics"]["m"]
+    assert "common" not in alike.to_json()["metrics"]["m"]
 
 
 def test_families_are_the_unit_of_all_tables_of_agreement() -> None:

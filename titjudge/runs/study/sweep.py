@@ -27,7 +27,7 @@ from titjudge.core.declarations import FACTS, Declaration, Population, Unit
 from titjudge.core.errors import ConfigError, FatalProviderError, UserError
 from titjudge.core.files import read_yaml, write_atomic
 from titjudge.core.numbers import known_sum, sum_words
-from titjudge.core.run_records import MetricResult, joined_pairs, stopped_by
+from titjudge.core.run_records import MetricResult, PeopleAgreement, joined_pairs, stopped_by
 from titjudge.core.tables import Cell, CellFormat, Table, dollars, p_value, percent, plain
 from titjudge.core.types import Pair, Score, Status
 from titjudge.engine.forecast import Forecast
@@ -38,20 +38,19 @@ from titjudge.runs.outcome import Outcome
 from titjudge.runs.resolve import ResolvedRun
 from titjudge.runs.session import Session, Watcher
 from titjudge.stats.pairwise_accuracy import Values
-from titjudge.stats.people.agreement_tables import chance_level
+from titjudge.stats.people.agreement_tables import AGREEMENT_IN_COMMON, OWN_ACCURACY, chance_level, own_accuracy
 from titjudge.stats.ranking.rank_agreement import GAIN, PAPER_FIT_GAIN
 from titjudge.stats.verdict.judged_runs import whole_frame
 
-_COMMON = "accuracy on common pairs"
 SWEEP = Declaration(
-    "sweep", "agreement of each judge with people", Population.OWN_PAIRS, Unit.PROMPT, order="accuracy on common pairs, best first",
+    "sweep", "agreement of each judge with people", Population.COMMON_PAIRS, Unit.PROMPT, order="accuracy, best first",
     correction="p of below best, over all compared rows",
-    by_column=dict.fromkeys((_COMMON, "below best"), Population.COMMON_PAIRS)
-    | dict.fromkeys(("SRCC", "KRCC", "nDCG", "paper fit"), Population.IMAGES_OF_BOTH),
+    by_column={**AGREEMENT_IN_COMMON.by_column, "refusals": Population.ALL_IMAGES}
+    | dict.fromkeys(("USD per 1,000", "s per 1,000"), Population.ANSWERS),
 )  # fmt: skip
 
 _EXPLANATION = (
-    "Accuracy: with its 95% interval. Chance threshold: the accuracy that scores without skill reach one time in twenty; p: how often "
+    "Accuracy: with its 95% interval, on the pairs that all compared judges have scored; own accuracy: on all pairs of the judge. Chance threshold: the accuracy that scores without skill reach one time in twenty; p: how often "
     "they reach this one.",
     "Below best: the paired difference in accuracy over the same pairs; its p is for the largest difference of as many rows that are "
     "exchanged within prompts (the best was chosen on these pairs).",
@@ -93,12 +92,13 @@ _SECONDARY = (
     "refusals",
     "s per 1,000",
 )
-_KEPT = tuple(
+_OF_PAIRS = tuple(
     (
         "accuracy accuracy_interval p_value srcc krcc ndcg ndcg_chance ndcg_paper_fit ndcg_paper_fit_chance "
-        "tie_rate coverage pairs"
+        "tie_rate pairs_scored"
     ).split()
 )
+_KEPT = (*_OF_PAIRS[:-1], "coverage", "pairs")
 
 
 @dataclass(slots=True)
@@ -114,7 +114,8 @@ class Row:
         seconds: Time in seconds that the models took for 1,000 scores.
         refusals: Number of scores that were refused.
         values: The scores by item id; more is better.
-        common: Accuracy on the pairs that all compared rows scored, and their number; None if all scored the same pairs.
+        common: The agreement over the images that all compared rows scored; None if all scored the same, or the row is not compared.
+        unscored: The pairs of which it has no score of both images.
         below: The best row's accuracy minus this row's, on these common pairs; None for rows that are not compared.
         p_adjusted: The p-value of that difference (`stats.generators.paired_differences.below_the_best`).
     """
@@ -127,7 +128,8 @@ class Row:
     seconds: float | None
     refusals: int
     values: Values = field(repr=False, default_factory=dict)
-    common: tuple[float, int] | None = None
+    common: PeopleAgreement | None = None
+    unscored: list[str] = field(default_factory=list)
     below: float | None = None
     p_adjusted: float | None = None
 
@@ -145,7 +147,7 @@ class Row:
             "list_cost_per_1000": self.price,
             "seconds_per_1000": self.seconds,
             "refusals": self.refusals,
-            **({"common_accuracy": self.common[0], "common_pairs": self.common[1]} if self.common else {}),
+            **({"common": {name: getattr(self.common, name) for name in _OF_PAIRS}} if self.common else {}),
             "below_best": self.below,
             "p_adjusted": self.p_adjusted,
         }
@@ -177,12 +179,17 @@ class Swept:
 
     def table(self) -> Table:
         notes = []
-        common = [row.common[1] for row in self.rows if row.common]
-        rows = [_cells(row, own=bool(common)) for row in self.rows]
-        aside = [row.run for row in self.rows if common and row.common is None]
-        pairs = [row.numbers.pairs_scored for row in self.rows if row.numbers.pairs_scored is not None]
-        sizes = {Population.COMMON_PAIRS: common or pairs, Population.OWN_PAIRS: pairs}
-        excluded = {"scores on fewer than half of the pairs": dict.fromkeys(aside, ())}
+        uneven = any(row.common for row in self.rows)
+        rows = [_cells(row, own=uneven) for row in self.rows]
+        aside = [row.name for row in self.rows if uneven and row.common is None]
+        shown = [row.common if uneven else row.numbers for row in self.rows]
+        sizes = {
+            Population.COMMON_PAIRS: [found.pairs_scored or 0 for found in shown if found],
+            Population.OWN_PAIRS: [row.numbers.pairs_scored or 0 for row in self.rows],
+        }
+        no_score = {row.name: row.unscored for row in self.rows if row.unscored}
+        excluded: dict[str, dict[str, list[str]]] = {"no score": no_score}
+        excluded["scores on fewer than half of the pairs"] = {name: [] for name in aside}
         constructed = any(outcome.results.constructed for outcome in self.outcomes.values())
         declared = SWEEP.over(sizes, excluded, families=self.families, constructed=constructed)
         for role in ("captioner", "embedder", "judge", "prompts"):
@@ -212,7 +219,7 @@ class Swept:
         )
         lines = [f"{self.status}; spent {spent}. Each run has a report in its folder."]
         swept = self.table()
-        named = swept.columns[: swept.columns.index("chance threshold") - 1]
+        named = swept.columns[: swept.columns.index("accuracy")]
         first = [name for name in swept.columns if name not in _SECONDARY]
         more = [name for name in swept.columns if name in _SECONDARY]
         tables = [_part(swept, first)]
@@ -437,16 +444,18 @@ def _ranked(rows: list[Row], pairs: Sequence[Pair]) -> list[Row]:
     """
     from titjudge.stats.generators.paired_differences import below_the_best, common_accuracy
     from titjudge.stats.pairwise_accuracy import PairIndex
+    from titjudge.stats.people.agreement import common_agreement, unscored
 
     if len(rows) < 2 or not pairs or all(row.numbers.accuracy is None for row in rows):
         return rows
     index = PairIndex.from_pairs(pairs)
     ranked = common_accuracy(index, [row.values for row in rows])
+    common = common_agreement(index, {row.name: row.values for row in rows})
+    for row in rows:
+        row.common, row.unscored = common.get(row.name), unscored(index, row.values)
     compared = [rows[k] for k in ranked.order]
     p_values = below_the_best(index, [row.values for row in compared], len(compared))
     for row, right, p in zip(compared, ranked.right, [None, *p_values], strict=True):
-        if ranked.pairs and not ranked.complete:
-            row.common = right / ranked.pairs, ranked.pairs
         if ranked.pairs and row is not compared[0]:
             row.below = (ranked.right[0] - right) / ranked.pairs
         row.p_adjusted = p
@@ -454,22 +463,19 @@ def _ranked(rows: list[Row], pairs: Sequence[Pair]) -> list[Row]:
 
 
 def _cells(row: Row, *, own: bool) -> dict[str, Any]:
-    """Return the cells of a row of the table by column; with `own` the accuracy on its own pairs is beside that on common ones."""
-    numbers = row.numbers
-    count = f"{numbers.pairs_scored} pairs" if own else ""
+    """Return the cells of a row of the table by column; with `own` its own accuracy is beside the common one."""
+    numbers = (row.common or PeopleAgreement()) if own else row.numbers
     return {
         "metric": row.metric,
         **{role: model or None for role, model in row.models.items()},
-        **({_COMMON: percent(row.common[0]) if row.common else None} if own else {}),
-        "own accuracy" if own else "accuracy": percent(
-            numbers.accuracy, numbers.accuracy_interval, bar=True, note=count
-        ),
+        "accuracy": percent(numbers.accuracy, numbers.accuracy_interval, bar=True),
+        **({OWN_ACCURACY: own_accuracy(row.numbers)} if own else {}),
         "chance threshold": chance_level(numbers),
         "below best": _below(row),
         "USD per 1,000": dollars(row.price),
         "s per 1,000": plain(row.seconds, digits=1),
         "refusals": row.refusals,
-        "coverage": percent(numbers.coverage),
+        "coverage": percent(row.numbers.coverage),
         "ties": percent(numbers.tie_rate),
         "SRCC": plain(numbers.srcc),
         "KRCC": plain(numbers.krcc),

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +16,14 @@ from titjudge.core.run_records import (
     BradleyTerryRecord,
     MeanScore,
     MetricResult,
+    PairAgreement,
+    PeopleAgreement,
     PlaceRecord,
     PopulationRecord,
+    PromptAgreement,
     Results,
     StandingRecord,
+    TieAgreement,
 )
 from titjudge.core.types import CONSTRUCTION, PEOPLE, InvalidItem, Item, Pair, Score
 from titjudge.core.words import truncated
@@ -147,7 +152,7 @@ def agreement(
         warnings += family_notes(list(dict.fromkeys(prompt for _, _, prompt in images)), declared)
     people = _people(images, kept, human)
     srcc = {name: _srcc_with_people(images, kept, human, values[name]) for name in standings}
-    common = _common_accuracy(index, {name: values[name] for name in standings})
+    common = common_agreement(index, {name: values[name] for name in standings}, intervals=resamples > 0)
     without = f"fewer than {FEWEST_FOR_SRCC} generators ranked by both, or all of them equal" if people else NO_PAIRS
     metrics = {}
     for name in values:
@@ -160,7 +165,7 @@ def agreement(
             values[name],
             NO_PAIRS if ranked else MARKS_JUDGE,
             resamples > 0,
-            common.get(name, {}) if ranked else {"ranks_images": False},
+            ({"common": common[name]} if name in common else {}) if ranked else {"ranks_images": False},
         )
     boards = [*standings.values(), *([people] if people else [])]
     warnings += [*repeated, *_pair_warnings(index, kept, images, declared)]
@@ -170,7 +175,7 @@ def agreement(
     ]
     warnings += _same_files(images, scores)
     named = any(generator for _, generator, _ in images)
-    populations = _populations(images, index, values, standings, given_ranks(kept) or _human_scores(human))
+    populations = _populations(images, index, values, standings, given_ranks(kept) or _human_scores(human), common)
     explanation = EXPLANATION[: (len(EXPLANATION) if metrics else 3) if len(index) else 0]
     agreed = Results(
         metrics=metrics,
@@ -196,6 +201,7 @@ def _populations(
     values: Mapping[str, Values],
     boards: Mapping[str, Leaderboard],
     ranked: Mapping[str, float],
+    common: Collection[str],
 ) -> dict[str, PopulationRecord]:
     """Say what the tables are over, if scores or human preferences are missing or prompts are in families."""
 
@@ -233,30 +239,50 @@ def _populations(
         found[LEADERBOARD.id] = PopulationRecord(sizes=sizes, excluded=excluded, families=families)
         if doubts:
             found[LEADERBOARD.id] = found[LEADERBOARD.id].with_(doubts=doubts)
-    unscored = {name: ids for name in boards if (ids := _unscored(index, values[name]))}
+    without = {name: ids for name in boards if (ids := unscored(index, values[name]))}
     families = len(set(index.units.tolist())) < len(index.groups)
     few = dict.fromkeys(boards, Doubt.FEW_PEOPLE.value) if 0 < index.annotators < RELIABLE else {}
-    if unscored or families:
-        no_score = {"no score": unscored} if unscored else {}
+    if without or families:
+        no_score = {"no score": without} if without else {}
         found[AGREEMENT.id] = PopulationRecord(excluded=no_score, families=families)
+    if common:
+        images_of_all = len(common_images(index, [values[name] for name in common]))
+        known = found.get(AGREEMENT.id, PopulationRecord())
+        found[AGREEMENT.id] = known.with_(sizes={Population.COMMON_IMAGES.value: [images_of_all]})
     if few:
         found[AGREEMENT.id] = found.get(AGREEMENT.id, PopulationRecord()).with_(doubts=few)
     return found
 
 
-def _common_accuracy(index: PairIndex, values: Mapping[str, Values]) -> dict[str, dict[str, float]]:
-    """Compute the accuracy on the pairs that all compared metrics have scored; empty if all have scored the same pairs."""
-    ranked = common_accuracy(index, list(values.values())) if values else None
-    if ranked is None or ranked.complete or not ranked.pairs:
+def common_agreement(
+    index: PairIndex, values: Mapping[str, Values], *, intervals: bool = True
+) -> dict[str, PeopleAgreement]:
+    """Compute the agreement over the images that all compared metrics have scored, the most accurate metric first.
+
+    Metrics with scores on fewer than half of the pairs are not compared. Empty if all metrics have scored the same images.
+    """
+    if not values or not len(index):
         return {}
-    names = list(values)
+    compared = [list(values)[k] for k in common_accuracy(index, list(values.values())).order]
+    both = common_images(index, [values[name] for name in compared])
+    if all(common_images(index, [by_image]) == both for by_image in values.values()):
+        return {}
+    human = human_scores(index)
     return {
-        names[k]: {"common_accuracy": right / ranked.pairs, "common_pairs": ranked.pairs}
-        for k, right in zip(ranked.order, ranked.right, strict=True)
+        name: PeopleAgreement.model_validate(
+            _joined(_with_people(index, human, {id: values[name][id] for id in both}, intervals))
+        )
+        for name in compared
     }
 
 
-def _unscored(index: PairIndex, values: Values) -> list[str]:
+def common_images(index: PairIndex, values: Sequence[Values]) -> list[str]:
+    """List the images of human pairs that all metrics have scored."""
+    scored = np.isfinite(np.stack([index.scores(by_image) for by_image in values])).all(axis=0)
+    return [index.ids[place] for place in np.flatnonzero(scored).tolist()]
+
+
+def unscored(index: PairIndex, values: Values) -> list[str]:
     """List the pairs with a preference of which an image has no score."""
     missing = (index.preference != 0) & np.isnan(index.predictions(values))
     couples = (sorted((index.ids[index.a[k]], index.ids[index.b[k]])) for k in np.flatnonzero(missing).tolist())
@@ -443,17 +469,30 @@ def _metric(
     values: Values,
     why: str,
     intervals: bool,
-    more: dict[str, float],
+    more: dict[str, Any],
 ) -> MetricResult:
     """Compute the statistics of one metric; without pairs each that is undefined has the reason `why`."""
-    parts = (
-        means,
+    joined = _joined((means, *_with_people(index, human, values, intervals)))
+    reasons = joined["reasons"] if len(index) else dict.fromkeys(joined["reasons"], why)
+    return MetricResult(**joined | more | {"reasons": reasons})
+
+
+def _with_people(
+    index: PairIndex, human: HumanScores, values: Values, intervals: bool
+) -> tuple[PairAgreement, TieAgreement, PromptAgreement]:
+    """Compute all statistics of the agreement with people."""
+    return (
         pairwise_accuracy(index, values, intervals=intervals),
         tie_optimised_accuracy(index, values),
         prompt_statistics(human, values, intervals=intervals, unit=index.units),
     )
-    reasons = {key: reason if len(index) else why for part in parts for key, reason in part.reasons.items()}
-    return MetricResult(**{name: value for part in parts for name, value in part} | more | {"reasons": reasons})
+
+
+def _joined(parts: Iterable[MeanScore | PairAgreement | TieAgreement | PromptAgreement]) -> dict[str, Any]:
+    """Join the fields of records, and their reasons."""
+    parts = list(parts)
+    reasons = {key: reason for part in parts for key, reason in part.reasons.items()}
+    return {name: value for part in parts for name, value in part} | {"reasons": reasons}
 
 
 def _mean_score(values: Values, images: Sequence[Image], higher: bool, reasons: dict[str, str]) -> MeanScore:

@@ -10,8 +10,11 @@ from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.run_records import (
     BradleyTerryRecord,
     MetricResult,
+    PairAgreement,
+    PeopleAgreement,
     PlaceRecord,
     PopulationRecord,
+    PromptAgreement,
     Results,
     StandingRecord,
 )
@@ -24,17 +27,24 @@ LEGEND = "rank: the ranks that the tests by the first metric leave open; mean ra
 SPREAD = "spread: standard deviation of the images of one prompt by one generator"
 FIRSTS = "{}: mean of their ranks as given, and the prompts on which no generator has a better one"
 UNNAMED = "(unnamed)"  # a generator without a name
-COMMON_ACCURACY = "accuracy on common pairs"
+COEFFICIENTS = "SRCC", "KRCC", "nDCG", "paper fit"
 AGREEMENT = Declaration(
     "agreement",
     "agreement of each metric with people",
     Population.OWN_PAIRS,
     Unit.PROMPT,
     order="order of the metrics",
-    by_column={COMMON_ACCURACY: Population.COMMON_PAIRS}
-    | dict.fromkeys(("SRCC", "KRCC", "nDCG", "paper fit"), Population.IMAGES_OF_BOTH),
+    by_column=dict.fromkeys(COEFFICIENTS, Population.IMAGES_OF_BOTH),
     counts="pairs",
 )
+OWN_ACCURACY = "own accuracy"
+AGREEMENT_IN_COMMON = replace(
+    AGREEMENT,
+    population=Population.COMMON_PAIRS,
+    by_column={OWN_ACCURACY: Population.OWN_PAIRS, "coverage": Population.ALL_IMAGES}
+    | dict.fromkeys(COEFFICIENTS, Population.COMMON_IMAGES),
+)
+"""Of metrics that have scored different images."""
 METRICS = Declaration(
     "metrics",
     "mean score of each metric",
@@ -100,26 +110,20 @@ def _metrics(agreed: Results, notes: tuple[str, ...], explanation: tuple[str, ..
     """Tabulate the agreement of the metrics; without pairs their means and coverage."""
     metrics = agreed.metrics
     if any(result.pairs for result in metrics.values()):
-        common = [result.common_pairs for result in metrics.values() if result.common_pairs]
-        columns = {**_COLUMNS, "accuracy": "own accuracy"} if common else _COLUMNS
-        rows = tuple(_metric_row(name, result) for name, result in metrics.items())
-        keys = tuple(columns)
-        if common:
-            keys, columns = (keys[0], "common_accuracy", *keys[1:]), {**columns, "common_accuracy": COMMON_ACCURACY}
-            rows = tuple(
-                (row[0], percent(result.common_accuracy), *row[1:])
-                for row, result in zip(rows, metrics.values(), strict=True)
-            )
+        common = [result.common for result in metrics.values() if result.common]
+        rows = tuple(_metric_row(name, result, own=bool(common)) for name, result in metrics.items())
+        columns = dict(list(_COLUMNS.items())[:2]) | {"own_accuracy": OWN_ACCURACY} | _COLUMNS if common else _COLUMNS
+        pairs = [agreement.pairs_scored or 0 for agreement in common]
         return Table(
             f"Agreement with {agreed.reference}",
-            tuple(columns[key] for key in keys),
+            tuple(columns.values()),
             rows,
             notes,
             explanation=explanation,
             secondary=tuple(_COLUMNS[key] for key in _SECONDARY),
             estimates=True,
-            declared=_over(agreed, AGREEMENT, {Population.COMMON_PAIRS: common[:1]}),
-            keys=keys,
+            declared=_over(agreed, AGREEMENT_IN_COMMON if common else AGREEMENT, {Population.COMMON_PAIRS: pairs}),
+            keys=tuple(columns),
         )
     rows = tuple(
         (name, plain(result.mean, digits=4), result.scored, percent(result.coverage))
@@ -128,36 +132,42 @@ def _metrics(agreed: Results, notes: tuple[str, ...], explanation: tuple[str, ..
     return Table("Metrics", ("metric", "mean", "scored", "coverage"), rows, notes, estimates=True, declared=METRICS)
 
 
-def _metric_row(name: str, result: MetricResult) -> tuple[Any, ...]:
-    """Return the cells of a metric under `_COLUMNS`."""
-    scored = result.pairs_scored
+def _metric_row(name: str, result: MetricResult, *, own: bool) -> tuple[Any, ...]:
+    """Return the cells of a metric under `_COLUMNS`; with `own` its own accuracy is beside the common one."""
+    shown = (result.common or PeopleAgreement()) if own else result
     coefficients = (
-        result.srcc,
-        result.krcc,
-        result.ndcg,
-        result.ndcg_chance,
-        result.ndcg_paper_fit,
-        result.ndcg_paper_fit_chance,
+        shown.srcc,
+        shown.krcc,
+        shown.ndcg,
+        shown.ndcg_chance,
+        shown.ndcg_paper_fit,
+        shown.ndcg_paper_fit_chance,
     )
     return (
         name,
-        percent(result.accuracy, result.accuracy_interval),
-        percent(result.tie_rate),
-        Cell(f"{scored} of {result.pairs}") if result.pairs else None,
-        chance_level(result),
+        percent(shown.accuracy, shown.accuracy_interval),
+        *([own_accuracy(result)] if own else []),
+        percent(shown.tie_rate),
+        Cell(f"{shown.pairs_scored or 0} of {result.pairs}") if result.pairs else None,
+        chance_level(shown),
         *map(plain, coefficients),
-        _correlated(result),
+        _correlated(shown),
         percent(result.coverage),
     )
 
 
-def _correlated(result: MetricResult) -> str | None:
+def own_accuracy(result: PairAgreement) -> Value:
+    """Make the cell of the accuracy on all pairs that a row has scored, with their number."""
+    return percent(result.accuracy, result.accuracy_interval, note=f"{result.pairs_scored or 0} pairs")
+
+
+def _correlated(result: PromptAgreement) -> str | None:
     """Say on how many of the prompts SRCC and nDCG are defined."""
     ndcg = "" if result.ndcg_prompts == result.srcc_prompts else f" (nDCG {result.ndcg_prompts})"
     return f"{result.srcc_prompts or 0}{ndcg}/{result.prompts}" if result.prompts else None
 
 
-def chance_level(result: MetricResult) -> Value:
+def chance_level(result: PairAgreement) -> Value:
     """Make the cell of the accuracy that is reached without skill, and how often the metric's own is: `55.3%, p 0.002`."""
     threshold, scored, p = result.threshold_05, result.pairs_scored, p_value(result.p_value)
     return Cell(f"{100 * threshold / scored:.1f}%, p {p}") if threshold and scored else p
