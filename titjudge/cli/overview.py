@@ -88,9 +88,11 @@ _PAGE = """Usage: {program} COMMAND [OPTIONS] [ARGUMENTS]
 Options:
   -V, --version      Show the version and exit.
   -h, --help         Show this message, or the help of a command.
-  --log-level LEVEL  Of every command: log requests, retries, waits and batch
-                     jobs (debug, info, warning or error).
-  --log-file FILE    Of every command: append the log to FILE, as JSON lines.
+
+Options of every command, after its name:
+  --log-level LEVEL  Log requests, retries, waits and batch jobs (debug, info,
+                     warning or error).
+  --log-file FILE    Append the log to FILE, as JSON lines.
 """
 _ABOUT = (
     "Judge text-to-image outputs against their prompts with vision-language models, language models and embeddings.",

@@ -64,7 +64,7 @@ WORDS: dict[Cause | Status, tuple[str, str]] = {
         "run the command again to repeat these requests",
     ),
     Cause.REJECTED: (
-        "rejected by the server or the model",
+        "rejected by the server or the model, or failed in code",
         "read the reasons; after you correct the cause, run the command again",
     ),
     Status.TRUNCATED: (

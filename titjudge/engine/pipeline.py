@@ -38,7 +38,7 @@ from titjudge.engine import retry
 from titjudge.engine.budget import Budget, Reservation
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.roles import ProviderRole, Roles
-from titjudge.engine.sender import Interrupted, Journal, Sender
+from titjudge.engine.sender import Interrupted, Journal, Sender, classified
 from titjudge.providers.base import UNFINISHED, Ending, ending
 from titjudge.providers.retirements import OTHER_MODEL
 
@@ -449,9 +449,7 @@ class Engine:
         except TitjudgeError:
             raise
         except Exception as error:
-            failure = role.provider.classify(error)
-            role.tally.errors += 1
-            raise retry.terminal_error(failure) from error
+            raise retry.terminal_error(classified(role, error)) from error
         planned = role.worst(reply.usage) if self.dry_run else None  # a dry run makes up the answer, and prices it
         # A recorded answer comes with its own list price.
         reply = replace(reply, list_cost=planned or reply.list_cost or 0.0, seconds=time.monotonic() - started)

@@ -43,6 +43,17 @@ _VARIES = re.compile(
 )  # of the text of an error: addresses, quotations, numbers
 
 
+def classified(role: Role[Any, Any, Any], error: Exception) -> Failure:
+    """Classify an error of a provider, and count it; a fault in code gets its file and line, and its traceback is logged."""
+    failure: Failure = role.provider.classify(error)
+    if isinstance(error, CODE_FAULTS):
+        failure = replace(failure, message=code_fault(error))
+        logger.warning("%(role)s: %(fault)s", {"role": role.label, "fault": failure.message}, exc_info=error)
+    role.tally.errors += 1
+    role.tally.trouble = failure.message
+    return failure
+
+
 class Interrupted(TitjudgeError):
     """The run is ending; this question was not sent."""
 
@@ -308,12 +319,7 @@ class Sender:
                 self._write(role.name, entry, Bill(), requests=0)
             raise
         except Exception as error:
-            failure = role.provider.classify(error)
-            if isinstance(error, CODE_FAULTS):
-                failure = replace(failure, message=code_fault(error))
-                logger.warning("%(role)s: %(fault)s", {"role": role.label, "fault": failure.message}, exc_info=error)
-            role.tally.errors += 1
-            role.tally.trouble = failure.message
+            failure = classified(role, error)
             if role.in_job(question):  # it is billed when the job ends, so its ledger entry stays open
                 hold.leave_in_job(entry)
             else:

@@ -325,6 +325,20 @@ def test_a_local_answer_without_a_word_is_a_refusal_but_for_what_takes_it(tmp_pa
     run(work)
 
 
+def test_a_fault_in_the_code_of_a_direct_provider_names_its_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work() -> None:
+        engine, fake = build(tmp_path, lambda r: {"a": "b"}["role"])
+        fake.capabilities = Capabilities(direct=True)
+        with caplog.at_level("WARNING", "titjudge"), pytest.raises(Unanswered) as failed:
+            await ask_mark(engine, item(tmp_path))
+        assert failed.value.reason.startswith("KeyError: 'role' (tests/gated.py:")  # which calls the answer
+        assert any(record.exc_info for record in caplog.records)
+
+    run(work)
+
+
 def test_what_a_thinking_model_thinks_comes_on_top_of_max_tokens(tmp_path: Path) -> None:
     async def work(capabilities: Capabilities, **judge: Any) -> dict[str, Any]:
         fake = Fake(None, lambda r: '{"score": 5}', capabilities=capabilities)
