@@ -27,9 +27,9 @@ def planned(number: int, seed: int = 7) -> ScenePlan:
 
 def only_annotated_pixels_differ(scene: ScenePlan, template: Template, rung: Rung) -> None:
     """Check each level of a scene: as many groups are wrong as there are errors, each differs where it is annotated, and nothing else."""
-    right = template.picture(scene.asked, rung).astype(int)
+    right = template.picture(scene.asked, rung).astype(np.int16)
     for shown in scene.shown[1:]:
-        apart = np.abs(template.picture(shown.scene, rung).astype(int) - right).max(axis=2) > 40
+        apart = np.abs(template.picture(shown.scene, rung) - right).max(axis=2) > 40
         assert len({error.element[0] for error in shown.errors}) == len(shown.errors) == ERRORS_AT[shown.level]
         for error in shown.errors:
             assert error.box is not None

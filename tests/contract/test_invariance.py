@@ -1,6 +1,7 @@
 """No answer depends on the order of rows, on names, or on generators and prompts that have nothing to do with it."""
 
 import csv
+import functools
 import itertools
 import json
 import random
@@ -143,13 +144,21 @@ TABLES: dict[str, Callable[[str, str], tuple[str, ...]]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def before(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
+    """Answers over the scores as they are, each computed once."""
+    table = write_table(tmp_path_factory.mktemp("before") / "before.csv", HEAD, scores())
+    return functools.cache(lambda command: answer(table.parent, *TABLES[command]("A", "B"), "--scores", table))
+
+
 @pytest.mark.parametrize("change", [shuffled, renamed, relabelled])
 @pytest.mark.parametrize("command", TABLES)
-def test_rows_and_names_change_nothing(command: str, change: Callable[[list[Row]], list[Row]], tmp_path: Path) -> None:
+def test_rows_and_names_change_nothing(
+    command: str, change: Callable[[list[Row]], list[Row]], before: Callable[[str], Any], tmp_path: Path
+) -> None:
     names = NAMES if change is renamed else {}
-    before = write_table(tmp_path / "before.csv", HEAD, scores())
     after = write_table(tmp_path / "after.csv", HEAD, change(scores()))
-    first = answer(tmp_path, *TABLES[command]("A", "B"), "--scores", before)
+    first = before(command)
     second = answer(tmp_path, *TABLES[command](names.get("A", "A"), names.get("B", "B")), "--scores", after)
     given = PROMPTS if change is relabelled else names
     assert known(second, {new: old for old, new in given.items()}) == known(first, {})
@@ -170,11 +179,10 @@ FAMILY = {"p_adjusted", "by"}  # adjusted together with what is added
 
 
 @pytest.mark.parametrize("command", ["all pairs", "baseline", "best as baseline", "gate", "any image", "best image"])
-def test_strangers_change_no_answer_of_the_others(command: str, tmp_path: Path) -> None:
+def test_strangers_change_no_answer_of_the_others(command: str, before: Callable[[str], Any], tmp_path: Path) -> None:
     answers = []
-    for name, rows in (("before", scores()), ("after", with_strangers(scores()))):
-        table = write_table(tmp_path / f"{name}.csv", HEAD, rows)
-        found = answer(tmp_path, *TABLES[command]("A", "B"), "--scores", table)
+    table = write_table(tmp_path / "after.csv", HEAD, with_strangers(scores()))
+    for found in (before(command), answer(tmp_path, *TABLES[command]("A", "B"), "--scores", table)):
         listed = [row for row in found["generators"] if row["generator"] in NAMES]
         pairs = [{key: value for key, value in pair.items() if key not in FAMILY}
                  for pair in found["pairs"] if {pair["a"], pair["b"]} <= NAMES.keys()]  # fmt: skip
@@ -339,26 +347,36 @@ RUNS: dict[str, tuple[str, ...]] = {
 }
 
 
+CHANGES: dict[str, dict[str, Any]] = {
+    "rows": {"change": shuffled},
+    "rows backwards": {"change": backwards},
+    "generators": {"names": NAMES},
+    "prompts": {"prompts": PROMPTS},
+}
+EXTRA: dict[str, dict[str, Any]] = {extra: {"extra": extra} for extra in ("metric", "prompt", "generator")}
+Studied = Callable[..., Any]
+
+
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return study(tmp_path_factory.mktemp("plain"))
+def studied(tmp_path_factory: pytest.TempPathFactory) -> Studied:
+    """The answers of a command over the runs, as they are or after a change; each is computed once."""
+
+    @functools.cache
+    def folder(change: str) -> Path:
+        return study(tmp_path_factory.mktemp("study"), **{"": {}, **CHANGES, **EXTRA}[change])
+
+    return functools.cache(lambda command, change="": answer(folder(change), *RUNS[command]))
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"change": shuffled}, {"change": backwards}, {"names": NAMES}, {"prompts": PROMPTS}],
-    ids=["rows", "rows backwards", "generators", "prompts"],
-)
+@pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("command", RUNS)
-def test_rows_and_names_of_runs_change_nothing(
-    command: str, change: dict[str, Any], plain: Path, tmp_path: Path
-) -> None:
+def test_rows_and_names_of_runs_change_nothing(command: str, change: str, studied: Studied) -> None:
     names = {
-        new: old for renamed in (change.get("names", {}), change.get("prompts", {})) for old, new in renamed.items()
+        new: old for renamed in CHANGES[change].values() if isinstance(renamed, dict) for old, new in renamed.items()
     }
-    after = answer(study(tmp_path, **change), *RUNS[command])
-    assert known(after, names) == known(answer(plain, *RUNS[command]), {})
-    assert list(after) == list(answer(plain, *RUNS[command]))
+    before, after = studied(command), studied(command, change)
+    assert known(after, names) == known(before, {})
+    assert list(after) == list(before)
 
 
 COUNTS = set("coverage images missing declared populations common p_adjusted p_bh left".split())
@@ -371,20 +389,19 @@ def is_strange(name: Any) -> bool:
 
 def of_the_others(found: dict[str, Any]) -> Any:
     """What an answer says of all but the strangers, without counts over all, adjustments and means over all images."""
-    for metric in found.get("metrics", {}).values():
+    kept = without(found, COUNTS, is_strange)
+    for metric in kept.get("metrics", {}).values():
         if isinstance(metric, dict):
             metric.update(mean=None, scored=None)
-    return without(found, COUNTS, is_strange)
+    return kept
 
 
-@pytest.mark.parametrize("extra", ["metric", "prompt", "generator"])
+@pytest.mark.parametrize("extra", EXTRA)
 @pytest.mark.parametrize("command", RUNS)
-def test_an_unrelated_metric_prompt_or_generator_changes_no_answer(
-    command: str, extra: str, plain: Path, tmp_path: Path
-) -> None:
+def test_an_unrelated_metric_prompt_or_generator_changes_no_answer(command: str, extra: str, studied: Studied) -> None:
     if (command, extra) == ("few pairs", "prompt"):
         pytest.skip("all pairs of the judge are the population of `judges people`: a prompt more is another population")
-    before, after = (of_the_others(answer(folder, *RUNS[command])) for folder in (plain, study(tmp_path, extra=extra)))
+    before, after = (of_the_others(found) for found in (studied(command), studied(command, extra)))
     assert known(after, {}) == known(before, {})
 
 

@@ -95,9 +95,9 @@ def test_rendered_results_differ_from_their_source_by_what_was_changed(plan: Edi
     pytest.importorskip("mitsuba")
     from titjudge.apps.scenes.render import Stage
 
-    source = Stage(plan.results["not_done"], 96).picture(4).astype(int)
+    source = Stage(plan.results["not_done"], 48).picture(4).astype(int)
     changed_share = {
-        outcome: (abs(Stage(plan.results[outcome], 96).picture(4).astype(int) - source).max(axis=2) > 24).mean()
+        outcome: (abs(Stage(plan.results[outcome], 48).picture(4).astype(int) - source).max(axis=2) > 24).mean()
         for outcome in ("not_done", "done", "elsewhere", "over_edit")
     }
     assert changed_share["not_done"] == 0

@@ -129,7 +129,9 @@ def test_the_bundled_scenes_are_those_that_the_command_makes(difficulty: int) ->
         with Image.open(folder / image["image"]) as opened:
             pixels = np.asarray(opened.convert("RGB"), np.int16)
         place = np.s_[top:bottom, left:right]
-        own, other = (np.abs(pixels - drawn[level])[place].mean() for level in (image["level"], 1 - image["level"]))
+        own, other = (
+            np.abs(pixels[place] - drawn[level][place]).mean() for level in (image["level"], 1 - image["level"])
+        )
         assert np.abs(pixels - drawn[image["level"]]).mean() < 4
         assert own < other / 2
 

@@ -22,7 +22,7 @@ from titjudge.data.image_decoding import (
     without_pixels,
 )
 
-NOISE = np.random.default_rng(3).integers(0, 256, (24, 20, 4), np.uint8)
+NOISE = np.random.default_rng(3).integers(0, 256, (18, 10, 4), np.uint8)
 RGB = Image.fromarray(NOISE[:, :, :3])
 
 
@@ -124,11 +124,11 @@ def damaged(raw: bytes, times: int) -> Iterator[bytes]:
 @pytest.mark.parametrize("name", FILES)
 def test_what_is_known_to_be_whole_the_decoder_takes(name: str) -> None:
     for raw in damaged(FILES[name], 400):
-        if is_whole_png(raw):
-            assert decodes(raw)
+        whole = decodes(raw)
+        assert whole or not is_whole_png(raw)
         if (short := without_pixels(raw)) is not None:
-            assert decodes(short) == decodes(raw)
-        if not decodes(raw):
+            assert decodes(short) == whole
+        if not whole:
             assert is_refused(raw)
 
 
@@ -141,7 +141,7 @@ def test_an_image_that_may_have_to_be_turned_animated_or_large_is_decoded() -> N
     turned = saved(RGB, "JPEG", exif=exif)
     facts = inspect_small(turned, Path("a.jpg"), "")
     assert facts is not None
-    assert (facts["converted"], facts["width"]) == (True, 24)
+    assert (facts["converted"], facts["width"]) == (True, 18)
     assert facts["sha256"] == hashlib.sha256(as_png(turned, Path("a.jpg"))).hexdigest()
 
 

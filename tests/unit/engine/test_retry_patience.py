@@ -77,15 +77,17 @@ class Vectors(Embedder):
         return classify(error)
 
 
-def outcomes(spell: Spell, questions: int = 60, *, vectors: bool = False, **limits: float) -> list[Any]:
-    """Ask so many questions of different items, eight at a time, and return replies and errors."""
+def outcomes(
+    spell: Spell, questions: int = 60, *, at_once: int = 8, vectors: bool = False, **limits: float
+) -> list[Any]:
+    """Ask so many questions of different items, some at a time, and return replies and errors."""
 
     async def work() -> list[Any]:
         config = load_config(None, {"judge": "fake/m", "limits": {"concurrency": 8, **limits}})
         fake = Hosted(None, None, capabilities=Capabilities())
         fake.spell = spell
         engine = Engine(Roles(config, make=lambda _: fake, embedder=lambda _: Vectors(spell)), PromptLibrary())
-        gate = asyncio.Semaphore(8)
+        gate = asyncio.Semaphore(at_once)
 
         async def one(number: int) -> Any:
             item = Item(f"i{number}", f"p{number}", None, "g", "p")
@@ -120,7 +122,7 @@ def test_vectors_are_waited_for_as_answers_are(status: int) -> None:
 
 @pytest.mark.parametrize("status", [429, 503, 529, REFUSED])
 def test_a_night_is_survived_where_the_patience_is_a_night(status: int) -> None:
-    assert lost(outcomes(Spell(status, 5 * 3600), patience=6 * 3600)) == 0
+    assert lost(outcomes(Spell(status, 5 * 3600), 12, at_once=2, patience=6 * 3600)) == 0
 
 
 def test_an_overloaded_server_gets_no_more_requests_than_a_limiting_one() -> None:
