@@ -82,8 +82,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 LOAD_TORCH = {
-    "test_bench", "test_generate_diffusers", "test_hardware", "test_parquet", "test_pipeline", "test_prompt_sets_audit",
-    "test_retirements", "test_run_input_languages", "test_torch", "test_training_files", "test_wording",
+    "test_generate_diffusers", "test_hardware", "test_parquet", "test_pipeline", "test_prompt_sets_audit",
+    "test_retirements", "test_run_input_languages", "test_torch", "test_training_files",
 }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -53,9 +54,10 @@ GATE = ("compare", "generators", "plain", "--baseline", "model_a", "--fail-if-wo
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def runs(main_job: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The bundled example, judged as it is (`plain`); while the tests run, titjudge speaks in other words."""
     folder = tmp_path_factory.mktemp("words")
+    shutil.copytree(main_job / "cache", folder / "cache")  # the vectors
     cli(folder, "judge", "--out", "plain", "--json", "plain.json")
     cli(folder, "compare", "generators", "plain", "--json", "generators.json")
     cli(folder, *GATE, "--json", "gate.json")

@@ -6,6 +6,7 @@ import json
 import math
 import re
 import shlex
+import shutil
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -293,7 +294,8 @@ def test_the_page_says_what_five_usual_set_ups_cost(tmp_path: Path) -> None:
         assert [f"{usd:.2f}" for usd in (images, said["judging"]["likely"], said["judging"]["max"])] == list(row)
 
 
-def test_without_arguments_it_judges_the_bundled_example(tmp_path: Path) -> None:
+def test_without_arguments_it_judges_the_bundled_example(main_job: Path, tmp_path: Path) -> None:
+    shutil.copytree(main_job / "cache", tmp_path / "cache")  # the vectors
     assert "model_a" in cli(tmp_path, "bench")
     assert "model_a" in cli(tmp_path, "bench", "--out", "here")
     assert (tmp_path / "here" / "run" / "results.json").is_file()

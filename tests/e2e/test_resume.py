@@ -147,11 +147,6 @@ def test_a_comparison_that_nobody_answered_is_tried_again(data: Path, monkeypatc
     assert verify(run.path).holds
 
 
-def rivals_of(run: RunFolder, metric: str) -> dict[str, list[str]]:
-    scores = {item: score for (item, name), score in run.scores().items() if name == metric}
-    return {item: [duel["other"] for duel in score.parts["duels"]] for item, score in scores.items()}
-
-
 def described(data: Path, text: str, names: tuple[str, ...]) -> None:
     lines = [{"image": name, "description": f"{text} in {name}"} for name in names]
     write_lines(data / "descriptions.jsonl", *lines)

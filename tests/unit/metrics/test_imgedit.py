@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from builders import edited, png
-from published_words import words_digest
 
 from titjudge.core.item_meta import EDIT_TYPES
 from titjudge.core.prompts import PromptLibrary
@@ -116,25 +115,6 @@ def test_the_published_parser_reads_no_rating_in_the_published_examples_of_uge(t
 def test_the_ratings_are_those_of_the_rubric(edit_type: str) -> None:
     (message,) = PromptLibrary().get(f"imgedit/{edit_type}").messages({"prompt": "x"})
     assert re.findall(r"\n([A-Z][\w &/]+): A number from 1 to 5\.", message.text) == RATINGS[edit_type]
-
-
-SHA = {
-    "imgedit/action": "7e1010ca7c3d3217",
-    "imgedit/add": "9a13204eb66117bf",
-    "imgedit/adjust": "27f06d170d90a3c0",
-    "imgedit/background": "3a2677eec73be77f",
-    "imgedit/compose": "d24839eb1e16a1f3",
-    "imgedit/extract": "eccec726cfe36000",
-    "imgedit/remove": "c13a7000436b4670",
-    "imgedit/replace": "c4c91931c2dc5c11",
-    "imgedit/style": "1c7fbee23ca76690",
-    "imgedit/uge": "d40462d52568b05e",
-}
-
-
-@pytest.mark.parametrize("name", list(SHA))
-def test_the_words_stay_as_published(name: str) -> None:
-    assert words_digest(name) == SHA[name]
 
 
 def test_a_rating_of_any_number_of_digits_is_off_the_scale() -> None:

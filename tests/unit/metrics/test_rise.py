@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from builders import png
-from published_words import words_digest
 
 from titjudge.core.types import Item, Request, Status
 from titjudge.metrics.rise import read_final_score, rise, weighted
@@ -138,26 +137,3 @@ def test_an_edit_of_which_nothing_says_what_is_right_is_no_input(tmp_path: Path,
     score, requests = scored(edit(tmp_path, category))
     assert (score.status, requests) == (Status.BAD_INPUT, [])
     assert says in score.reason
-
-
-SHA = {
-    "rise/consistency": "2aa8a2af4bcd8606",
-    "rise/logical_consistency": "6ffdb030dfd84078",
-    "rise/logical_consistency_with_answer": "e9a570319c7d09f6",
-    "rise/logical_reasoning": "ed866810ed050e54",
-    "rise/logical_reasoning_by_image": "a631bb23817d153c",
-    "rise/logical_reasoning_without_instruction": "8cd49d5335cd303c",
-    "rise/plausibility": "2d607960deffa2e1",
-    "rise/reasoning": "3778b693bcce9af7",
-    "rise/reasoning_with_source": "21eb6aac15a406ed",
-    "rise/spatial_consistency": "0672dc6560dd8d25",
-    "rise/spatial_plausibility": "3bead46a4b0bcf29",
-    "rise/spatial_reasoning": "8d90a75b5d1ef07a",
-    "rise/spatial_reasoning_by_image": "86422cebbfd4a47c",
-    "rise/spatial_reasoning_with_source": "79ff7fa83c512830",
-}
-
-
-@pytest.mark.parametrize("name", list(SHA))
-def test_the_words_stay_as_published(name: str) -> None:
-    assert words_digest(name) == SHA[name]

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from builders import png
-from published_words import words_digest
 from pydantic import ValidationError
 
 from titjudge.core.types import Item, Request, Status
@@ -104,16 +103,3 @@ def test_an_unread_rating_is_no_rating(tmp_path: Path, metric: Any) -> None:
     score, _ = scored(tmp_path, metric, lambda _: "A fine picture.")
     assert (score.value, score.status) == (None, Status.UNPARSED)
     assert score.parts["output"] == "A fine picture."
-
-
-SHA = {
-    "viescore/semantics": "17cc0818cedb3bf2",
-    "viescore/quality": "2473ff2c7406e065",
-    "unifiedreward/point": "70cc3962c1e298d8",
-    "unifiedreward/point_2": "7af14f8853c2ff50",
-}
-
-
-@pytest.mark.parametrize("name", list(SHA))
-def test_the_words_stay_as_published(name: str) -> None:
-    assert words_digest(name) == SHA[name]

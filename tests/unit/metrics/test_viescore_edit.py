@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from builders import edited
-from published_words import words_digest
 
 from titjudge.core.score_parts import could_be, question_counts
 from titjudge.core.types import Request, Status
@@ -114,14 +113,3 @@ def test_the_second_answer_counts_for_both_questions_under_the_official_protocol
 )
 def test_the_published_parser(text: str, wanted: list[float] | None) -> None:
     assert read_ratings(text) == wanted
-
-
-SHA = {
-    "viescore/edit_semantics": "f9b17ce4d58e2182",
-    "viescore/edit_quality": "2473ff2c7406e065",
-}
-
-
-@pytest.mark.parametrize("name", list(SHA))
-def test_the_words_stay_as_published(name: str) -> None:
-    assert words_digest(name) == SHA[name]

@@ -1,6 +1,7 @@
 """What the answers behind scores cost: as billed, as another model would bill them, and by image."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,9 @@ TILES = 765  # tokens of a square image of 1,024 pixels, as OpenAI publishes the
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+def recorded(main_job: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     folder = tmp_path_factory.mktemp("costs")
+    shutil.copytree(main_job / "cache", folder / "cache")  # the vectors
     cli(folder, "judge", "--metric", "tit", "--metric", "lmm-score", "--out", "run", "--no-report")
     return RunFolder(folder / "run")
 

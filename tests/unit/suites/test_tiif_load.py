@@ -11,7 +11,6 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import Item, Score
 from titjudge.suites.tiif.suite import Tiif
 
-Builder = Callable[..., Path]
 FULL = {"style": 60, "real_world": 100, "text": 40, "numeracy": 75}
 MINI = {"style": 30, "real_world": 25, "text": 30, "numeracy": 8}
 MAP = {"style": [2 * n for n in range(30)], "real_world": [(n * 7) % 100 for n in range(25)]}
