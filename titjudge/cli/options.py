@@ -447,7 +447,12 @@ class RunKeys(dict[str, Any]):
             "suite_options": key_values("--suite-option", keys.get("suite_options", ())),
             "metric_options": _metric_options(keys.get("metric_options", ()), keys.get("max_looks")),
         }
-        return load_config(keys.get("config_file"), {**overrides, **changes})
+        file = keys.get("config_file")
+        if file is not None and not file.exists():
+            from titjudge.suites.loading import check_paths
+
+            check_paths(load_config(None, {"pairs": keys.get("pairs")}), keys.get("data"), file)
+        return load_config(file, {**overrides, **changes})
 
 
 def configured(function: Callable[..., int]) -> Callable[..., int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from titjudge.core import registry
 from titjudge.core.config import RunConfig
-from titjudge.core.errors import ConfigError, nearest
+from titjudge.core.errors import ConfigError, DataError, nearest
 from titjudge.core.paths import example_folder
 from titjudge.core.types import Json
 from titjudge.suites.base import Suite, SuiteInputs
@@ -72,13 +72,19 @@ def with_data(config: RunConfig) -> RunConfig:
     return config
 
 
-def check_paths(config: RunConfig, data: Path | None) -> None:
-    """Check that the data and the other paths of a configuration exist.
+def check_paths(config: RunConfig, data: Path | None, file: Path | None = None) -> None:
+    """Check that the data and the other paths of a configuration exist; if some do not, also the files of its suite.
+
+    Args:
+        config: The configuration.
+        data: The data folder.
+        file: The file of the configuration (`--config`).
 
     Raises:
         ConfigError: Some do not; lists them.
     """
-    paths = [("", data), ("--pairs ", config.pairs), ("--prompt-file ", split_columns(config.prompt_file or "")[0])]
+    prompts = split_columns(config.prompt_file or "")[0]
+    paths = [("", data), ("--config ", file), ("--pairs ", config.pairs), ("--prompt-file ", prompts)]
     paths += (("--image-root ", root) for root in config.image_root)
     missing = [f"--image-root {root}: not a folder" for root in config.image_root if root.is_file()]
     missing += [
@@ -86,8 +92,14 @@ def check_paths(config: RunConfig, data: Path | None) -> None:
         for option, path in paths
         if path and not path.exists()
     ]
-    if missing:
-        raise ConfigError("; ".join(missing))
+    if not missing:
+        return
+    if data and data.is_dir() and not suite_class(config.suite).TAKES_IMAGES:
+        try:
+            next(iter(open_suite(config).load(data)), None)
+        except DataError as error:
+            missing.insert(0, str(error))
+    raise ConfigError("; ".join(missing))
 
 
 def _neighbour(missing: Path) -> str:

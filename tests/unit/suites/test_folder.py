@@ -420,6 +420,22 @@ def test_all_paths_that_do_not_exist_are_named_at_once(tmp_path: Path) -> None:
     assert named == [f"{option}{tmp_path / name}" for option, name in options.items()]
 
 
+def test_missing_files_of_a_suite_and_of_the_configuration_are_named_with_the_rest(tmp_path: Path) -> None:
+    from titjudge.cli.options import RunKeys
+    from titjudge.core.config import RunConfig
+    from titjudge.suites.loading import with_data
+
+    votes, file = tmp_path / "votes", tmp_path / "run.yaml"
+    with pytest.raises(ConfigError) as caught:
+        with_data(RunConfig(data=tmp_path, suite="wise", pairs=votes))
+    assert "no prompts here" in str(caught.value)
+    assert str(caught.value).endswith(f"; --pairs {votes}: no such file or folder")
+    with pytest.raises(ConfigError) as caught:
+        RunKeys(data=tmp_path / "data", pairs=votes, config_file=file).config()
+    named = [part.partition(": no such")[0] for part in str(caught.value).split("; ")]
+    assert named == [str(tmp_path / "data"), f"--config {file}", f"--pairs {votes}"]
+
+
 def test_keys_that_nothing_reads_are_listed_for_images_and_prompts(tmp_path: Path) -> None:
     sources = {"source_image": "s.png", "category": "x", "author": "A"}
     write_lines(tmp_path / "prompts.jsonl", *({"prompt_id": p, "prompt": f"a {p}", **sources} for p in "xy"))

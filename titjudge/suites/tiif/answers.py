@@ -209,12 +209,9 @@ def _number_in(path: str) -> int:
 
 def _check_path(record: Json, number: int, kind: str, length: str) -> None:
     """Check that what a record says of its prompt is what its path says: a file may have been moved."""
-    if record.get("line_idx", number) != number:
-        raise ValueError(f"line_idx is {record['line_idx']}, the file name has {number}")
-    if record.get("attribute", kind) != kind:
-        raise ValueError(f"attribute is {record['attribute']}, the folder has {kind}")
-    if record.get("desc", f"{length}_description") != f"{length}_description":
-        raise ValueError(f"desc is {record['desc']}, the folder has {length}")
+    for key, value in ("line_idx", number), ("attribute", kind), ("desc", f"{length}_description"):
+        if record.get(key, value) != value:
+            raise ValueError(f"{key} is {record[key]}, its path has {value}")
 
 
 def _bytes(path: str) -> bytearray:

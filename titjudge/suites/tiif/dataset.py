@@ -84,17 +84,18 @@ def read_set(place: Path, name: str) -> Lines:
             that of its file, or questions and answers do not fit; names file and line.
     """
     prompts, questions = (place / part for part in _FOLDERS[name])
+    kinds = [path.stem.removesuffix("_eval_prompts") for path in sorted(questions.glob("[!.]*.jsonl"))]
+    texts = [path.stem.removesuffix("_prompts") for path in prompts.glob("[!.]*.jsonl")]
+    if not kinds:
+        raise DataError("no *_eval_prompts.jsonl in it", questions)
+    if alone := sorted({*kinds} ^ {*texts}):
+        raise DataError(f"only one of {prompts.name} and {questions.name} has these types: {', '.join(alone)}", place)
     lines: Lines = {}
-    for path in sorted(questions.glob("[!.]*.jsonl")):
-        kind = path.stem.removesuffix("_eval_prompts")
+    for kind in kinds:
+        path = questions / f"{kind}_eval_prompts.jsonl"
         if kind not in TYPES:
             raise DataError(f"'{kind}' is not one of the 39 types", path)
         lines[kind] = _read_type(kind, prompts / f"{kind}_prompts.jsonl", path, name)
-    if not lines:
-        raise DataError("no *_eval_prompts.jsonl in it", questions)
-    for path in sorted(prompts.glob("[!.]*.jsonl")):
-        if path.stem.removesuffix("_prompts") not in lines:
-            raise DataError(f"there are no questions for it in {questions.name}", path)
     return lines
 
 
