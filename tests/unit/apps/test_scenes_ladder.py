@@ -40,7 +40,7 @@ def test_the_difficulties_have_more_groups_and_smaller_things_each() -> None:
 
 @pytest.mark.parametrize("number", range(len(KINDS)))
 def test_level_1_has_one_wrong_element_of_a_kind_that_goes_round(number: int) -> None:
-    scene = planned(2, number)
+    scene = plan(7, number, (0, 1), unseen, difficulty=2)
     shown = scene.shown[1]
     found = annotation.marks(scene.graph, shown.scene)
     assert found is not None
