@@ -1,6 +1,8 @@
 """Measures of plain English: constructions that readers stumble over, length of sentences, dropped words of the glossary."""
 
+import ast
 import re
+from pathlib import Path
 
 ODD = {
     r"(?<!there )\b(?:is|are|was|were) no (?!longer|more|better|worse|less|other|need|way|such)\w": "is not a X",
@@ -77,3 +79,106 @@ def hits(text: str, patterns: dict[str, str]) -> list[str]:
         for pattern, plain in patterns.items()
         for found in re.finditer(pattern if patterns is ODD else rf"(?i)(?<![\w-])(?:{pattern})(?![\w-])", flat)
     ]
+
+
+PACKAGE = Path(__file__).resolve().parents[1] / "titjudge"
+VALUE = "X"
+"""What stands for a value in a text that a program fills in."""
+
+
+def literal(node: ast.AST) -> str:
+    """The text of a literal, of an f-string with `VALUE` for its values, and of parts that are joined; else empty."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(part.value if isinstance(part, ast.Constant) else VALUE for part in node.values)
+    if isinstance(node, ast.BinOp):
+        return f"{literal(node.left) or VALUE}{literal(node.right) or VALUE}"
+    return ""
+
+
+def messages(*, helpers: bool = True) -> dict[str, str]:
+    """The texts of all errors that titjudge raises, by file and line; with or without the texts that helpers write."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+                for argument in (*node.exc.args, *(keyword.value for keyword in node.exc.keywords)):
+                    text = printed(argument) if helpers else literal(argument)
+                    if " " in text:
+                        found[f"{path.relative_to(PACKAGE)}:{node.lineno}"] = text
+                        break
+    return found
+
+
+def printed(node: ast.AST) -> str:
+    """The text of an argument of an error, with the helpers of core/errors.py filled in."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        given = [literal(argument) or VALUE for argument in node.args]
+        forms = {
+            "must_be": "{} must be {}, not X",
+            "unknown": "unknown {} 'X'. Known: X",
+            "not_combined": "{} cannot be combined with {}. Remove one of them",
+        }
+        if node.func.id in forms:
+            return forms[node.func.id].format(*given)
+    return literal(node)
+
+
+_NO_PROSE = re.compile(r"\.(?:js|css)\b|:not\(")
+"""Names of files and selectors, in literals that have words too."""
+_SCRIPT_TEXT = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`")
+
+
+def report_texts() -> dict[str, str]:
+    """The sentences of reports and pages, by file: literals of Python of four words or more, templates and scripts."""
+    found = {}
+    for package in ("report", "web"):
+        for path in sorted((PACKAGE / package).rglob("*")):
+            if path.suffix == ".py":
+                texts = _sentences_of(ast.parse(path.read_text(encoding="utf-8")))
+            elif path.suffix == ".html":
+                page = re.sub(
+                    r"<(script|style).*?</\1>|\{[%#].*?[%#]\}", " ", path.read_text(encoding="utf-8"), flags=re.DOTALL
+                )
+                texts = re.split(
+                    r"</?(?:p|div|li|td|th|tr|h\d|button|label|option|section|summary|br|title|span|a)\b[^>]*>", page
+                )
+                texts = [re.sub(r"<[^>]+>|\{\{.*?\}\}", VALUE, text) for text in texts]
+            elif path.suffix == ".js":
+                script = re.sub(r"(?m)^\s*//.*$|/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+                texts = [re.sub(r"\$\{[^}]*\}", VALUE, text[1:-1]) for text in _SCRIPT_TEXT.findall(script)]
+            else:
+                continue
+            kept = [" ".join(text.split()) for text in texts if len(words(text)) > 3 and not _NO_PROSE.search(text)]
+            if kept:
+                found[str(path.relative_to(PACKAGE))] = "\n\n".join(kept)
+    return found
+
+
+def _sentences_of(tree: ast.Module) -> list[str]:
+    """Literals of a module that are no docstring, no part of an f-string and no message."""
+    skipped = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            skipped |= {id(part) for part in node.values}
+        elif isinstance(node, ast.Raise):
+            skipped |= {id(part) for part in ast.walk(node)}
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            skipped.add(id(node.value))
+    return [
+        literal(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant | ast.JoinedStr) and id(node) not in skipped
+    ]
+
+
+def docstrings() -> dict[str, str]:
+    """All docstrings of titjudge, by file and line."""
+    return {
+        f"{path.relative_to(PACKAGE)}:{getattr(node, 'lineno', 1)}": text
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and (text := ast.get_docstring(node))
+    }

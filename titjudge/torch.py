@@ -87,7 +87,9 @@ class JudgeMetric(_Base):  # type: ignore[misc]
 
     def __init__(self, judge: Judge, **options: Any) -> None:
         if len(judge.metrics) != 1:
-            raise UserError(f"a JudgeMetric takes a Judge with one metric; this one has {', '.join(judge.metrics)}")
+            raise UserError(
+                f"a JudgeMetric requires a Judge with one metric, not {', '.join(judge.metrics)}. Choose one of them"
+            )
         super().__init__(**options)
         self.judge, self.scores = judge, Scores(())
         self.add_state("total", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")

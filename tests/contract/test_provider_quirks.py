@@ -373,7 +373,7 @@ def test_litellm_is_imported_only_when_it_is_asked() -> None:
 
 @pytest.mark.parametrize("model", ["claude-sonnet-4-5", "gpt-4o"])
 def test_litellm_wants_the_provider_in_the_name(model: str) -> None:
-    with pytest.raises(ConfigError, match="provider first"):
+    with pytest.raises(ConfigError, match=r"has no provider\. Write it first"):
         LiteLLM(ProviderSettings(model))
 
 
@@ -381,7 +381,7 @@ def test_gemini_is_sent_no_more_than_it_takes(server: Server, monkeypatch: pytes
     monkeypatch.setattr("titjudge.providers.hosted.gemini._MOST_BYTES", 10)
     failed = failure(gemini(server))
     assert failed.kind is FailureKind.REJECTED
-    assert "make the image smaller" in failed.message
+    assert "save a smaller image" in failed.message
     assert server.count() == 0
 
 

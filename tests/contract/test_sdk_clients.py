@@ -258,7 +258,7 @@ def entra(monkeypatch: pytest.MonkeyPatch, *, found: bool = True) -> list[object
 
 def test_azure_says_what_is_missing(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AZURE_OPENAI_API_KEY")
-    with pytest.raises(ConfigError, match="set AZURE_OPENAI_ENDPOINT, or --base-url"):
+    with pytest.raises(ConfigError, match="Set AZURE_OPENAI_ENDPOINT, or add --base-url"):
         Azure(ProviderSettings("gpt-4o"))
     monkeypatch.setitem(sys.modules, "azure.identity.aio", None)
     with pytest.raises(MissingExtra, match=r"pip install 'titjudge\[azure\]'"):
@@ -395,14 +395,14 @@ def test_vertex_takes_an_api_key_where_there_is_no_project(server: Server, monke
 def test_settings_that_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION", "GEMINI_API_KEY", "GOOGLE_API_KEY"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(ConfigError, match="Vertex AI needs a project"):
+    with pytest.raises(ConfigError, match="Vertex AI requires a project"):
         Gemini(ProviderSettings("gemini-2.5-pro", options={"vertexai": True}))
-    with pytest.raises(ConfigError, match="needs a project and a location"):
+    with pytest.raises(ConfigError, match="requires a project and a location"):
         Gemini(ProviderSettings("gemini-2.5-pro", options={**VERTEX, "location": "x/../y"}))
     with pytest.raises(ConfigError, match=r"client must be http .* or sdk"):
         OpenAI(ProviderSettings("gpt-4o", options={"client": "curl"}))
     for provider in (Gemini(ProviderSettings("g", options=VERTEX)), Azure(ProviderSettings("g", "http://127.0.0.1:9"))):
-        with pytest.raises(ConfigError, match="only for gemini and openai; leave out --batch"):
+        with pytest.raises(ConfigError, match=r"only gemini and openai\. Remove --batch"):
             batch_service_for(provider)
     monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "1")
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "p")

@@ -223,11 +223,11 @@ def test_an_outage_of_the_detector_is_no_score_and_the_same_command_asks_it_agai
 @pytest.mark.parametrize(
     ("given", "line"),
     [
-        (("--detector", "owlv2"), "'owlv2' names no provider: a model is PROVIDER/MODEL"),
+        (("--detector", "owlv2"), "'owlv2' has no provider. Write PROVIDER/MODEL"),
         (("--detector", "zero-shot-object-detection"), "names no model: write zero-shot-object-detection/MODEL"),
-        (("--detector", "zero-shot-object-detection/./nowhere"), "no model folder './nowhere'"),
-        (("--detector", "zero-shot-object-detection/clip"), "is not a model for zero-shot object detection (its model_type is clip"),
-        (("--captioner", "zero-shot-object-detection/owlv2"), "finds things in an image by their names and answers nothing else"),
+        (("--detector", "zero-shot-object-detection/./nowhere"), "'./nowhere' is not a model folder"),
+        (("--detector", "zero-shot-object-detection/clip"), "is not a model for zero-shot object detection : its model_type is clip"),
+        (("--captioner", "zero-shot-object-detection/owlv2"), "only detects objects"),
     ],
 )  # fmt: skip
 def test_what_is_no_detector_is_one_line(given: tuple[str, str], line: str, tmp_path: Path, data: Path) -> None:
@@ -251,4 +251,4 @@ def test_a_metric_that_asks_no_detector_leaves_it_alone(tmp_path: Path, data: Pa
 def test_doctor_finds_the_detector(tmp_path: Path, detector: Path) -> None:
     assert f"detector {named(detector)[1]}" in cli(tmp_path, "doctor", *named(detector))
     shown = cli(tmp_path, "doctor", "--detector", "zero-shot-object-detection/./nowhere", code=2)
-    assert "no model folder './nowhere'" in shown
+    assert "'./nowhere' is not a model folder" in shown

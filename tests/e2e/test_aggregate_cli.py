@@ -122,7 +122,7 @@ def test_a_run_of_longt2ibench_becomes_the_official_files(tmp_path: Path) -> Non
     cli(tmp_path, "suites", "suites", "aggregate", "longt2ibench", "--generations", "g.json")
     assert read(tmp_path / "back.json")["correlation"] == read(tmp_path / "run.json")["correlation"]
     assert read(tmp_path / "back.json")["correlation"]["overall"]["srcc"] == pytest.approx(1)
-    assert "need --run" in cli(
+    assert "Add --run RUN" in cli(
         tmp_path, "suites", "suites", "aggregate", "longt2ibench", "--predictions", "p.json", *official, code=2
     )
     assert "or --run" in cli(
@@ -164,6 +164,6 @@ def test_a_run_of_qwen_image_bench_becomes_the_official_files(tmp_path: Path) ->
     assert "--responses FILE with --metadata FILE" in cli(
         tmp_path, "suites", "suites", "aggregate", "qwen-image-bench", code=2
     )
-    assert "needs --run" in cli(
+    assert "Add --run RUN" in cli(
         tmp_path, "suites", "suites", "aggregate", "qwen-image-bench", *again[:4], "--write-answers", "out", code=2
     )

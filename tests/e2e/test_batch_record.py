@@ -274,7 +274,7 @@ def test_a_rejected_answer_is_named_with_item_question_and_reason(data: Path) ->
     ]
     found = dict(recorded(data, given).unusable)
     assert found[first] == "images/0.png, tit/compare: the answer has no complete JSON object"
-    assert found[second] == "images/1.png, tit/compare: field score: Input should be less than or equal to 100"
+    assert found[second] == "images/1.png, tit/compare: field score: must be less than or equal to 100"
     assert found[third] == "images/2.png, tit/compare: 'text' is empty"
 
 
@@ -327,7 +327,7 @@ def test_a_correction_that_does_not_fit_changes_and_drops_nothing(data: Path) ->
     assert (found.imported, found.replaced, found.dropped) == (0, 0, 0)
     assert [key for key, _ in found.unusable] == [verdicts[0]["custom_id"]]
     assert (data / "answers.jsonl").read_bytes() == before
-    with pytest.raises(ConfigError, match="--replace corrects recorded answers"):
+    with pytest.raises(ConfigError, match="--replace requires recorded answers"):
         corrected(data, [], captioner="openai/gpt-4o")
 
 

@@ -151,7 +151,7 @@ def test_cells_are_cut_in_order_and_never_written(tmp_path: Path) -> None:
 
 def test_grids_that_cannot_be_cut_are_named(tmp_path: Path) -> None:
     for text in ("2", "0x2", "2x17", "x", "2x2x2"):
-        with pytest.raises(ConfigError, match="--grid is ROWSxCOLUMNS"):
+        with pytest.raises(ConfigError, match="--grid must be ROWSxCOLUMNS"):
             Grid.parse(text)
     Image.new("RGB", (1, 1)).save(tmp_path / "small.png")
     (tmp_path / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n broken")
@@ -176,4 +176,6 @@ def test_a_run_of_grids_has_samples(tmp_path: Path) -> None:
     cli(tmp_path, "coverage", "--data", "data", "--grid", "2x2", "--samples", "4")
     cli(tmp_path, "judge", "--data", "data", *ask, "--dry-run", "--json", "plan.json")
     assert json.loads((tmp_path / "plan.json").read_text())["items"] == 8
-    assert "--grid is ROWSxCOLUMNS" in cli(tmp_path, "judge", "--data", "data", *ask[:-1], "two", "--dry-run", code=2)
+    assert "--grid must be ROWSxCOLUMNS" in cli(
+        tmp_path, "judge", "--data", "data", *ask[:-1], "two", "--dry-run", code=2
+    )

@@ -194,11 +194,11 @@ def test_without_ray_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.Monk
     settings = {"out": tmp_path / "run", "limit": 2}
     with pytest.raises(MissingExtra, match=r"--engine ray needs ray: pip install 'titjudge\[ray\]'"):
         Cluster(load_config(None, settings)).run()
-    with pytest.raises(ConfigError, match="two ways to divide"):
+    with pytest.raises(ConfigError, match="--shard cannot be combined with --engine ray"):
         Cluster(load_config(None, {**settings, "shard": "1/2"}))
     (tmp_path / "run").mkdir(exist_ok=True)
     (tmp_path / "run" / "manifest.json").write_text("{}")
-    with pytest.raises(UserError, match="run of one machine"):
+    with pytest.raises(UserError, match="is a run without --engine ray"):
         Cluster(load_config(None, settings))
 
 
@@ -311,4 +311,4 @@ def test_a_cluster_that_wants_a_token_is_joined_by_its_address(tmp_path: Path, h
     listening = f"'{address}' is not a Ray cluster, or"
     assert join() == f"{listening} wants a token, and there is none here: {copy}"
     assert join(RAY_AUTH_TOKEN="another") == f"{listening} has a different token from RAY_AUTH_TOKEN: {copy}"
-    assert join(RAY_AUTH_MODE="token") == f"RAY_AUTH_MODE is 'token', and there is no token here: {copy}"
+    assert join(RAY_AUTH_MODE="token") == f"RAY_AUTH_MODE is 'token', but this machine has no token: {copy}"

@@ -122,7 +122,7 @@ def test_not_worse_holds_for_collapses_that_have_not_come(tmp_path: Path, capsys
     assert "new is not worse than base by more than 1" in said
     assert "whatever its scores look like" in said
     assert "the ends of the scale are unknown" in cli(capsys, *gate)
-    assert "outside the scale from 0 to 50" in cli(capsys, *gate, "--range", "0,50", code=2)
+    assert "must be from 0 to 50" in cli(capsys, *gate, "--range", "0,50", code=2)
     for wrong in ("100,0", "0", "0,inf", "a,b"):
         assert "the lower first" in cli(capsys, *gate, "--range", wrong, code=2)
 
@@ -175,7 +175,9 @@ def test_errors_are_one_line(scores: Path, tmp_path: Path, capsys: pytest.Captur
     assert "--scores FILE" in cli(capsys, code=2)
     assert f"--scores {scores}" in cli(capsys, scores, code=2)
     assert "not a folder" in cli(capsys, "--scores", tmp_path, code=2)
-    assert "written as .svg or .png" in cli(capsys, "--scores", scores, "--plot", tmp_path / "x.pdf", code=2)
+    assert "must be a file that ends in .svg or .png" in cli(
+        capsys, "--scores", scores, "--plot", tmp_path / "x.pdf", code=2
+    )
     assert "written as .md, .tex, .csv" in cli(capsys, "--scores", scores, "--out", tmp_path / "x.doc", code=2)
     scores.write_text("prompt_id,generator,score\np,a,1\np,b,2\n")
     assert f"{scores}: 'b' and 'a' have 1 prompt" in cli(capsys, "--scores", scores, code=2)
@@ -299,7 +301,7 @@ def test_a_replay_has_one_entry_a_pair_and_order(
     said = command(capsys, *options, "--pair", "all", "--range", "-1,2")
     assert "asymptotic" not in said
     assert len(json.loads(out.read_text())["pairs"]) == 6 * 3
-    assert "no generator 'goood'" in command(capsys, *options, "--pair", "goood,bad", code=2)
+    assert "unknown generator 'goood'" in command(capsys, *options, "--pair", "goood,bad", code=2)
     assert "each once" in command(capsys, *options, "--pair", "good,good", code=2)
 
 
@@ -314,7 +316,7 @@ def test_a_plan_from_a_pilot(scores: Path, tmp_path: Path, capsys: pytest.Captur
     assert "USD" in "".join(ElementTree.parse(chart).getroot().itertext())
     command(capsys, *options, "--pair", "all")
     assert len(json.loads(out.read_text())["plans"]) == 6
-    assert "choose two generators with --pair" in command(capsys, *options, code=2)
+    assert "Choose two with --pair" in command(capsys, *options, code=2)
     assert "cannot be planned" in command(capsys, *options, "--pair", "good,bad", "--seeds", "2", code=2)
     assert "whole numbers" in command(capsys, *options, "--pair", "good,bad", "--seeds", "two", code=2)
 

@@ -174,9 +174,9 @@ def test_bad_lines_are_named_and_the_rest_is_made(tmp_path: Path, command: str) 
         "todo.jsonl:2: the image path leads outside the data folder",
         "todo.jsonl:3: ", "not a JSON object",
         "todo.jsonl:4: the prompt is empty",
-        "todo.jsonl:5: 'c.txt' has no ending of an image",
+        "todo.jsonl:5: 'c.txt' must end in one of",
         "todo.jsonl:6: duplicate image 'a.png' (first in row 1)",
-        "row 7, f.png: the command ended with 1: no 3 today, [key]",
+        "row 7, f.png: the command failed with exit code 1: no 3 today, [key]",
         "row 8, t.png: ", "cannot be decoded or is not an image",
         "row 9, n.png: the prompt contains a null character",
         "2 images made, 0 were there, 8 missing",
@@ -191,16 +191,19 @@ def test_bad_lines_are_named_and_the_rest_is_made(tmp_path: Path, command: str) 
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ((), "no image model given"),
-        (("--command", "paint {prompt} {out}", "--model", "diffusers/x"), "no image model given"),
-        (("--command", "true {out}"), "--command needs {prompt}"),
-        (("--command", "true {prompt}"), "--command needs {out}"),
+        ((), "give one image model"),
+        (("--command", "paint {prompt} {out}", "--model", "diffusers/x"), "give one image model"),
+        (("--command", "true {out}"), "--command must contain {prompt}"),
+        (("--command", "true {prompt}"), "--command must contain {out}"),
         (("--command", "'true {prompt} {out}"), "cannot be read: no closing quotation"),
-        (("--command", "no-such-program {prompt} {out}"), "there is no program 'no-such-program'"),
+        (("--command", "no-such-program {prompt} {out}"), "program 'no-such-program' not found"),
         (("--command", "true {prompt} {out} {sede}"), "the lines have no {sede}. Did you mean 'seed'?"),
-        (("--command", "true {prompt} {out}", "--generator", "../x"), "cannot be the name of a generator"),
-        (("--command", "true {prompt} {out}", "--option", "a=1"), "--option is for --model"),
-        (("--model", "flux"), "--model is PROVIDER/MODEL, as in openai/gpt-image-2 or diffusers/REPO, not 'flux'"),
+        (("--command", "true {prompt} {out}", "--generator", "../x"), "the generator must be one file name"),
+        (("--command", "true {prompt} {out}", "--option", "a=1"), "--option requires --model"),
+        (
+            ("--model", "flux"),
+            "--model must be PROVIDER/MODEL, such as openai/gpt-image-2 or diffusers/REPO, not 'flux'",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_said(flags: tuple[str, ...], message: str, tmp_path: Path) -> None:
@@ -212,16 +215,16 @@ def test_prompts_are_not_written_over(tmp_path: Path) -> None:
     folder(tmp_path)
     before = (tmp_path / "prompts.jsonl").read_bytes()
     said = cli(tmp_path, "prompts", "export", "--data", ".", "-o", "prompts.jsonl", code=2)
-    assert "prompts.jsonl is read here" in said
+    assert "prompts.jsonl is an input of this command" in said
     tree = ("--images", "{prompt_id}.png", "--prompt-file", "prompts.jsonl:prompt_id,prompt")
-    assert "is read here" in cli(tmp_path, "prompts", "export", *tree, "-o", "prompts.jsonl", code=2)
+    assert "is an input of this command" in cli(tmp_path, "prompts", "export", *tree, "-o", "prompts.jsonl", code=2)
     assert (tmp_path / "prompts.jsonl").read_bytes() == before
 
 
 def test_a_file_without_lines_is_an_error(tmp_path: Path, command: str) -> None:
     (tmp_path / "todo.jsonl").touch()
     said = cli(tmp_path, "generate", "todo.jsonl", "--command", command, "--out", "out", code=2)
-    assert "todo.jsonl: no lines here" in said
+    assert "todo.jsonl: the list has no images to generate" in said
 
 
 def test_a_list_of_other_images_is_not_touched(tmp_path: Path, command: str) -> None:
@@ -265,7 +268,7 @@ def test_ctrl_c_ends_the_command_and_keeps_what_is_made(tmp_path: Path, command:
 
 def test_images_that_come_with_the_data_are_not_exported(tmp_path: Path, example: Path) -> None:
     flags = ("--suite", "known-answer", "--data", str(example))
-    assert "come with its data" in cli(tmp_path, "prompts", "export", *flags, "-o", "todo.jsonl", code=2)
+    assert "contain the images" in cli(tmp_path, "prompts", "export", *flags, "-o", "todo.jsonl", code=2)
     assert "complete" in cli(tmp_path, "coverage", *flags, "--samples", "1")
 
 
@@ -279,7 +282,7 @@ def test_a_prompt_that_would_be_an_option_of_the_program_is_refused(tmp_path: Pa
     )
     program = f"{sys.executable} {tmp_path}/make.py"
     said = cli(tmp_path, "generate", "todo.jsonl", "--command", f"{program} {{prompt}} {{out}}", "--out", "out", code=1)
-    assert "the prompt begins with - and would be an option: write --prompt={prompt} in --command" in said
+    assert "the prompt begins with -, so the program would read an option. Write --prompt={prompt} in --command" in said
     assert [file.name for file in (tmp_path / "out").glob("*.png")] == ["1.png"]
     cli(tmp_path, "generate", "todo.jsonl", "--command", f"{program} --prompt={{prompt}} --out={{out}}", "--out", "out")
     assert sorted(file.name for file in (tmp_path / "out").glob("*.png")) == ["0.png", "1.png"]
@@ -331,7 +334,7 @@ def test_a_model_that_makes_no_edits_is_refused_once_before_anything_is_paid(tmp
             *(["--dry-run"] if dry_run else []), code=2, OPENAI_API_KEY="sk-test", OPENAI_BASE_URL=server.openai,
         )  # fmt: skip
         assert server.count() == 0
-    assert said.count("dall-e-3 takes no source images") == len(said.strip().splitlines()) == 1
+    assert said.count("dall-e-3 cannot use source images") == len(said.strip().splitlines()) == 1
 
 
 def test_a_dry_run_names_images_of_another_prompt(tmp_path: Path, command: str) -> None:
@@ -352,10 +355,10 @@ def test_a_command_that_does_not_name_the_source_of_an_edit_makes_nothing(tmp_pa
     edit = {"prompt": "blue", "image": "{generator}/0.png"}
     write_lines(tmp_path / "todo.jsonl", {**edit, "source_image": "s.png"})
     told = cli(tmp_path, "generate", "todo.jsonl", "--out", "out", "--command", command, code=2)
-    assert "takes no source images" in told
+    assert "cannot use source images" in told
     assert "a --command with {source}" in told
     two = f"{command} {{source_1}} {{source_2}}"
     told = cli(tmp_path, "generate", "todo.jsonl", "--out", "out", "--command", two, code=1)
-    assert "--command must name the sources of the line: {source}" in told
+    assert "--command must contain the sources of this line and no others: {source}" in told
     write_lines(tmp_path / "todo.jsonl", {**edit, "source_image": "gone.png"})
     assert "no such image file" in cli(tmp_path, "generate", "todo.jsonl", "--out", "out", "--command", command, code=1)

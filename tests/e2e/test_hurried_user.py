@@ -40,12 +40,12 @@ def test_python_m_runs_and_says_how_it_was_started() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--data", "data/a.png"), "data/a.png: this is an image: name the folder"),
-        (("--data", "data/a.txt"), "a manifest is one of .jsonl, .ndjson, .json, .csv,"),
-        (("--data", "data", "--captioner", "gpt-4o"), "'gpt-4o' names no provider: a model is PROVIDER/MODEL"),
+        (("--data", "data/a.png"), "data/a.png: this is an image. Give its folder"),
+        (("--data", "data/a.txt"), "a manifest must be one of .jsonl, .ndjson, .json, .csv,"),
+        (("--data", "data", "--captioner", "gpt-4o"), "'gpt-4o' has no provider. Write PROVIDER/MODEL"),
         (("--data", "data", "--captioner", "opnai"), "Did you mean 'openai'?"),
-        (("--data", "data", "--captioner", "recorded"), "`answers record` makes it"),
-        (("--data", "data", "--out", "data/a.png"), "data/a.png is a file: --out takes a folder"),
+        (("--data", "data", "--captioner", "recorded"), "Use `answers record`"),
+        (("--data", "data", "--out", "data/a.png"), "data/a.png is a file. Give a folder"),
         (("--data", "data", "--out", "data"), "data is not empty and not a run: choose another --out"),
         (("--data", "data", "--suite-option", "x=1"), "no option 'x': it has none."),
         (("--data", "data", "--json", "data"), "data: cannot be written: Is a directory"),

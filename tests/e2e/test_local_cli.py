@@ -32,7 +32,7 @@ def judged(folder: Path, model: Path, *more: str, code: int = 2) -> str:
     [
         ({"auto_map": {"AutoConfig": "own.Config"}, "model_type": "own"}, "--trust-remote-code"),
         ({"model_type": "flux9000"}, "does not know its architecture"),
-        (None, "no model folder"),
+        (None, "is not a model folder"),
     ],
 )
 def test_a_model_that_cannot_be_loaded_is_one_line(change: dict[str, object] | None, line: str, tmp_path: Path) -> None:
@@ -50,4 +50,4 @@ def test_a_model_that_cannot_be_loaded_is_one_line(change: dict[str, object] | N
 
 def test_trusting_code_needs_a_model_that_runs_here(tmp_path: Path) -> None:
     shown = cli(tmp_path, "judge", "--captioner", "openai/gpt-4o", "--trust-remote-code", code=2)
-    assert "needs a model that runs here" in shown
+    assert "requires a model on this machine" in shown

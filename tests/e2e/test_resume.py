@@ -201,7 +201,7 @@ def test_a_program_that_changed_is_another_scorer(data: Path, monkeypatch: pytes
     run = judged(data, metrics=["lmm4lmm"])
     program.write_text(line % 2.0)
     with pytest.raises(
-        UserError, match=r"the model that answers as external/lmm4lmm has changed since this run began \(external:"
+        UserError, match=r"the model external/lmm4lmm has changed since this run began \(from external:"
     ):
         judged(data, metrics=["lmm4lmm"])
     assert {score.value for score in run.scores().values()} == {1.0}

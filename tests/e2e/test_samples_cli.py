@@ -64,6 +64,6 @@ def test_the_command_for_missing_prompts_has_no_key(data: Path, tmp_path: Path) 
 
 def test_rules_that_say_nothing_are_refused_before_anything_is_asked(data: Path, tmp_path: Path) -> None:
     run = ("judge", "--data", str(data), "--metric", "tit")
-    assert "--per-prompt is mean, best" in cli(tmp_path, *run, "--per-prompt", "worst", code=2)
-    assert "leave out --per-prompt" in cli(tmp_path, *run, "--per-prompt", "best", "--settle", "good,bad", code=2)
+    assert "--per-prompt must be mean, best" in cli(tmp_path, *run, "--per-prompt", "worst", code=2)
+    assert "Remove --per-prompt" in cli(tmp_path, *run, "--per-prompt", "best", "--settle", "good,bad", code=2)
     assert not (tmp_path / "runs").exists()

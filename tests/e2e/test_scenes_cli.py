@@ -82,9 +82,9 @@ def test_a_template_is_asked_for_by_name_and_a_folder_keeps_its_own(
     assert run_command("cli", [*command, "--template", "stand"]) == 2
     assert "was made with template cabinet, not stand" in capsys.readouterr().err
     assert run_command("cli", [*command, "--template", "attic"]) == 2
-    assert "--template takes cabinet, stand, shelves or mixed" in capsys.readouterr().err
+    assert "Known: cabinet, stand, shelves, mixed" in capsys.readouterr().err
     assert run_command("cli", ["probe", "images", "--template", "stand", "--out", str(tmp_path / "b")]) == 2
-    assert "--template belongs to --ladder" in capsys.readouterr().err
+    assert "--template requires --ladder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("also", ["--hard", "--edits", "--size=64", "--samples=16"])

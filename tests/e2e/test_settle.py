@@ -91,7 +91,7 @@ def test_money_stops_with_the_verdict_and_a_second_run_is_free(data: Path, tmp_p
     assert json.loads((tmp_path / "run" / "results.json").read_text())["settle"]["pairs"] == [pair.to_json()]
     assert RunFolder(first.folder).results().spent == first.results.spent
     tables = {table.title: table for table in overview_tables(load([RunFolder(first.folder)]))}
-    assert tables["The question that was to be settled"].rows[0][:3] == ("old, new", "new", pair.used)
+    assert tables["Question of early stopping"].rows[0][:3] == ("old, new", "new", pair.used)
     assert verify(first.folder).holds
     asked = server.count()
     again = settled(data, tmp_path, "old", "new")
@@ -151,8 +151,8 @@ def test_a_prompt_without_a_score_is_left_out(data: Path, tmp_path: Path, server
 @pytest.mark.parametrize(
     ("names", "said"),
     [
-        (("old", "nwe"), "no generator 'nwe'. Did you mean 'new'"),
-        (("old", "old"), "each once"),
+        (("old", "nwe"), "unknown generator 'nwe'. Did you mean 'new'"),
+        (("old", "old"), "different generators"),
         (("old",), "two or more"),
     ],
 )

@@ -191,7 +191,7 @@ def test_a_wrong_model_does_not_stop_the_others(tmp_path: Path, data: Path, serv
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"captioners": ["openai/gpt-4o"]}, "both given"),
+        ({"captioners": ["openai/gpt-4o"]}, "cannot be combined"),
         ({"judges": []}, "empty list"),
         ({"judges": ["opnai/gpt-4o"]}, "Did you mean 'openai'"),
         ({"metricz": ["tit"]}, "Did you mean 'metrics'"),

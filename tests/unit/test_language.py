@@ -2,12 +2,13 @@
 
 import re
 from collections import Counter
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from statistics import mean
 
 import click
 import pytest
-from language import DROPPED, ODD, headings, hits, prose, sentences, words
+from language import DROPPED, ODD, docstrings, headings, hits, messages, prose, report_texts, sentences, words
 from pages import DOCS, README, all_pages, page_of, relative
 
 TEXTS = {page: page.read_text(encoding="utf-8") for page in all_pages()}
@@ -24,11 +25,48 @@ def test_odd_constructions_are_rare_in_pages() -> None:
     assert per_thousand(len(found), "\n".join(PROSE.values())) <= 3, "\n".join(found)
 
 
-def test_sentences_are_short() -> None:
-    lengths = {sentence: len(words(sentence)) for text in PROSE.values() for sentence in sentences(text)}
+def check_lengths(texts: Iterable[str]) -> None:
+    lengths = {sentence: len(words(sentence)) for text in texts for sentence in sentences(text)}
     assert mean(lengths.values()) <= 16
     assert sum(length > 25 for length in lengths.values()) <= 0.1 * len(lengths)
     assert [sentence for sentence, length in lengths.items() if length > 40] == []
+
+
+def test_sentences_are_short() -> None:
+    check_lengths(PROSE.values())
+
+
+@pytest.mark.parametrize(("texts", "least"), [(messages, 900), (report_texts, 25)])
+def test_messages_and_reports_are_plain(texts: Callable[[], dict[str, str]], least: int) -> None:
+    found = texts()
+    assert len(found) >= least
+    odd = [f"{place}: {hit}" for place, text in found.items() for hit in hits(text, ODD)]
+    assert per_thousand(len(odd), "\n".join(found.values())) <= 3, "\n".join(odd)
+    assert [f"{place}: {hit}" for place, text in found.items() for hit in hits(text, DROPPED)] == []
+    check_lengths(found.values())
+
+
+def test_messages_are_not_questions_and_give_more_than_a_lack() -> None:
+    found = messages()
+    assert [f"{place}: {text}" for place, text in found.items() if "?" in text.partition("Did you mean")[0]] == []
+    bare = [f"{place}: {text}" for place, text in found.items() if re.fullmatch(r"(?:X: )?no [a-z ]+", text)]
+    assert [text for text in bare if not text.endswith(ROW_REASONS)] == []
+
+
+ROW_REASONS = ("no such image file",)
+"""Reasons of rows, which are printed with the path, and what to do below the list."""
+
+
+def test_common_forms_of_messages_are_written_in_one_place() -> None:
+    forms = re.compile(
+        r"must be .*, not X$|^unknown \w+ 'X'\. Known|^(?:--[a-z-]+|X) cannot be combined with (?:--[a-z-]+|X)$"
+    )
+    assert [f"{place}: {text}" for place, text in messages(helpers=False).items() if forms.search(text)] == []
+
+
+def test_docstrings_begin_with_an_action_or_a_name() -> None:
+    begins = re.compile(r"(?:Return what|Tell|Say)\b")
+    assert [f"{place}: {text.splitlines()[0]}" for place, text in docstrings().items() if begins.match(text)] == []
 
 
 def test_pages_address_the_reader() -> None:

@@ -62,7 +62,7 @@ def _show_overview(program: str) -> bool:
 
 
 def _program(started: str) -> str:
-    """Tell how titjudge was started, for messages that show a command."""
+    """Return the command that started titjudge, for messages that show a command."""
     if started.endswith("__main__.py"):
         return "python -m titjudge"
     return "titjudge" if started.endswith("titjudge") else "python cli.py"

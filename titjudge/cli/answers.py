@@ -158,7 +158,7 @@ def record(
     session = _session(keys)
     folder = Path(session.config.data or "")
     if to is None and not folder.is_dir():
-        raise ConfigError(f"{folder} is not a folder, so it cannot contain {ANSWERS}: add --to FILE")
+        raise ConfigError(f"{folder} is not a folder, so it cannot contain {ANSWERS}. Add --to FILE")
     to = to or folder / ANSWERS
     result = record_answers(session, files, to, by=by or "", replace=replace)
     say(f"{to}: {result.imported} answers recorded, {result.already} were there already")

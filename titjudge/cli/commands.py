@@ -20,7 +20,7 @@ from titjudge.cli.logs import add_log_options
 from titjudge.cli.option_groups import MOST, count_options, help_all_option, shows_all, write_groups
 from titjudge.cli.overview import BUILT_IN, COMPARE, JUDGE, LOOK_UP, OTHERS, PROMPTS, TRUST, names, names_in, target_of
 from titjudge.cli.terminal import say
-from titjudge.core.errors import BudgetExhausted, ConfigError, TitjudgeError, Unclear, UserError, nearest
+from titjudge.core.errors import BudgetExhausted, ConfigError, TitjudgeError, Unclear, UserError, nearest, unknown
 from titjudge.core.paths import pages
 from titjudge.core.signals import INTERRUPTED, ended_by_ctrl_c, terminated_like_ctrl_c
 
@@ -140,7 +140,7 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in names() and not ctx.resilient_parsing:
             meant = nearest(args[0], names())
-            raise UserError(f"there is no command '{args[0]}'.{meant} Try `{ctx.info_name} --help`.")
+            raise UserError(f"unknown command '{args[0]}'.{meant} Try `{ctx.info_name} --help`")
         return super().resolve_command(ctx, args)
 
     def get_help(self, ctx: click.Context) -> str:
@@ -161,7 +161,7 @@ def _page(topic: str) -> str:
     named = pages()
     found = [topic] if topic in named else [name for name in named if topic.lower() in name]
     if len(found) != 1:
-        raise UserError(f"no page or command has the name '{topic}'; pages: {', '.join(found or named)}")
+        raise UserError(unknown("page or command", topic, found or named))
     return named[found[0]].read_text(encoding="utf-8")
 
 

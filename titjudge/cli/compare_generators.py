@@ -13,7 +13,7 @@ from titjudge.cli.compare_options import OutputFiles, ScoreSource, file_options,
 from titjudge.cli.options import gathered, option
 from titjudge.cli.output import check_writable
 from titjudge.cli.terminal import say
-from titjudge.core.errors import ConfigError
+from titjudge.core.errors import ConfigError, must_be
 from titjudge.core.names import split_names
 
 if TYPE_CHECKING:
@@ -255,7 +255,7 @@ def _questions(pairs: Sequence[str], table: ScoreTable) -> tuple[list[tuple[str,
             continue
         names = split_names(value, table.generators)
         if len(names) < 2 or len(set(names)) < len(names):
-            raise ConfigError(f"--pair takes two or more generators, each once, or all: not '{value}'")
+            raise ConfigError(must_be("--pair", "two or more different generators, or all", value))
         for name in names:
             table.column(name)
         if len(names) == 2:
@@ -272,7 +272,7 @@ def _numbers(context: click.Context, parameter: click.Parameter, value: str | No
     except ValueError:
         numbers = (0,)
     if value and (not numbers or not all(1 <= number <= 1000 for number in numbers)):
-        raise click.BadParameter(f"whole numbers from 1 to 1000 with commas between, not '{value}'")
+        raise click.BadParameter(f"must be whole numbers from 1 to 1000 with commas between, not '{value}'")
     return numbers
 
 
@@ -342,8 +342,8 @@ def plan(
     ]
     if not options:
         raise ConfigError(
-            f"{table.source}: the pilot has one image per prompt, one answer per image, or unequal numbers of images, or --per-prompt "
-            "joins its images, so other numbers cannot be planned. Give each prompt of both generators the same number of images"
+            f"{table.source}: the pilot has too few or unequal images or answers per prompt, so other numbers cannot be "
+            "planned. Give each prompt of both generators the same number, at least 2"
         )
     record = {
         "source": table.source,
@@ -368,10 +368,12 @@ def plan(
 def _pilot_pairs(pair: str | None, table: ScoreTable) -> list[tuple[str, str]]:
     """Read the pairs of generators that `--pair` names: without it the only one of the pilot."""
     if pair is None and len(table.generators) != 2:
-        raise ConfigError(f"choose two generators with --pair A,B: {', '.join(table.generators)}")
+        raise ConfigError(
+            f"there are {len(table.generators)} generators: {', '.join(table.generators)}. Choose two with --pair A,B"
+        )
     two, races = _questions([pair or "all"], table)
     if races:
-        raise ConfigError("--pair takes two generators")
+        raise ConfigError(must_be("--pair", "one pair A,B", pair))
     return two
 
 

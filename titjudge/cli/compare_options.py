@@ -13,7 +13,7 @@ import click
 from titjudge.cli.options import EXPLAIN, JSON, PATH, TABLE_FILE, F, gathered, option, with_options
 from titjudge.cli.output import check_writable, declared, show_notes, show_tables, write_json
 from titjudge.cli.terminal import say
-from titjudge.core.errors import ConfigError
+from titjudge.core.errors import ConfigError, must_be
 
 if TYPE_CHECKING:
     from titjudge.core.tables import Table
@@ -166,7 +166,7 @@ def _ends(context: click.Context, parameter: click.Parameter, value: str | None)
     except ValueError:
         low = high = math.nan
     if not (math.isfinite(high - low) and low < high):
-        raise ConfigError(f"--range takes two numbers with a comma between, the lower first, not '{value}'")
+        raise ConfigError(must_be("--range", "two numbers with a comma between, the lower first", value))
     return low, high
 
 

@@ -114,7 +114,7 @@ def _cache(config: RunConfig) -> Row:
 
 
 def _too_large_in_one(rows: list[Row]) -> list[Row]:
-    """Say in one line how many of the known models do not fit; `--json` has each."""
+    """Write in one line how many of the known models do not fit; `--json` has each."""
     from titjudge.providers.local.hardware import TOO_LARGE
 
     names = [name.rpartition("/")[2] for name, state, _ in rows if state == TOO_LARGE]
@@ -194,7 +194,7 @@ def _ask(config: RunConfig) -> list[Row]:
         (name, role) for name, role in config.roles.items() if name not in TOOL_ROLES and role.provider != "recorded"
     ]
     if not models:
-        raise UserError("--ask needs a model: add --captioner or --judge PROVIDER/MODEL")
+        raise UserError("--ask requires a model. Add --captioner or --judge PROVIDER/MODEL")
 
     async def ask(name: str, judge: Any, address: str, image: Path) -> Row:
         say(f"asking {name} {judge.model}{f' at {address}' if address else ''} ...", err=True)

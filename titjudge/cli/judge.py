@@ -44,7 +44,7 @@ from titjudge.cli.output import (
     write_json,
 )
 from titjudge.cli.terminal import printable, say
-from titjudge.core.errors import ConfigError
+from titjudge.core.errors import ConfigError, not_combined
 from titjudge.core.numbers import sum_words, uncertain_words
 
 if TYPE_CHECKING:
@@ -92,11 +92,9 @@ class SettleFlags(NamedTuple):
             (config.engine == "ray", "--engine ray"),
         ):
             if clash:
-                raise ConfigError(
-                    f"--settle stops as answers come, and {flag} asks everything at once: leave one of them out"
-                )
+                raise ConfigError(not_combined("--settle", flag))
         if config.per_prompt != "mean":
-            raise ConfigError("--settle averages the images of a prompt: leave out --per-prompt")
+            raise ConfigError("--settle averages the images of a prompt. Remove --per-prompt")
         return SettlingQuestion(tuple(self.settle.split(",")), self.margin)
 
 
@@ -246,7 +244,7 @@ def _data(folder: Path | None, data: Path | None) -> Path | None:
         ConfigError: Both are there, and are not the same.
     """
     if folder is not None and data is not None and folder != data:
-        raise ConfigError(f"judge {folder} or --data {data}: one run judges one of them")
+        raise ConfigError(f"two data folders are given: {folder} and --data {data}. Remove one of them")
     return folder or data
 
 
@@ -433,7 +431,7 @@ def _show_advice(outcome: Outcome, limits: Limits) -> None:
 
 
 def how_to_resume(status: str, reason: str = "") -> str:
-    """Tell how to continue a run, or a sweep, that is incomplete."""
+    """Print how to continue a run, or a sweep, that is incomplete."""
     from titjudge.core.run_records import stopped_by
 
     if stopped_by(status) != "budget":
@@ -455,7 +453,7 @@ def _opening(config: RunConfig) -> str:
 
 
 def without_score(outcome: Outcome, noun: str = "images") -> str:
-    """Say how many images have no score by the metric that decides; if all have, how many other failures there were."""
+    """Print how many images have no score by the metric that decides; if all have one, how many other failures there were."""
     name, scored, images = outcome.results.covered or ("", 0, 0)
     if scored < images:
         return f"{images - scored:,} without a score (of {images:,} {noun}, by {name})"

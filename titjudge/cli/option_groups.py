@@ -102,7 +102,7 @@ def place_of_key(key: str) -> dict[str, str]:
 
 
 def shows_all(context: click.Context) -> bool:
-    """Tell whether the help of this context shows everything."""
+    """Return True if the help of this context shows everything."""
     return bool(context.meta.get(_HELP_ALL))
 
 

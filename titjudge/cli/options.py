@@ -12,7 +12,7 @@ import click
 
 from titjudge.cli.option_groups import METRIC, MODELS, MONEY, OUTPUT, Option, place_of_key
 from titjudge.cli.terminal import say
-from titjudge.core.errors import UserError
+from titjudge.core.errors import UserError, must_be
 from titjudge.core.names import plain
 from titjudge.core.paths import run_schema
 
@@ -193,7 +193,7 @@ def page_options(port: int) -> Callable[[F], F]:
 def _url(context: click.Context, parameter: click.Parameter, value: str) -> str:
     """Refuse what is no address of a page."""
     if value and not _is_page(value):
-        raise click.BadParameter(f"{value!r} is not an address such as https://label.example.org")
+        raise click.BadParameter(must_be("the address", "like https://label.example.org", value))
     return value
 
 
@@ -345,7 +345,7 @@ def key_values(flag: str, pairs: Sequence[str]) -> dict[str, str]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
-            raise UserError(f"{flag} {pair!r}: expected KEY=VALUE")
+            raise UserError(must_be(flag, "KEY=VALUE", pair))
         values[key.strip()] = value
     return values
 
@@ -364,7 +364,7 @@ def _metric_options(options: Sequence[str], max_looks: int | None) -> dict[str, 
         name, equals, value = pair.partition("=")
         metric, _, key = name.rpartition(".")  # the name of a metric may contain a dot
         if not (equals and metric and key):
-            raise UserError(f"--metric-option {pair!r}: expected METRIC.KEY=VALUE, for example tit-agent.max_looks=12")
+            raise UserError(must_be("--metric-option", "METRIC.KEY=VALUE, for example tit-agent.max_looks=12", pair))
         by_metric.setdefault(metric, {})[key] = value
     return by_metric
 

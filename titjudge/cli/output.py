@@ -164,7 +164,7 @@ def show_tables(tables: Iterable[Table]) -> None:
 
 
 def _explains() -> bool:
-    """Tell whether the columns of tables are explained: with `--explain`, and by a command without this option."""
+    """Return True if the columns of tables are explained: with `--explain`, and by a command without this option."""
     chosen: bool = click.get_current_context().meta.get(EXPLAIN, True)
     return chosen
 
@@ -208,7 +208,7 @@ def _rows(columns: Sequence[tuple[str, Sequence[Value], int]]) -> list[tuple[Val
 
 
 def _has_value(row: Sequence[Value]) -> bool:
-    """Tell whether a row says anything after its name."""
+    """Return True if a row says anything after its name."""
     return any(value is not None for value in row[1:])
 
 
@@ -323,7 +323,7 @@ def check_writable(path: Path | None, *inputs: Path | None) -> None:
         UserError: The file cannot be written, or is an input.
     """
     if path is not None and any(file and file.exists() and path.exists() and path.samefile(file) for file in inputs):
-        raise UserError(f"{path} is read here: choose another file to write")
+        raise UserError(f"{path} is an input of this command. Choose another file to write")
     if path is None or str(path) == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
         return  # a pipe, too, is not tried: opening it twice would end it
     try:

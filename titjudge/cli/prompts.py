@@ -155,7 +155,7 @@ def coverage(
 
 
 def _lack(missing: Any) -> str:
-    """Tell how many images of a prompt are missing, and why if that is known."""
+    """Write how many images of a prompt are missing, and why if that is known."""
     from titjudge.runs.study.coverage import NO_IMAGE
 
     if missing.images == 1:
@@ -170,7 +170,7 @@ def _suite(keys: RunKeys) -> tuple[Suite, Path]:
     given = keys.config()
     config = with_image_tree(given)
     if config.data is None:
-        raise ConfigError("whose prompts? give --data DIR, or --images PATTERN with --prompt-file FILE")
+        raise ConfigError("the prompts are missing. Add --data DIR, or --images PATTERN with --prompt-file FILE")
     check_paths(given, None if config.images else config.data)
     return open_suite(config), config.data
 

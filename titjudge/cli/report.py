@@ -12,7 +12,7 @@ from titjudge.cli.commands import Command
 from titjudge.cli.options import JSON, PATH, Sinks, option, page_options, say_address, sink_options
 from titjudge.cli.output import show_tables, write_json
 from titjudge.cli.terminal import say
-from titjudge.core.errors import ConfigError
+from titjudge.core.errors import ConfigError, not_combined
 from titjudge.web.view import PORT
 
 if TYPE_CHECKING:
@@ -78,11 +78,11 @@ def report(
     for run in folders:
         run.check()
     if reference is not None and kind != "html":
-        raise ConfigError("--reference cannot be combined with --format: it is for the page only")
+        raise ConfigError(not_combined("--reference", "--format"))
     if baseline and kind not in ("html", *_SUFFIX):
-        raise ConfigError("--baseline requires --format html, latex or markdown: other formats contain single scores")
+        raise ConfigError(f"--baseline requires --format html, latex or markdown, not {kind}. Remove one of them")
     if folder and kind != "html":
-        raise ConfigError("--folder cannot be combined with --format: it is for the page only")
+        raise ConfigError(not_combined("--folder", "--format"))
     if title is not None and site is None:
         raise ConfigError("--title requires --site DIR")
     if site is not None:

@@ -50,7 +50,7 @@ def score(
     if prompt_file is not None:
         prompt = read_text(prompt_file).strip()
     if not (prompt or "").strip():
-        raise UserError("the prompt is empty")
+        raise UserError("the prompt is empty. Write it into --prompt or --prompt-file")
     config = keys.config()
     names = list(dict.fromkeys(metrics)) or ["tit-llm" if config.judge else "tit"]
     with Judge.from_config(config, names) as judge:

@@ -78,7 +78,7 @@ class FirstToken:
         tokens = tuple((str(text), float(logprob)) for text, logprob in record["tokens"])
         rest = float(record["rest"])
         if not 0 <= rest <= 1 or not all(logprob <= 0 for _, logprob in tokens):
-            raise ValueError("no log probabilities")
+            raise ValueError("log probabilities must be 0 or less, and add up to at most 1")
         return cls(tokens, rest)
 
 

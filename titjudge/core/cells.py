@@ -68,9 +68,11 @@ def check_size(size: int, path: Path) -> None:
         DataError: It is empty, or over 50 MiB.
     """
     if size > MAX_BYTES:
-        raise DataError(f"the image file has {size / 2**20:.0f} MiB, more than {MAX_BYTES >> 20}", path)
+        raise DataError(
+            f"the image file has {size / 2**20:.0f} MiB, more than {MAX_BYTES >> 20}. Save a smaller one", path
+        )
     if not size:
-        raise DataError("the image file is empty", path)
+        raise DataError("the image file is empty. Copy or generate it again", path)
 
 
 def check_columns(names: Sequence[str], required: Sequence[str], path: Path, line: int = 1) -> None:
@@ -80,7 +82,7 @@ def check_columns(names: Sequence[str], required: Sequence[str], path: Path, lin
         DataError: One is missing; names those that there are. Or two columns have the same name.
     """
     if twice := next((name for name, count in Counter(filter(None, names)).items() if count > 1), ""):
-        raise DataError(f"two columns are called '{truncated(twice, 40)}': rename or delete one", path, line)
+        raise DataError(f"two columns are called '{truncated(twice, 40)}'. Rename or delete one", path, line)
     if absent := missing_columns(names, required):
         raise DataError(absent, path, line)
 

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import ErrorDetails
 
 from titjudge.core import registry
-from titjudge.core.errors import ConfigError, nearest
+from titjudge.core.errors import ConfigError, nearest, rule_of
 from titjudge.core.files import read_yaml
 from titjudge.core.names import plain
 from titjudge.core.serialization import json_problem
@@ -78,7 +78,7 @@ def key_problem(error: ValidationError, model: type[BaseModel], above: str = "")
         return f"unknown key '{where}'.{nearest(str(problem['loc'][-1]), fields)}"
     if problem["type"] == "missing":
         return f"'{where}' is missing"
-    message = problem["msg"].removeprefix("Value error, ")
+    message = rule_of(problem)
     return f"{where}: {message}" if where else message
 
 
@@ -99,7 +99,7 @@ class _Strict(BaseModel):
 
 def _variable(name: str | None) -> str | None:
     if name and not _VARIABLE.fullmatch(name):
-        raise ValueError("this is not the name of an environment variable; the key itself does not belong here")
+        raise ValueError("must be the name of an environment variable that contains the key, not the key")
     return name
 
 
@@ -223,7 +223,7 @@ class PriceConfig(_Strict):
 def _shard(value: str) -> str:
     number, _, count = value.partition("/")
     if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
-        raise ValueError("a shard is K/N with K from 1 to N, for example 2/4")
+        raise ValueError("must be K/N with K from 1 to N, for example 2/4")
     return f"{int(number)}/{int(count)}"
 
 
@@ -247,7 +247,9 @@ def _columns(value: Any) -> Any:
         value = {role: _compared([column] if isinstance(column, str) else column) for role, column in value.items()}
         several = [role for role, columns in value.items() if isinstance(columns, list) and len(columns) > 1]
         if doubled := [role for role in several if role not in ("image", "source")]:
-            raise ValueError(f"only images and sources may be in several columns, not the {doubled[0]}")
+            raise ValueError(
+                f"only images and sources can have several columns, not the {doubled[0]}. Give it one column"
+            )
     return value
 
 
@@ -371,7 +373,7 @@ class RunConfig(_Strict):
         return {name: role for name in names if (role := self.role(name)) is not None}
 
     def settings_of(self, role: RoleConfig) -> ProviderSettings:
-        """Return what the provider of a role's model is made from."""
+        """Return the settings of the provider of a role's model."""
         return role.settings(self.limits.timeout, self.prompts)
 
     def role(self, name: str) -> RoleConfig | None:
@@ -441,7 +443,7 @@ def _check_names(config: RunConfig) -> None:
         readable = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
         if readable != path:
             raise ConfigError(
-                f"the name of {readable} is not UTF-8, so it cannot be written to the manifest: rename it"
+                f"the name of {readable} is not UTF-8, so it cannot be written to the manifest. Rename it"
             )
 
 
@@ -453,7 +455,9 @@ def _check_panel(config: RunConfig) -> None:
                 f"the judge {judge.model} is given twice, so its answers would count double. Remove one, or use `samples` to repeat a judge"
             )
     if config.quorum and config.quorum > max(1, len(judges)):
-        raise ConfigError(f"a quorum of {config.quorum} cannot be reached: the number of judges is {len(judges)}")
+        raise ConfigError(
+            f"quorum {config.quorum} is more than the number of judges, {len(judges)}. Lower it, or add judges"
+        )
 
 
 def _split_panel(content: Json) -> Json:
@@ -469,12 +473,12 @@ def _set_base_url(config: RunConfig, address: str) -> RunConfig:
     """Set the address of the captioner and the judges that are asked over the network."""
     hosted = [name for name, role in config.roles.items() if name not in TOOL_ROLES and _is_hosted(role)]
     if not hosted:
-        raise ConfigError("base_url requires a captioner or judge that uses it, such as openai/MODEL")
+        raise ConfigError("base_url requires a captioner or judge that uses it. Choose a model such as openai/MODEL")
     embedder = config.embedder
     if embedder.base_url is None and embedder.provider in {config.roles[name].provider for name in hosted}:
         raise ConfigError(
-            f"base_url is the address of captioner and judge, and the embedder {embedder.model} uses another: give the embedder "
-            f"an address in a configuration file, as embedder: {{model: {embedder.model}, base_url: ...}}"
+            f"base_url applies to captioner and judge, but not to the embedder {embedder.model}. Give its address in a "
+            f"configuration file: embedder: {{model: {embedder.model}, base_url: ...}}"
         )
     return with_roles(config, {name: {"base_url": address} for name in hosted})
 
@@ -488,7 +492,7 @@ def _set_trust_remote_code(config: RunConfig) -> RunConfig:
     local = {name: role for name, role in config.roles.items() if registry.uses_device(role.provider)}
     if not local:
         raise ConfigError(
-            "trust_remote_code needs a model that runs here: local/, vllm/ or sentence-transformers/MODEL"
+            "trust_remote_code requires a model on this machine. Use local/, vllm/ or sentence-transformers/MODEL"
         )
     return with_roles(
         config, {name: {"options": {**role.options, "trust_remote_code": True}} for name, role in local.items()}
@@ -508,10 +512,10 @@ def with_roles(config: RunConfig, updates: Mapping[str, Values]) -> RunConfig:
 def _check_role(role: RoleConfig, kind: str) -> None:
     if kind == "providers" and "/" not in role.model and role.provider not in registry.names(kind):
         close = nearest(role.model, registry.names(kind)) or f" For example openai/{role.model}"
-        raise ConfigError(f"'{role.model}' names no provider: a model is PROVIDER/MODEL (see `providers`).{close}")
+        raise ConfigError(f"'{role.model}' has no provider. Write PROVIDER/MODEL (see `providers`).{close}")
     registry.check(kind, role.provider)
     if kind == "providers" and not role.model_name and registry.needs_model(role.provider):
-        raise ConfigError(f"'{role.model}' names no model: write {role.provider}/MODEL")
+        raise ConfigError(f"'{role.model}' has no model. Write {role.provider}/MODEL")
 
 
 def _merge(base: Json, over: Json) -> Json:
@@ -556,11 +560,10 @@ def _explain(error: ValidationError, path: Path | None) -> str:
     if problem["type"] == "missing":
         return f"{prefix}'{where}' is missing"
     if problem["loc"][-1:] == ("api_key_env",):  # the value may be a key
-        return f"{prefix}'{where}': {problem['msg'].removeprefix('Value error, ')}"
+        return f"{prefix}'{where}' {rule_of(problem)}"
     value = problem.get("input")
     if not where:
-        return f"{prefix}{problem['msg'].removeprefix('Value error, ')}"
+        return f"{prefix}{rule_of(problem)}"
     if isinstance(value, dict | list):  # may be long, and hold a secret
-        return f"{prefix}'{where}': {problem['msg']}"
-    text = repr(value)
-    return f"{prefix}'{where}': {problem['msg']} (got {text if len(text) <= 100 else text[:100] + '...'})"
+        return f"{prefix}'{where}': {rule_of(problem)}"
+    return f"{prefix}'{where}': {rule_of(problem)}, not {value!r:.100}"

@@ -16,6 +16,7 @@ TitjudgeError
 from __future__ import annotations
 
 import re
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -148,3 +149,28 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
     close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.6)
     return f" Did you mean '{close[0]}'?" if close else ""
+
+
+def unknown(kind: str, name: str, names: Iterable[str]) -> str:
+    """Return `unknown KIND 'name'. Did you mean 'x'? Known: x, y` with the first 20 names, or `none`."""
+    names = list(names)
+    listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+    return f"unknown {kind} '{name}'.{nearest(name, names)} Known: {listed or 'none'}"
+
+
+def must_be(name: str, rule: str, value: object) -> str:
+    """Return `NAME must be RULE, not VALUE`, with the first items of a list; of other objects only the type is quoted."""
+    plain = value is None or isinstance(value, str | int | float)
+    shown = repr(value) if plain else reprlib.repr(value) if isinstance(value, list) else type(value).__name__
+    return f"{name} must be {rule}, not {shown:.80}"
+
+
+def rule_of(problem: Mapping[str, Any]) -> str:
+    """Return the broken rule of a problem that pydantic reports, without its own words."""
+    rule = re.sub(r"^Value error, |, (unable to parse|got a number).*", "", problem["msg"])
+    return rule.replace("Input should be", "must be")
+
+
+def not_combined(first: str, second: str) -> str:
+    """Return the message for two options of which only one can be given."""
+    return f"{first} cannot be combined with {second}. Remove one of them"

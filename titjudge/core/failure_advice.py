@@ -38,7 +38,7 @@ def cause_of(failure: FailureRecord) -> Cause | Status:
 
 
 def advice(failures: Iterable[FailureRecord], limits: Values | None = None) -> list[Advice]:
-    """Say what to do about the failures of a run, the commonest cause first.
+    """Return advice on the failures of a run, the commonest cause first.
 
     Args:
         failures: `Results.failures`.
@@ -50,7 +50,7 @@ def advice(failures: Iterable[FailureRecord], limits: Values | None = None) -> l
 
 
 def remedy(cause: Cause | Status, concurrency: int = 32) -> str:
-    """Say what to do about scores that are missing for a cause, in one line; `concurrency` is that of the run."""
+    """Return advice on missing scores with one cause, in one line; `concurrency`: the limit of the run."""
     return WORDS[cause][1].format(slower=max(1, concurrency // 2))
 
 

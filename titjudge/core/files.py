@@ -22,7 +22,7 @@ from typing import IO, Any, cast
 import orjson
 
 from titjudge.core.cells import check_columns
-from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.errors import ConfigError, DataError, must_be
 from titjudge.core.gzip_files import GzipReader
 from titjudge.core.names import plain
 from titjudge.core.patterns import lazy_pattern
@@ -62,8 +62,8 @@ def checked_quotes(row: list[str], lines: list[str], mark: str, width: int, path
         return row if padded or len(bare[0]) != (width or len(row)) else bare[0]
     last = first + len(lines) - 1
     raise DataError(
-        f"a quote opens a cell in line {first} that goes on to line {last}, over text that looks like other rows. Double each "
-        'quote that belongs to a text and put the cell in quotes, as in "a 5"" nail"',
+        f"a quote in line {first} opens a cell that ends in line {last}, and contains text that looks like rows. Double each "
+        'quote inside a text, and put the cell in quotes: "a 5"" nail"',
         path,
         first,
     )
@@ -78,12 +78,12 @@ def _strictly(lines: Sequence[str], **form: Any) -> list[str] | None:
 
 
 def _are_even(lines: Iterable[Sequence[str]], width: int) -> bool:
-    """Tell whether each line alone has as many cells as a row, and none begins with a blank, as texts after a comma do."""
+    """Return True if each line alone has as many cells as a row, and none begins with a blank, as texts after a comma do."""
     return width > 1 and all(len(cells) == width and not any(cell[:1] == " " for cell in cells) for cells in lines)
 
 
 def _hold_rows(row: Sequence[str], lines: Sequence[Sequence[str]], width: int) -> bool:
-    """Tell whether one of the lines of a row looks like a row of its own.
+    """Return True if one of the lines of a row looks like a row of its own.
 
     It has as many cells, and file names and numbers (without any, single words) in the columns where this row has them.
     """
@@ -128,7 +128,7 @@ _MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def is_utf16(head: bytes) -> bool:
-    """Tell whether a file is UTF-16 by its first bytes: a byte order mark, or a zero in every other byte."""
+    """Return True if a file is UTF-16 by its first bytes: a byte order mark, or a zero in every other byte."""
     return head.startswith(_MARKS) or (len(head) >= 4 and (not any(head[1:4:2]) or not any(head[0:4:2])))
 
 
@@ -172,7 +172,7 @@ def read_text(path: Path) -> str:
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise DataError(f"not UTF-8 text ({error.reason} at byte {error.start})", path) from error
+        raise DataError(f"not UTF-8 text ({error.reason} at byte {error.start}). Save it as UTF-8", path) from error
 
 
 def read_json(path: Path) -> Any:
@@ -207,7 +207,9 @@ def load_yaml(text: str) -> Any:
 
         def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
             if len(node.value) > _MOST_DIGITS:
-                raise ValueError(f"line {node.start_mark.line + 1}: a whole number of {len(node.value):,} characters")
+                raise ValueError(
+                    f"line {node.start_mark.line + 1}: a number of {len(node.value):,} characters. Shorten it"
+                )
             return super().construct_yaml_int(node)
 
     own = {"int": Loader.construct_yaml_int, "timestamp": Loader.construct_yaml_str}
@@ -232,7 +234,7 @@ def load_yaml(text: str) -> Any:
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
     except (LookupError, TypeError, AttributeError, ArithmeticError) as error:  # PyYAML, of `!!bool x`
-        raise ValueError("a value does not fit its tag") from error
+        raise ValueError("a value does not fit its tag. Remove the tag") from error
 
 
 def _measure(node: Any, sizes: dict[int, int], depth: int) -> int:
@@ -244,7 +246,7 @@ def _measure(node: Any, sizes: dict[int, int], depth: int) -> int:
         children = [child for pair in pairs for child in (pair if isinstance(pair, tuple) else (pair,))]
         sizes[id(node)] = 1 + sum(_measure(child, sizes, depth + 1) for child in children)
         if sizes[id(node)] > _MOST_VALUES:
-            raise ValueError(f"its aliases stand for more than {_MOST_VALUES:,} values")
+            raise ValueError(f"its aliases expand to more than {_MOST_VALUES:,} values. Remove some")
     return sizes[id(node)]
 
 
@@ -267,7 +269,7 @@ def read_yaml(path: Path, what: str, named_by: str = "") -> dict[str, Any]:
     except ValueError as error:
         raise ConfigError(f"{source}{path}: not YAML: {error}") from error
     if content is not None and not isinstance(content, dict):
-        raise ConfigError(f"{source}{path}: {what} is a mapping of keys")
+        raise ConfigError(f"{source}{path}: {must_be(what, 'a mapping of keys', content)}")
     return content or {}
 
 
@@ -291,7 +293,7 @@ def packed(path: Path) -> Path | None:
 
 
 def has_lines(path: Path) -> bool:
-    """Tell whether a JSONL file is there, plain or packed."""
+    """Return True if a JSONL file is there, plain or packed."""
     return path.is_file() or packed(path) is not None
 
 
@@ -529,7 +531,7 @@ def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
                 if any(cell.strip() for cell in row):
                     yield first_line - 1, row
     except UnicodeDecodeError as error:
-        raise DataError(f"not {error.encoding.upper()} text: save the file as UTF-8 CSV", path) from error
+        raise DataError(f"not {error.encoding.upper()} text. Save the file as UTF-8 CSV", path) from error
     except csv.Error as error:
         raise DataError(f"cannot be read: {error} (in the row that begins here)", path, first_line) from error
     except (OSError, EOFError, zlib.error) as error:
@@ -550,7 +552,7 @@ def _delimiter(header: str) -> str:
 
 
 def csv_separator(path: Path) -> str:
-    """Return what separates the cells of a CSV or TSV file; empty for files of other formats, and those that cannot be read."""
+    """Return the separator of the cells of a CSV or TSV file; empty for files of other formats, and those that cannot be read."""
     name = path.name.lower().removesuffix(".gz")
     if not name.endswith((".csv", ".tsv")):
         return ""
@@ -607,7 +609,7 @@ def _unguarded(cell: str) -> str:
 
 
 def _is_formula(text: str) -> bool:
-    """Tell whether a spreadsheet would take a text for a formula, without the apostrophes in front of it."""
+    """Return True if a spreadsheet would take a text for a formula, without the apostrophes in front of it."""
     bare = text.lstrip("'")
     return bare.startswith(_FORMULA) or bare.lstrip().startswith(_FORMULA)
 

@@ -113,7 +113,7 @@ class GzipReader:
             DataError: The file is damaged or unpacks to far more than its size, or more is wanted than an image or a header has.
         """
         if not 0 <= size <= _LONGEST:
-            raise DataError(f"{size / 2**20:,.0f} MiB in one piece, more than {_LONGEST >> 20}", self.path)
+            raise DataError(f"one piece has {size / 2**20:,.0f} MiB, more than {_LONGEST >> 20}. Divide it", self.path)
         point = self._checkpoints.before(self._wanted)
         if self._wanted < self._position or (point is not None and point.position > self._position):
             self._start(point)
@@ -158,7 +158,7 @@ class GzipReader:
         self._position += len(content)
         used = self._place - len(self._packed)
         if self._position > max(_UNPACKED, _RATIO * used):
-            raise EOFError(f"it has more than {_RATIO} times its size (a decompression bomb?)")
+            raise EOFError(f"it unpacks to more than {_RATIO} times its size, as a decompression bomb does")
         if not self._unpacker.eof:
             self._checkpoints.offer(self._position, used, self._unpacker)
         return content

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, overload
 
-from titjudge.core.errors import DataError
+from titjudge.core.errors import DataError, must_be
 from titjudge.core.numbers import is_number
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class MetaKey(Generic[T]):
     read: str
 
     def is_in(self, item: HasMeta) -> bool:
-        """Tell whether the item has the key."""
+        """Return True if the item has the key."""
         return self.name in item.meta
 
     @overload
@@ -69,7 +69,7 @@ class MetaKey(Generic[T]):
         """
         value = self.checked(item)
         if value is None:
-            raise DataError(f"the item has no {self.name}, which is {self.form.words}")
+            raise DataError(f"the item has no {self.name}. Add {self.form.words}")
         return value
 
     def checked(self, item: HasMeta) -> T | None:
@@ -80,7 +80,7 @@ class MetaKey(Generic[T]):
         """
         value: T | None = item.meta.get(self.name)
         if value is not None and not self.form.fits(value):
-            raise DataError(f"the item's {self.name} is not {self.form.words}: {value!r:.60}")
+            raise DataError(must_be(f"'{self.name}'", self.form.words, value))
         return value
 
 

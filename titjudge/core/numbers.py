@@ -45,7 +45,7 @@ def mean(values: Iterable[float | None]) -> float | None:
 
 
 def is_number(value: Any) -> TypeGuard[int | float]:
-    """Tell whether a value is a finite JSON number: not `true`, not a string."""
+    """Return True if a value is a finite JSON number: not `true`, not a string."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 

@@ -22,7 +22,7 @@ def distinct_paths(given: Iterable[str | os.PathLike[str]]) -> list[Path]:
     for path in map(Path, given):
         before = first.setdefault(os.path.realpath(path), path)
         if before is not path:
-            raise DataError(f"it is given twice{f', also as {before}' if before != path else ''}: give it once", path)
+            raise DataError(f"it is given twice{f', also as {before}' if before != path else ''}. Give it once", path)
     return list(first.values())
 
 

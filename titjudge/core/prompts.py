@@ -25,7 +25,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from titjudge.core.errors import ConfigError, nearest
+from titjudge.core.errors import ConfigError, must_be, nearest, unknown
 from titjudge.core.files import load_yaml
 from titjudge.core.paths import bundled_root
 from titjudge.core.types import ImageFile, Json, Message, Part, Values
@@ -69,14 +69,16 @@ class Prompt:
         """
         missing, unknown = self.variables - variables.keys(), variables.keys() - self.variables
         if missing or unknown:
-            raise ConfigError(f"prompt {self.name}: missing {sorted(missing)}, not declared {sorted(unknown)}")
+            raise ConfigError(
+                f"prompt template {self.name}: variables missing: {sorted(missing)}; not declared: {sorted(unknown)}"
+            )
         marks = {"image" if i == 0 else f"image{i + 1}": f"{_MARK}{i}\u2060" for i in range(max(1, len(images)))}
         shown = {name: self._fenced(value) for name, value in variables.items()} if self.fence else variables
         try:
             text = self.body.render(**shown, **marks)
             system = self.system.render(**shown) if self.system else ""
         except Exception as error:  # a template is code of the user's: {{ prompt + 1 }} is a TypeError
-            raise ConfigError(f"prompt {self.name}: {type(error).__name__}: {error}") from error
+            raise ConfigError(f"prompt template {self.name}: {type(error).__name__}: {error}") from error
         parts = _place(text, images, self.images)
         turns = [Message("system", (system,))] if system else []
         return (*turns, Message("user", parts))
@@ -95,7 +97,7 @@ class Prompt:
 def _place(text: str, images: Sequence[ImageFile], where: str) -> tuple[Part, ...]:
     """Put the images where the prompt marks them, else before or after its text."""
     if _MARK in text and not images:
-        raise ConfigError("the prompt places an image inline, and none is given")
+        raise ConfigError("the prompt template needs an image, but the request has none")
     if _MARK in text:
         pieces = re.split(f"{_MARK}(\\d+)\u2060", text)
         parts: list[Part] = []
@@ -150,7 +152,7 @@ def template_folders(overlay: Path | None = None) -> list[Path]:
         ConfigError: There is no such folder.
     """
     if overlay is not None and not overlay.is_dir():
-        raise ConfigError(f"{overlay}: no such folder of prompts")
+        raise ConfigError(f"--prompts {overlay}: no such folder. Give a folder of prompt templates")
     return [*([overlay] if overlay else []), bundled_root()]
 
 
@@ -173,11 +175,11 @@ def read_prompt(name: str, folders: Sequence[Path]) -> Prompt:
 def _read(name: str, folders: Sequence[Path]) -> tuple[Path, str]:
     """Read the file of a prompt; returns its path, too."""
     if not _NAME.fullmatch(name) or ".." in name:
-        raise ConfigError(f"'{name}' is not a prompt name (suite/name)")
+        raise ConfigError(f"a prompt template must have a name such as suite/name, not '{name}'")
     path = next((root / f"{name}.md" for root in folders if (root / f"{name}.md").is_file()), None)
     if path is None:
         raise ConfigError(
-            f"there is no prompt '{name}'.{nearest(name, prompt_names(folders))} "
+            f"unknown prompt template '{name}'.{nearest(name, prompt_names(folders))} "
             f"For your templates, add --prompts DIR with {name}.md"
         )
     try:
@@ -199,11 +201,11 @@ def _parsed(name: str, path: Path, raw: str) -> Prompt:
     """
     match = re.match(r"---\n(.*?)\n---\n(.*)\Z", raw, re.DOTALL)
     if match is None:
-        raise ConfigError(f"{path}: a prompt starts with front matter between two lines of ---")
+        raise ConfigError(f"{path}: no front matter. Begin with keys between two lines of ---")
     front = _front_matter(match[1], path)
     for key in front:
         if key not in _KNOWN:
-            raise ConfigError(f"{path}: unknown front matter '{key}'.{nearest(key, _KNOWN)}")
+            raise ConfigError(f"{path}: front matter: {unknown('key', key, _KNOWN)}")
     above = match[1].count("\n") + 3
     body = _compiled(match[2].removesuffix("\n"), path, above)
     system = _compiled(front["system"].removesuffix("\n"), path) if front.get("system") else None
@@ -258,7 +260,7 @@ def _front_matter(text: str, path: Path) -> Json:
     except ValueError as error:
         raise ConfigError(f"{path}: the front matter is not YAML: {error}") from error
     if not isinstance(front, dict):
-        raise ConfigError(f"{path}: the front matter is a mapping of keys")
+        raise ConfigError(f"{path}: {must_be('the front matter', 'a mapping of keys', front)}")
     shapes: dict[str, tuple[Any, str]] = {
         "vars": (is_texts, "a list of names"),
         "system": (lambda value: isinstance(value, str), "a text"),
@@ -267,7 +269,7 @@ def _front_matter(text: str, path: Path) -> Json:
     }
     for key, (fits, what) in shapes.items():
         if front.get(key) is not None and not fits(front[key]):
-            raise ConfigError(f"{path}: {key} is {what}, not {front[key]!r}")
+            raise ConfigError(f"{path}: {must_be(f'{key!r}', what, front[key])}")
     return front
 
 

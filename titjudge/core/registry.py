@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.entry_points import announced
-from titjudge.core.errors import ConfigError, TitjudgeError, nearest
+from titjudge.core.errors import ConfigError, TitjudgeError, unknown
 
 _PACKAGE = Path(__file__).parents[1]
 _YAML_SUITE = "titjudge.suites.question_suite:suite_of"
@@ -108,12 +108,12 @@ def overridden(kind: str, own: Iterable[str] = ()) -> dict[str, str]:
 
 
 def metric_kind(suite: str) -> str:
-    """Return what a run over a suite does, as the suite says: `metrics` or `tasks`."""
+    """Return the purpose of runs over a suite, as the suite declares it: `metrics` or `tasks`."""
     return "tasks" if load("suites", suite).TASKS else "metrics"
 
 
 def is_suite_file(name: str) -> bool:
-    """Tell whether the name of a suite is that of a YAML file."""
+    """Return True if the name of a suite is that of a YAML file."""
     return name.endswith((".yaml", ".yml"))
 
 
@@ -134,9 +134,7 @@ def check(kind: str, name: str) -> str:
     if target is None:
         singular = kind.removesuffix("s")
         more = f"; all others through litellm, as litellm/{name}/MODEL" if kind == "providers" else ""
-        raise ConfigError(
-            f"unknown {singular} '{name}'.{nearest(name, names(kind))} Known: {', '.join(names(kind))}{more}"
-        )
+        raise ConfigError(f"{unknown(singular, name, names(kind))}{more}")
     return target
 
 
@@ -155,12 +153,12 @@ def default_model(provider: str) -> str:
 
 
 def needs_model(provider: str) -> bool:
-    """Tell whether a role must name a model of the provider."""
+    """Return True if a role must name a model of the provider."""
     return bool(getattr(provider_class(provider), "needs_model", True))
 
 
 def uses_device(name: str) -> bool:
-    """Tell whether the models of a provider, or of an embedder, run in this process on the machine's own device."""
+    """Return True if the models of a provider, or of an embedder, run in this process on the machine's own device."""
     kinds = [kind for kind in ("providers", "embedders") if name in names(kind)]
     return any(getattr(load(kind, name), "uses_device", False) for kind in kinds)
 
@@ -230,5 +228,5 @@ def load(kind: str, name: str) -> Any:
         singular = kind.removesuffix("s")
         cause = f"{type(error).__name__}: {error}"
         raise ConfigError(
-            f"the {singular} '{name}' of an entry point ({module}:{target}) does not load: {cause}"
+            f"the {singular} '{name}' of an entry point ({module}:{target}) cannot be loaded: {cause}"
         ) from error

@@ -17,7 +17,7 @@ from typing import Any, Protocol, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from titjudge.core.declarations import Declaration
-from titjudge.core.errors import DataError
+from titjudge.core.errors import DataError, rule_of
 from titjudge.core.files import open_regular, write_json
 from titjudge.core.registry import first_metric
 from titjudge.core.serialization import with_checksum
@@ -71,11 +71,11 @@ class _File(Record):
             first = error.errors(include_url=False)[0]
             if first["loc"] == ("schema_version",) and first["type"] == "less_than_equal":
                 raise DataError(
-                    f"a later titjudge wrote it (format {first['input']}): update titjudge", file
+                    f"a newer titjudge wrote it (format {first['input']}). Update titjudge", file
                 ) from error
             key = ".".join(map(str, first["loc"]))
             where = f"{key}: " if key else ""
-            raise DataError(f"damaged: {where}{first['msg']}; {repair}", file) from error
+            raise DataError(f"damaged: {where}{rule_of(first)}; {repair}", file) from error
 
     def write(self, file: Path, *, sync: bool = True) -> None:
         """Write a file, whole or not at all; `sync` waits until the disk has it.
@@ -285,7 +285,7 @@ class Manifest(_File):
 
 
 def stopped_by(status: str) -> str:
-    """Return what stopped a run by its status: `budget`, `interrupted`, `disk` or `shard`; empty if it is not incomplete."""
+    """Return the cause that stopped a run, by its status: `budget`, `interrupted`, `disk` or `shard`; empty if it is not incomplete."""
     kind, _, why = status.partition(": ")
     return why.partition(" ")[0] if kind == "incomplete" else ""
 
@@ -873,7 +873,7 @@ class StoredRun(Protocol):
 
 
 def is_locked(run: Path) -> bool:
-    """Tell whether a process is writing to a run folder, by trying to take a shared lock on it."""
+    """Return True if a process is writing to a run folder, by trying to take a shared lock on it."""
     try:
         lock = os.open(run / ".lock", os.O_RDONLY | os.O_NONBLOCK)  # a pipe would wait for a writer
     except OSError:

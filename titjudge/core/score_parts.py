@@ -138,17 +138,17 @@ def weakest(parts: Parts) -> list[Mapping[str, Any]]:
 
 
 def missing(parts: Parts) -> Sequence[Any]:
-    """Return what the description or the image lacks."""
+    """Return the elements that are missing in the description or the image."""
     return sequence(parts.get("missing"))
 
 
 def contradicted(parts: Parts) -> Sequence[Any]:
-    """Return what the description or the image contradicts."""
+    """Return the elements that the description or the image contradicts."""
     return sequence(parts.get("contradicted"))
 
 
 def unread_as(parts: Parts) -> list[str]:
-    """Return what each unreadable reply to a yes/no question begins like: `denial`, `affirmation` or empty."""
+    """Return the beginning of each unreadable reply to a yes/no question: `denial`, `affirmation` or empty."""
     return [str(kind) for kind in parts.get("unread_as") or ()]
 
 

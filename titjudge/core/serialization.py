@@ -71,7 +71,7 @@ def json_bytes(value: Any, option: int = 0) -> bytes:
 
 
 def json_problem(value: Any, place: str = "") -> str:
-    """Say which value inside of a value no JSON file can hold as it is, by its place; empty where there is none.
+    """Return the place of a value that cannot be written to a JSON file unchanged; empty if there is none.
 
     Numbers must be finite, whole ones fit into 64 bits, keys are texts, and texts have neither a zero byte nor half of a surrogate
     pair (which a path, in the bytes of the system, may have).
@@ -363,7 +363,7 @@ def with_checksum(record: Values) -> Json:
 
 
 def checksum_differs(record: Values) -> bool:
-    """Tell whether a record has a checksum that does not match."""
+    """Return True if a record has a checksum that does not match."""
     return _CHECKSUM in record and record[_CHECKSUM] != checksum(record)
 
 

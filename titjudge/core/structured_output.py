@@ -14,6 +14,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ValidationError
 
+from titjudge.core.errors import rule_of
 from titjudge.core.patterns import lazy_pattern
 from titjudge.core.serialization import without_surrogates
 
@@ -253,7 +254,7 @@ def plain_number(value: Any) -> Any:
         ValueError: It is not a number.
     """
     if isinstance(value, bool) or (isinstance(value, str) and not _NUMBER.fullmatch(value.strip())):
-        raise ValueError("this is not a number")
+        raise ValueError("must be a number")
     return value
 
 
@@ -278,7 +279,7 @@ def problem(text: str, schema: type[BaseModel]) -> str:
 def first_problem(error: ValidationError, whole: str = "(top)") -> str:
     """Return in one line the first invalid field and why; `whole` is the name of the object itself."""
     first = error.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(map(str, first['loc'])) or whole}: {first['msg']}"
+    return f"{'.'.join(map(str, first['loc'])) or whole}: {rule_of(first)}"
 
 
 _KNOWN: dict[Any, dict[str, Any]] = {}

@@ -515,11 +515,11 @@ class Ask(Protocol):
         ...
 
     def has_tools(self, role: str) -> bool:
-        """Tell whether the model of a role supports native tool calls."""
+        """Return True if the model of a role supports native tool calls."""
         ...
 
     def has_role(self, role: str) -> bool:
-        """Tell whether a model is configured for a role: for one that the metric can do without."""
+        """Return True if a model is configured for a role: for one that the metric can do without."""
         ...
 
     async def embed(self, texts: Sequence[str]) -> list[Embedding]:

@@ -75,7 +75,7 @@ def first_of(names: Sequence[str], most: int = 6) -> str:
 
 
 def is_texts(value: Any) -> TypeGuard[list[str]]:
-    """Tell whether a value is a list of texts; an empty one is."""
+    """Return True if a value is a list of texts; an empty one is."""
     return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 

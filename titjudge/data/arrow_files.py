@@ -60,7 +60,7 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
 
 
 def _contents(column: Any, kind: ImageColumn) -> list[list[tuple[bool, str]] | None]:
-    """Tell of each row's images whether there are bytes, and their path; None of a row without a list."""
+    """Return for the images of each row whether there are bytes, and their path; None for a row without a list."""
     flat = column.flatten() if kind.many else column
     there = flat.is_valid().to_pylist()
     filled, names = there, [""] * len(flat)
@@ -96,7 +96,7 @@ class ArrowImages:
             DataError: There is no such row.
         """
         if not 0 <= row < self._starts[-1]:
-            raise DataError("no such row", self.path, row + 1)
+            raise DataError(f"row {row + 1} does not exist: the table has {self._starts[-1]}", self.path)
         chunk = bisect_right(self._starts, row) - 1
         images = self._chunks[chunk].slice(row - self._starts[chunk], 1)
         images = images.flatten() if self._kind.many else images

@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 from titjudge.core import gzip_files
 from titjudge.core.cells import check_size, version
-from titjudge.core.errors import DataError
+from titjudge.core.errors import DataError, must_be
 from titjudge.data import arrow_files, grids, parquet, tar_files
 
 SUFFIXES = (parquet.SUFFIX, arrow_files.SUFFIX, *tar_files.SUFFIXES)
@@ -71,7 +71,7 @@ def _kind(file: str, _size: int, _changed: int) -> str:
 
 
 def exists(path: Path) -> bool:
-    """Tell whether a path is that of a file, or leads into a file with images inside."""
+    """Return True if a path is that of a file, or leads into a file with images inside."""
     return path.exists() or holder(path) is not None
 
 
@@ -85,7 +85,7 @@ def read_cell(path: Path) -> bytes:
     column, last = os.path.split(path)
     row, _, element = last.partition(".")
     if not _NUMBER.fullmatch(last):
-        raise DataError("no such row", path)
+        raise DataError(must_be("the row", "a number", last), path)
     file = os.path.dirname(column)  # strings, as in `holder`
     now = version(file)
     kind = _kind(file, *now)
@@ -105,7 +105,7 @@ def read_cell(path: Path) -> bytes:
         make = partial(window, Path(file), unquote(os.path.basename(column)))
         image: bytes | None = _windows.get(column, now, make).read(int(row) - 1, int(element or 0))
     if image is None:
-        raise DataError(f"there is no image in '{unquote(path.parent.name)}'", Path(file), int(row))
+        raise DataError(f"'{unquote(path.parent.name)}' contains no image. Correct the column", Path(file), int(row))
     return image
 
 
@@ -116,7 +116,7 @@ class _Windows:
         self._open: OrderedDict[str, _Open] = OrderedDict()
 
     def get(self, place: str, now: tuple[int, int], make: Callable[[], Any]) -> Any:
-        """Return what is open at a place (a path), opened anew if its file has changed."""
+        """Return the open container at a path, opened again if its file has changed."""
         window = self._open.pop(place, None)
         if window is not None and window.version != now:
             window.close()

@@ -85,9 +85,9 @@ def inside(root: Path, name: str, what: str = "image", roots: Sequence[Path] = (
             does not repeat the path.
     """
     if not name:
-        raise DataError(f"the {what} path is empty")
+        raise DataError(f"the {what} path is empty. Give a file")
     if _ADDRESS.match(name):
-        raise DataError(f"the {what} is a web address: download it into the data folder")
+        raise DataError(f"the {what} is a web address. Download it into the data folder")
     if "\\" in name and not (root / name).exists():  # as Windows writes paths
         if name.startswith("\\\\"):
             raise DataError(f"the {what} {_OF_WINDOWS}")
@@ -101,19 +101,17 @@ def inside(root: Path, name: str, what: str = "image", roots: Sequence[Path] = (
         real = os.path.realpath(path, strict=True)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise DataError(f"the {what} is a link that leads back to itself") from error
+            raise DataError(f"the {what} is a link to itself. Replace it with the file") from error
         if error.errno == errno.ENAMETOOLONG:
-            raise DataError(f"the {what} path is too long for a file") from error
+            raise DataError(f"the {what} path is too long for a file. Shorten it") from error
         real = os.path.realpath(path)
     if not any(_holds(folder, real) for folder in (root, *roots)):
-        raise DataError(
-            f"the {what} is a link that leads outside the data folder: put the file itself there, or {_ALLOW}"
-        )
+        raise DataError(f"the {what} is a link that leads outside the data folder. Copy the file there, or {_ALLOW}")
     return path
 
 
 def _holds(folder: Path, real: str) -> bool:
-    """Tell whether a path without links lies in a folder."""
+    """Return True if a path without links lies in a folder."""
     absolute = os.path.abspath(folder)
     if os.pardir not in folder.parts and real.startswith(absolute + os.sep):
         return True  # the beginning of a path without links has none either: no need to resolve the folder

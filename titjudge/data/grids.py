@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from titjudge.core.cells import version
-from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.errors import ConfigError, DataError, must_be
 from titjudge.data.image_decoding import open_image, quietly, upright
 
 _SIZE = re.compile(r"([1-9]|1[0-6])x([1-9]|1[0-6])")
@@ -35,7 +35,7 @@ class Grid:
         """
         match = _SIZE.fullmatch(text)
         if match is None:
-            raise ConfigError(f"--grid is ROWSxCOLUMNS, each 1 to 16, for example 2x2, not '{text}'")
+            raise ConfigError(must_be("--grid", "ROWSxCOLUMNS, each 1 to 16, for example 2x2", text))
         return cls(int(match[1]), int(match[2]))
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class Grid:
 
 
 def is_grid(folder: str) -> bool:
-    """Tell whether a folder name in a path is a grid, such as `2x2`."""
+    """Return True if a folder name in a path is a grid, such as `2x2`."""
     return _SIZE.fullmatch(folder) is not None
 
 
@@ -59,7 +59,7 @@ def read(file: Path, grid: str, cell: int) -> bytes:
     """
     size = Grid.parse(grid)
     if not 1 <= cell <= size.rows * size.columns:
-        raise DataError(f"a grid of {grid} has no image {cell}", file)
+        raise DataError(f"a grid of {grid} has no image {cell}. Correct the number", file)
     return _cells(file, size, version(file))[cell - 1]
 
 
@@ -71,10 +71,12 @@ def _cells(file: Path, size: Grid, _version: tuple[int, int]) -> list[bytes]:
         try:
             image = upright(opened)
         except (OSError, SyntaxError, ValueError) as error:
-            raise DataError(f"the file cannot be decoded or is not an image ({type(error).__name__})", file) from error
+            raise DataError(
+                f"the file cannot be decoded or is not an image ({type(error).__name__}). Save it again", file
+            ) from error
         width, height = image.size
         if width < size.columns or height < size.rows:
-            raise DataError(f"{width} x {height} pixels are too few for a grid of {size}", file)
+            raise DataError(f"{width} x {height} pixels are too few for a grid of {size}. Correct --grid", file)
         for row in range(size.rows):
             for column in range(size.columns):
                 left, right = column * width // size.columns, (column + 1) * width // size.columns

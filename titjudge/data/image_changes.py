@@ -69,7 +69,7 @@ class EditPixels:
 
         inner = self.outside[_RADIUS:-_RADIUS, _RADIUS:-_RADIUS]
         if not inner.any():
-            raise DataError("too few pixels should stay as they are for SSIM: it needs windows of 11 x 11")
+            raise DataError("too few pixels are outside the mask: SSIM needs windows of 11 x 11. Make the mask smaller")
         after = np.where(self.outside[:, :, None], self.after, self.before)
         ssim = _ssim(_luminance(self.before), _luminance(after))
         return float(ssim[_RADIUS:-_RADIUS, _RADIUS:-_RADIUS][inner].mean())
@@ -95,7 +95,7 @@ def edit_pixels(source: Path, result: Path, mask: Mask | None = None) -> EditPix
     ratio = (after.width / after.height) / (before.width / before.height)
     if abs(ratio - 1) > _OTHER_SHAPE:
         sizes = f"{after.width} x {after.height} pixels and the source {before.width} x {before.height}"
-        raise DataError(f"the result has {sizes}: of another shape, they cannot be compared pixel by pixel")
+        raise DataError(f"the result has {sizes}. Give images of the same shape to compare pixels")
     resized = after.size != before.size
     if resized:
         after = after.resize(before.size, Image.Resampling.BICUBIC)
@@ -121,7 +121,7 @@ def _opened(path: Path) -> Any:
         try:
             return on_white(upright(image)).convert("RGB")
         except (OSError, SyntaxError) as error:
-            raise DataError("the file is truncated or cannot be decoded", path) from error
+            raise DataError("the file is truncated or cannot be decoded. Save it again", path) from error
 
 
 def _outside(mask: Mask, size: tuple[int, int]) -> Any:
@@ -131,7 +131,7 @@ def _outside(mask: Mask, size: tuple[int, int]) -> Any:
     stays, path = (_stays_by_image(mask), mask) if isinstance(mask, Path) else (_stays_by_runs(mask), None)
     outside = np.asarray(Image.fromarray(stays).resize(size, Image.Resampling.NEAREST))
     if not outside.any():
-        raise DataError("the mask covers the whole image: nothing should stay as it is", path)
+        raise DataError("the mask covers the whole image. Cover only the part to edit", path)
     return outside
 
 
@@ -156,7 +156,7 @@ def _stays_by_image(mask: Path) -> Any:
     transparent = plain.mode == "RGBA" and plain.getchannel("A").getextrema()[0] < 128
     grey = np.asarray(plain.getchannel("A") if transparent else eight_bits(plain.convert("L")))
     if not transparent and np.mean((grey < 32) | (grey > 223)) < _TWO_COLOURS:
-        raise DataError("the mask is neither black and white nor partly transparent", mask)
+        raise DataError("the mask is neither black and white nor partly transparent. Save it as one of these", mask)
     return grey >= 128 if transparent else grey < 128
 
 

@@ -68,7 +68,7 @@ def _first_pixel(raw: bytes) -> int:
 
 
 def is_whole_png(raw: bytes) -> bool:
-    """Tell whether this is a plain PNG whose every chunk and row is there and has the checksum that it should have.
+    """Return True if this is a plain PNG whose every chunk and row is there and has the checksum that it should have.
 
     False for any other file, also for a whole one that is animated, interlaced, very large, has a palette, or may have to
     be turned upright: the caller decodes those. Source: the PNG specification (W3C, third edition), 5, 7, 9 and 10.
@@ -178,14 +178,14 @@ def open_image(raw: bytes | BinaryIO, path: Path, *, decode: bool = True) -> Ite
     try:
         image = Image.open(io.BytesIO(raw) if isinstance(raw, bytes) else raw, formats=FORMATS)
     except Image.DecompressionBombError as error:
-        raise DataError("the image has far too many pixels (decompression bomb)", path) from error
+        raise DataError("the image has too many pixels (decompression bomb). Save a smaller one", path) from error
     except Exception as error:
         raise DataError(_unread(raw, error), path) from error
     with image:
         width, height = image.size
         if width * height > MAX_PIXELS:
             raise DataError(
-                f"the image has {width} x {height} pixels, more than {MAX_PIXELS:,} (decompression bomb?)", path
+                f"the image has {width} x {height} pixels, more than {MAX_PIXELS:,}. Save a smaller one", path
             )
         large = decode and width * height > SMALL
         if large:
@@ -195,7 +195,7 @@ def open_image(raw: bytes | BinaryIO, path: Path, *, decode: bool = True) -> Ite
 
 
 def _unread(raw: bytes | BinaryIO, error: Exception) -> str:
-    """Say why an image cannot be opened: by the format, if its first bytes are those of a format that is not read."""
+    """Return the reason why an image cannot be opened; its format, if the first bytes show one that is not read."""
     if not isinstance(raw, bytes):
         raw.seek(0)
         raw = raw.read(1_000)
@@ -265,7 +265,7 @@ def _size_as_it_is(header: bytes) -> tuple[int, int] | None:
 
 
 def _is_plain(image: Any) -> bool:
-    """Tell whether an image is sent as it is, and not converted."""
+    """Return True if an image is sent as it is, and not converted."""
     turned = image.getexif().get(ORIENTATION, 1) not in (0, 1)
     deep = image.mode.startswith(("I", "F"))  # servers clip 16 bits a pixel to white
     odd = image.mode == "CMYK" or deep or turned or getattr(image, "is_animated", False)
@@ -273,7 +273,7 @@ def _is_plain(image: Any) -> bool:
 
 
 def _is_transparent(image: Any) -> bool:
-    """Tell whether pixels are transparent: some servers lay them on white, others on black or show the colours that they hide."""
+    """Return True if pixels are transparent: some servers lay them on white, others on black or show the colours that they hide."""
     if not _has_alpha(image):
         return False
     layered = image if image.mode == "RGBA" else image.convert("RGBA")
@@ -318,7 +318,9 @@ def _inspect(raw: bytes, path: Path, sha256: str, *, decode: bool, most: int | N
             raise DataError(error.message, path) from error
         except Exception as error:
             reason = "is truncated" if "truncated" in str(error).lower() else "cannot be decoded"
-            raise DataError(f"the file {reason} or is not an image ({type(error).__name__})", path) from error
+            raise DataError(
+                f"the file {reason} or is not an image ({type(error).__name__}). Save it again", path
+            ) from error
     return {"sha256": sha256, "media_type": media_type, "width": width, "height": height, "converted": not plain}
 
 
@@ -366,8 +368,8 @@ def eight_bits(image: Any) -> Any:
     low, high = image.getextrema()
     if low < 0 or high > (255 if image.mode == "F" else 65_535) or not np.isfinite(np.asarray(image)).all():
         raise DataError(
-            f"the image has grey values from {low:g} to {high:g}: whole numbers are read from 0 to 255 or 65,535, floats from 0 "
-            "to 1 or 255; save it with 8 bits a channel"
+            f"the image has grey values from {low:g} to {high:g}. Whole numbers must be from 0 to 65,535, floats from 0 to 255. "
+            "Save it with 8 bits per channel"
         )
     if image.mode == "F":
         scale = 255 if high <= 1 else 1

@@ -167,7 +167,7 @@ def _weight(path: Path) -> int:
 
 
 def _quick(raw: bytes) -> bool:
-    """Tell by its bytes whether an image of few pixels is inspected in a millisecond or two."""
+    """Return True if an image of few pixels can be inspected in one or two milliseconds, by its bytes."""
     if len(raw) > _SMALL_FILE or not raw.startswith((b"\xff\xd8", b"\x89PNG", b"RIFF")):
         return False
     # Compressed chunks in the header of a PNG may unpack to any length.
@@ -211,7 +211,7 @@ def check_header(path: Path) -> None:
 
 
 def _is_file(path: Path) -> bool:
-    """Tell whether an image is a file of its own, rather than inside another one.
+    """Return True if an image is a file of its own, rather than inside another one.
 
     Raises:
         DataError: It is neither, or the file is empty or over 50 MiB.
@@ -223,7 +223,7 @@ def _is_file(path: Path) -> bool:
             raise DataError("no such image file", path) from None
         return False
     if not S_ISREG(stat.st_mode):  # opening a pipe or a device may never return
-        raise DataError("not a file", path)
+        raise DataError("not a file. Give the path of an image", path)
     check_size(stat.st_size, path)
     return True
 
@@ -238,7 +238,7 @@ def _inspected(raw: bytes, path: Path, digest: str, *, decode: bool) -> Json:
 
 
 def _stops_the_loop(raw: bytes, path: Path) -> bool:
-    """Tell whether decoding an image, even in a thread, would block the event loop for a noticeable time."""
+    """Return True if decoding an image, even in a thread, would block the event loop for a noticeable time."""
     most = _LARGE_AT_ONCE if raw[8:12] in (b"WEBP", b"avif", b"avis", b"mif1") else _LARGE
     with quietly(), open_image(raw, path, decode=False) as image:
         return bool(image.width * image.height > most)
@@ -247,7 +247,7 @@ def _stops_the_loop(raw: bytes, path: Path) -> bool:
 def _bytes_to_send(path: Path, digest: str, facts: Json) -> bytes:
     raw, now = _hashed(path)
     if now != digest:
-        raise DataError("the image changed while the run was going on", path)
+        raise DataError("the image changed during the run", path)
     if not facts["converted"]:
         return raw
     if _stops_the_loop(raw, path):

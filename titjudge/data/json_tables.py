@@ -59,8 +59,8 @@ def _whole(path: Path) -> list[Any] | Json | None:
             return None
         return content if isinstance(content, dict) else None
     if size > _LARGEST:
-        hint = "write one object per line (jq -c '.[]' does)"
-        raise DataError(f"one JSON value of {size / 2**20:,.0f} MiB, more than {_LARGEST >> 20}: {hint}", path)
+        hint = "Write one object per line with jq -c '.[]'"
+        raise DataError(f"one JSON value of {size / 2**20:,.0f} MiB, more than {_LARGEST >> 20}. {hint}", path)
     content = read_json(path)
     return content if isinstance(content, list | dict) else None
 
@@ -120,7 +120,7 @@ def _records(content: list[Any] | Json, path: Path) -> Iterable[Any]:
             for name, record in content.items()
         )
     raise DataError(
-        "one JSON object, neither COCO captions nor objects by file names or ids: write an array of objects", path
+        "one JSON object, but neither COCO captions nor objects by file name or id. Write an array of objects", path
     )
 
 
@@ -130,7 +130,7 @@ def _captions(images: list[Any], annotations: list[Any], path: Path) -> Iterator
     without = dict.fromkeys(by_id)
     nameless = sum(not isinstance(image, dict) or "id" not in image for image in images)
     if not any(isinstance(annotation, dict) and "caption" in annotation for annotation in annotations):
-        raise DataError("COCO annotations without a caption: use its captions_*.json", path)
+        raise DataError("COCO annotations without a caption. Use captions_*.json", path)
     for caption in annotations:
         if not isinstance(caption, dict):
             yield DataError("this annotation is not a JSON object")

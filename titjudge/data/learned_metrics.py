@@ -146,7 +146,7 @@ def find(key: str) -> LearnedMetric | None:
         return TABLE.get(key)
     row = registry.load("learned_metrics", key)
     if not isinstance(row, LearnedMetric) or row.key != key:
-        raise ConfigError(f"the entry point '{key}' of titjudge.learned_metrics is not a LearnedMetric with this key")
+        raise ConfigError(f"the entry point '{key}' of titjudge.learned_metrics must be a LearnedMetric with this key")
     return row
 
 

@@ -90,7 +90,7 @@ def opinions_in(cell: Any, parse: Callable[[Any], T | None]) -> list[tuple[str, 
 
 
 def number_reader(path: Path) -> Callable[[Any], float | None]:
-    """Return what reads the numbers of a table: if semicolons or tabs separate its cells, `4,33` is 4.33."""
+    """Return the function that reads the numbers of a table: if semicolons or tabs separate its cells, `4,33` is 4.33."""
     separator = csv_separator(path)
 
     def read(cell: Any) -> float | None:
@@ -137,7 +137,7 @@ class Opinions(Generic[Key, T]):
         if said[who] != opinion:
             before = f"'{said[who]}' in row {self.lines[key, who]}"
             raise DataError(
-                f"'{who}' has '{opinion}' for {what} here and {before}: keep one of the rows", self.path, line
+                f"'{who}' has '{opinion}' for {what} here and {before}. Remove one of the rows", self.path, line
             )
         self.doubles += 1
         return None

@@ -75,7 +75,7 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
 
 
 def _cell(place: Path, row: int, image: Any, element: int | None = None, *, is_path: bool) -> ImageCell | str | None:
-    """Return what a record holds for an image: the cell to read it from, its path where the file has only that, or None."""
+    """Return the entry of a record for an image: the cell to read it from, its path where the file has only that, or None."""
     if image is None:
         return None
     name = (image.get("path") or "") if isinstance(image, dict) else ""
@@ -110,7 +110,7 @@ class ParquetImages:
             DataError: There is no such row, or it cannot be read.
         """
         if not 0 <= row < self._starts[-1]:
-            raise DataError("no such row", self.path, row + 1)
+            raise DataError(f"row {row + 1} does not exist: the table has {self._starts[-1]}", self.path)
         if row not in self._kept:
             self._read(row)
         return self._kept[row][element] if element < len(self._kept[row]) else None
@@ -209,7 +209,7 @@ def image_column(schema: Any, name: str, path: Path) -> ImageColumn:
     """
     images = kinds(schema)[1]
     if name not in images:
-        raise DataError(f"there are no images in a column '{name}'", path)
+        raise DataError(f"column '{name}' contains no images. Choose another column", path)
     return images[name]
 
 

@@ -76,7 +76,9 @@ def _check_end(archive: Any, path: Path) -> None:
     """
     archive.fileobj.seek(archive.offset)
     if archive.fileobj.read(512).strip(b"\0"):
-        raise DataError(f"cannot be read as a tar archive: the header at byte {archive.offset:,} is damaged", path)
+        raise DataError(
+            f"cannot be read as a tar archive: the header at byte {archive.offset:,} is damaged. Copy it again", path
+        )
 
 
 def read(archive: Any, file: Path, offset: str, size: int) -> bytes:
@@ -91,7 +93,7 @@ def read(archive: Any, file: Path, offset: str, size: int) -> bytes:
     except (OSError, OverflowError, ValueError) as error:
         raise DataError(f"cannot be read: {error}", file) from error
     if len(content) < size:
-        raise DataError("the archive ends within the image", file)
+        raise DataError("the archive ends within the image. Copy it again", file)
     return content
 
 

@@ -82,13 +82,13 @@ def _rows(path: Path) -> Iterator[tuple[int, list[Any]]]:
             with _quietly():
                 sheets = library.load_workbook(file, read_only=True, data_only=True, keep_links=False).worksheets
             if not sheets:
-                raise DataError("there is no sheet in it", path)
+                raise DataError("the file has no sheet. Save it as CSV", path)
             sheets[0].reset_dimensions()  # a file says how large its sheet is, and may say anything
             rows = enumerate(sheets[0].iter_rows(max_row=_ROWS, max_col=_COLUMNS + 1), 1)
             while (row := _next(rows)) is not None:
                 number, cells = row
                 if len(cells) > _COLUMNS:
-                    raise DataError(f"more than {_COLUMNS} columns", path, number)
+                    raise DataError(f"the row has more than {_COLUMNS} columns. Remove empty ones", path, number)
                 yield number, cells
     except DataError:
         raise
@@ -129,8 +129,8 @@ def _check_size(file: Any, path: Path) -> None:
     with zipfile.ZipFile(file) as parts:
         size = sum(part.file_size for part in parts.infolist() if not part.filename.startswith("xl/media/"))
     if size > _UNPACKED:
-        hint = "save it as CSV"
-        raise DataError(f"it unpacks to {size / 2**20:,.0f} MiB, more than {_UNPACKED >> 20}: {hint}", path)
+        hint = "Save it as CSV"
+        raise DataError(f"it unpacks to {size / 2**20:,.0f} MiB, more than {_UNPACKED >> 20}. {hint}", path)
     file.seek(0)
 
 

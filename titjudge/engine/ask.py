@@ -67,7 +67,7 @@ class Sample:
         return number
 
     def repeats(self, role: str) -> bool:
-        """Tell whether the requests to a role are repeated: in a run those to the judge, in probes and canaries all."""
+        """Return True if the requests to a role are repeated: in a run those to the judge, in probes and canaries all."""
         return role == "judge" or self.purpose is not Purpose.JUDGEMENT
 
 
@@ -75,7 +75,7 @@ ONCE = Sample()
 
 
 def problem_of(error: DataError, item: Item) -> str:
-    """Say what is wrong with a file of an item, by its path below the data folder; without one if it is the item's image."""
+    """Return the fault of a file of an item, with its path below the data folder unless it is the item's image."""
     place, image = str(error.path or ""), str(item.image)
     root = image.removesuffix(item.id)
     if root in ("", image) or not place.startswith(root):
@@ -146,9 +146,9 @@ class BoundAsk:
         engine, provider_role = self._engine, self._role(role)
         image_files = await self._open(images)
         if images and not provider_role.provider.capabilities.images:
-            raise ConfigError(f"{provider_role.label} cannot read images: choose another model for {role}")
+            raise ConfigError(f"{provider_role.label} cannot read images. Choose another model for {role}")
         if tools and not provider_role.provider.capabilities.tools:
-            raise ConfigError(f"{provider_role.label} calls no tools: choose another model for {role}")
+            raise ConfigError(f"{provider_role.label} cannot call tools. Choose another model for {role}")
         prompt = engine.library.get(template)
         if "choices" in prompt.variables:
             variables, choices = {**variables, "choices": choices}, ()
@@ -204,7 +204,7 @@ class BoundAsk:
         except ValueError as error:
             raise ConfigError(f"choices: {error}") from error
         if tokens and not role.provider.capabilities.probabilities:
-            raise Unanswered(Status.FAILED, f"{role.label} returns no probabilities of answers: choose another model")
+            raise Unanswered(Status.FAILED, f"{role.label} returns no probabilities of answers. Choose another model")
         return tokens
 
     @staticmethod

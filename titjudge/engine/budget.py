@@ -87,7 +87,7 @@ class Spending:
     in_jobs: Mapping[str, tuple[float, int]] = field(default_factory=dict)
 
     def against_caps(self) -> dict[str, float]:
-        """Return what counts against each cap (`max_cost`, `max_requests`, `max_tokens`): billed and uncertain amounts."""
+        """Return the amounts that count against each cap (`max_cost`, `max_requests`, `max_tokens`): billed and uncertain amounts."""
         return {
             "max_cost": self.spent + self.uncertain,
             "max_requests": self.requests,
@@ -243,7 +243,7 @@ class Budget:
         self._uncertain += uncertain._replace(cost=max(uncertain.cost, held.cost), requests=held.requests)
 
     def used(self) -> Spending:
-        """Return what was spent, and may have been spent, up to now."""
+        """Return the certain and uncertain spending until now."""
         return Spending(
             spent=self.spent,
             list_cost=self.list_cost,

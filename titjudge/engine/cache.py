@@ -206,7 +206,7 @@ class AnswerCache:
         logger.warning("the entry %(key)s of the cache is damaged: its question is asked again", {"key": key})
 
     def notes(self) -> list[str]:
-        """Say what a person should know of the cache, damage found so far included."""
+        """Return notes on the cache for the user, with the damage found so far."""
         if not self.damaged:
             return self.warnings
         rows = "1 answer was" if self.damaged == 1 else f"{self.damaged} answers were"

@@ -61,7 +61,7 @@ class CapReach:
         return int((self.money - self.reserved) / self.likely) + 1 if self.likely else self.sure
 
     def line(self, items: int, used: float) -> str:
-        """Say for people how many of so many items the cap pays for; empty if it pays for all. `used`: USD of the cap."""
+        """Write how many of the items the cap pays for; empty if it pays for all. `used`: USD of the cap."""
         if self.sure >= items:
             return ""
         less = f"a smaller max_tokens{' or thinking_budget' if self.thinks else ''} of the {self.role} in run.yaml"
@@ -287,7 +287,7 @@ class Forecast:
     saved: tuple[int, float | None] = (0, None)
 
     def lines(self, examples: int = 3) -> list[str]:
-        """Say what was found in the data, for people: how much of it can be judged, and why the rest cannot."""
+        """Write which part of the data can be judged, and why the rest cannot."""
         lines = list(self.notes)
         if not self.refused:
             return [*lines, f"{self.items:,} items found, all of them usable"]
@@ -307,7 +307,7 @@ class Forecast:
         return sum(c[0] for c in costs), sum(c[1] for c in costs), sum(c[2] for c in costs)
 
     def to_json(self) -> Json:
-        """Return what `--dry-run --json` writes."""
+        """Return the record that `--dry-run --json` writes."""
         total = self.total
         return {
             "dry_run": True,

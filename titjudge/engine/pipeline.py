@@ -66,7 +66,7 @@ class ReplyRules:
     describes: bool = False
 
     def takes(self, reply: Reply, request: Request) -> bool:
-        """Tell whether a reply is an answer."""
+        """Return True if a reply is an answer."""
         if self.empty and EMPTY in reply.flags:
             return True
         taken = [Status.OK] if request.choices else [Status.OK, Status.UNPARSED, *([Status.TRUNCATED] * self.truncated)]
@@ -205,7 +205,7 @@ class Engine:
         await self.roles.aclose()
 
     def waits(self) -> list[str]:
-        """Say what waits, for what and until when; empty while all that can be sent is on its way."""
+        """Write which requests wait, for which reason and until when; empty if none waits."""
         limiters = {id(role.limiter): (role.label, role.limiter) for role in self.roles.open()}
         lines = [
             f"rate limit of {label}: {limiter.waiting} waiting, the next in {delay:.0f} s"

@@ -14,7 +14,7 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from titjudge.core import registry
-from titjudge.core.errors import ConfigError, UserError, nearest
+from titjudge.core.errors import ConfigError, UserError, must_be, unknown
 from titjudge.core.redaction import url_parts
 from titjudge.core.types import Json, Usage, Values
 from titjudge.providers import retirements
@@ -174,11 +174,11 @@ def parse_price_flag(text: str) -> tuple[str, dict[str, float]]:
     model, equals, numbers = text.rpartition("=")
     parts = numbers.split(",")
     if not equals or not model.strip() or len(parts) not in (2, 3):
-        raise UserError(f"--price {text!r}: expected {FLAG_FORM}")
+        raise UserError(must_be("--price", FLAG_FORM, text))
     try:
         rates = [_rate(part) for part in parts]
-    except ValueError as error:
-        raise UserError(f"--price {text!r}: {error}; expected {FLAG_FORM}") from None
+    except ValueError:
+        raise UserError(must_be("--price", FLAG_FORM, text)) from None
     return model.strip(), dict(zip(("input", "output", "cached_input"), rates, strict=False))
 
 
@@ -204,16 +204,14 @@ def _from_user(name: str, entry: Price | Values) -> Price:
     if isinstance(entry, Price):
         return entry
     if not isinstance(entry, Mapping):
-        raise ConfigError(f"prices: {name}: expected input and output in USD per million tokens, not {entry!r}")
+        raise ConfigError(must_be(f"prices: {name}", "input and output in USD per million tokens", entry))
     rate_names = [field.name for field in fields(Price) if field.name not in ("tiers", "source", "elsewhere")]
     for key in entry:
         if key not in rate_names:
-            raise ConfigError(
-                f"prices: {name}: unknown key '{key}'.{nearest(str(key), rate_names)} Known: {', '.join(rate_names)}"
-            )
+            raise ConfigError(f"prices: {name}: {unknown('key', str(key), rate_names)}")
     missing = [key for key in ("input", "output") if entry.get(key) is None]
     if missing:
-        raise ConfigError(f"prices: {name}: {' and '.join(missing)} missing (USD per million tokens)")
+        raise ConfigError(f"prices: {name}: add {' and '.join(missing)} in USD per million tokens")
     try:
         rates: Json = {key: _rate(value) for key, value in entry.items() if value is not None}
     except ValueError as error:

@@ -37,6 +37,7 @@ from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Self
 
+from titjudge.core.errors import must_be
 from titjudge.core.numbers import finite
 from titjudge.core.types import Failure, FailureKind
 
@@ -307,7 +308,7 @@ class RateLimiter:
         jitter: Callable[[], float] = random.random,
     ) -> None:
         if concurrency < 1:
-            raise ValueError(f"concurrency must be at least 1, not {concurrency}")
+            raise ValueError(must_be("concurrency", "at least 1", concurrency))
         self.concurrency, self.tolerance, self.longest_pause = concurrency, tolerance, longest_pause
         self.account = account
         self.limit = float(min(concurrency, max(1, start or concurrency)))

@@ -291,7 +291,7 @@ class Roles:
             config = self.config.role(name)
             if config is None:
                 raise ConfigError(
-                    f"this metric needs a {name}: add --{name} PROVIDER/MODEL, for example --{name} openai/gpt-4o"
+                    f"this metric requires a {name}. Add --{name} PROVIDER/MODEL, for example --{name} openai/gpt-4o"
                 )
             provider = self.new_provider(config)
             if self._batches is not None:
@@ -378,12 +378,12 @@ class Roles:
                 where = f" at {role.provider.base_url}" if role.price is not None else ""
                 free = "; 0,0 if the server costs nothing" if role.config.base_url else ""
                 raise ConfigError(
-                    f"the price of {role.label}{where} is unknown, and a cap requires a price: add {_its_price(role.model)}{free}"
+                    f"the price of {role.label}{where} is unknown, and a cap requires a price. Add {_its_price(role.model)}{free}"
                 )
             successor = retirements.stands_in(role.config.provider, role.model)
             if successor and not _is_known(role.priced_as(successor)):
                 raise ConfigError(
-                    f"{role.label} has retired and is replaced by {successor}. Its price is unknown, and a cap requires a price: add {_its_price(successor)}"
+                    f"{role.label} has retired and is replaced by {successor}. Its price is unknown, and a cap requires a price. Add {_its_price(successor)}"
                 )
 
     def notes(self) -> list[str]:
@@ -420,7 +420,7 @@ class Roles:
         return list(dict.fromkeys([*lines, *self.left_out(self.config.protocol)]))
 
     def left_out(self, protocol: str) -> list[str]:
-        """Say which wanted parameters are not sent to the models in use, a line each; as for `unsent`."""
+        """Write which requested parameters are not sent to the models in use, one line each; as for `unsent`."""
         lines = []
         for role in self.open():
             unsent = role.unsent(protocol)
@@ -472,7 +472,7 @@ class Roles:
 
 
 def _its_price(model: str) -> str:
-    """Say how the price of a model is given, on the command line and in Python."""
+    """Write how to give the price of a model, on the command line and in Python."""
     in_python = f'prices={{"{model}": {{"input": IN, "output": OUT}}}}'
     return f"--price {model}=IN,OUT, in Python {in_python} (USD per million tokens)"
 

@@ -254,7 +254,7 @@ class Sender:
             del self._resting[number]
 
     def waits(self) -> list[str]:
-        """Say how many questions wait for their next attempt, and which servers do not answer."""
+        """Write how many requests wait for their next attempt, and which servers do not answer."""
         now, patience = time.monotonic(), self._policy.patience
         lines = []
         if left := [max(0.0, at - now) for at in self._resting.values()]:
@@ -414,7 +414,7 @@ class Sender:
         if len(unusable) >= (_MAX_ALIKE_LATER if self._was_answered(role) else _MAX_ALIKE):
             last = list(unusable.values())[-1]
             raise FatalProviderError(
-                f"{role.label}: the answers of {len(unusable)} different items in a row cannot be used: {last} "
+                f"{role.label}: the answers for {len(unusable)} items in a row cannot be used: {last} "
                 "(--retry-failed requests them again)"
             )
 
@@ -422,7 +422,7 @@ class Sender:
         return self._alike[role.name].answered or self.well_known
 
     def _same_for_all(self, role: Role[Any, Any, Any], item: str, failure: Failure) -> str:
-        """Say why a failure is expected of all items; empty if it is not.
+        """Return the reason why all items must fail; empty if they need not.
 
         Many different items had the same refusal, or each of them several times the same fault of the server, and none had an
         answer.

@@ -14,7 +14,7 @@ from pickle import PicklingError
 from typing import Any, Literal, TypedDict, Unpack, get_type_hints
 
 from titjudge.core import registry
-from titjudge.core.errors import ConfigError, nearest
+from titjudge.core.errors import ConfigError, nearest, rule_of
 from titjudge.core.types import Ask, Item, Json, Score, Values
 
 __all__ = ["Metric", "Task", "metric", "task"]
@@ -97,7 +97,7 @@ class Metric:
                     name: getattr(self, name) for name in names if getattr(self, name) != getattr(declared, name)
                 }
                 return _restored, (*place, changed)
-        raise PicklingError(f"the metric {self.name} is declared inside a function: declare it in a module")
+        raise PicklingError(f"the metric {self.name} is declared inside a function. Declare it in a module")
 
     @property
     def asks(self) -> str:
@@ -154,14 +154,14 @@ class Metric:
         if name not in defaults:
             has = ", ".join(f"{option} (default {default})" for option, default in defaults.items())
             raise ConfigError(
-                f"the metric {self.name} has no option '{name}'.{nearest(name, defaults)} It has: {has or 'none'}"
+                f"unknown option '{name}' of {self.name}.{nearest(name, defaults)} Known: {has or 'none'}"
             )
         hint = get_type_hints(self.function, include_extras=True).get(name, Any)
         try:
             return TypeAdapter(hint).validate_python(value)
         except ValidationError as error:
-            problem = error.errors(include_url=False)[0]["msg"]
-            raise ConfigError(f"the option {self.name}.{name}: {problem} (got {value!r})") from error
+            problem = rule_of(error.errors(include_url=False)[0])
+            raise ConfigError(f"the option {self.name}.{name} {problem}, not {value!r:.80}") from error
 
 
 def _declared(module: str, name: str) -> Any:

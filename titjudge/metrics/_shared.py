@@ -44,7 +44,7 @@ def image_of(item: Item) -> Path:
         Unanswered: The item has none; its score then says so.
     """
     if item.image is None:
-        raise Unanswered(Status.BAD_INPUT, "this metric needs an image")
+        raise Unanswered(Status.BAD_INPUT, "this metric requires an image")
     return item.image
 
 
@@ -55,7 +55,7 @@ def sources_of(item: Item) -> tuple[Path, ...]:
         Unanswered: The item has none; its score then says so.
     """
     if not item.sources:
-        raise Unanswered(Status.BAD_INPUT, "this metric judges edits, and there is no source image")
+        raise Unanswered(Status.BAD_INPUT, "this metric judges edits, but the item has no source image")
     return item.sources
 
 
@@ -89,7 +89,7 @@ async def all_answers(*questions: Awaitable[T]) -> list[T]:
 
 
 def checked_meta(schema: type[M], value: object, what: str) -> M:
-    """Return what the meta of an item hold as an object of a model.
+    """Return the meta of an item as an object of a model.
 
     Raises:
         Unanswered: They do not validate; the score then says what is wrong with the item's `what`.

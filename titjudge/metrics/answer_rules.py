@@ -199,7 +199,7 @@ def read_yes_no(text: str, question: str = "") -> bool | None:
 
 
 def _clause(text: str, end: int) -> str:
-    """Return what stands before a position, from the start of its clause."""
+    """Return the text before a position, from the start of its clause."""
     return re.split(r"[.!?;,\n]|\b(?:so|thus|therefore|hence|and)\b", text[:end])[-1]
 
 
@@ -259,7 +259,7 @@ def begins_like(text: str) -> str:
 
 
 def is_undecided(line: str) -> bool:
-    """Tell whether a line that begins with yes or no says the other one, too, as an answer (`yes/no`), or `no idea`."""
+    """Return True if a line that begins with yes or no says the other one, too, as an answer (`yes/no`), or `no idea`."""
     return _UNDECIDED.match(line.strip()) is not None
 
 
@@ -356,7 +356,7 @@ def _unigenbench(text: str, questions: Sequence[VisualQuestion]) -> Answers:
 
 
 def _survives_json(value: Any) -> bool:
-    """Tell whether a value, written as JSON by the official code, is a Python literal again: no true, false or null."""
+    """Return True if a value, written as JSON by the official code, is a Python literal again: no true, false or null."""
     if isinstance(value, list | tuple):
         return all(map(_survives_json, value))
     if isinstance(value, dict):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from titjudge.core import item_meta
-from titjudge.core.errors import ConfigError, Unanswered
+from titjudge.core.errors import ConfigError, Unanswered, must_be, unknown
 from titjudge.core.numbers import mean
 from titjudge.core.score_parts import QuestionCounts, facet_name
 from titjudge.core.serialization import without_surrogates
@@ -87,7 +87,7 @@ def checklist_text(pillar: str, facets: int = FACETS[0]) -> str:
         ConfigError: There is no such pillar.
     """
     if pillar not in rubric():
-        raise ConfigError(f"there is no pillar '{pillar}'; there are: {', '.join(rubric())}")
+        raise ConfigError(unknown("pillar", pillar, rubric()))
     lines = []
     for sub, criteria in rubric(facets)[pillar].items():
         lines += [f"## {sub}", *(f"- {facet}: {criterion}" for facet, criterion in criteria.items())]
@@ -261,7 +261,7 @@ def gate(protocol: str, activated: Activated, pillar: str) -> Sequence[Sequence[
         return activated.get(pillar, ())
     if protocol == "official":
         return None
-    raise ConfigError(f"the protocol is official or strict (the paper's gating), not '{protocol}'")
+    raise ConfigError(must_be("--protocol", "official or strict", protocol))
 
 
 @metric(
@@ -338,7 +338,7 @@ def activated_facets(item: Item) -> Activated:
             if sub_capabilities(pillar).get(facet) != sub:
                 raise Unanswered(Status.BAD_INPUT, f"the rubric has no facet '{facet_name(pillar, sub, facet)}'")
     if not any(activated.values()):
-        raise Unanswered(Status.BAD_INPUT, "it names no facets to judge")
+        raise Unanswered(Status.BAD_INPUT, "the item has no facets to judge")
     return activated
 
 

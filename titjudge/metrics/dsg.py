@@ -55,7 +55,7 @@ class SceneGraph(QuestionModel):
         try:
             TopologicalSorter(parents).prepare()
         except CycleError as error:
-            raise ValueError(f"question {error.args[1][0]} depends on itself by way of its parents") from error
+            raise ValueError(f"question {error.args[1][0]} depends on itself through its parents") from error
         return self
 
 
@@ -78,7 +78,7 @@ def dsg_score(yes: Mapping[int, bool], parents: Mapping[int, Sequence[int]]) -> 
         ValueError: There are no questions (the official code returns 0.0).
     """
     if not yes:
-        raise ValueError("no questions, no score")
+        raise ValueError("the prompt has no questions")
     valid = valid_questions(yes, parents)
     return sum(yes[id_] and valid[id_] for id_ in yes) / len(yes), sum(yes.values()) / len(yes)
 

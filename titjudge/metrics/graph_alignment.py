@@ -207,7 +207,7 @@ def read_verdict(graph: Graph, verdict: GraphVerdict) -> tuple[Alignment | None,
 
 
 def _all_aligned(graph: Graph) -> Json:
-    """Say of every element that it is aligned, as the answer to `longt2ibench/align_graph`."""
+    """Return an answer to `longt2ibench/align_graph` in which every element is aligned."""
     marks = {
         name: [ElementVerdict(number=number, seen="", aligned=True) for number in range(1, len(elements) + 1)]
         for name, elements in zip(("entities", "attributes", "relations"), graph.elements.values(), strict=True)

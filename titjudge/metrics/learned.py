@@ -130,5 +130,5 @@ def learned_metric(name: str) -> Metric:
     if row is not None and row.status == COMMAND:
         return external(row.key, range=row.range, source=row.source, summary=row.summary)
     if row is None or row.status != NATIVE:
-        raise ConfigError(f"there is no learned metric '{name}' that runs here")
+        raise ConfigError(f"unknown learned metric '{name}'. See the list of `metrics`")
     return _declare(row)

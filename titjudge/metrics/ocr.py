@@ -82,7 +82,7 @@ def text_errors(gold: Sequence[str], read: Sequence[str], *, strict: bool = Fals
     else:
         gold_words, words = [word.lower() for word in gold], words_read(read)
     if not gold_words:
-        raise ValueError("there are no gold words: neither GNED nor recall is defined")
+        raise ValueError("the prompt has no text to render, so neither GNED nor recall is defined")
     costs = cdist(words, gold_words, scorer=Levenshtein.normalized_distance, dtype=np.float64)
     rows, columns = linear_sum_assignment(costs)
     matched = float(costs[rows, columns].sum())

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from titjudge.core import item_meta
 from titjudge.core.answer_probabilities import Probability, tokens_by_choice
-from titjudge.core.errors import Unanswered
+from titjudge.core.errors import Unanswered, unknown
 from titjudge.core.score_parts import Bounds
 from titjudge.core.types import Ask, Item, Json, Reply, Score, Status, Values
 from titjudge.metrics import metric
@@ -34,7 +34,7 @@ from titjudge.metrics.answer_rules import RULES, VisualQuestion
 
 def _known_rule(name: str) -> str:
     if name not in RULES:
-        raise ValueError(f"there is no answer rule '{name}': {', '.join(RULES)}")
+        raise ValueError(unknown("answer rule", name, RULES))
     return name
 
 
@@ -82,7 +82,7 @@ class Asked(Asking):
 
 
 def has_questions(item: Item) -> bool:
-    """Tell whether the data set has questions about the item."""
+    """Return True if the data set has questions about the item."""
     return item_meta.ASKED.is_in(item)
 
 
@@ -100,7 +100,7 @@ def questions_of(item: Item) -> tuple[Asked, Json]:
 def answer_rows(
     questions: Sequence[VisualQuestion], answers: Sequence[float | None], counted: Sequence[float | None]
 ) -> list[Json]:
-    """Return what a score keeps of each question: its answer, and what that counts for."""
+    """Return the parts of a score for each question: its answer, and its value."""
     return [
         {"question": question.question, "category": question.category, "answer": answer, "counted": count}
         for question, answer, count in zip(questions, answers, counted, strict=True)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 
 from titjudge.core import item_meta
-from titjudge.core.errors import DataError
+from titjudge.core.errors import DataError, must_be
 from titjudge.core.structured_output import after_thinking
 from titjudge.core.types import Ask, Item, Json, Score
 from titjudge.metrics import metric
@@ -64,10 +64,10 @@ async def rise(item: Item, ask: Ask) -> Score:
     """RISEBench: consistency, reasoning and plausibility, 1 to 5 each, weighted, as 25 * (score - 1); accuracy is all 5."""
     official, category = ask.protocol == "official", item_meta.CATEGORY.required(item)
     if category not in CATEGORIES:
-        raise DataError(f"the item's category is not one of {', '.join(CATEGORIES)}: {category!r:.60}")
+        raise DataError(must_be("'category'", f"one of {', '.join(CATEGORIES)}", category))
     truth = item_meta.REFERENCE_IMAGE.checked(item)
     if category == LOGICAL and not (truth or item_meta.REFERENCE_TEXT.get(item)):
-        raise DataError("the item has neither reference_txt nor an image of the right result")
+        raise DataError("the item has neither reference_txt nor an image of the right result. Add one of them")
     asked = questions("rise", item, ask)
     answers = await gather_answers(*(_rate(ask, question) for question in asked.values()))
     if (without := score_without(asked, answers)) is not None:

@@ -60,7 +60,7 @@ class Declared(BaseModel, frozen=True, extra="forbid"):
     planned: str = ""
 
     def fits(self, facts: Values) -> bool:
-        """Tell whether its conditions hold."""
+        """Return True if its conditions hold."""
         return all(
             bool(facts.get(key)) is wanted if isinstance(wanted, bool) else facts.get(key) in wanted
             for key, wanted in self.when.items()

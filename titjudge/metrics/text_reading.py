@@ -67,12 +67,12 @@ def lost_letters(text: str) -> str:
 
 
 def has_chinese(text: str) -> bool:
-    """Tell whether a text has a Chinese character."""
+    """Return True if a text has a Chinese character."""
     return re.search("[\u4e00-\u9fff]", text) is not None
 
 
 def _has_unspaced(text: str) -> bool:
-    """Tell whether a text is in a script without spaces between words: Chinese, Japanese, Thai, Lao, Burmese, Khmer."""
+    """Return True if a text is in a script without spaces between words: Chinese, Japanese, Thai, Lao, Burmese, Khmer."""
     pattern = "[\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
     return re.search(pattern, text) is not None
 
@@ -140,14 +140,14 @@ def listed(cell: str) -> list[str]:
     try:
         texts = ast.literal_eval(cell)
     except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
-        raise ValueError("no list of texts") from error
+        raise ValueError("the answer must be a list of texts") from error
     if not is_texts(texts) or not texts:
-        raise ValueError("no list of texts")
+        raise ValueError("the answer must be a list of texts")
     return texts
 
 
 def asks_for_text(item: Item) -> bool:
-    """Tell whether the prompt asks for text."""
+    """Return True if the prompt asks for text."""
     return item_meta.TEXT.is_in(item)
 
 

@@ -24,7 +24,7 @@ def gold_words(item: Item) -> list[str] | None:
 
 
 def asks_for_words(item: Item) -> bool:
-    """Tell whether the prompt asks for words; an invalid `text_words` counts, so that its score names the mistake."""
+    """Return True if the prompt asks for words; an invalid `text_words` counts, so that its score names the mistake."""
     return gold_words(item) != []
 
 

@@ -65,9 +65,9 @@ class ChoiceQuestion(DraftQuestion):
     def _consistent(self) -> ChoiceQuestion:
         choices = [plain(choice) for choice in self.choices]
         if len(set(choices)) < len(choices) or not all(choices):
-            raise ValueError(f"the choices of '{self.question}' are not different texts")
+            raise ValueError(f"the choices of '{self.question}' must be different texts")
         if plain(self.answer) not in choices:
-            raise ValueError(f"the answer to '{self.question}' is none of its choices")
+            raise ValueError(f"the answer to '{self.question}' must be one of its choices")
         return self
 
 

@@ -220,7 +220,9 @@ async def editscore(
 ) -> Score:
     """EditScore: sqrt(min(success, over-editing) * min(naturalness, artifacts)), 0 to 10, the mean of several answers."""
     if len(item.sources) > 1:
-        raise Unanswered(Status.BAD_INPUT, "EditScore compares a result with one source, and there are several")
+        raise Unanswered(
+            Status.BAD_INPUT, f"EditScore compares a result with one source, but the item has {len(item.sources)}"
+        )
     readers = {"semantics": _read_both, "quality": read_edit_ratings}
     rate = partial(
         _rate, ask, schema=Ratings, expected="two ratings from 0 to 25", unit=_TOP / 10, named_images=named_images

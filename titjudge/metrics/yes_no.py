@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from titjudge.core import item_meta
-from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.errors import ConfigError, DataError, must_be
 from titjudge.core.score_parts import YesNoAnswers
 from titjudge.core.structured_output import after_thinking
 from titjudge.core.types import Ask, Item, Reply, Score, Status
@@ -66,7 +66,7 @@ def _whole(seed: Any) -> int:
     try:
         return int(seed)
     except (OverflowError, TypeError, ValueError) as error:
-        raise DataError(f"the item's template_seed is a whole number, not {repr(seed)[:40]}") from error
+        raise DataError(must_be("'template_seed'", "a whole number", seed)) from error
 
 
 def _checked(item: Item) -> tuple[list[str], list[str]] | Score:

@@ -138,7 +138,7 @@ def with_order(text: str, order: str = ORDER) -> str:
 
 
 def longer(text: str) -> str:
-    """Say the same content in more words."""
+    """Write the same content in more words."""
     return text.rstrip() + PADDING
 
 

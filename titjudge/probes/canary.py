@@ -101,7 +101,7 @@ def canary_items(data: Path, count: int = COUNT, *, edited: bool = True) -> list
     """
     items = [item for item in KnownAnswer().load(data) if isinstance(item, Item)]
     if not items:
-        raise DataError("no image with known answers, so there can be no canaries", data)
+        raise DataError("no image has known answers. Give --data a folder of `probe images`", data)
     perfect = [item for item in items if item_meta.ALIGNMENT.required(item) >= 1]
     edits = [trial.changed for test in battery.sensitivity(perfect) for trial in test.trials] if edited else []
     return [*_by_hash(items), *_by_hash({item.id: item for item in edits}.values())][:count]
@@ -323,12 +323,12 @@ def _load(file: Path, fingerprint: str) -> Json:
         content = json.loads(file.read_text(encoding="utf-8"))
         complete = {"format", "fingerprint", "canaries", "versions", "rounds"} <= content.keys()
     except (OSError, ValueError, AttributeError) as error:
-        raise DataError(f"the canaries cannot be read ({error}); delete the file to freeze new ones", file) from error
+        raise DataError(f"the drift check cannot be read ({error}). Delete the file to make a new one", file) from error
     if not complete or content["format"] != FORMAT:
-        raise DataError("not a file of canaries of this version; delete it to freeze new ones", file)
+        raise DataError("not a drift check of this version. Delete the file to make a new one", file)
     if content["fingerprint"] != fingerprint:
         raise DataError(
-            "these canaries belong to other models, metrics or images; name another file, or delete it", file
+            "this drift check belongs to other models, metrics or images. Give another file, or delete it", file
         )
     return dict(content)
 
@@ -355,7 +355,5 @@ def refuse_drift(manifests: Mapping[str, Manifest], *, allow: bool) -> list[str]
     """
     reasons = drift_between(manifests)
     if reasons and not allow:
-        raise UserError(
-            f"these runs are not comparable: {'; '.join(reasons)}. Join them all the same with --allow-drift"
-        )
+        raise UserError(f"these runs are not comparable: {'; '.join(reasons)}. Add --allow-drift to join them anyway")
     return [f"joined across a drift: {reason}" for reason in reasons]

@@ -179,7 +179,7 @@ async def probe(
         return await _probe_edits(engine, name, metric, known_edits(data), on_score, on_items)
     truth = [item for item in KnownAnswer().load(data) if isinstance(item, Item)]
     if not truth:
-        raise DataError("no image with known answers", data)
+        raise DataError("no image has known answers. Give --data a folder of `probe images`", data)
     items = [battery.adherence_item(item) for item in truth]
     run = Prober(engine, name, metric, on_score, prompts=len({item.prompt_id for item in items}))
     await run.score(items)
@@ -207,7 +207,7 @@ async def _probe_edits(
 ) -> CardRecord:
     """Return the card of a judge of edits: how often it puts what is done above every other outcome."""
     if not items:
-        raise DataError("no edit whose outcome is known")
+        raise DataError("no edit has a known outcome. Make edits with `probe images --edits`")
     if problem := metric.sources_problem(items[0]):
         raise DataError(f"known edits: {problem}")
     if on_items is not None:

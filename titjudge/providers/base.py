@@ -17,7 +17,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-from titjudge.core.errors import ConfigError, nearest
+from titjudge.core.errors import ConfigError, unknown
 from titjudge.core.types import Embedding, Failure, FailureKind, Reply, Request, Usage, Values
 
 UNFINISHED = "unfinished"  # flag of a reply that ended otherwise than by its end or its token limit
@@ -181,10 +181,9 @@ def check_options(what: str, options: Iterable[str], known: Iterable[str], hint:
     Raises:
         ConfigError: There is one.
     """
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        close = nearest(unknown[0], known)
-        raise ConfigError(f"unknown {what} '{unknown[0]}'.{close} Known: {', '.join(sorted(known))}{hint}")
+    strange = sorted(set(options) - set(known))
+    if strange:
+        raise ConfigError(f"{unknown(what, strange[0], sorted(known))}{hint}")
 
 
 class Model:

@@ -78,5 +78,5 @@ def _function_of(answers: Callable[[Request], Answer] | Iterable[Answer] | None)
 
 
 def _from_fake(reply: Reply) -> Reply:
-    """Say of a reply what a server would: its usage, model and address."""
+    """Complete a reply like a server: with its usage, model and address."""
     return replace(reply, usage=Usage(input=10, output=5), model_version="fake-1", endpoint="fake")

@@ -26,7 +26,7 @@ import orjson
 
 from titjudge.core.answer_probabilities import FirstToken
 from titjudge.core.cells import version
-from titjudge.core.errors import DataError, Unanswered
+from titjudge.core.errors import DataError, Unanswered, must_be
 from titjudge.core.files import read_jsonl
 from titjudge.core.serialization import request_record
 from titjudge.core.types import ProviderSettings, Reply, Request, Status
@@ -65,15 +65,17 @@ def _read_answers(file: Path, _: tuple[int, int]) -> dict[str, Reply]:
     for number, record in read_jsonl(file, required=("key", "answer")):
         key, answer = record["key"], record["answer"]
         if not isinstance(key, str) or not _KEY.fullmatch(key):
-            raise DataError("'key' is not 64 hex digits", file, number)
+            raise DataError(must_be("'key'", "64 hex digits", key), file, number)
         if not isinstance(answer, str) or not (answer.strip() or "first_token" in record):
-            raise DataError("'answer' is not a text", file, number)
+            raise DataError(must_be("'answer'", "a text that is not empty", answer), file, number)
         if key in answers:
-            raise DataError(f"this question is answered in line {lines[key]} already", file, number)
+            raise DataError(f"line {lines[key]} answers the same question. Remove one of the lines", file, number)
         try:
             first = FirstToken.read(record["first_token"]) if "first_token" in record else None
         except (LookupError, TypeError, ValueError) as error:
-            raise DataError("'first_token' has no log probabilities", file, number) from error
+            raise DataError(
+                "'first_token' has no log probabilities. Add them, or remove the key", file, number
+            ) from error
         answers[key], lines[key] = _reply(answer, file, first), number
     return answers
 
@@ -105,7 +107,7 @@ class Recorded(Provider):
         self._texts: dict[Path, str] = {}
         if not may_miss and not self.file.exists():
             raise DataError(
-                f"nothing is recorded: no {self.file.name}, no {self.answers.name} (`answers record` makes it)",
+                f"no answers are recorded: {self.file.name} and {self.answers.name} are missing. Use `answers record`",
                 self.file.parent,
             )
         if self.file.is_file() or not may_miss:
@@ -114,7 +116,9 @@ class Recorded(Provider):
                 image, text = (self.file.parent / str(record["image"])).resolve(), str(record["description"])
                 if self._texts.setdefault(image, text) != text:
                     raise DataError(
-                        f"'{record['image']}' has another description in line {lines[image]}", self.file, number
+                        f"'{record['image']}' has another description in line {lines[image]}. Remove one of the lines",
+                        self.file,
+                        number,
                     )
                 lines.setdefault(image, number)
 

@@ -20,7 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from titjudge.core import registry
-from titjudge.core.errors import ConfigError
+from titjudge.core.errors import ConfigError, must_be
 
 TODAY = "TITJUDGE_TODAY"
 NOTICE = timedelta(days=90)  # before its retirement, a model stops being a default: new accounts may not have it
@@ -38,7 +38,7 @@ def now() -> datetime:
     try:
         return datetime.fromisoformat(day).replace(hour=12, tzinfo=UTC)
     except ValueError:
-        raise ConfigError(f"{TODAY}={day[:40]!r} is not a day: write it as 2026-12-01") from None
+        raise ConfigError(must_be(TODAY, "a date such as 2026-12-01", day)) from None
 
 
 def today() -> date:
@@ -129,7 +129,7 @@ def stands_in(provider: str, model: str) -> str:
 
 @lru_cache(maxsize=1024)
 def same_model(asked: str, answered: str) -> bool:
-    """Tell whether the model that answered is, or may be, the one that was requested.
+    """Return True if the model that answered is, or may be, the one that was requested.
 
     Snapshots (`gpt-4o` answers as `gpt-4o-2024-08-06`), prefixes (`models/`, a vendor's) and fingerprints (`@fp_1`) do
     not make another model; names of deployments and aliases do not tell, and are accepted.

@@ -16,7 +16,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from titjudge.core.declarations import FACTS
-from titjudge.core.errors import ConfigError, UserError
+from titjudge.core.errors import ConfigError, UserError, must_be
 from titjudge.core.tables import Table
 from titjudge.core.words import truncated
 from titjudge.stats.bootstrap import Floats
@@ -154,7 +154,7 @@ def check_chart(path: Path) -> None:
         ConfigError: It is neither .svg nor .png.
     """
     if path.suffix.lower() not in (".svg", ".png"):
-        raise ConfigError(f"{path}: a chart is written as .svg or .png")
+        raise ConfigError(must_be("--plot", "a file that ends in .svg or .png", str(path)))
 
 
 def write_chart(chart: Chart, path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from titjudge.core.errors import ConfigError, MissingExtra, nearest
+from titjudge.core.errors import ConfigError, MissingExtra, unknown
 from titjudge.core.files import csv_text, write_atomic
 from titjudge.core.run_records import StoredRun
 from titjudge.core.score_parts import contradicted, description, missing
@@ -52,7 +52,7 @@ def export(runs: Sequence[StoredRun], kind: str, out: Path, *, baseline: str = "
         DataError: A folder is not a run, or there is no such baseline.
     """
     if kind not in KINDS:
-        raise ConfigError(f"there is no export '{kind}'.{nearest(kind, KINDS)} Known: {', '.join(KINDS)}")
+        raise ConfigError(unknown("export", kind, KINDS))
     write_atomic(out, KINDS[kind](load(runs, baseline=baseline)))
     return out
 

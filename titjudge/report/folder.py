@@ -83,11 +83,11 @@ def write_report_folder(
 def _check_place(out: Path) -> None:
     """Check that nothing but a report would be replaced."""
     if out.exists() and not out.is_dir():
-        raise DataError("--folder writes a folder, and this is a file", out)
+        raise DataError("--folder writes a folder, but this is a file. Choose another --out", out)
     index = out / INDEX
     ours = index.is_file() and _OURS in index.read_bytes()[:4000]
     if not ours and (index.exists() or (out / FILES).exists()):
-        raise DataError("is not a report: choose another --out", out)
+        raise DataError("is not a report. Choose another --out", out)
 
 
 def _write_images(images: Mapping[Judged, int], folder: Path, *, full: bool) -> Iterator[str | PlacedImage]:

@@ -7,10 +7,10 @@ from dataclasses import replace
 from itertools import pairwise
 from math import inf, isnan
 
-from titjudge.core.errors import DataError, nearest
+from titjudge.core.errors import DataError, unknown
 from titjudge.core.tables import Table, plain
 from titjudge.core.types import prompt_of
-from titjudge.core.words import first_of, percentage
+from titjudge.core.words import percentage
 from titjudge.report.drawing import COLOURS, Chart
 from titjudge.report.model import JudgedMetric, Loaded, Report
 from titjudge.report.plots import heat_map, power_chart, radar
@@ -46,9 +46,7 @@ def generators(report: Report) -> Section | None:
     """
     names = {entry.generator or report.runs[run].name for entry in report.entries for run in entry.runs}
     if report.baseline and report.baseline not in names:
-        raise DataError(
-            f"no generator '{report.baseline}'.{nearest(report.baseline, names)} Known: {first_of(sorted(names), 20) or 'none is named'}"
-        )
+        raise DataError(f"--baseline: {unknown('generator', report.baseline, sorted(names))}")
     scores = _scores(report)
     compared = {
         place: comparison

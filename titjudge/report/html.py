@@ -102,8 +102,8 @@ def check_images(out: Path, page: bytes) -> None:
     (before, _), (now, missing) = images_in(out.read_bytes()), images_in(page)
     if missing and now < before:
         raise DataError(
-            f"left as it is: it shows {before:,} images, and a new one would show {now:,} "
-            f"({missing[0]}). --out writes elsewhere, --force replaces it",
+            f"not replaced: it shows {before:,} images, and a new one would show {now:,} "
+            f"({missing[0]}). Choose another --out, or add --force",
             out,
         )
 
@@ -147,7 +147,7 @@ def page_with(
     """
     listed = len(numbers), len(report.entries)
     remark = (
-        f"this page lists {listed[0]:,} of {listed[1]:,} images: those of the verdict, those that people compared, and whole prompts "
+        f"this page lists {listed[0]:,} of {listed[1]:,} images: images of the verdict, images that people compared, and whole prompts "
         "from the whole length of the data. Tables and figures are of all images; `report --format csv` has every score"
         + ("" if folder else ", and `report --folder` lists more images")
     )
@@ -236,7 +236,7 @@ def entries_to_list(report: Report, sections: Sequence[Section], most: int) -> S
 
 
 def listed_in(page: bytes) -> tuple[int, int]:
-    """Tell how many images a report lists, and how many its runs have."""
+    """Return how many images a report lists, and how many its runs have."""
     match = re.search(rb'data-listed="(\d+) (\d+)"', page)
     return (int(match[1]), int(match[2])) if match else (0, 0)
 

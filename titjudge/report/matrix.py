@@ -21,7 +21,7 @@ def matrix(report: Report) -> Section | None:
 
 
 def matrix_data(report: Report) -> dict[str, Any]:
-    """Return what the matrix needs besides the images: themes of the prompts, what it compares at first, and a name for marks.
+    """Return the data of the matrix except the images: themes of the prompts, what it compares at first, and a name for marks.
 
     `themes` maps each column of the data that sorts the prompts into groups to its value by prompt. `marks` stays the same
     when the report of a run is written again.

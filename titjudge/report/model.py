@@ -423,7 +423,7 @@ def as_json(report: Report, images: Mapping[Judged, int], listed: Sequence[int] 
 
 
 def about(report: Report, numbers: Sequence[int]) -> Json:
-    """Return what the page reads of metrics, runs and the pairs among the images that it lists."""
+    """Return the data of the page on metrics, runs and pairs of the listed images."""
     place = {number: place for place, number in enumerate(numbers)}
     return {
         "judges": [

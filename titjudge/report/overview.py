@@ -217,9 +217,7 @@ def _settled(run: Loaded) -> list[Table]:
     columns = ("generators", "better", "prompts", "of", "first minus second", "images", "of all", "spent", "spared")
     notes = ("The interval is valid at every moment at once, so that the run could stop at the verdict.", *unequal)
     declared = SETTLING.over(families=bool(families(run.items.values(), pairs=run.results.human_pairs)))
-    return (
-        [Table("The question that was to be settled", columns, tuple(rows), notes, declared=declared)] if rows else []
-    )
+    return [Table("Question of early stopping", columns, tuple(rows), notes, declared=declared)] if rows else []
 
 
 def _cards(report: Report) -> list[Table]:

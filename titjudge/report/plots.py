@@ -63,7 +63,7 @@ def settling_chart(pairs: Sequence[Settled], races: Sequence[RaceResult]) -> Cha
             axes.barh(place, 100 * row.share, color=canvas.colour(0), alpha=1 - 0.6 * row.open)
         axes.set_xlabel("judgements until the verdict, % (pale: some orders stayed open)")
 
-    return Chart("settling", "When each question was settled", "", draw, size=_row_size(len(rows)))
+    return Chart("settling", "Judgements until each verdict was clear", "", draw, size=_row_size(len(rows)))
 
 
 def joined_chart(standings: Sequence[GeneratorRank]) -> Chart:

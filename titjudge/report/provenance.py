@@ -24,7 +24,7 @@ _BRIEF = 160  # characters of a reason
 def provenance(report: Report, files: Sequence[Block] = ()) -> Section:
     """Make the section of what a score can be traced back to; `files` take the place of the manifests."""
     introduction = (
-        "Every score of the Images section opens to its receipts: the rendered prompt, the raw answer, the model version and the "
+        "Every score of the Images section opens to its evidence: the rendered prompt, the raw answer, the model version and the "
         "cost. `titjudge verify` recomputes all of it offline."
     )
     deviations = [

@@ -53,7 +53,7 @@ def _images_differ(report: Report) -> str:
         return ""
     return (
         f"{several:,} of {len(slots):,} images have the same name and prompt in several runs and are different files: "
-        "there a difference is one between the images, and each stands with its own scores."
+        "there, a difference is between the images, and each image is shown with the scores of its run."
     )
 
 
@@ -100,7 +100,7 @@ def _changes(report: Report) -> Table:
     )
     columns = ("what", *(run.name for run in report.runs))
     empty = "Nothing: same configuration, models and prompts."
-    return Table("What changed between the runs", columns, rows, empty=empty, declared=FACTS)
+    return Table("Changes between the runs", columns, rows, empty=empty, declared=FACTS)
 
 
 def _facts(run: Loaded) -> dict[str, str]:

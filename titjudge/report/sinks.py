@@ -93,7 +93,7 @@ class Target(NamedTuple):
         project, _, run = place.rpartition("/") if place.startswith("/") else place.partition("/")
         sink = registry.load("sinks", name)
         if run and not project:
-            raise UserError(f"--sink {text}: there is no project before '/{run}'; write {name}:PROJECT/RUN")
+            raise UserError(f"--sink {text}: the project before '/{run}' is missing. Write {name}:PROJECT/RUN")
         return cls(name, project or getattr(sink, "default_project", Sink.default_project), run)
 
 
@@ -201,5 +201,5 @@ def parse_targets(texts: Sequence[str], step: int | None) -> list[Target]:
         UserError: There is no such sink, its package is not installed, or `--step` is given without a sink.
     """
     if step is not None and not texts:
-        raise UserError("--step requires --sink")
+        raise UserError("--step requires --sink. Add --sink NAME:PROJECT")
     return [Target.parse(text) for text in texts]

@@ -66,7 +66,7 @@ def write_site(
 
 
 def _record(runs: Sequence[Loaded], sections: Sequence[Section]) -> Json:
-    """Return what results.json of the board holds."""
+    """Return the content of results.json of the leaderboard."""
     openings = [block for block in sections[0].blocks if isinstance(block, Opening)]
     tables = [*(table for first in openings for table in first.charts), *sections[0].tables]
     return {
@@ -95,4 +95,4 @@ def _files(run: Loaded, overlay: Path, site: SiteFolder) -> Iterator[Block]:
             continue
         files = (root / f"{name}.md" for root in library.roots) if same else ()
         if file := next(filter(Path.is_file, files), None):
-            yield FoldedText(f"What the judge was asked: {name}", file.read_text(encoding="utf-8"))
+            yield FoldedText(f"Prompt template: {name}", file.read_text(encoding="utf-8"))

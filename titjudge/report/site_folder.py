@@ -49,7 +49,7 @@ class SiteFolder:
         self.path = path
         self.written = self.unchanged = self.removed = 0
         if path.exists() and not path.is_dir():
-            raise DataError("--site writes a folder, and this is a file", path)
+            raise DataError("--site writes a folder, but this is a file. Choose another --site", path)
         self._before = self._read()
         self._names: set[str] = set()
 
@@ -58,13 +58,13 @@ class SiteFolder:
         file = self.path / LISTED
         if not file.is_file():
             if self.path.is_dir() and any(self.path.iterdir()):
-                raise DataError("is not a published board: choose another --site", self.path)
+                raise DataError("is not a published leaderboard. Choose another --site", self.path)
             return set()
         try:
             names = orjson.loads(file.read_bytes())["files"]
             return {name for name in names if isinstance(name, str) and _is_below(name)}
         except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-            raise DataError("is damaged: remove the folder, and write the board again", file) from error
+            raise DataError("is damaged. Remove the folder, and write the leaderboard again", file) from error
 
     def __enter__(self) -> Self:
         self.path.mkdir(parents=True, exist_ok=True)

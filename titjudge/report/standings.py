@@ -110,7 +110,7 @@ class Cells:
 
 
 def _state(entry: ImageEntry, places: set[int]) -> str:
-    """Return what stands in place of a score; empty where there is one."""
+    """Return the text that replaces a missing score; empty if there is a score."""
     scores = [score for place, score in entry.scores.items() if place in places]
     if entry.bad or not scores:
         return "bad"

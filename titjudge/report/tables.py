@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from titjudge.core.errors import ConfigError, UserError
+from titjudge.core.errors import ConfigError, UserError, must_be
 from titjudge.core.files import csv_text
 from titjudge.core.tables import Table, text_of
 from titjudge.core.words import DASH, in_one_line
@@ -26,7 +26,7 @@ def check_table_file(path: Path) -> None:
         ConfigError: It is none of .md, .tex and .csv.
     """
     if path.suffix.lower() not in _RENDERERS:
-        raise ConfigError(f"{path}: tables are written as {', '.join(_RENDERERS)}")
+        raise ConfigError(must_be("a table", f"a file that ends in {', '.join(_RENDERERS)}", str(path)))
 
 
 def write_tables(tables: Sequence[Table], path: Path) -> None:

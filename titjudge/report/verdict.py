@@ -17,7 +17,7 @@ from titjudge.stats.verdict.sentences import digits_of, headline, sentences
 from titjudge.stats.verdict.verdict import verdict
 
 _UNKNOWN = (
-    "How far these scores agree with people is not known: there are no human pairs of these images. "
+    "Agreement with people is not known: there are no human pairs of these images. "
     "Give some with --pairs, or collect them with `titjudge label`."
 )
 _NOTHING = "No image got a score."
@@ -49,7 +49,7 @@ def opening(report: Report, counts: str, whole: Verdict) -> Opening:
 
 
 def _joint(report: Report, whole: Verdict) -> Opening:
-    """Say the verdict on one run, or on several together."""
+    """Write the verdict on one run, or on several together."""
     only = report.runs[0] if len(report.runs) == 1 else None
     incomplete = ", ".join(run.name for run in report.runs if run.manifest.lacking)
     state = (only.results.settle, only.manifest.lacking) if only is not None else (None, incomplete)
@@ -72,7 +72,7 @@ def _charts(report: Report, runs: Sequence[Loaded], record: BetterGenerator | No
 
 
 def _apart(report: Report, whole: Verdict) -> Opening:
-    """Say whether the judges of runs that cannot be joined agree, the verdict of each run, and why they are not joined."""
+    """Write whether the judges of runs that cannot be joined agree, the verdict of each run, and why they are not joined."""
     why = f"The generators of these runs are not compared with each other: {'; '.join(whole.apart)}."
     found = {run.name: run.results.verdict or verdict([run]) for run in report.runs}
     first, *others = report.runs

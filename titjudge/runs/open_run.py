@@ -247,7 +247,7 @@ class OpenRun:
             if versions.get(name, was.version) != was.version
         ]
         if changed:
-            raise UserError(f"{folder.path}: the {changed[0]} has changed since this run began: choose another --out")
+            raise UserError(f"{folder.path}: the {changed[0]} has changed since this run began. Choose another --out")
 
     def _engine(
         self, roles: Roles, items: Iterable[tuple[Item | InvalidItem, int | None]] | None, spent: Spending

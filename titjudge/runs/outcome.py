@@ -95,7 +95,7 @@ class Outcome:
 
 
 def slimness(manifest: Manifest, suite: Suite, metrics: Mapping[str, Metric]) -> dict[str, bool]:
-    """Tell how to read a run for its tables (`readers`): texts only if the suite needs them, or there are few images."""
+    """Return the way to read a run for its tables (`readers`): with texts only if the suite needs them, or there are few images."""
     total = manifest.progress.total if manifest.progress else None
     slim = (total or 0) > MOST_WITH_TEXTS and all(metric.applies is everywhere for metric in metrics.values())
     return {"whole": suite.AGGREGATES, "slim": slim}

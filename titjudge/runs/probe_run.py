@@ -101,10 +101,12 @@ def _resolved(config: RunConfig) -> ResolvedRun:
         ConfigError: There is not one metric that scores one image.
     """
     if len(config.metrics) != 1:
-        raise ConfigError("probe takes one metric")
+        raise ConfigError(f"probe tests one metric, not {', '.join(config.metrics)}. Choose one with --metric")
     run = resolve(config if config.data is not None else config.model_copy(update={"data": example_folder()}))
     if any(metric.scope == "prompt" for metric in run.metrics.values()):
-        raise ConfigError("probe takes a metric that scores one image; the order of two images is tested along with it")
+        raise ConfigError(
+            "probe requires a metric that scores single images. It also tests the order of two. Choose another"
+        )
     return run
 
 

@@ -52,7 +52,9 @@ def published_files(run: RunFolder, place: Place) -> Iterator[tuple[str, Iterato
     manifest["identity"] = _identity(manifest.get("identity") or {}, contents)
     manifest = paths.strip(manifest)
     if named := _local_file(manifest):
-        raise UserError(f"{run.path} cannot be published: its manifest names {named}, a file of this machine")
+        raise UserError(
+            f"{run.path} cannot be published: its manifest contains the path {named} of this machine. Judge with relative paths"
+        )
     yield "manifest.json", iter([json_bytes(with_checksum(_without_seal(manifest)), orjson.OPT_INDENT_2)])
     if (run.path / "results.json").is_file():
         results = paths.strip(read_json(run.path / "results.json"))
@@ -175,9 +177,9 @@ def publish(
     for folder in folders:
         folder.check()
         if folder.is_locked():
-            raise UserError(f"{folder.path}: another titjudge is writing this run")
+            raise UserError(f"{folder.path}: another titjudge is writing this run. Wait until it ends")
         if out in folder.path.resolve().parents or out == folder.path.resolve():
-            raise UserError(f"{folder.path} is the copy of a run on this board: name the run itself, or nothing of it")
+            raise UserError(f"{folder.path} is a copy on this leaderboard. Give the run itself, or leave it out")
     with site:
         names = _names(folders, out)
         originals: dict[Path, Path] = {}
@@ -213,7 +215,7 @@ def _names(folders: Sequence[RunFolder], out: Path) -> list[str]:
         numbered = (plain, *(f"{plain}-{number}" for number in range(2, 10_000)))
         name = former or next(free for free in numbered if free not in taken)
         if name in names:
-            raise DataError("is given twice", folder.path)
+            raise DataError("is given twice. Remove one", folder.path)
         taken.add(name)
         names.append(name)
     return names

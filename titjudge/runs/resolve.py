@@ -129,7 +129,7 @@ def load_metrics(config: RunConfig) -> dict[str, Metric]:
 
 
 def lacks(metric: str, role: str) -> str:
-    """Say on the command line that a metric has no model for a role."""
+    """Write for the command line that a metric has no model for a role."""
     return f"the metric {metric} needs a {role}: --{role} PROVIDER/MODEL, for example --{role} openai/gpt-4o, or --provider openai"
 
 
@@ -243,6 +243,6 @@ def _configured(candidates: Mapping[str, _Candidate], config: RunConfig) -> dict
     """Give the metrics of a run their options."""
     for name in config.metric_options:
         if name not in config.metrics:
-            what = f"there are options for {name}, which is not a metric of this run ({', '.join(config.metrics)})"
-            raise ConfigError(f"{what}: add --metric {name}")
+            what = f"options are given for {name}, but the metrics are {', '.join(config.metrics)}"
+            raise ConfigError(f"{what}. Add --metric {name}")
     return {name: candidates[name].metric.configured(config.metric_options.get(name, {})) for name in config.metrics}

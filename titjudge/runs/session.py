@@ -121,7 +121,7 @@ async def plan_before(run: ResolvedMetrics, cache: AnswerCache) -> tuple[list[Ex
 
 
 def _changeable(metric: Metric, recorded: set[str]) -> bool:
-    """Tell whether a metric asks a live model, and no recorded judge, which has no answer to a new question."""
+    """Return True if a metric asks a live model, and no recorded judge, which has no answer to a new question."""
     models = set(metric.roles) & set(_MODELS)
     return bool(models - recorded) and "judge" not in models & recorded
 
@@ -204,7 +204,8 @@ class Session:
             if not (self.config.limit or self.config.shard or pairs_among(pairs, listed)):
                 first = truncated(pairs[0].a, 80)
                 raise DataError(
-                    f"none of its pairs has both images in the data; the first names {first}", self.config.pairs
+                    f"none of its pairs has both images in the data, such as {first}. Correct the paths",
+                    self.config.pairs,
                 )
             return pairs
         assert self.config.data is not None
@@ -233,7 +234,7 @@ class Session:
         return result
 
     def _live_jobs(self) -> str:
-        """Say how many batch jobs of this run have not been collected."""
+        """Write how many batch jobs of this run have not been collected."""
         place = self.resolved.folder / "batches"
         if not self.config.limits.batch or not place.is_dir():
             return ""
@@ -305,7 +306,7 @@ class Session:
         )
 
     async def _reach(self, run: OpenRun, planner: Planner | None) -> str:
-        """Say how far the cap carries where it may not carry to the end; else return nothing."""
+        """Write how many items the cap pays for if it may not pay for all; otherwise return nothing."""
         budget, metrics = run.engine.budget, self._alone()
         if budget.max_cost is None or planner is None or not metrics:
             return ""

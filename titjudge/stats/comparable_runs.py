@@ -38,7 +38,7 @@ def models_of(versions: Iterable[str]) -> set[str]:
 
 
 def judged_differently(manifests: Mapping[str, Manifest], metric: str) -> list[str]:
-    """Say why the scores of runs are not on one scale: another model in a role, protocol or version of the metric."""
+    """Return the reasons why the scores of runs are not on one scale: another model in a role, protocol or version of the metric."""
     name = registry.base_metric(metric)
     facts: dict[str, Iterable[Any]] = {
         "the protocol": [manifest.protocol or None for manifest in manifests.values()],

@@ -154,7 +154,7 @@ def doubt(
     p: float | None = None,
     tail: float = TAIL,
 ) -> str:
-    """Say why the level of the interval of a mean is not reliable; empty if it is reliable, or if there is no interval.
+    """Return the reason why the level of the interval of a mean is not reliable; empty if it is, or without an interval.
 
     Rare scores far from the others, such as 0 for a blank image, may be absent from the data at hand. One such score more may then
     change the mean by more than the interval allows for. A test does not allow for any, so p may be low if the interval contains 0.
@@ -182,7 +182,7 @@ def doubt(
 
 
 def why_no_interval(interval: Interval | None, prompts: int) -> str:
-    """Say why a mean over prompts has no interval; empty where it has one."""
+    """Return the reason why a mean over prompts has no interval; empty if it has one."""
     return "" if interval else FEW_PROMPTS if prompts < 2 else "every prompt shows the same"
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from titjudge.core.errors import DataError
+from titjudge.core.errors import DataError, must_be
 from titjudge.core.run_records import PairAgreement, TieAgreement
 from titjudge.core.score_parts import bounds_of
 from titjudge.core.types import Pair, Score
@@ -73,9 +73,9 @@ class PairIndex:
         """
         for pair in pairs:
             if pair.preference not in _SIGN:
-                raise DataError(f"pair {pair.a} / {pair.b}: preference '{pair.preference}' is not 'a', 'b' or 'tie'")
+                raise DataError(must_be(f"the preference of {pair.a} / {pair.b}", "a, b or tie", pair.preference))
             if pair.a == pair.b:
-                raise DataError(f"prompt {pair.prompt_id}: {pair.a} is paired with itself")
+                raise DataError(f"prompt {pair.prompt_id}: {pair.a} is paired with itself. Give two different images")
         both, ids = codes([pair.a for pair in pairs] + [pair.b for pair in pairs])
         group, groups = codes(pair.prompt_id for pair in pairs)
         sign = np.fromiter((_SIGN[pair.preference] for pair in pairs), dtype=np.int64, count=len(pairs))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.declarations import BENCHMARK
-from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.errors import ConfigError, DataError, must_be
 from titjudge.core.grouping import grouped
 from titjudge.core.names import plain
 from titjudge.core.numbers import several
@@ -137,13 +137,13 @@ class Suite(ABC):
 
     def __init__(self, inputs: SuiteInputs = SuiteInputs()) -> None:
         if inputs.images and not self.TAKES_IMAGES:
-            raise ConfigError(f"the suite {self.name} has a fixed layout: remove --images")
+            raise ConfigError(f"the suite {self.name} has a fixed layout. Remove --images")
         if inputs.sources and not (self.TAKES_IMAGES and inputs.images):
             raise ConfigError("--sources PATTERN requires --images PATTERN and --prompt-file FILE")
         if inputs.prompt_file and not self.TAKES_IMAGES:
-            raise ConfigError(f"the suite {self.name} has fixed prompts: remove --prompt-file")
+            raise ConfigError(f"the suite {self.name} has fixed prompts. Remove --prompt-file")
         if inputs.columns and not self.TAKES_COLUMNS:
-            raise ConfigError(f"the columns that the suite {self.name} reads are fixed: leave out --columns")
+            raise ConfigError(f"the suite {self.name} has fixed columns. Remove --columns")
         self.inputs = inputs
         self._notes: dict[str, None] = {}
 
@@ -204,7 +204,7 @@ class Suite(ABC):
             ConfigError: The images come with the data: no generator can make others.
             DataError: There are no prompts.
         """
-        raise ConfigError(f"the images of {self.name} come with its data: there is nothing to generate")
+        raise ConfigError(f"the data of {self.name} contain the images. Use `judge` without generating images")
 
     def pairs(self, folder: Path) -> list[Pair]:
         """Return the preferences of people; none where the data have none."""
@@ -220,7 +220,7 @@ class Suite(ABC):
         Raises:
             ConfigError: No such files are known here.
         """
-        raise ConfigError(f"the suite {self.name} has no official files")
+        raise ConfigError(f"the suite {self.name} has no official files. Remove the option")
 
 
 def check_generator(name: str) -> str:
@@ -230,7 +230,7 @@ def check_generator(name: str) -> str:
         DataError: It is empty or would lead out of its folder.
     """
     if not name or name in (".", "..") or "/" in name or "\\" in name or "\0" in name:
-        raise DataError(f"'{name}' cannot be the name of a generator: it must be one file name")
+        raise DataError(must_be("the generator", "one file name", name))
     return name
 
 
@@ -271,7 +271,7 @@ def printable(name: str) -> str:
 
 
 def reason_of(error: Exception) -> str:
-    """Say what is wrong with a record that could not be read."""
+    """Return the fault of a record that could not be read."""
     return f"the key {error} is missing" if isinstance(error, KeyError) else str(error)
 
 

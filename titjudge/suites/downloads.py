@@ -87,7 +87,7 @@ class Downloads:
         except (ImportError, ValueError, httpx.InvalidURL) as error:  # for example a SOCKS proxy
             names = ", ".join(sorted(name for name in os.environ if name.lower().endswith("_proxy")))
             raise UserError(
-                f"{names}: files are downloaded through HTTP proxies only: {one_line(str(error))}"
+                f"{names}: downloads require an HTTP proxy: {one_line(str(error))}. Change or unset it"
             ) from None
         self._stop = threading.Event()
         self._bytes = 0
@@ -131,7 +131,9 @@ class Downloads:
         parts.mkdir(parents=True, exist_ok=True)
         self._bytes = sum(path.stat().st_size for path in parts.iterdir())
         if total - self._bytes > (free := shutil.disk_usage(folder).free):
-            raise UserError(f"{folder}: {total:,} bytes are to come and {free:,} are free")
+            raise UserError(
+                f"{folder}: the download has {total:,} bytes, but only {free:,} are free. Choose another -o FOLDER"
+            )
         pool = ThreadPoolExecutor(_AT_ONCE)
         try:
             report = say if len(wanted) <= _NAMED else lambda line: None
@@ -158,7 +160,7 @@ class Downloads:
             part.unlink()
             expected = f", expected {wanted.size:,}" if wanted.size not in (None, size) else ""
             raise DataError(
-                f"the downloaded file differs from the pinned file ({size:,} bytes{expected}): not written",
+                f"the downloaded file differs from the pinned file ({size:,} bytes{expected}) and was not written. Try again",
                 wanted.place,
             )
         wanted.place.parent.mkdir(parents=True, exist_ok=True)

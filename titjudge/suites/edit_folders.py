@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core import item_meta
-from titjudge.core.errors import DataError
+from titjudge.core.errors import DataError, must_be
 from titjudge.core.files import read_json
 from titjudge.core.numbers import several
 from titjudge.core.types import InvalidItem, Item, Items, Values
@@ -151,7 +151,7 @@ def _filled(file: Path, kind: type, expected: str) -> Any:
     """
     content = read_json(file)
     if not isinstance(content, kind):
-        raise DataError(f"expected {expected}", file)
+        raise DataError(must_be("the content", expected, content), file)
     if not content:
-        raise DataError("no edits are listed here: unpack the data set again, or give a file with --data FILE", file)
+        raise DataError("the file lists no edits. Unpack the data set again, or give a file with --data FILE", file)
     return content

@@ -168,7 +168,7 @@ def read_items(
     items = _read_items(folder, reader)
     first = next(items, None)
     if first is None:
-        raise DataError("no images: it has no rows", folder)
+        raise DataError("the table has no rows. Add one row per image", folder)
     yield first
     yield from items
 
@@ -183,7 +183,7 @@ def _read_items(folder: Path, reader: ManifestReader) -> Items:
         return _unique(item for table in tables for item in reader.items(table))
     if folder.is_dir():
         return _loose(folder, reader.roots, reader.notes)
-    raise DataError("no such data folder or manifest", folder)
+    raise DataError("no such data folder or manifest. Correct the path", folder)
 
 
 def _with_facets(items: Items, file: Path) -> Items:
@@ -196,7 +196,9 @@ def _with_facets(items: Items, file: Path) -> Items:
     for line, record in read_table(file, ("prompt", "facets")):
         if facets.setdefault(record["prompt"], record["facets"]) != record["facets"]:
             raise DataError(
-                f"other facets of a prompt than in a row above: {truncated(str(record['prompt']), 80)}", file, line
+                f"two rows have different facets for the prompt '{truncated(str(record['prompt']), 80)}'. Correct one",
+                file,
+                line,
             )
     for item in items:
         if isinstance(item, Item) and item.prompt in facets and not item_meta.FACETS.is_in(item):
@@ -308,7 +310,7 @@ def _loose(folder: Path, roots: Sequence[Path], notes: dict[str, None]) -> Items
     )
     if not images:
         hint = unread or "see `judge --help` for the layouts"
-        raise DataError(f"nothing to judge here: no images.jsonl and no images ({hint})", folder)
+        raise DataError(f"nothing to judge: the folder has no images.jsonl and no images ({hint})", folder)
     used: set[Path] = set()
     embedded: Counter[str] = Counter()
     texts = {path for path in files_below(folder) if path.suffix == ".txt"}
@@ -396,7 +398,7 @@ class Prompts(Suite):
             prompts, meta, problems, *_ = read_prompts(f"{file}:{self._columns}" if self._columns else str(file))
         yield from problems
         if not prompts:
-            raise DataError("no prompts here", folder)
+            raise DataError("no prompts found. Write one prompt per line or row", folder)
         for prompt_id, prompt in prompts.items():
             yield Item(prompt_id, prompt, None, "", prompt_id, meta.get(prompt_id, {}))
 
@@ -425,7 +427,9 @@ class Starter(Folder):
             DataError: There are no images of them.
         """
         if folder == self.PROMPTS.parent:
-            raise DataError("give the images of these prompts: --images 'out/{generator}/{prompt_id}.png'", folder)
+            raise DataError(
+                "the folder has prompts, but no images. Add --images 'out/{generator}/{prompt_id}.png'", folder
+            )
         listed = folder.is_file() or (folder / "images.jsonl").is_file() or find_tables(folder, self.image_roots)
         if self._tree is None and not listed:
             self._tree = _usual_tree()

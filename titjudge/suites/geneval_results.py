@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from titjudge.core.errors import DataError
+from titjudge.core.errors import DataError, must_be
 from titjudge.core.grouping import group_means
 from titjudge.core.types import Json, Table, Values
 from titjudge.suites.aggregation import Aggregated, Aggregation, Flag
@@ -44,7 +44,7 @@ def aggregate_results(files: Sequence[Path]) -> tuple[Json, list[Table]]:
 
 
 def _deviations(name: str, summary: Values) -> list[str]:
-    """Say which tasks are missing or not GenEval's, and how many prompts are: then the numbers are not GenEval's."""
+    """Write which tasks or prompts are missing or unknown: then the numbers are not GenEval's."""
     tasks, prompts = summary["tasks"], summary["prompts"]
     missing, unknown = [task for task in TASKS if task not in tasks], sorted({*tasks} - {*TASKS})
     lines = [f"no results of {', '.join(missing)}"] if missing else []
@@ -62,13 +62,13 @@ def _summary(file: Path) -> Json:
     for number, row in read_jsonl(file, ("tag", "correct", "metadata")):
         tag, correct, metadata = row["tag"], row["correct"], row["metadata"]
         if not isinstance(tag, str) or not tag:
-            raise DataError("'tag' is not a task", file, number)
+            raise DataError(must_be("'tag'", "the name of a task", tag), file, number)
         if not isinstance(correct, bool):
-            raise DataError(f"'correct' is true or false, not {correct!r:.40}", file, number)
+            raise DataError(must_be("'correct'", "true or false", correct), file, number)
         tasks.setdefault(tag, []).append(correct)
         prompts.setdefault(metadata if isinstance(metadata, str) else json.dumps(metadata), []).append(correct)
     if not tasks:
-        raise DataError("no results", file)
+        raise DataError("the file has no results. Give the results.jsonl of GenEval", file)
     images = [correct for verdicts in tasks.values() for correct in verdicts]
     shares = group_means(tasks)
     return {

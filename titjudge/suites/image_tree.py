@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.errors import ConfigError, DataError, must_be
 from titjudge.core.files import read_json
 from titjudge.core.types import InvalidItem, Items, Json
 from titjudge.data.data_paths import inside
@@ -70,7 +70,9 @@ class ImageTree:
         """
         unknown = {*fields_of(self.pattern)}.difference(FIELDS)
         if unknown:
-            raise ConfigError(f"--images '{self.pattern}': the value of {{{min(unknown)}}} for a new image is unknown")
+            raise ConfigError(
+                f"--images '{self.pattern}': {{{min(unknown)}}} has no value for a new image. Remove this field"
+            )
         listed = self._read()
         yield from listed.problems
         sources = self._sources(root, roots, listed, ("prompt_id",))
@@ -112,7 +114,7 @@ class ImageTree:
         used = {place for paths in sources.values() if not isinstance(paths, DataError) for place in paths}
         matches = {name: match for name, match in matches.items() if root / name not in used}
         if not matches:
-            raise DataError(f"none of {left_out:,} images fits '{self.pattern}'", root)
+            raise DataError(f"none of {left_out:,} images fits '{self.pattern}'. Correct --images", root)
         ids_by_generator: dict[str, set[str]] = {}
         for match in matches.values():
             generator = match.groupdict().get("generator", "")
@@ -184,7 +186,7 @@ class ImageTree:
     def _sources(
         self, root: Path, roots: Sequence[Path], listed: PromptList, fields: Sequence[str]
     ) -> Callable[[str, Mapping[str, str]], tuple[Path, ...]]:
-        """Return what finds the sources of a prompt: by the patterns, else as the file of prompts names them."""
+        """Return the function that finds the sources of a prompt: by the patterns, else as the file of prompts names them."""
         patterns = [SourcePattern(pattern, fields, root) for pattern in self.sources]
 
         def find(prompt_id: str, values: Mapping[str, str]) -> tuple[Path, ...]:
@@ -209,7 +211,7 @@ class ImageTree:
 
 
 def _without_generator(images: Sequence[Mapping[str, str]]) -> Iterator[str]:
-    """Say of fields that tell images apart, as generators do, that they do not make them another generator's."""
+    """Note fields that distinguish images like generators do, but do not name a generator."""
     for name in sorted(images[0].keys() - {*FIELDS}):
         values = {fields.get(name) for fields in images}
         if 1 < len(values) < len(images):
@@ -230,9 +232,9 @@ def _check_shift(file: str, listed: PromptList, image_ids: Collection[str]) -> N
     images, lines = set(map(int, image_ids)), set(map(int, listed.prompts))
     if images in ({line + 1 for line in lines}, {line - 1 for line in lines}):
         raise DataError(
-            f"the images are {min(images)} to {max(images)} and {Path(file).name} has {len(lines):,} prompts, {min(lines)} to "
-            f"{max(lines)}: each would be judged by its neighbour's prompt; number the one as the other "
-            f"({file}:#{min(images)},PROMPT counts the rows of a table from {min(images)})",
+            f"the images are numbered {min(images)} to {max(images)}, but the {len(lines):,} prompts of {Path(file).name} are "
+            f"{min(lines)} to {max(lines)}, so each image would get its neighbour's prompt. For a table, add --prompt-file "
+            f"{file}:#{min(images)},PROMPT to number its rows from {min(images)}",
             Path(file),
         )
 
@@ -273,7 +275,7 @@ def find_tree(folder: Path, patterns: Sequence[str], named: str = "") -> tuple[P
         if any(regex.fullmatch(path.relative_to(place).as_posix()) for path in image_files(place)):
             return place, [below for other_top, below in split[first:] if other_top == top]
     expected = " or ".join(f"{pattern}.png" for pattern in patterns)
-    raise DataError(f"no images found: expected {expected}, or add --suite-option images=PATTERN", folder)
+    raise DataError(f"no images found. Name them {expected}, or add --suite-option images=PATTERN", folder)
 
 
 def listed_images(file: Path, prompts: Mapping[str, str], roots: Sequence[Path], notes: dict[str, None]) -> Items:
@@ -284,10 +286,10 @@ def listed_images(file: Path, prompts: Mapping[str, str], roots: Sequence[Path],
     """
     content = read_json(file)
     if not isinstance(content, dict) or not all(isinstance(path, str) for path in content.values()):
-        raise DataError("not an object of prompts and image paths", file)
+        raise DataError(must_be("the content", "an object of prompts and image paths", content), file)
     ids = {prompt: name for name, prompt in prompts.items()}
     if not ids.keys() & content.keys():
-        raise DataError(f"none of its {len(content):,} keys is a prompt", file)
+        raise DataError(f"none of its {len(content):,} keys is a prompt. Use prompts as keys", file)
     for prompt, path in content.items():
         if prompt in ids:
             yield item_of(path, prompt, file.stem, ids[prompt], {}, file.parent, roots, typed=True)

@@ -73,7 +73,7 @@ def recognised(folder: Path, prompt_file: str = "", roots: Sequence[Path] = ()) 
         return None
     images = image_files(folder) if folder.is_dir() else []
     if prompt_file and not images:
-        raise DataError(f"no folder with images for the prompts of {prompt_file}", folder)
+        raise DataError(f"no subfolder has images for the prompts of {prompt_file}. Add images", folder)
     names = [name for path in images if printable(name := path.relative_to(folder).as_posix()) == name]
     if not prompt_file and (tree := _prompt_folders(folder, names)) is not None:
         return tree
@@ -122,7 +122,7 @@ def _prompt_folders(folder: Path, names: Sequence[str]) -> ImageTree | None:
             return None
         first = places.setdefault(file.parent.name, file)
         if records.setdefault(file.parent.name, rows[0]) != rows[0]:
-            raise DataError(f"not the same prompt as in {first}: judge one of these folders at a time", file)
+            raise DataError(f"not the same prompt as in {first}. Judge these folders separately", file)
     prompts = {name: str(first_filled(record, NAMES["prompt"])) for name, record in records.items()}
     depths = {len(file.relative_to(folder).parts) - 2 for file in places.values()}
     if len(depths) != 1 or len(set(prompts.values())) == 1 < len(records):
@@ -148,7 +148,7 @@ def _prompt_folders(folder: Path, names: Sequence[str]) -> ImageTree | None:
 
 
 def _says_itself(folder: Path, images: Sequence[Path], roots: Sequence[Path]) -> bool:
-    """Tell whether the turns of MagicBrush, texts of the same name or the images themselves say the prompts."""
+    """Return True if the turns of MagicBrush, texts of the same name or the images themselves say the prompts."""
     named = (folder / name for name in (TURNS, SESSIONS))
     if any(file.is_file() for file in named) or any(map(names_images, find_tables(folder, roots))):
         return True
@@ -199,7 +199,7 @@ def _lists(folder: Path, names: Iterable[str]) -> list[str]:
     files = _files(folder, names)
     for file in files:
         if file.suffix != ".txt" and names_images(file):
-            raise DataError("this table lists the images: judge the file instead of its folder", file)
+            raise DataError("this table lists the images. Judge the file instead of its folder", file)
     return [str(file) for file in files]
 
 
@@ -211,9 +211,9 @@ def _check_same(folder: Path, file: Path) -> None:
     """
     other = folder / file.name
     if not other.is_file():
-        raise DataError(f"there is no {file.name} here; if it is the same as {file}: --prompt-file {file}", folder)
+        raise DataError(f"{file.name} is missing. If {file} applies here also, add --prompt-file {file}", folder)
     if other.read_bytes() != file.read_bytes():
-        raise DataError(f"not the same prompts as in {file}: judge one of these folders at a time", other)
+        raise DataError(f"not the same prompts as in {file}. Judge these folders separately", other)
 
 
 def _patterns(names: Sequence[str], prompts: PromptNames) -> Iterator[str]:
@@ -340,7 +340,7 @@ def _numbers(word: str) -> list[str]:
 
 
 def _words(names: Iterable[str], form: re.Pattern[str], group: int = 1) -> list[str]:
-    """Return what stands at that place of the names; nothing if it differs in more names than strays."""
+    """Return the word at that place of the names; nothing if it differs in more names than strays."""
     matches = {name: form.fullmatch(name) for name in names}
     common = Counter(match[group] for match in matches.values() if match).most_common(1)
     word, count = common[0] if common else ("", 0)

@@ -41,7 +41,7 @@ def with_image_tree(config: RunConfig) -> RunConfig:
         config = config.model_copy(update=place)
     if (config.images and not config.prompt_file) or (config.prompt_file and not (config.images or config.data)):
         example = f"--images '{config.data or 'out'}/{{generator}}/{{prompt_id}}.png' --prompt-file {config.prompt_file or 'prompts.txt'}"
-        raise ConfigError(f"--images PATTERN and --prompt-file FILE go together, as in {example}")
+        raise ConfigError(f"--images PATTERN and --prompt-file FILE must be given together, for example {example}")
     changes: Json = {}
     if config.prompt_file:  # absolute, for workers with another working directory
         changes["prompt_file"] = os.path.abspath(config.prompt_file)
@@ -66,7 +66,7 @@ def with_data(config: RunConfig) -> RunConfig:
     if config.data is None:
         changes["data"] = example_folder()
         if changes["data"] is None or config.suite not in ("folder", "known-answer"):
-            raise ConfigError("nothing to judge: give --data DIR")
+            raise ConfigError("nothing to judge. Add --data DIR")
     config = config.model_copy(update=changes)
     check_paths(given, config.data)
     return config
@@ -119,7 +119,9 @@ def open_suite(config: RunConfig) -> Suite:
     name, suite = config.suite, suite_class(config.suite)
     first, *options = inspect.signature(suite).parameters or ("",)
     if first != "inputs":
-        raise ConfigError(f"the suite '{name}' takes no inputs: its __init__ takes `inputs` first, and hands it on")
+        raise ConfigError(
+            f"the __init__ of the suite '{name}' must have `inputs` as its first parameter, and pass it on"
+        )
     for option in config.suite_options:
         if option not in options:
             has = f"it has {', '.join(options)}" if options else "it has none"

@@ -26,7 +26,7 @@ from statistics import fmean
 
 from titjudge.core import item_meta, registry
 from titjudge.core.declarations import ESTIMATED, FACTS, Declaration, Population, Unit
-from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.errors import ConfigError, DataError, must_be
 from titjudge.core.files import read_jsonl, scan_jsonl
 from titjudge.core.names import plain
 from titjudge.core.types import InvalidItem, Item, Items, Pair, Score, Table
@@ -123,13 +123,15 @@ def _hub_tree(folder: Path, prompts: str, images: str) -> tuple[str, str]:
     most = max(counts.values())
     if not most:
         raise DataError(
-            f"none of {len(names):,} images, such as {names[0]}, has an id of {readings[0]} in its path: add "
+            f"none of {len(names):,} images, such as {names[0]}, has an id of {readings[0]} in its path. Add "
             "--suite-option images='{generator}/{prompt_id}.png' and --suite-option prompts=FILE:ID,PROMPT",
             folder,
         )
     chosen = [choice for choice, count in counts.items() if count == most]
     if len({reading for reading, _ in chosen}) > 1:
-        raise DataError(f"are prompts counted from 0 or 1? Say --suite-option prompts={' or '.join(readings)}", folder)
+        raise DataError(
+            f"the prompts can be numbered from 0 or from 1. Add --suite-option prompts={' or '.join(readings)}", folder
+        )
     return chosen[0]
 
 
@@ -137,8 +139,8 @@ def _image_names(folder: Path) -> list[str]:
     names = [path.relative_to(folder).as_posix() for path in image_files(folder)]
     if not names:
         packed = next((path.name for path in files_below(folder) if path.suffix.lower() in _PACKED), "")
-        hint = f"unpack {packed} first" if packed else "expected GENERATOR/PROMPT_ID.png, or a table of images"
-        raise DataError(f"no images here: {hint}", folder)
+        hint = f"Unpack {packed} first" if packed else "Give GENERATOR/PROMPT_ID.png, or a table of images"
+        raise DataError(f"no images found. {hint}", folder)
     return names
 
 
@@ -156,8 +158,8 @@ def _readings(folder: Path) -> list[str]:
     called = [name for name in names if "prompt" in Path(name).name.lower()] or names
     if len(called) != 1:
         there = ", ".join(called[:_LISTED]) + (", ..." if len(called) > _LISTED else "")
-        what = f"which of these has the prompts: {there}?" if called else "no file of prompts, such as prompts.jsonl."
-        raise DataError(f"{what} Say --suite-option prompts=FILE or prompts=FILE:ID,PROMPT", folder)
+        what = f"several files can have the prompts: {there}" if called else "no file of prompts, such as prompts.jsonl"
+        raise DataError(f"{what}. Add --suite-option prompts=FILE or prompts=FILE:ID,PROMPT", folder)
     (name,) = called
     prompts = _try_prompts(folder, name)
     if prompts is None:
@@ -176,7 +178,10 @@ def _try_prompts(folder: Path, prompt_file: str) -> dict[str, str] | None:
 def _prompts(folder: Path, prompt_file: str) -> dict[str, str]:
     listed = read_prompts(str(folder / prompt_file))
     if not listed.prompts:
-        raise DataError(listed.problems[0].reason if listed.problems else "no prompts here", folder / prompt_file)
+        raise DataError(
+            listed.problems[0].reason if listed.problems else "no prompts found. Write one prompt per row",
+            folder / prompt_file,
+        )
     return listed.prompts
 
 
@@ -257,7 +262,9 @@ class LpgBench(Suite):
             DataError: images.jsonl lists the images already, or an id is no file name.
         """
         if (folder / "images.jsonl").is_file():
-            raise DataError("images.jsonl lists the images here: copy prompts.jsonl into a separate folder", folder)
+            raise DataError(
+                "images.jsonl lists the images of this folder. Copy prompts.jsonl into a separate folder", folder
+            )
         if self._prompts or not _is_own_layout(folder):
             for name, prompt in hub_prompts(folder, self._prompts).items():
                 place = loose_place(name, prompt)
@@ -266,7 +273,9 @@ class LpgBench(Suite):
         for line, record in read_jsonl(folder / "prompts.jsonl", ("prompt_id", "prompt")):
             place = loose_place(str(record["prompt_id"]), str(record["prompt"]))
             if PurePosixPath(place.image).stem != place.prompt_id:
-                raise DataError(f"the id '{place.prompt_id}' cannot be a file name", folder / "prompts.jsonl", line)
+                raise DataError(
+                    f"the id '{place.prompt_id}' cannot be a file name. Change it", folder / "prompts.jsonl", line
+                )
             yield replace(place, image=f"images/{place.image}")
 
     def pairs(self, folder: Path) -> list[Pair]:
@@ -280,7 +289,7 @@ class LpgBench(Suite):
         files = [folder / f"{stem}{suffix}" for stem in ("ranks", "pairs") for suffix in (".jsonl", ".csv")]
         there = [file for file in files if file.is_file()]
         if len(there) > 1:
-            raise DataError(f"{' and '.join(file.name for file in there)}: keep one of them", folder)
+            raise DataError(f"the folder has {' and '.join(file.name for file in there)}. Remove all but one", folder)
         if not there:
             return []
         if there[0].stem == "pairs":
@@ -353,7 +362,7 @@ def _first_places(items: Sequence[Item], scores: Sequence[Score]) -> Iterator[Ta
 
 
 def _is_own_layout(folder: Path) -> bool:
-    """Tell whether the folder has our own layout: the first line of prompts.jsonl has our keys."""
+    """Return True if the folder has our own layout: the first line of prompts.jsonl has our keys."""
     file = folder / "prompts.jsonl"
     first = next(scan_jsonl(file, ("prompt_id", "prompt")), None) if file.is_file() else None
     return first is not None and not isinstance(first[1], DataError)
@@ -399,22 +408,24 @@ def read_ranks(file: Path, column: str = "rank", notes: dict[str, None] | None =
         if column in record and "generator" in record:
             row_ranks = {plain(str(record["generator"])): record[column]}
         elif column != "rank":
-            raise DataError(f"there is no column '{column}' beside generator", file, number)
+            raise DataError(f"unknown column '{column}' next to generator. Remove it, or name it rank", file, number)
         else:
             row_ranks = {plain(str(key)): value for key, value in record.items() if key not in {*_NOT_RANKS, rater}}
         for generator, value in row_ranks.items():
             if value is None or value == "":
                 continue
             if (rank := read_number(value)) is None or rank < 1:
-                raise DataError(f"the rank of {generator} is {value!r}, not a number of at least 1", file, number)
+                raise DataError(must_be(f"the rank of {generator}", "a number of at least 1", value), file, number)
             if rater is None and (prompt, generator) in said.of:
                 first = said.lines[(prompt, generator), _NOBODY]
                 raise DataError(
-                    f"a second rank of {generator} for prompt {prompt} (the first is in row {first})", file, number
+                    f"a second rank of {generator} for prompt {prompt} (the first is in row {first}). Remove one",
+                    file,
+                    number,
                 )
             said.add((prompt, generator), who, rank, number, f"{generator} for prompt {prompt}")
     if not said.of:
-        raise DataError("no ranks: expected prompt_id, generator, rank, or one column for each generator", file)
+        raise DataError("the table has no ranks. Add prompt_id, generator and rank, or one column per generator", file)
     ranks: dict[str, dict[str, float]] = {}
     for (prompt, generator), by_person in said.of.items():
         ranks.setdefault(prompt, {})[generator] = fmean(by_person.values())
@@ -436,7 +447,9 @@ def _with_images(
     if images and not any((prompt, name) in images for prompt, by_generator in ranks.items() for name in by_generator):
         prompt, by_generator = next((prompt, by_generator) for prompt, by_generator in ranks.items() if by_generator)
         example = f"{next(iter(by_generator))} for prompt {prompt}"
-        raise DataError(f"no rank belongs to an image (for example {example}): do prompt ids and names fit?", file)
+        raise DataError(
+            f"no rank belongs to an image (for example {example}). Correct the prompt ids or the names", file
+        )
     return {
         prompt: {images.get((prompt, name), f"{name}/{prompt} (no image)"): rank for name, rank in by_generator.items()}
         for prompt, by_generator in ranks.items()

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from titjudge.core import item_meta
 from titjudge.core.cells import ImageCell, missing_columns, version, without_images
-from titjudge.core.errors import DataError, Unclear
+from titjudge.core.errors import DataError, Unclear, must_be
 from titjudge.core.names import by_usual_name, id_of, is_nothing, plain
 from titjudge.core.numbers import as_sample, finite, several
 from titjudge.core.types import InvalidItem, Item, Items, Json, Pair, Values
@@ -139,7 +139,7 @@ class TableUse:
         """
         if self.prompts:
             readings = [(option(prompt=name), f'"{truncated(text, 60)}"') for name, text in self.prompts.items()]
-            raise Unclear(f"{len(readings)} columns may be the prompt; choose one:", file, readings)
+            raise Unclear(f"{len(readings)} columns can be the prompt; choose one:", file, readings)
 
     def factors(self) -> list[str]:
         """List the unused columns that tell the images of each prompt apart, as generators or samples do.
@@ -377,7 +377,7 @@ class ManifestReader:
         sources = self._placed(record, chosen["source"], folder, "source")
         if not sources:
             if chosen["source"] and is_edit(chosen):
-                raise DataError("this is an edit without its source image")
+                raise DataError("the edit has no source image")
             return (), {}
         masks = self._placed(record, chosen["mask"], folder, "mask")
         return sources, {item_meta.MASK.name: os.path.realpath(masks[0])} if masks else {}
@@ -530,7 +530,7 @@ def _images_of(value: Any, column: str, where: str) -> list[_Image]:
 
 
 def _no_path(image: Any) -> str:
-    """Say why a cell is no path of an image: it is the image itself; an empty string for what may be a path."""
+    """Return the reason why a cell is not the path of an image, but the image; empty if it can be a path."""
     if not image:
         return "has no image here"
     if isinstance(image, Mapping | Sequence) and not isinstance(image, str):
@@ -559,9 +559,9 @@ def check_manifest(file: Path) -> None:
         DataError: It is an image, of another format, or one JSON array in a file of JSON lines.
     """
     if file.suffix.lower() in SUFFIXES:
-        raise DataError("this is an image: name the folder it is in, or use `score --prompt TEXT IMAGE`", file)
+        raise DataError("this is an image. Give its folder, or use `score --prompt TEXT IMAGE`", file)
     if not is_table(file):
-        raise DataError(f"a manifest is one of {', '.join(READERS)}, not '{file.suffix or file.name}'", file)
+        raise DataError(must_be("a manifest", f"one of {', '.join(READERS)}", file.suffix or file.name), file)
     if file.suffix.lower() not in (".jsonl", ".ndjson"):
         return
     try:
@@ -570,11 +570,11 @@ def check_manifest(file: Path) -> None:
     except OSError:  # the reader reports it
         return
     if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
-        raise DataError("this is one JSON array, not JSON lines: let its name end in .json", file)
+        raise DataError("this is one JSON array, not JSON lines. Let its name end in .json", file)
 
 
 def names_images(file: Path) -> bool:
-    """Tell whether a table has a column of images, or of descriptions in their place; of JSON its first record counts.
+    """Return True if a table has a column of images, or of descriptions in their place; of JSON its first record counts.
 
     Raises:
         DataError: It cannot be read.

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from titjudge.core.errors import ConfigError, DataError, UserError, nearest
+from titjudge.core.errors import ConfigError, DataError, UserError, unknown
 from titjudge.core.files import read_json, write_atomic
 from titjudge.core.redaction import url_parts
 from titjudge.core.words import first_of
@@ -82,7 +82,7 @@ def endpoint() -> str:
     address = (os.environ.get("HF_ENDPOINT", "").strip() or HUB).rstrip("/")
     parts = url_parts(address)
     if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc or parts.query:
-        raise ConfigError("HF_ENDPOINT must be an address such as https://huggingface.co")
+        raise ConfigError("HF_ENDPOINT is not an address such as https://huggingface.co. Change or unset it")
     return address
 
 
@@ -109,13 +109,10 @@ def fetch_suite(
     """
     by_suite = official_files()
     if suite not in by_suite and not re.fullmatch(r"(datasets|models)(/[\w.-]+){2}", suite, re.ASCII):
-        raise UserError(
-            f"no files of '{suite}' are known here.{nearest(suite, by_suite)} There are: {', '.join(by_suite)}, and "
-            "datasets/OWNER/NAME on the hub"
-        )
+        raise UserError(f"{unknown('suite', suite, by_suite)}, and datasets/OWNER/NAME on the hub")
     source = by_suite.get(suite) or OfficialFiles(suite)
     if revision and not source.on_hub:
-        raise ConfigError(f"--revision: the files of {suite} are pinned to a commit on GitHub")
+        raise ConfigError(f"--revision cannot be used for {suite}, which is pinned to a commit on GitHub. Remove it")
     with closing(Downloads(_token() if source.on_hub else "")) as downloads:
         try:
             pinned = _pinned(source, folder, include, revision, downloads)
@@ -125,7 +122,7 @@ def fetch_suite(
             if not chosen:
                 example = f", such as {next(iter(pinned.files))}" if pinned.files else ""
                 raise UserError(
-                    f"{source.page} @{pinned.revision[:7]} has no such file; --include takes its paths{example}"
+                    f"{source.page} @{pinned.revision[:7]} has no such file. Give --include a path in it{example}"
                 )
             wanted = list(_missing(pinned, chosen, folder))
             if wanted:
@@ -175,7 +172,7 @@ def _listed(source: OfficialFiles, downloads: Downloads) -> OfficialFiles:
     except (TypeError, KeyError, AttributeError) as error:
         raise Unavailable(url, "the reply does not come from a hub") from error
     if _COMMIT.fullmatch(source.revision) and commit != source.revision:
-        raise DataError(f"asked for {source.revision[:7]} the hub names {str(commit)[:7]}", url)
+        raise DataError(f"the hub returned commit {str(commit)[:7]} instead of {source.revision[:7]}. Try again", url)
     return _checked(replace(source, revision=commit, files=files, sizes=sizes), url)
 
 
@@ -189,7 +186,7 @@ def _checked(source: OfficialFiles, where: Path | str) -> OfficialFiles:
         and all(isinstance(path, str) and path.split("/")[0] not in (LOCK, PARTS) for path in source.files)
     )
     if not fits:
-        raise DataError("no commit with checksums of files", where)
+        raise DataError("the reply has no commit with checksums. Try again", where)
     return source
 
 
@@ -212,9 +209,9 @@ def _read_lock(folder: Path, source: OfficialFiles | None = None) -> OfficialFil
         lock = OfficialFiles(**content)
         lock = _checked(replace(lock, files=dict(lock.files), sizes=dict(lock.sizes)), file)
     except (TypeError, ValueError) as error:
-        raise DataError("damaged: move it away, the next fetch pins the data set again", file) from error
+        raise DataError("damaged. Move it away; the next fetch pins the data set again", file) from error
     if source is not None and lock.repository != source.repository:
-        raise DataError(f"the files here are of {lock.repository}: take another folder (-o)", file)
+        raise DataError(f"the folder has files of {lock.repository}. Choose another folder with -o", file)
     return lock
 
 
@@ -243,13 +240,13 @@ def _missing(source: OfficialFiles, paths: Sequence[str], folder: Path) -> Itera
         if not place.exists():
             yield WantedFile(source.url(path), place, checksum, source.sizes.get(path))
         elif not place.is_file() or checksum_of(place, checksum) != checksum:
-            raise DataError(f"this is not the file of {source.repository} @{source.revision[:7]}: move it away", place)
+            raise DataError(f"this is not the file of {source.repository} @{source.revision[:7]}. Move it away", place)
 
 
 def _token() -> str:
     token = os.environ.get("HF_TOKEN", "").strip()
     if token and not re.fullmatch(r"[!-~]+", token):
-        raise ConfigError("HF_TOKEN has a blank or a sign that no token has")
+        raise ConfigError("HF_TOKEN has a space or another character that no token has. Correct or unset it")
     return token
 
 

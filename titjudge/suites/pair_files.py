@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from titjudge.core.errors import DataError
+from titjudge.core.errors import DataError, must_be
 from titjudge.core.names import id_of, plain
 from titjudge.core.types import Item, Pair, Values
 from titjudge.core.words import truncated
@@ -58,7 +58,7 @@ def read_pairs(
         votes = read_votes(file, images, lines)
         pairs = _decided(votes, file, lines)
     if not pairs:
-        raise DataError("no pairs in it", file)
+        raise DataError("the file has no pairs. Add one pair per line", file)
     return pairs
 
 
@@ -70,7 +70,7 @@ def read_votes(path: Path | str, images: Images | None = None, notes: dict[str, 
     """
     path = Path(path)
     if is_battles(path):
-        raise DataError("battles (model_a, model_b, winner) are not votes on pairs: give them to --pairs", path)
+        raise DataError("battles (model_a, model_b, winner) are not votes on pairs. Give them to --pairs", path)
     names = table_columns(path)
     required: tuple[str, ...] = VOTE_COLUMNS[:3] if names is None else ()
     if names is not None:
@@ -89,7 +89,7 @@ def read_votes(path: Path | str, images: Images | None = None, notes: dict[str, 
         prompt, a, b = (_text(record, column, path, line, may_be_empty=not k) for k, column in enumerate(place))
         prompt = id_of(prompt)
         if a == b:
-            raise DataError(f"'{a}' is paired with itself", path, line)
+            raise DataError(f"'{a}' is paired with itself. Give two different images", path, line)
         a, b = (_item(image, prompt, images, path, line) for image in (a, b))
         annotator = "" if rater is None else _text(record, rater, path, line)
         cluster_of(record, prompt, clusters, path, line)
@@ -113,7 +113,7 @@ def _text(record: Values, name: str, path: Path, line: int, *, may_be_empty: boo
     value = record.get(name)
     number = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
     if isinstance(value, bool) or not (number or isinstance(value, str)) or not (str(value).strip() or may_be_empty):
-        raise DataError(f"'{name}' is missing or no text", path, line)
+        raise DataError(must_be(f"'{name}'", "a text that is not empty", value), path, line)
     return plain(str(value))
 
 
@@ -121,7 +121,9 @@ def _item(image: str, prompt: str, images: Images | None, path: Path, line: int)
     """Return the item id of an image under a prompt."""
     ids = (images or {}).get(image, {})
     if ids and prompt and prompt not in ids:
-        raise DataError(f"'{image}' is an image of the prompt '{next(iter(ids))}', not '{prompt}'", path, line)
+        raise DataError(
+            f"'{image}' is an image of the prompt '{next(iter(ids))}', not '{prompt}'. Correct the pair", path, line
+        )
     return ids.get(prompt, image)
 
 
@@ -130,12 +132,12 @@ def _choices(
 ) -> list[tuple[str, str]]:
     """Read the choices in some columns of a row, with the names of who made them where a column is theirs."""
     if not columns:
-        raise DataError(f"the key '{VOTE_COLUMNS[-1]}' is missing", path, line)
+        raise DataError(f"the key '{VOTE_COLUMNS[-1]}' is missing. Add it", path, line)
     found = []
     for column in columns:
         choices = opinions_in(record[column], lambda cell: read_choice(cell, *sides))
         if choices is None or not (choices or may_be_empty or len(columns) > 1):
-            raise DataError(f"the {column} must be a, b, tie or {BOTH_BAD}, not '{record[column]}'", path, line)
+            raise DataError(must_be(f"the {column}", f"a, b, tie or {BOTH_BAD}", record[column]), path, line)
         own = "" if len(columns) == 1 else column
         found += [(" ".join(filter(None, (own, name))), choice) for name, choice in choices]
     return found
@@ -166,7 +168,7 @@ def _decided(votes: list[Vote], file: Path, notes: dict[str, None]) -> list[Pair
     undecided = f"; {open_pairs:,} without a majority are not counted" if open_pairs else ""
     line = f"{file}: {len(votes):,} votes on {len(sources):,} pairs: the majority of each pair counts once{undecided}"
     if not pairs:
-        raise DataError(f"none of {len(sources):,} pairs is decided by its votes: `label convert` counts them", file)
+        raise DataError(f"the votes decide none of {len(sources):,} pairs. Count them with `label convert`", file)
     notes[line] = None
     return pairs
 
@@ -186,7 +188,7 @@ def _once(battles: list[Pair], file: Path, notes: dict[str, None]) -> list[Pair]
 
 
 def is_battles(file: Path) -> bool:
-    """Tell whether the first good line of a table is a battle."""
+    """Return True if the first good line of a table is a battle."""
     first = first_row(file)
     return all(name in first for name in COLUMNS)
 
@@ -209,17 +211,17 @@ def read_battles(file: Path, items: Callable[[], Iterable[Item]] | None = None) 
         choice = read_choice(record["winner"], *models)
         if choice is None:
             names = "model_a, model_b, tie or 'tie (bothbad)'"
-            raise DataError(f"the winner is {names}, not '{record['winner']}'", file, number)
+            raise DataError(must_be("the winner", names, record["winner"]), file, number)
         if models[0] == models[1]:
             continue
         prompt = next((id_of(record[name]) for name in _PROMPTS if record.get(name) not in (None, "")), None)
         if prompt is None:
-            raise DataError(f"a battle needs one of {', '.join(_PROMPTS)}", file, number)
+            raise DataError(f"the battle has no prompt. Add one of {', '.join(_PROMPTS)}", file, number)
         judge = plain(str(record.get(column_of(record, RATERS) or "source") or record.get("source") or ""))
         if record.get("image_a") and record.get("image_b"):
             prompt_id, a, b = prompt, *(plain(str(record[name])) for name in ("image_a", "image_b"))
         elif items is None:
-            raise DataError("here battles need the columns image_a and image_b", file, number)
+            raise DataError("these battles require image_a and image_b. Add these columns", file, number)
         else:
             images = images or _Images(items())
             try:
@@ -259,5 +261,5 @@ class _Images:
         """
         matches = self._by_prompt.get((prompt, model), [])
         if len(matches) > 1:
-            raise LookupError(f"there are {len(matches)} images of {_unknown(prompt, model)}: name image_a and image_b")
+            raise LookupError(f"there are {len(matches)} images of {_unknown(prompt, model)}. Add image_a and image_b")
         return matches[0] if matches else None

@@ -39,7 +39,7 @@ def named_pattern(option: str, pattern: str) -> tuple[Path, str]:
     """
     folder, rest = split_pattern(pattern)
     if not folder.is_dir():
-        raise ConfigError(f"--suite-option {option}={pattern}: {folder} is not a folder")
+        raise ConfigError(f"--suite-option {option}={pattern}: {folder} is not a folder. Correct the path")
     return folder, rest
 
 
@@ -52,16 +52,16 @@ def checked_pattern(pattern: str) -> str:
     option = f"--images '{pattern}'"
     if re.search(r"[{}]", _FIELD.sub("", pattern)):
         raise ConfigError(
-            f"{option}: a field is a name in braces, such as {{generator}}. Write {{{{ for a brace of a name"
+            f"{option}: a brace is not part of a field such as {{generator}}. Write {{{{ for a brace of a name"
         )
     if "generator" not in fields_of(pattern):
         pattern = _FIELD.sub(lambda match: "{generator}" if match[1] == _SYNONYM else match[0], pattern)
     for meant, words in _LIKE.items():
         for name in () if meant in fields_of(pattern) else fields_of(pattern):
             if name not in FIELDS and nearest(name, words):
-                raise ConfigError(f"{option}: {{{name}}} means nothing here. Did you mean {{{meant}}}?")
+                raise ConfigError(f"{option}: unknown field {{{name}}}. Did you mean {{{meant}}}?")
     if "prompt_id" not in fields_of(pattern):
-        raise ConfigError(f"{option}: the pattern needs {{prompt_id}}")
+        raise ConfigError(f"{option}: the pattern must contain {{prompt_id}}")
     return pattern
 
 

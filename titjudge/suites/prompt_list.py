@@ -101,7 +101,7 @@ class Numbering(NamedTuple):
     names: PromptNames | None = None
 
     def uses_all(self, prompts: Mapping[str, str]) -> bool:
-        """Tell whether each prompt is that of an image, given the prompts of images."""
+        """Return True if each prompt is that of an image, given the prompts of images."""
         return set(self.prompts.values()) == set(prompts.values())
 
 
@@ -143,7 +143,7 @@ def _of_lines(file: str, lines: Sequence[str]) -> Iterator[Numbering]:
     """Yield the ways to number lines: from 0 or 1, after a title, and, where some are empty, without those."""
     texts = [line for line in lines if line]
     if not texts:
-        raise DataError("no prompts here", file)
+        raise DataError("no prompts found. Write one prompt per line or row", file)
     title = "looks" if _TITLE.fullmatch(texts[0]) else "title"
     for first, by in ((0, "lines"), (1, "lines"), (-1, title)):
         yield Numbering(f"{file}:{first}", _counted(lines, first), by)
@@ -221,19 +221,19 @@ def _columns(path: Path, named: str, prompt_file: str) -> tuple[str, str]:
         key, _, text = named.partition(",")
         if not text:
             there = f" (there are: {', '.join(columns)})" if columns else ""
-            raise ConfigError(f"--prompt-file '{prompt_file}': expected FILE:ID,PROMPT with two columns{there}")
+            raise ConfigError(f"--prompt-file '{prompt_file}' must be FILE:ID,PROMPT with two columns{there}")
         return plain(key), plain(text)
     _check_one_prompt(path)
     if columns is None:
         return "", ""
     if not any(columns):
-        raise DataError("no prompts here", path)
+        raise DataError("no prompts found. Write one prompt per line or row", path)
     key, text = _usual(columns)
     if not key or not text:
         there = ", ".join(columns)
         raise DataError(
-            f"no column is known as the {'id' if text else 'prompt'} (there are: {there}): name the columns with "
-            f"--prompt-file {path}:ID,PROMPT, or {path}:#,PROMPT to count the rows from 0",
+            f"no column is the {'id' if text else 'prompt'} (there are: {there}). Add --prompt-file {path}:ID,PROMPT, or "
+            f"{path}:#,PROMPT to number the rows from 0",
             path,
         )
     return key, text

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 from titjudge.core import item_meta, registry
 from titjudge.core.cells import ImageCell
 from titjudge.core.config import key_problem
-from titjudge.core.errors import ConfigError, DataError, nearest
+from titjudge.core.errors import ConfigError, DataError, must_be, unknown
 from titjudge.core.files import read_json, read_yaml
 from titjudge.core.numbers import is_number
 from titjudge.core.structured_output import first_problem
@@ -244,7 +244,7 @@ class QuestionSpec(PromptSet):
         """Check that metric, questions, protocols, variants and tables name only what there is."""
         for name in (self.metric, *self.also):
             if name not in (known_metrics := registry.names("metrics")):
-                raise ValueError(f"metric: there is no metric '{name}'.{nearest(name, known_metrics)}")
+                raise ValueError(f"metric: {unknown('metric', name, known_metrics)}")
         made: dict[str, tuple[type[BaseModel], Callable[[], object]]] = {
             "official.ask.": (Asking, lambda: self.asking("official")),
             "sets.": (PromptSet, lambda: self.prompt_sets),
@@ -263,11 +263,13 @@ class QuestionSpec(PromptSet):
         fields = {"", *prompt_fields, *fields_of(" ".join(self.images))}
         for number, table in enumerate(self.tables):
             if table.metric not in ("", "further", self.metric, *self.also):
-                raise ValueError(f"tables.{number}.metric: '{table.metric}' is not a metric of the suite")
+                raise ValueError(
+                    f"tables.{number}.metric: {unknown('metric', table.metric, (self.metric, *self.also))}"
+                )
             if table.by not in fields and (table.mean, table.by) != ("answers", "category"):
-                raise ValueError(f"tables.{number}.by: '{table.by}' is not a field of the prompts")
-            if unknown := {*table.where, *table.columns} - fields:
-                raise ValueError(f"tables.{number}.where: '{min(unknown)}' is not a field of the prompts")
+                raise ValueError(f"tables.{number}.by: {unknown('field', table.by, fields)}")
+            if strange := {*table.where, *table.columns} - fields:
+                raise ValueError(f"tables.{number}.where: {unknown('field', min(strange), fields)}")
         return self
 
     @property
@@ -367,7 +369,7 @@ def read_prompts(
                 records[name] = record
             elif not by_rows:
                 name = "" if record.prompt == records[name].prompt else name  # of two equal ones the first counts
-                raise DataError(f"duplicate prompt '{record.id}'")
+                raise DataError(f"duplicate prompt '{record.id}'. Remove one of the rows")
             else:
                 records[name].questions += record.questions
         except DataError as error:
@@ -376,7 +378,7 @@ def read_prompts(
     if not records and not problems:
         conditions = ", ".join(f"{column}={value}" for column, value in spec.prompts.where.items())
         raise DataError(
-            f"no prompts in it: no rows {f'with {conditions}' if conditions else 'below the first line'}",
+            f"the file has no rows {f'with {conditions}' if conditions else 'below the first line'}. Add prompts",
             find_files(folder, spec.prompts)[0],
         )
     for name, column in spec.prompts.absent.items():
@@ -420,7 +422,7 @@ def _joined(folder: Path, table: JoinedTable) -> dict[str, Json]:
 
 
 def _absent(cells: Sequence[Any]) -> list[bool]:
-    """Tell which cells are NaN in a pandas table: those that are missing, and an empty one (null) only among numbers."""
+    """Return the cells that are NaN in a pandas table: those that are missing, and an empty one (null) only among numbers."""
     given = [cell for cell in cells if cell is not None and cell == cell]
     numbers = bool(given) and all(map(is_number, given))
     return [cell != cell or (cell is None and numbers) for cell in cells]
@@ -437,7 +439,9 @@ def find_files(folder: Path, prompts: PromptFiles) -> list[Path]:
         if files := [file for place in places for file in _files(place, prompts.files)]:
             return [inside(folder, os.path.relpath(file, folder), "file") for file in files]
     others = " or ".join(f"{below}/" for below in prompts.folders if below != ".")
-    raise DataError(f"no prompts here{f', nor in {others}' if others else ''}: {', '.join(prompts.files)}", folder)
+    raise DataError(
+        f"no prompts found here{f' or in {others}' if others else ''}. Add {', '.join(prompts.files)}", folder
+    )
 
 
 def _files(place: Path, patterns: Sequence[str]) -> list[Path]:
@@ -455,7 +459,7 @@ def _rows(file: Path) -> Iterator[Row]:
         return
     content = read_json(file)
     if not isinstance(content, list | dict):
-        raise DataError("neither a list nor an object of rows", file)
+        raise DataError(must_be("the content", "a list or an object of rows", content), file)
     entries = content.items() if isinstance(content, dict) else (("", entry) for entry in content)
     for index, (key, row) in enumerate(entries):
         row = {"$value": row} if key and isinstance(row, str) else row
@@ -469,7 +473,7 @@ def _rows(file: Path) -> Iterator[Row]:
 def _id(row: Values, prompts: PromptFiles, file: Path) -> str:
     name = _one(row, prompts.id, file)
     if not isinstance(name, str | int) or isinstance(name, bool) or not str(name).strip():
-        raise DataError(f"'{prompts.id}' must be an id, not {name!r:.40}")
+        raise DataError(must_be(f"'{prompts.id}'", "an id", name))
     return str(name)
 
 
@@ -481,12 +485,12 @@ def _record(row: Values, part: PromptSet, spec: QuestionSpec, file: Path, where:
     """
     text = _one(row, part.prompts.prompt, file)
     if not isinstance(text, str) or not text.strip():
-        raise DataError(f"'{part.prompts.prompt}' must be a prompt, not {text!r:.40}")
+        raise DataError(must_be(f"'{part.prompts.prompt}'", "a prompt", text))
     fields = {key: _field(row, column, file) for key, column in part.prompts.fields.items()}
     for key, bands in part.prompts.bands.items():
         fits = [band for band, (low, high) in bands.items() if name.isdecimal() and low <= int(name) <= high]
         if not fits:
-            raise DataError(f"the id {name} is in no {key}")
+            raise DataError(f"no {key} has the id {name}. Correct the id")
         fields[key] = fits[0]
     for key, by_field in part.prompts.groups.items():
         for source, groups in by_field.items():
@@ -501,14 +505,14 @@ def _record(row: Values, part: PromptSet, spec: QuestionSpec, file: Path, where:
 
 
 def counts(values: Values, where: Values) -> bool:
-    """Tell whether fields have the wanted values, or one of several; True and "true" are the same.
+    """Return True if fields have the wanted values, or one of several; True and "true" are the same.
 
     Raises:
         DataError: There is no such field.
     """
     for name, expected in where.items():
         if name not in values:
-            raise DataError(f"the key '{name}' is missing")
+            raise DataError(f"the key '{name}' is missing. Add it")
         wanted = expected if isinstance(expected, list) else [expected]
         if str(values[name]).lower() not in [str(value).lower() for value in wanted]:
             return False
@@ -529,10 +533,10 @@ def _wanted(row: Values, texts: TextColumn) -> Json:
         with contextlib.suppress(ValueError):
             cell = listed(written)
     if not is_texts(cell) or not cell:
-        raise DataError(f"'{texts.column}' must be a list of texts")
+        raise DataError(must_be(f"'{texts.column}'", "a list of texts", cell))
     wanted = Wanted(texts=cell, rule=texts.rule, source=written, max_tokens=limit)
     if not compare(wanted, "", official=False):
-        raise DataError(f"'{texts.column}' has no words")
+        raise DataError(f"'{texts.column}' has no words. Add the text to render")
     return wanted.model_dump(exclude_defaults=True)
 
 
@@ -553,7 +557,7 @@ def geneval_questions(row: Values) -> list[Json]:
             above = [str(number), str(int(other))]
             questions.append({"id": f"{number} position", "question": text, "category": "position", "parents": above})
     if not questions:
-        raise ValueError("nothing to ask")
+        raise ValueError("the prompt has no questions")
     return questions
 
 
@@ -570,7 +574,7 @@ def _questions(row: Values, part: PromptSet, file: Path, unit: str) -> list[Visu
     try:
         return [VisualQuestion.model_validate(question) for question in geneval_questions(row)]
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise DataError(f"not as GenEval writes it: {reason_of(error)}") from error
+        raise DataError(f"the row is not in the format of GenEval: {reason_of(error)}") from error
 
 
 def _listed_questions(row: Values, columns: QuestionColumns, file: Path, unit: str) -> list[VisualQuestion]:
@@ -591,11 +595,11 @@ def _listed_questions(row: Values, columns: QuestionColumns, file: Path, unit: s
     counts = {key: len(cells) for key, cells in lists.items()}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{count} of '{named[key]}'" for key, count in counts.items())
-        raise DataError(f"the questions do not fit together: {listed}")
+        raise DataError(f"the lists of questions have different lengths: {listed}")
     if not lists["question"]:
-        raise DataError("there are no questions")
+        raise DataError("the prompt has no questions. Add one")
     if unit == "question" and not all(str(text).strip() for text in lists["question"]):
-        raise DataError("a question is empty")
+        raise DataError("a question is empty. Write its text")
     try:
         return [
             VisualQuestion.model_validate({key: _part(key, value) for key, value in zip(lists, entry, strict=True)})
@@ -613,7 +617,7 @@ def _part(key: str, value: Any) -> Any:
 
 
 def inconsistent_ids(record: PromptRecord, *, parents_exist: bool) -> str:
-    """Say which ids of the questions are wrong; empty where none is."""
+    """Return the fault in the ids of the questions; empty if there is none."""
     ids = [question.id for question in record.questions if question.id]
     if len(set(ids)) < len(ids):
         return f"two questions of '{record.id}' have one id"
@@ -637,7 +641,7 @@ def _field(row: Values, column: str, file: Path) -> Any:
 def _one(row: Values, column: str, file: Path) -> Any:
     cells = values(row, column, file)
     if len(cells) != 1:
-        raise DataError(f"'{column}' has {len(cells)} values, not one")
+        raise DataError(f"'{column}' must have one value, not {len(cells)}")
     return cells[0]
 
 
@@ -666,7 +670,7 @@ def values(row: Values, column: str, file: Path) -> list[Any]:
 def _deeper(value: Any, name: str, column: str) -> Any:
     value = _decoded(value)
     if isinstance(value, str) and value.lstrip().startswith(("{", "[")):
-        raise DataError(f"'{column}': its cell is not JSON")
+        raise DataError(f"'{column}': the cell is not JSON. Correct it")
     if isinstance(value, list) and name.isdecimal() and int(name) < len(value):
         return value[int(name)]
     if not isinstance(value, Mapping) or name not in value:

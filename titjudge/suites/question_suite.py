@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from titjudge.core import item_meta
-from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.errors import ConfigError, DataError, unknown
 from titjudge.core.grouping import grouped
 from titjudge.core.score_parts import could_be
 from titjudge.core.score_parts import questions as questions_of
@@ -301,7 +301,7 @@ def _images(spec: TableSpec, scored: Sequence[Scored]) -> dict[str, list[float]]
 
 
 def _values(spec: TableSpec, score: Score) -> dict[str, float]:
-    """Return what a score contributes to the means, by the name of its part: its value, or the parts that the table wants."""
+    """Return the values of a score for the means, by the name of its part: its value, or the parts of the table."""
     values = {name: score.parts.get(name) if name else score.value for name in spec.parts}
     return {name: value for name, value in values.items() if isinstance(value, int | float)}
 
@@ -369,13 +369,12 @@ class QuestionSuite(Suite):
         self._template, self._images, self._sources = template, images, sources
         if variant:
             if variant.lower() not in self.spec.variants:
-                has = ", ".join(self.spec.variants) or "none"
-                raise ConfigError(f"the suite {self.name} has no variant '{variant}': it has {has}")
+                raise ConfigError(f"the suite {self.name}: {unknown('variant', variant, self.spec.variants)}")
             self.spec = self.spec.variant(variant.lower())
         needed = {*fields_of(self.spec.prompts.unique)} - {"prompt_id", *fields_of(images)}
         if images and not images.endswith(".json") and needed:
             raise ConfigError(
-                f"images={images}: the pattern must contain {{{min(needed)}}}, because ids are unique in one folder only"
+                f"images={images} must contain {{{min(needed)}}}, because ids are unique only in one folder"
             )
 
     def load(self, folder: Path) -> Items:
@@ -412,7 +411,7 @@ class QuestionSuite(Suite):
                 yield item
 
     def _is_source(self, path: str) -> bool:
-        """Tell whether an image that belongs to no prompt is, by its name, a source that lies beside the results."""
+        """Return True if an image that belongs to no prompt is, by its name, a source that lies beside the results."""
         names = (PurePosixPath(pattern).name for pattern in (self._sources, *self.spec.sources.paths))
         beside = (f"{name}.{{suffix}}" for name in names if re.fullmatch(r"\{prompt_id\}[^{}.]+", name))
         return any(compiled(pattern).fullmatch(PurePosixPath(path).name) for pattern in beside)

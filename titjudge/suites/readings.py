@@ -234,7 +234,7 @@ def with_table(names: Sequence[str], patterns: Sequence[str]) -> list[tuple[str,
 
 
 def _counts(readings: Sequence[Reading]) -> str:
-    """Say how many prompts and images there are, by the first reading; nothing where a reading is of one generator alone."""
+    """Write how many prompts and images there are, by the first reading; nothing if a reading has only one generator."""
     if not readings or readings[0].alone:
         return ""
     first = readings[0]

@@ -11,7 +11,7 @@ from pathlib import Path
 import orjson
 
 from titjudge.core.cells import version
-from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.errors import ConfigError, DataError, must_be
 from titjudge.core.types import Json, Values
 from titjudge.data import containers
 from titjudge.data.data_paths import inside
@@ -59,7 +59,7 @@ def edit_columns(there: Sequence[str], named: _Names, usual: _Names) -> dict[str
 
 
 def is_edit(columns: _Names) -> bool:
-    """Tell whether the names of chosen columns say that every row is an edit, so that none may lack its source."""
+    """Return True if the names of chosen columns say that every row is an edit, so that none may lack its source."""
     return not {*columns["image"], *columns["prompt"]}.isdisjoint(
         (*_RESULTS, *_LOOSE_RESULTS, *INSTRUCTIONS, *_LOOSE_INSTRUCTIONS)
     )
@@ -83,7 +83,7 @@ def _with_numbers(base: Sequence[str], there: Sequence[str]) -> list[str]:
 
 
 def names_of(cell: object) -> list[object]:
-    """Return what a cell of sources lists: several of a list, also of one as JSON text, which CSV files have."""
+    """Return the sources in a cell: several of a list, also of one as JSON text, which CSV files have."""
     if isinstance(cell, str) and cell.lstrip().startswith("["):
         try:
             cell = orjson.loads(cell)
@@ -105,7 +105,7 @@ def named_sources(row: Values, folder: Path, roots: Sequence[Path] = ()) -> tupl
     """
     cells = [cell for column in _columns_of(row) for cell in names_of(row[column]) if cell]
     if wrong := [cell for cell in cells if not isinstance(cell, str)]:
-        raise DataError(f"the source must be a path, not {wrong[0]!r:.60}")
+        raise DataError(must_be("the source", "a path", wrong[0]))
     return tuple(inside(folder, str(cell), "source", roots) for cell in cells)
 
 
@@ -171,13 +171,11 @@ class SourcePattern:
     def __init__(self, pattern: str, fields: Iterable[str], root: Path) -> None:
         unknown = {*fields_of(pattern)} - {*fields, "prompt_id"}
         if unknown:
-            raise ConfigError(f"--sources '{pattern}': the images have no field {{{min(unknown)}}}")
+            raise ConfigError(f"--sources '{pattern}': --images has no field {{{min(unknown)}}}. Remove it")
         top, self._below = split_pattern(pattern)
         self._pattern = pattern
         if not self._below or not any(place.is_dir() for place in (root / top, top)):
-            raise ConfigError(
-                f"--sources '{pattern}': {top} is not a folder, or no field such as {{prompt_id}} follows"
-            )
+            raise ConfigError(must_be("--sources", "a folder with a field below it, such as in/{prompt_id}", pattern))
         self._top = root / top if (root / top).is_dir() else top
 
     def find(self, fields: Mapping[str, str], prompt_id: str, roots: Sequence[Path]) -> Path:
@@ -198,10 +196,10 @@ class SourcePattern:
         for name in names:
             files = existing_images(self._top, name, roots)
             if len(files) > 1:
-                raise DataError(f"there are several sources: {files[0].name} and {files[1].name}")
+                raise DataError(f"two sources fit: {files[0].name} and {files[1].name}. Remove one")
             if files:
                 return files[0]
-        raise DataError(f"there is no source '{names[0]}' (--sources '{self._pattern}')")
+        raise DataError(f"the source '{names[0]}' is missing (--sources '{self._pattern}'). Add it")
 
 
 def find_sources(
@@ -228,7 +226,7 @@ def find_sources(
         if files and all(files):
             return tuple(endings[0] for endings in files)
     expected = " or ".join(dict.fromkeys(path for pattern in patterns for path in source_paths(pattern, values)))
-    raise DataError(f"its source image is missing: expected {expected}, or add --suite-option sources=PATTERN")
+    raise DataError(f"the source image is missing. Add {expected}, or --suite-option sources=PATTERN")
 
 
 def find_reference(folder: Path, pattern: str, values: Values, roots: Sequence[Path] = ()) -> Path | None:
@@ -247,7 +245,7 @@ def find_reference(folder: Path, pattern: str, values: Values, roots: Sequence[P
         return None
     name = filled(pattern, values)
     if not (files := existing_images(folder, name, roots)):
-        raise DataError(f"the image of the right result is missing: {name}")
+        raise DataError(f"the image of the right result is missing. Add {name}")
     return files[0]
 
 

@@ -44,7 +44,9 @@ def assert_image(
     try:
         (used,) = opened.metrics.values()
         if not used.higher_is_better:
-            raise UserError(f"{used.name} is better when it is lower: at_least does not apply")
+            raise UserError(
+                f"metric '{used.name}' is better when lower, so at_least does not apply. Choose another metric"
+            )
         score = opened.score(image, prompt)
         if score.value is None or score.value < at_least:
             raise AssertionError(_message(score, _file(image, score), at_least))

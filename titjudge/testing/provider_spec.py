@@ -138,7 +138,7 @@ def on_a_loop(provider: Any, work: Callable[[], Awaitable[Any]]) -> Any:
 
 
 def reply_of(provider: Any, request: Request) -> Reply:
-    """Return what a provider answers."""
+    """Return the answer of a provider."""
     return on_a_loop(provider, lambda: provider.complete(request))  # type: ignore[no-any-return]
 
 

@@ -93,7 +93,7 @@ class Guard:
         return ""
 
     def _own(self, origin: str, host: str) -> bool:
-        """Tell whether a page of this server writes."""
+        """Return True if a page of this server writes."""
         if self._origin:
             return origin.lower() == self._origin
         return url_parts(origin).netloc.lower() == host.lower()
@@ -113,7 +113,7 @@ def _origin(url: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a server that listens on `host` can be reached from this machine only."""
+    """Return True if a server that listens on `host` can be reached from this machine only."""
     if host.lower() == "localhost":
         return True
     return _is_address(host) and ipaddress.ip_address(host).is_loopback

@@ -83,5 +83,5 @@ def test_images_of_a_folder_are_known_by_the_ids_of_their_prompts(tmp_path: Path
     listed = benchmark.write_list(["p1", "p2"]).read_text()
     assert listed.count('"generator":"old"') == 3
     assert "other.png" not in listed
-    with pytest.raises(DataError, match="no image is named after a prompt"):
+    with pytest.raises(DataError, match="no image has the name of a prompt"):
         Benchmark(tmp_path / "bench", {"q": "none"}, generators)

@@ -87,7 +87,7 @@ def test_a_cap_holds_over_all_sessions_and_a_higher_one_goes_on(tmp_path: Path) 
 @pytest.mark.parametrize("cap", [1.0, 0.0])
 def test_a_cap_needs_a_price(tmp_path: Path, server: Server, cap: float) -> None:
     with pytest.raises(
-        ConfigError, match=r"the price of an image by openai/painter is not known.*--price openai/painter=USD"
+        ConfigError, match=r"no price is known for images by openai/painter.*--price openai/painter=USD"
     ):
         maker(server, prices=[], max_cost=cap)
     assert maker(server, prices=[]).price is None
@@ -361,7 +361,8 @@ def test_an_edit_is_not_paid_for_by_a_model_without_sources(tmp_path: Path, monk
     monkeypatch.setattr(OpenAIImages, "source_tokens", 0)
     with Server(ImageService()) as server:
         with pytest.raises(
-            ConfigError, match=r"painter takes no source images, .*\(2 of 3\): use a model that makes edits"
+            ConfigError,
+            match=r"painter cannot use source images, but 2 of 3 images are edits. Use a model that makes edits",
         ):
             made(tmp_path, server, max_cost=1.0)
         assert server.count() == 0

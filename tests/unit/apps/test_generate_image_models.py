@@ -226,7 +226,7 @@ def test_an_image_behind_an_address_is_fetched_at_once_and_again_where_that_fail
 
 def test_an_address_elsewhere_without_tls_is_not_asked(server: Server) -> None:
     server.script(Scripted(body={"data": [{"url": "http://localhost.example/a.png"}]}))
-    assert "not an https address" in failed(asked(model("openai", server))).message
+    assert "must be an https address" in failed(asked(model("openai", server))).message
     assert server.count() == 1
 
 
@@ -315,7 +315,7 @@ def test_what_litellm_cannot_send_ends_the_run_and_is_not_tried_again(
 
 def test_what_titjudge_writes_is_no_option() -> None:
     assert checked({"quality": "low"}) == {"quality": "low"}
-    with pytest.raises(ConfigError, match="--option prompt: titjudge writes it"):
+    with pytest.raises(ConfigError, match="--option prompt is set by titjudge"):
         checked({"prompt": "x"})
 
 

@@ -90,7 +90,7 @@ def test_elements_are_named_as_compare_elements_reads_them() -> None:
     ("mode", "meta", "message"),
     [
         ("yes-no", {}, "no questions"),
-        ("yes-no", {"questions": "Is it?"}, "must be a list of texts"),
+        ("yes-no", {"questions": "Is it?"}, "must be a list of texts that are not empty, not 'Is"),
         ("yes-no", {"questions": ["\ud800"]}, "not valid UTF-8"),
         ("graph", {}, "no graph"),
         ("graph", {"graph": {"entities": ["a"], "relations": [["a", "on"]]}}, "does not have the form"),
@@ -164,7 +164,7 @@ def test_a_store_goes_on_with_its_mode_and_its_elements_alone(data: Path, tmp_pa
     store = tmp_path / "m.db"
     with marking(data, store, "yes-no") as service:
         service.vote("annotator-01", service.state("annotator-01")["question"], ["no", "no"])
-    with pytest.raises(UserError, match="begun with plan yes-no, not graph"), marking(data, store, "graph"):
+    with pytest.raises(UserError, match="started with plan yes-no, not graph"), marking(data, store, "graph"):
         pass
     changed = make_data(tmp_path / "changed", questions=["Is there a dog?"])
     with pytest.raises(DataError, match=r"the elements of 'g\d.png' have changed"), marking(changed, store, "yes-no"):
@@ -261,10 +261,10 @@ def test_gold_elements_tell_who_is_right(data: Path, tmp_path: Path) -> None:
     result = export_labels(tmp_path / "m.db", tmp_path / "out", gold=gold).result
     assert [(person["gold"], person["gold_accuracy"]) for person in result["annotator_details"]] == [(2, 1.0), (2, 0.5)]
     gold.write_text("image,element,value\nelsewhere.png,Is there a cat?,yes\n")
-    with pytest.raises(DataError, match="no one has marked an element of it"):
+    with pytest.raises(DataError, match="no one has marked an element of this file"):
         export_labels(tmp_path / "m.db", tmp_path / "out", gold=gold)
     gold.write_text("image,element,value\ng0.png,a,yes\ng0.png,A,no\n")
-    with pytest.raises(DataError, match=r"gold.csv:3: .*there twice"):
+    with pytest.raises(DataError, match=r"gold.csv:3: duplicate element 'A'"):
         export_labels(tmp_path / "m.db", tmp_path / "out", gold=gold)
 
 
@@ -274,7 +274,10 @@ def test_nothing_to_mark_and_nothing_marked_are_said(
     bare = make_data(tmp_path / "bare", questions=[])
     arguments = ["label", str(bare), "--mode", "yes-no", "--store", str(tmp_path / "x.db")]
     assert run_command("titjudge", arguments) == 2
-    assert "nothing to mark in mode yes-no: g0.png: it has no questions" in capsys.readouterr().err
+    assert (
+        "no image has elements for mode yes-no. The first: g0.png: the image has no questions"
+        in capsys.readouterr().err
+    )
     with marking(data, tmp_path / "m.db", "graph"):
         pass
     with pytest.raises(UserError, match="no marks yet"):

@@ -259,7 +259,7 @@ def test_where_nothing_is_open_it_says_why(data: Path, tmp_path: Path, capsys: p
     assert "nothing is open for experts (12 incomplete)" in told(tmp_path / "m.db")
     with marking(data, tmp_path / "r.db", "rating") as service:
         mark(service, "annotator-01", ["5"] * 5)
-    assert "ratings come out as means" in told(tmp_path / "r.db")
+    assert "ratings are averaged" in told(tmp_path / "r.db")
     (tmp_path / "x").mkdir()
     other = made(tmp_path / "x" / "other")
     for image in ("i0.png", "i1.png"):

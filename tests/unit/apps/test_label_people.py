@@ -47,8 +47,8 @@ def test_a_typed_name_is_kept_as_it_is_but_for_slips(typed: str, name: str) -> N
 @pytest.mark.parametrize(
     ("typed", "reason"),
     [
-        ("", "type your name"),
-        (" \t\n", "type your name"),
+        ("", "Type your name"),
+        (" \t\n", "Type your name"),
         ("a" * 41, "41 characters"),
         ("a" * 60_000, "60,000 characters"),
         ("<b>anna</b>", "cannot be the name"),

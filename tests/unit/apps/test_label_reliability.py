@@ -192,11 +192,11 @@ def test_a_rating_is_known_by_a_range(data: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([], "no known element"),
+        ([], "the file has no elements"),
         (["i99.png,Is there a cat?,yes"], r"known.csv:2: no image 'i99.png'"),
         (["i00.png,Is there a cat?,yes", "i00.png,Is there a dog?,yes"], r"known.csv:3: 'i00.png' has no element"),
         (["i00.png,Is there a cat?,maybe"], r"is one of yes, no, cannot tell, not 'maybe'"),
-        (["i00.png,Is it black?,yes", "i00.png,is it BLACK?,no"], r"known.csv:3: .*there twice"),
+        (["i00.png,Is it black?,yes", "i00.png,is it BLACK?,no"], r"known.csv:3: duplicate element"),
     ],
 )
 def test_a_file_of_known_elements_is_checked(data: Path, tmp_path: Path, rows: list[str], message: str) -> None:

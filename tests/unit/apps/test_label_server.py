@@ -377,7 +377,7 @@ def test_people_come_by_one_link_and_type_their_names(data: Path, tmp_path: Path
         assert join({"name": "zoë", "key": card["key"]})[1] == card
         assert join({"name": "zoë", "sure": "yes"})[1]["taken"]["name"] == "Zoë", "only true is sure"
         for name, reason in (
-            ("", "type your name"),
+            ("", "Type your name"),
             ("a" * 41, "41 characters"),
             ("<img src=x>", "cannot be the name"),
         ):

@@ -185,7 +185,7 @@ def test_stopping_would_bend_agreement_and_the_first_votes_do_not() -> None:
 def test_what_cannot_be_stopped_is_refused(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for votes, plan, message in (
         (3, "merge", "--plan all"),
-        (5, "all", "at least as many annotators"),
+        (5, "all", "votes per item require"),
         (-1, "all", "votes"),
     ):
         with pytest.raises(UserError, match=message), pairs(data, tmp_path / "v.db", 4, votes, plan):

@@ -113,13 +113,16 @@ def test_a_set_is_held_against_suites_at_hand(tmp_path: Path) -> None:
     ("arguments", "reason"),
     [
         (["none.csv"], "none.csv: no such file or folder"),
-        (["one.txt", "--against", "tiif"], "no folder tiif here: `titjudge suites fetch tiif`, or give tiif:FOLDER"),
-        (["empty.txt"], "no prompts here"),
-        (["empty.csv"], "empty.csv: no prompts here"),
+        (
+            ["one.txt", "--against", "tiif"],
+            "the folder tiif does not exist. Run `titjudge suites fetch tiif`, or give tiif:FOLDER",
+        ),
+        (["empty.txt"], "no prompts found"),
+        (["empty.csv"], "empty.csv: no prompts found"),
         (["one.txt", "--against", "none.csv"], "none.csv: no such file or folder"),
         (["one.txt", "--tokenizer", "none"], "--tokenizer none: no such folder"),
-        (["one.txt", "--out", "a.pdf"], "tables are written as"),
-        (["empty.csv", "--out", "empty.csv"], "empty.csv is read here: choose another file to write"),
+        (["one.txt", "--out", "a.pdf"], "must be a file that ends in"),
+        (["empty.csv", "--out", "empty.csv"], "empty.csv is an input of this command. Choose another file to write"),
     ],
 )
 def test_errors_are_one_line(tmp_path: Path, arguments: list[str], reason: str) -> None:
@@ -187,7 +190,7 @@ def test_pooling_can_be_named_where_a_folder_does_not_say_it(tmp_path: Path) -> 
     folder = tiny_models.qwen3_embedding_plain(tmp_path / "encoder")
     (tmp_path / "mine.txt").write_text("a red cube\na blue ball\n")
     given = ("prompts", "audit", "mine.txt", "--embedder", f"sentence-transformers/{folder}")
-    assert "set the option pooling" in cli(tmp_path, *given, code=2)
+    assert "Set the option pooling" in cli(tmp_path, *given, code=2)
     assert "Unique prompts" in cli(tmp_path, *given, "--pooling", "lasttoken")
 
 

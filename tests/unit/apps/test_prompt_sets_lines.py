@@ -151,7 +151,7 @@ def test_people_may_score_each_pillar(data: Path, tmp_path: Path) -> None:
     assert "even" in by
     found = json.loads((tmp_path / "c.json").read_text())["human_scores"]["checklist"]
     assert found["generators_by"]["odd"]["n"] == 3
-    assert "--by theme: the data have no such column" in cli(
+    assert "--by: unknown column 'theme'" in cli(
         tmp_path, "judges", "agreement", str(run), "--human", "people.csv", "--by", "theme", code=2
     )
     (tmp_path / "people.csv").write_text("image,beauty\n0.png,3\n")
@@ -195,9 +195,9 @@ def test_a_list_of_prompts_says_where_its_facets_go(tmp_path: Path) -> None:
         judge = ("--judge", "openai/gpt-4o", "--base-url", server.openai)
         key = {"OPENAI_API_KEY": "sk-test"}
         told = cli(tmp_path, "facets", "--data", "list.csv", *judge, code=2, **key)
-        assert "give -o FILE" in told
+        assert "Add -o FILE" in told
         told = cli(tmp_path, "facets", "--data", "list.csv", *judge, "-o", "list.csv", code=2, **key)
-        assert "list.csv is read here" in told
+        assert "list.csv is an input of this command" in told
         assert "none.csv: no such file" in cli(tmp_path, "facets", "--data", "none.csv", *judge, code=2, **key)
         told = cli(tmp_path, "facets", "--data", "list.csv", "--columns", "nr,text", *judge, "-o", "f.jsonl", **key)
     assert "list.csv:3: bad_input: 'text' must be a prompt" in told
@@ -209,7 +209,7 @@ def test_a_list_of_prompts_says_where_its_facets_go(tmp_path: Path) -> None:
     [
         ({"Charm": [["a", "b"]]}, "the rubric has no pillar 'Charm'"),
         ({"Quality": [["Detail", "Wit"]]}, "the rubric has no facet 'Quality / Detail / Wit'"),
-        ({"Quality": []}, "it names no facets to judge"),
+        ({"Quality": []}, "the item has no facets to judge"),
         (["Quality"], "its facets must be an object"),
     ],
 )

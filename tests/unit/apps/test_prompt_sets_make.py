@@ -73,7 +73,7 @@ def test_six_blocks_from_themes(tmp_path: Path) -> None:
         assert asked == (1 + 1) + (2 + 1) + (3 + 1)  # the same draft is reviewed once
         make(tmp_path, server, "six-block", "--themes", "themes.csv")
         assert server.count() == asked
-    assert "c: unparsed: 3 drafts failed their checks: sour notes" in told
+    assert "c: unparsed: all 3 drafts failed the checks: sour notes" in told
     made = lines(tmp_path)
     assert [(line["prompt_id"], line["theme"], line["theme_class"]) for line in made] == [
         ("a", "A harbour", "Urban"),
@@ -252,7 +252,7 @@ def test_prompts_get_the_elements_that_they_lack(tmp_path: Path) -> None:
             json.loads((tmp_path / "d.json").read_text())["roles"]["judge"]["requests"] == 2 * (1 + 2) + 3
         )  # facets and questions of both, the graph of one
         told = make(tmp_path, server, "elements", "--themes", "p.jsonl")
-        assert "--themes FILE names them" in make(tmp_path, server, "elements", code=2)
+        assert "Add --themes FILE" in make(tmp_path, server, "elements", code=2)
         assert "gone.csv: no such file" in make(tmp_path, server, "elements", "--themes", "gone.csv", code=2)
         (tmp_path / "odd.jsonl").write_text('{"prompt_id": "odd", "prompt": "A cat.", "graph": "a cat"}')
         assert "odd: bad_input: the item's graph does not have the form" in make(
@@ -357,10 +357,10 @@ def test_themes_go_with_six_block_alone(tmp_path: Path) -> None:
         assert "--themes requires --recipe six-block" in make(
             tmp_path, server, "tiif", "--themes", "themes.txt", code=2
         )
-        assert "no themes here" in make(tmp_path, server, "six-block", "--themes", "none.txt", code=2)
+        assert "no themes found" in make(tmp_path, server, "six-block", "--themes", "none.txt", code=2)
         (tmp_path / "made.jsonl").write_text('{"prompt_id": "1", "prompt": "A lion."}\n')
         told = make(tmp_path, server, "elements", "--themes", "made.jsonl", code=2)
-        assert "made.jsonl is read here: choose another file to write" in told
+        assert "made.jsonl is an input of this command. Choose another file to write" in told
         assert server.count() == 0
 
 

@@ -116,7 +116,7 @@ def test_a_decision_holds_for_the_line_that_was_seen(tmp_path: Path) -> None:
     again = Review(make_set(tmp_path, {**SHORT, "prompt": "Another"}, GRAPH))
     assert list(again.decisions()) == ["g1"]
     assert again.show(None)["at"] == 0
-    with pytest.raises(DataError, match="another one now"):
+    with pytest.raises(DataError, match="this prompt has changed"):
         again.decide(0, review.show(0)["seen"], "accepted", "ada")
 
 
@@ -129,7 +129,9 @@ def test_bad_rows_are_named_and_a_set_without_prompts_is_refused(tmp_path: Path)
     assert [problem.split(": ")[0].rpartition(":")[2] for problem in problems] == ["2", "3", "4", "5", "6"]
     assert "another prompt has the prompt_id 't1'" in problems[1]
     path.write_text("nonsense\n")
-    assert "no JSON line with prompt_id and prompt here" in cli(tmp_path, "prompts", "review", "set.jsonl", code=2)
+    assert "no line is a JSON object with prompt_id and prompt" in cli(
+        tmp_path, "prompts", "review", "set.jsonl", code=2
+    )
     assert ".: Is a directory" in cli(tmp_path, "prompts", "review", ".", code=2)
     assert "absent.jsonl" in cli(tmp_path, "prompts", "review", "absent.jsonl", code=2)
     make_set(tmp_path, SHORT)

@@ -102,12 +102,12 @@ def test_verl_gets_the_reward_of_a_response_and_verl_omni_that_of_an_image(judge
 
 def test_what_a_trainer_could_not_use_is_refused_before_it_trains(judge: Judge, tmp_path: Any) -> None:
     for make in (lambda: flow_grpo_reward(judge, missing="skip"), lambda: verl_reward(judge, missing="group-mean")):
-        with pytest.raises(ConfigError, match="is not possible here: it is one of error"):
+        with pytest.raises(ConfigError, match="must be a number, or one of error"):
             make()
     with pytest.raises(ConfigError, match="missing=nan is not possible here"):
         trl_reward(judge, render, missing=float("nan"))
     with (
         Judge(["lmm-score", "lmm-score-expected"], captioner="fake/x", cache=tmp_path) as two,
-        pytest.raises(ConfigError, match="a reward needs a Judge with one metric; this one has lmm-score, lmm-score-"),
+        pytest.raises(ConfigError, match="a reward requires a Judge with one metric, not lmm-score, lmm-score-"),
     ):
         trl_reward(two, render, missing="skip")

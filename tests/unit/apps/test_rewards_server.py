@@ -207,26 +207,26 @@ def test_what_cannot_be_used_is_said_and_costs_nothing(judge: Server, tmp_path: 
     turn = {"text": "p", "image_b64": text_of(A)}
     bad = [
         ("/v1/rewards", b"{", 400, "not JSON"),
-        ("/v1/rewards", b"[]", 400, "must be a JSON object"),
-        ("/v1/rewards", b"{}", 400, "there is no 'samples'"),
+        ("/v1/rewards", b"[]", 400, "must be a JSON object, not []"),
+        ("/v1/rewards", b"{}", 400, "'samples' is missing"),
         ("/v1/rewards", json.dumps({"samples": [{"prompt": "p"}]}).encode(), 400, "no 'image'"),
-        ("/v1/rewards", json.dumps({"samples": [{**one, "image": "%%"}]}).encode(), 400, "not base64"),
-        ("/v1/rewards", json.dumps({"samples": [{**one, "prompt": 3}]}).encode(), 400, "a prompt is text"),
+        ("/v1/rewards", json.dumps({"samples": [{**one, "image": "%%"}]}).encode(), 400, "not valid base64"),
+        ("/v1/rewards", json.dumps({"samples": [{**one, "prompt": 3}]}).encode(), 400, "a prompt must be text"),
         ("/v1/rewards", json.dumps({"samples": [one], "metrics": ["tit"]}).encode(), 404, "there is lmm-score"),
         ("/v1/rewards", json.dumps({"samples": [one], "metrics": "tit"}).encode(), 400, "list of names"),
         ("/v1/rewards", json.dumps({"samples": [one], "weights": [1]}).encode(), 400, "unknown key 'weights'"),
         ("/v1/rewards", json.dumps({"samples": [{**one, "metrics": ["tit"]}]}).encode(), 400, "unknown key 'metrics'"),
         ("/compute", json.dumps({"prompt": ["p"], "image": ["aGVsbG8="]}).encode(), 422, "bad_input: the file cannot"),
         ("/compute", json.dumps({"prompt": [" "], "image": [text_of(A)]}).encode(), 422, "the prompt is empty"),
-        ("/compute", json.dumps({"prompt": ["a", "b"], "image": [text_of(A)]}).encode(), 400, "1 images and 2 prompts"),
+        ("/compute", json.dumps({"prompt": ["a", "b"], "image": [text_of(A)]}).encode(), 400, "1 images do not fit 2 prompts"),
         ("/compute", json.dumps({"prompt": ["a"], "video": [[text_of(A)]]}).encode(), 400, "videos"),
         ("/nix/compute", json.dumps({"prompt": ["a"], "image": [text_of(A)]}).encode(), 404, "no metric nix"),
         ("/score", json.dumps({"requests": [{"history": [], "required_rewards": []}]}).encode(), 400, "history"),
         ("/score", json.dumps({"requests": [{"history": [turn], "required_rewards": ["x"]}]}).encode(), 404, "no metric"),
-        ("/", pickle.dumps({"images": [A], "prompts": ["a", "b"]}), 400, "1 images and 2 prompts"),
-        ("/", pickle.dumps({"images": ["/etc/passwd"], "prompts": ["a"]}), 400, "an image is the bytes"),
+        ("/", pickle.dumps({"images": [A], "prompts": ["a", "b"]}), 400, "1 images do not fit 2 prompts"),
+        ("/", pickle.dumps({"images": ["/etc/passwd"], "prompts": ["a"]}), 400, "an image must be the bytes"),
         ("/", pickle.dumps({"images": [np.zeros((2, 2, 7))], "prompts": ["a"]}), 400, "image 0"),
-        ("/", pickle.dumps([A]), 400, "must be a dict"),
+        ("/", pickle.dumps([A]), 400, "must be a dict, not ["),
         ("/", b"cos\nsystem\n(X\x04\x00\x00\x00truetR.", 400, "os.system"),
         ("/", pickle.dumps({"output_image": [A], "meta_datas": ["{}"]}), 400, "no prompt or instruction"),
     ]  # fmt: skip
@@ -371,7 +371,7 @@ def test_prometheus_reads_the_counters_with_their_types(judge: Server, tmp_path:
 @pytest.mark.parametrize("metric", ["yes-no", "text-rendering-vlm", "checklist"])
 def test_a_metric_that_needs_what_no_client_sends_stops_the_start(tmp_path: Path, metric: str) -> None:
     keys = {"metrics": [metric], "captioner": {"model": "fake/any"}, "judge": {"model": "fake/any"}}
-    with pytest.raises(ConfigError, match=f"{metric} needs .* with each prompt, which no training framework sends"):
+    with pytest.raises(ConfigError, match=f"{metric} requires .* with each prompt, which no training framework sends"):
         Rewards(load_config(None, {**keys, "out": tmp_path / "run"}))
     assert not (tmp_path / "run").exists()
 
@@ -552,7 +552,7 @@ def test_a_server_without_a_key_does_not_start(tmp_path: Path, monkeypatch: pyte
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     keys = {"metrics": ["lmm-score"], "captioner": {"model": "openai/gpt-4o"}, "out": tmp_path / "run"}
     with pytest.raises(
-        UserError, match=r"no API key for api\.openai\.com: set the environment variable OPENAI_API_KEY"
+        UserError, match=r"api\.openai\.com requires an API key\. Set the environment variable OPENAI_API_KEY"
     ):
         Rewards(load_config(None, keys))
     assert not (tmp_path / "run").exists()

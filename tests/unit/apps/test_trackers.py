@@ -133,7 +133,7 @@ def test_where_the_flag_says(kept: type[Kept], place: str, project: str, name: s
 
 def test_a_run_without_its_project_is_refused(kept: type[Kept]) -> None:
     with pytest.raises(
-        UserError, match=r"--sink kept:/exp7: there is no project before '/exp7'; write kept:PROJECT/RUN"
+        UserError, match=r"--sink kept:/exp7: the project before '/exp7' is missing. Write kept:PROJECT/RUN"
     ):
         Target.parse("kept:/exp7")
 

@@ -129,11 +129,11 @@ def test_marks_of_people_become_rows_in_the_form_of_a_pillar(run: Path) -> None:
         (["sft", "run", "--human", "none.csv", "--metric", "tit", "-o", "x"], "cannot be combined with --metric"),
         (["sft", "run", "-o", "x"], "several metrics"),
         (["sft", "run", "--metric", "viescore", "-o", "x"], "no metric 'viescore'"),
-        (["sft", "run", "--metric", "tit", "--template", "a/b", "-o", "x"], "no answer behind a score of tit to a/b"),
+        (["sft", "run", "--metric", "tit", "--template", "a/b", "-o", "x"], "no answer of tit to a/b is stored"),
         (["sft", "none", "-o", "x"], "none"),
         (["preferences", "run", "--metric", "tit", "--margin", "2", "-o", "x.jsonl"], "no pair is left"),
         (["split", "none.jsonl", "--out", "parts"], "none.jsonl"),
-        (["split", "bad.jsonl", "--out", "parts"], "bad.jsonl:2: neither prompt_id nor prompt (there are: x)"),
+        (["split", "bad.jsonl", "--out", "parts"], "bad.jsonl:2: the row has neither prompt_id nor prompt, only x"),
         (["split", "train.jsonl", "--out", "."], "train.jsonl is read here"),
         (["preferences", "run", "--pairs", "two.jsonl", "-o", "./two.jsonl"], "two.jsonl is read here"),
         (["split", "two.jsonl", "--out", "parts"], "2 prompts are too few for 3 parts"),
@@ -192,7 +192,7 @@ def test_each_interval_of_words_is_split_by_the_shares(tmp_path: Path) -> None:
 
 def test_even_words_need_the_text_of_the_prompt(tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text('{"prompt_id": "a"}\n')
-    assert "t.jsonl:1: no prompt, whose words could be counted" in cli(
+    assert "t.jsonl:1: 'prompt' must be text, not None" in cli(
         tmp_path, "export", "split", "t.jsonl", "--even-words", "--out", "parts", code=2
     )
 
@@ -247,7 +247,7 @@ def test_where_every_line_is_left_out_it_is_said_why(tmp_path: Path) -> None:
     (tmp_path / "0.txt").write_text("a sign that says <image>")
     judge = ("judge", "--data", ".", "--captioner", "fake/c", "--metric", "lmm-score", "--out", "run", "--no-report")
     cli(tmp_path, *judge)
-    with pytest.raises(DataError, match=r"all 1 answers are left out; the first: 0\.png: <image> occurs in a text"):
+    with pytest.raises(DataError, match=r"none of 1 answers can be used; the first: 0\.png: <image> occurs in a text"):
         sft_lines(tmp_path / "run", None, "ms-swift")
 
 

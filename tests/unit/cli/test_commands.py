@@ -137,7 +137,7 @@ for name in names():
 
 def test_a_slip_is_named_with_what_was_meant(tmp_path: Path) -> None:
     said = cli(tmp_path, "jugde", code=2)
-    assert said == "titjudge: there is no command 'jugde'. Did you mean 'judge'? Try `python cli.py --help`.\n"
+    assert said == "titjudge: unknown command 'jugde'. Did you mean 'judge'? Try `python cli.py --help`\n"
 
 
 def test_a_slip_in_the_second_word_is_no_folder(tmp_path: Path) -> None:

@@ -167,9 +167,9 @@ def test_a_run_with_fewer_metrics_says_what_to_do(cli: Callable[..., Ran], tmp_p
 @pytest.mark.parametrize(
     ("data", "fault"),
     [
-        ("empty", "nothing to judge here"),
+        ("empty", "nothing to judge: the folder has"),
         ("a.png", "this is an image"),
-        ("notes.txt", "a manifest is one of .jsonl, .ndjson, .json, .csv,"),
+        ("notes.txt", "a manifest must be one of .jsonl, .ndjson, .json, .csv,"),
     ],
 )
 def test_data_that_are_none_are_said_before_a_missing_model(cli: Callable[..., Ran], tmp_path: Path, data: str, fault: str) -> None:  # fmt: skip
@@ -221,7 +221,7 @@ def test_paths_as_people_have_them(tmp_path: Path) -> None:
     ]
     reasons = [item.reason for item in found if not isinstance(item, Item)]
     assert len(reasons) == 5
-    assert reasons[2] == "the image is a web address: download it into the data folder"
+    assert reasons[2] == "the image is a web address. Download it into the data folder"
     for reason in (*reasons[:2], *reasons[3:]):
         assert (
             "leads outside the data folder: copy it there, put the manifest into their common parent folder" in reason

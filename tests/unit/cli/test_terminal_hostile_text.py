@@ -96,7 +96,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     [
         ("limits: {max_cost: 1}\njudge: fake\nlimits: {rpm: 5}\n", "duplicate key 'limits' \\(line 3\\)"),
         ("limits:\n  max_cost: 1\n  max_cost: 2\n", "duplicate key 'max_cost'"),
-        (BOMB, "stand for more than 100,000 values"),
+        (BOMB, "expand to more than 100,000 values"),
         ("a: " + "[" * 3000 + "]" * 3000, "nested"),
         ("a: " + "[" * 60 + "]" * 60, "nested more than 50 levels deep"),
         ("a: &a [*a]\n", "contains itself"),

@@ -142,7 +142,7 @@ def test_an_embedder_does_not_go_to_the_vendor_unnoticed_where_the_others_have_a
     address = {"base_url": "http://x/v1"}
     text = "{captioner: openai/a, judge: gemini/b, embedder: %s}"
     for embedder in ("openai/c", "gemini/c"):
-        with pytest.raises(ConfigError, match=f"the embedder {embedder} uses another: give the embedder an address"):
+        with pytest.raises(ConfigError, match=f"the embedder {embedder}. Give its address"):
             from_text(tmp_path, text % embedder, address)
     for embedder in (
         "default",
@@ -188,12 +188,12 @@ def test_code_that_comes_with_models_is_trusted_where_models_run(tmp_path: Path)
     assert config.judge.options == {}
     assert config.panel[0].options == {"dtype": "float16", "trust_remote_code": True}
     assert from_text(tmp_path, text).embedder.options == {}
-    with pytest.raises(ConfigError, match="needs a model that runs here"):
+    with pytest.raises(ConfigError, match="requires a model on this machine"):
         load_config(None, {"captioner": {"model": "openai/a"}, "trust_remote_code": True})
 
 
 def test_a_key_in_the_place_of_its_name_is_refused_and_not_repeated(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="not the name of an environment variable") as caught:
+    with pytest.raises(ConfigError, match="must be the name of an environment variable") as caught:
         from_text(tmp_path, "judge: {model: openai/a, api_key_env: sk-abcdef0123456789}")
     assert "abcdef" not in str(caught.value)
 
@@ -206,7 +206,7 @@ def test_sections_without_content_count_as_absent(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("judge: [openai/a, openai/b, openai/a]", "given twice"),
-        ("{judge: [openai/a, openai/b], quorum: 3}", "cannot be reached"),
+        ("{judge: [openai/a, openai/b], quorum: 3}", "quorum 3 is more than the number of judges"),
         ("limits: {max_cost: .inf}", "finite"),
         ("prices: {a: {input: .inf, output: 1}}", "finite"),
     ],

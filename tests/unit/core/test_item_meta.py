@@ -29,12 +29,12 @@ def test_a_value_is_taken_as_it_is_or_by_its_form() -> None:
 @pytest.mark.parametrize(
     ("meta", "key", "message"),
     [
-        ({}, item_meta.CONCEPTS, "the item has no concepts, which is a list of texts"),
-        ({"concepts": "a fox"}, item_meta.CONCEPTS, "the item's concepts is not a list of texts: 'a fox'"),
-        ({"level": True}, item_meta.LEVEL, "the item's level is not a whole number: True"),
-        ({"text_words": ["a", " "]}, item_meta.TEXT_WORDS, "the item's text_words is not a list of words: ['a', ' ']"),
-        ({"graph": []}, item_meta.GRAPH, "the item's graph is not an object: []"),
-        ({"align_ratio": float("nan")}, item_meta.ALIGN_RATIO, "the item's align_ratio is not a number: nan"),
+        ({}, item_meta.CONCEPTS, "the item has no concepts. Add a list of texts"),
+        ({"concepts": "a fox"}, item_meta.CONCEPTS, "'concepts' must be a list of texts, not 'a fox'"),
+        ({"level": True}, item_meta.LEVEL, "'level' must be a whole number, not True"),
+        ({"text_words": ["a", " "]}, item_meta.TEXT_WORDS, "'text_words' must be a list of words, not ['a', ' ']"),
+        ({"graph": []}, item_meta.GRAPH, "'graph' must be an object, not []"),
+        ({"align_ratio": float("nan")}, item_meta.ALIGN_RATIO, "'align_ratio' must be a number, not nan"),
     ],
 )
 def test_an_error_names_the_key_and_its_form_in_one_line(

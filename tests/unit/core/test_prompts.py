@@ -60,7 +60,7 @@ def test_pictures_inline_first_and_last(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("front", "body", "message"),
     [
-        ("version: 1\nversoin: 2", "x", "unknown front matter 'versoin'.*Did you mean 'version'"),
+        ("version: 1\nversoin: 2", "x", "front matter: unknown key 'versoin'.*Did you mean 'version'"),
         ("version: 1\nimages: middle", "x", "images is first or last"),
         ("version: 1", "{{ x", r"mine/p|p\.md"),
     ],

@@ -56,10 +56,10 @@ def test_unknown_keys_of_a_later_titjudge_are_kept(tmp_path: Path) -> None:
     ("content", "says"),
     [
         ("{", "damaged: Invalid JSON"),
-        ("[]", "damaged: Input should be an object"),
-        ('{"roles": {"judge": {"asked": "7"}}}', "damaged: roles.judge.asked: Input should be a valid integer"),
-        ('{"spent": NaN}', "damaged: spent: Input should be a finite number"),
-        ('{"schema_version": 2}', r"a later titjudge wrote it \(format 2\): update titjudge"),
+        ("[]", "damaged: must be an object"),
+        ('{"roles": {"judge": {"asked": "7"}}}', "damaged: roles.judge.asked: must be a valid integer"),
+        ('{"spent": NaN}', "damaged: spent: must be a finite number"),
+        ('{"schema_version": 2}', r"a newer titjudge wrote it \(format 2\). Update titjudge"),
     ],
 )
 def test_damage_is_one_line_that_says_where(content: str, says: str, tmp_path: Path) -> None:

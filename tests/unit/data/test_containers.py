@@ -149,7 +149,7 @@ def test_arrow_files_of_datasets(tmp_path: Path, kind: str, monkeypatch: pytest.
             png(at),
             png(at),
         )
-    with pytest.raises(DataError, match=r"arrow:5: there is no image in 'image'"):
+    with pytest.raises(DataError, match=r"arrow:5: 'image' contains no image"):
         images.read(file / "image" / "5")
     with pytest.raises(DataError, match="no such row"):
         images.read(file / "image" / "7")

@@ -110,7 +110,7 @@ def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     info = tarfile.TarInfo("1.png")
     info.size = 2**23
     (tmp_path / "a.tar.gz").write_bytes(gzip.compress(info.tobuf() + bytes(2**23)))
-    with pytest.raises(DataError, match=r"a\.tar\.gz: .*more than 200 times its size \(a decompression bomb\?\)"):
+    with pytest.raises(DataError, match=r"a\.tar\.gz: .*more than 200 times its size, as a decompression bomb does"):
         loaded(tmp_path / "a.tar.gz")
 
 
@@ -118,7 +118,7 @@ def test_a_header_that_says_it_has_a_terabyte_is_not_read(tmp_path: Path) -> Non
     info = tarfile.TarInfo("1.png")
     info.type, info.size = tarfile.XHDTYPE, 2**40
     (tmp_path / "a.tar.gz").write_bytes(gzip.compress(info.tobuf(tarfile.GNU_FORMAT) + bytes(2_000)))
-    with pytest.raises(DataError, match=r"a\.tar\.gz: 1,048,576 MiB in one piece, more than 64"):
+    with pytest.raises(DataError, match=r"a\.tar\.gz: one piece has 1,048,576 MiB, more than 64"):
         loaded(tmp_path / "a.tar.gz")
 
 

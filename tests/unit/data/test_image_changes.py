@@ -97,7 +97,7 @@ def test_inside_the_mask_anything_may_change(tmp_path: Path, photo: np.ndarray, 
 
 def test_what_cannot_be_compared_has_a_reason_and_no_number(tmp_path: Path, photo: np.ndarray) -> None:
     source = _saved(tmp_path / "s.png", photo)
-    with pytest.raises(DataError, match="of another shape"):
+    with pytest.raises(DataError, match="of the same shape"):
         edit_pixels(source, _saved(tmp_path / "r.png", photo[:, :48]))
     with pytest.raises(DataError, match="neither black and white nor"):
         edit_pixels(source, source, source)
@@ -128,7 +128,7 @@ def test_runs_of_a_mask_are_decoded_in_a_grid_whose_border_may_change(tmp_path: 
     expected[10, 20:50] = False
     expected[[0, -1], :] = expected[:, [0, -1]] = False
     assert np.array_equal(outside, expected)
-    with pytest.raises(DataError, match="nothing should stay"):
+    with pytest.raises(DataError, match="covers the whole image"):
         edit_pixels(tmp_path / "source.png", tmp_path / "result.png", [0, 512 * 512])
 
 

@@ -58,7 +58,7 @@ def test_a_metric_that_reads_no_prompt_asks_the_same_of_an_image_whatever_its_pr
 def test_what_is_no_row_is_named_and_the_others_are_listed(announced: dict[str, str]) -> None:
     announced["other"] = f"{__name__}:MINE"
     announced["gone"] = "no_such_package:ROW"
-    with pytest.raises(ConfigError, match=r"'other' of titjudge.learned_metrics is not a LearnedMetric with this key"):
+    with pytest.raises(ConfigError, match=r"'other' of titjudge.learned_metrics must be a LearnedMetric with this key"):
         find("other")
     assert [row.key for row in rows() if row.key not in TABLE] == ["mine"]
 

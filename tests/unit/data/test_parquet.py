@@ -71,7 +71,7 @@ def test_what_is_no_image_is_named_with_file_and_row(tmp_path: Path) -> None:
         "the prompt must be a text, not None",
         True,
     )
-    for row, reason in ((2, "a.parquet:2: there is no image in 'image'"), (4, "is empty"), (5, "no such row")):
+    for row, reason in ((2, "a.parquet:2: 'image' contains no image"), (4, "is empty"), (5, "no such row")):
         with pytest.raises(DataError, match=reason):
             images.read(file / "image" / str(row))
     table(file, {"image": structs(1), "words": ["a cat"]})

@@ -93,7 +93,7 @@ BOMB = "<!DOCTYPE s [" + "".join(
     [
         (SHEET, lambda text: BOMB + text.replace("a cat", "&e8;"), "cannot be read as xlsx"),
         (SHEET, lambda text: text.replace("a cat", "x" * 40_000), "a cell has 40,000 characters"),
-        (SHEET, lambda text: text + " " * 2**26, "it unpacks to 64 MiB, more than 64: save it as CSV"),
+        (SHEET, lambda text: text + " " * 2**26, "it unpacks to 64 MiB, more than 64. Save it as CSV"),
         (SHEET, lambda text: text.replace('r="A1"', 'r="ZZZ1"'), ""),
         (SHEET, lambda text: text.replace('r="C1"', 'r="IW1"'), "more than 256 columns"),
         (SHEET, lambda text: text.replace('<row r="3"', '<row r="999999999999"'), ""),

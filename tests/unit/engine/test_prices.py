@@ -209,7 +209,7 @@ def test_the_users_precise_entry_wins_over_the_general_one() -> None:
         ({"input": float("nan"), "output": 2}, "nan is not a price"),
         ({"input": "much", "output": 2}, "'much' is not a number"),
         ({"input": True, "output": 2}, "True is not a number"),
-        ([1, 2], "expected input and output"),
+        ([1, 2], "must be input and output"),
     ],
 )
 def test_a_wrong_entry_names_the_model_and_the_mistake(entry: Any, match: str) -> None:

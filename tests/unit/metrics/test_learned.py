@@ -278,7 +278,7 @@ def test_score_asks_for_no_captioner_where_the_metric_has_none(
     assert run_command("titjudge", say) == 0
     assert "ok" in capsys.readouterr().out
     assert run_command("titjudge", ["score", "--prompt", "a red cube", str(item.image)]) == 2
-    assert "this metric needs a captioner: add --captioner" in capsys.readouterr().err
+    assert "this metric requires a captioner. Add --captioner" in capsys.readouterr().err
 
 
 def test_a_metric_carries_its_row() -> None:

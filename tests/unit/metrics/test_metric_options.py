@@ -58,11 +58,11 @@ def test_values_are_read_as_annotated() -> None:
         (
             strange,
             {"dept": 1},
-            r"strange has no option 'dept'\. Did you mean 'depth'\? It has: depth \(default 3\), share",
+            r"unknown option 'dept' of strange\. Did you mean 'depth'\? Known: depth \(default 3\), share",
         ),
-        (plain, {"depth": 1}, "plain has no option 'depth'. It has: none"),
-        (strange, {"depth": 0}, "strange.depth: Input should be greater than or equal to 1"),
-        (strange, {"depth": "few"}, "strange.depth: Input should be a valid integer"),
+        (plain, {"depth": 1}, "unknown option 'depth' of plain. Known: none"),
+        (strange, {"depth": 0}, "strange.depth must be greater than or equal to 1"),
+        (strange, {"depth": "few"}, "strange.depth must be a valid integer"),
         (strange, {"depth": None}, "strange.depth"),
     ],
 )
@@ -83,7 +83,7 @@ def test_a_run_without_options_is_the_run_it_was() -> None:
 def test_options_of_other_metrics_are_an_error() -> None:
     config = load_config(None, {"metrics": ["tit"], "metric_options": {"tit-agent": {"max_looks": 3}}})
     with pytest.raises(
-        ConfigError, match=r"tit-agent, which is not a metric of this run \(tit\): add --metric tit-agent"
+        ConfigError, match=r"options are given for tit-agent, but the metrics are tit. Add --metric tit-agent"
     ):
         load_metrics(config)
 

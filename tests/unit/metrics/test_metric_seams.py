@@ -45,7 +45,7 @@ def test_without_an_image_nothing_is_asked(name: str, tmp_path: Path) -> None:
     sources = (png(tmp_path / "a.png"),) if asked.sources == "required" else ()
     score, requests = scored(Item("i", "a red door", None, meta=META, sources=sources), asked)
     assert (score.value, score.status, requests) == (None, Status.BAD_INPUT, [])
-    assert score.reason == "this metric needs an image"
+    assert score.reason == "this metric requires an image"
 
 
 @metric("others", roles=(), range=(0, 9), scope="prompt")

@@ -55,15 +55,15 @@ def test_jpeg_alone_counts_as_a_change_at_hard_edges(tmp_path: Path, outlines: i
     assert least <= float(score_one(preservation, edit).score.value or 0) <= most
 
 
-@pytest.mark.parametrize("kind", ["no source", "two sources", "another shape", "no image"])
+@pytest.mark.parametrize("kind", ["no source", "two sources", "of the same shape", "no image"])
 def test_what_cannot_be_compared_has_no_score(edit: Item, tmp_path: Path, kind: str) -> None:
     odd = {
         "no source": replace(edit, sources=()),
         "two sources": replace(edit, sources=(*edit.sources, edit.sources[0])),
-        "another shape": edit,
+        "of the same shape": edit,
         "no image": edit,
     }[kind]
-    if kind == "another shape":
+    if kind == "of the same shape":
         Image.new("RGB", (40, 20)).save(tmp_path / "after.png")
     elif kind == "no image":
         (tmp_path / "after.png").write_bytes(b"none")

@@ -183,7 +183,7 @@ def test_a_refusal_where_there_was_an_answer_is_a_flip(example: Path, tmp_path: 
 def test_files_that_cannot_be_used_are_named(example: Path, tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     file.write_text("{broken")
-    with pytest.raises(DataError, match=r"a\.json.*delete the file"):
+    with pytest.raises(DataError, match=r"a\.json.*Delete the file"):
         ask(example, file, model())
     file.unlink()
     ask(example, file, model())
@@ -203,7 +203,7 @@ def test_items_are_always_the_same_and_of_every_level(example: Path, tmp_path: P
     assert {item.meta["level"] for item in canary_items(example, 10)} == {0, 1, 2, 3}
     (tmp_path / "prompts.jsonl").write_text('{"prompt_id": "p", "prompt": "a cat"}\n')
     (tmp_path / "images.jsonl").write_text('{"image": "a.png", "prompt_id": "p"}\n')
-    with pytest.raises(DataError, match="no canaries"):
+    with pytest.raises(DataError, match="no image has known answers"):
         canary_items(tmp_path)
 
 

@@ -219,7 +219,7 @@ def test_a_failure_is_not_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     ("content", "said"),
     [
         ("", "set TITJUDGE_EXTERNAL_MY_SCORER"),
-        ("no-such-program-at-all x", "no program"),
+        ("no-such-program-at-all x", "program"),
         ("python 'x", "closing quotation"),
         ("nowhere.yaml", "No such file"),
         ("{yaml}", "unknown key 'comand'"),

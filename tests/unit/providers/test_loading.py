@@ -53,7 +53,7 @@ def said(provider: Local) -> str:
 
 def test_not_there() -> None:
     assert "HF_HUB_OFFLINE" in said(make("nobody/nothing-7b"))
-    assert "no model folder" in said(make("./not/there"))
+    assert "is not a model folder" in said(make("./not/there"))
     with pytest.raises(UserError, match="nobody/nothing-7b"):
         _ = make("nobody/nothing-7b").capabilities
 

@@ -204,7 +204,7 @@ def test_one_request_too_large_fails_alone(qwen: Path, monkeypatch: pytest.Monke
 
 def test_a_picture_that_went_away_fails_alone(qwen: Path) -> None:
     def gone() -> bytes:
-        raise DataError("the image changed while the run was going on", "x.png")
+        raise DataError("the image changed during the run", "x.png")
 
     bad = ImageFile("0" * 64, "image/png", 64, 64, Path("x.png"), gone)
     good, broken = complete(qwen, [ask(tiny_models.image_file(64, 64), "a"), ask(bad, "b")])

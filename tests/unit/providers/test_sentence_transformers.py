@@ -197,7 +197,7 @@ def test_out_of_memory_halves_the_batch_and_goes_on(qwen: Path) -> None:
 def test_no_such_model_is_one_line() -> None:
     with pytest.raises(UserError, match=r"nobody/nothing-8b.*HF_HUB_OFFLINE"):
         embed(make("nobody/nothing-8b"), ["a"])
-    with pytest.raises(UserError, match="no model folder"):
+    with pytest.raises(UserError, match="is not a model folder"):
         _ = make("./not/there").identity
 
 

@@ -93,7 +93,7 @@ def test_an_address_without_its_version_is_told() -> None:
 def test_a_server_that_does_not_run_is_one_line() -> None:
     with serving([QWEN]) as server:
         url = server.openai
-    with pytest.raises(ConfigError, match=r"start the server, or name the model: --provider openai/MODEL"):
+    with pytest.raises(ConfigError, match=r"Start the server, or name the model: --provider openai/MODEL"):
         served_model(ProviderSettings("", url), ["--provider"])
 
 

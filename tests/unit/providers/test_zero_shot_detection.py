@@ -196,7 +196,7 @@ def test_a_model_of_another_kind_is_named(tmp_path: Path) -> None:
     tiny_models.clip(tmp_path)
     provider = ZeroShotDetection(ProviderSettings(str(tmp_path)))
     for touch in (provider.ready, lambda: provider.base_url):
-        with pytest.raises(UserError, match=r"is not a model for zero-shot object detection \(its model_type is clip; known are .*owlv2"):  # fmt: skip
+        with pytest.raises(UserError, match=r"is not a model for zero-shot object detection : its model_type is clip, not one of .*owlv2"):  # fmt: skip
             touch()
 
 
@@ -205,7 +205,11 @@ def test_a_model_of_another_kind_is_named(tmp_path: Path) -> None:
     [
         ("", {}, "name the model: zero-shot-object-detection/MODEL"),
         ("m", {"treshold": 0.1}, "Did you mean 'threshold'"),
-        ("m", {"threshold": 2}, "the option threshold of zero-shot-object-detection is a number from 0 to 1, not 2"),
+        (
+            "m",
+            {"threshold": 2},
+            "the option threshold of zero-shot-object-detection must be a number from 0 to 1, not 2",
+        ),
         ("m", {"top_k": "all"}, "a number from 1 to 10000, not 'all'"),
     ],
 )

@@ -112,7 +112,7 @@ def test_several_runs_export_their_differences(tmp_path: Path) -> None:
 
 
 def test_an_unknown_kind_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"no export 'latx'.*'latex'"):
+    with pytest.raises(ConfigError, match=r"unknown export 'latx'.*'latex'"):
         export([small_run(tmp_path / "run")], "latx", tmp_path / "t")
 
 
@@ -149,6 +149,6 @@ def test_generators_against_each_other_are_among_the_tables(tmp_path: Path) -> N
     assert "| minus top | minus mid |" in head
     assert [row.split(" | ")[0] for row in rows] == ["| top", "| mid", "| &lt;low&gt;"]
     assert r"\caption{Prompt by prompt: tit}" in export([run], "latex", tmp_path / "r.tex").read_text(encoding="utf-8")
-    with pytest.raises(DataError, match="no generator 'nobody'"):
+    with pytest.raises(DataError, match="unknown generator 'nobody'"):
         export([run], "latex", tmp_path / "none.tex", baseline="nobody")
     assert not (tmp_path / "none.tex").exists()

@@ -108,7 +108,7 @@ def test_a_baseline_stands_beside_the_best(tmp_path: Path) -> None:
     assert top[6].value == pytest.approx(-mid[5].value)
     assert low[6].value == pytest.approx(-20, abs=1.5)
     report.baseline = "mod"
-    with pytest.raises(DataError, match=r"no generator 'mod'.*'mid'"):
+    with pytest.raises(DataError, match=r"unknown generator 'mod'.*'mid'"):
         generators(report)
 
 

@@ -271,7 +271,7 @@ def test_two_runs_are_compared_on_the_same_pairs_and_images(tmp_path: Path) -> N
     row = next(row for row in compared.rows if row[2] == "mean score of tit")
     assert row[:2] == ("two", "one")
     assert row[6].text == "+0.05"
-    changed = _table(section, "What changed between the runs")
+    changed = _table(section, "Changes between the runs")
     assert ("judge.model", "fake/judge", "fake/other") in changed.rows
     assert not [row for row in changed.rows if any("[" in str(cell) for cell in row)]  # lists are written as words
 
@@ -281,7 +281,7 @@ def test_other_weights_and_recordings_under_one_name_are_a_change(tmp_path: Path
     for run, weights in zip(runs, ("local:a", "local:b"), strict=True):
         pinned = {"pins": {"judge": weights}, "recordings": {"answers.jsonl": weights[-1] * 64}}
         run.write_manifest(run.manifest().with_(**pinned))
-    changed = list(_table(overview(load(runs)), "What changed between the runs").rows)
+    changed = list(_table(overview(load(runs)), "Changes between the runs").rows)
     assert changed == [
         ("what answered as judge", "local:a", "local:b"),
         ("recording answers.jsonl", "a" * 64, "b" * 64),
@@ -292,7 +292,7 @@ def test_the_same_run_twice_changed_nothing(tmp_path: Path) -> None:
     run = small_run(tmp_path / "one")
     report = load([run, run])
     assert [loaded.name for loaded in report.runs] == ["one", "one (2)"]
-    changed = _table(overview(report), "What changed between the runs")
+    changed = _table(overview(report), "Changes between the runs")
     assert changed.rows == ()
 
 

@@ -100,7 +100,7 @@ def test_a_report_with_more_images_is_kept(tmp_path: Path) -> None:
     index = write_report_folder([run], tmp_path / "report")
     before = index.read_bytes()
     (tmp_path / "run" / "img" / "a1.png").unlink()
-    with pytest.raises(DataError, match="left as it is"):
+    with pytest.raises(DataError, match="not replaced"):
         write_report_folder([run], tmp_path / "report", keep_images=True)
     assert index.read_bytes() == before
     assert sorted(file.name for file in (tmp_path / "report").iterdir()) == ["files", "index.html"]

@@ -63,7 +63,7 @@ def test_a_file_of_somebody_else_stays(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_no_board_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(DataError, match="is not a published board"):
+    with pytest.raises(DataError, match="is not a published leaderboard"):
         SiteFolder(tmp_path)
     with pytest.raises(DataError, match="this is a file"):
         SiteFolder(tmp_path / "mine.txt")

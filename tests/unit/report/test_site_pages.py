@@ -212,13 +212,13 @@ def test_a_run_whose_model_is_a_file_of_this_machine_is_refused_and_nothing_is_p
     weights = tmp_path / "elsewhere" / "weights"
     weights.mkdir(parents=True)
     run = small_run(tmp_path / "a" / "run", identity={"suite": "folder", "judge": {"model": "local//usr/bin/env"}})
-    with pytest.raises(UserError, match="its manifest names /usr/bin/env"):
+    with pytest.raises(UserError, match="its manifest contains the path /usr/bin/env"):
         publish([run.path], tmp_path / "board")
     assert not list((tmp_path / "board").rglob("*.html"))
 
 
 def test_a_copy_on_the_board_and_a_folder_that_is_no_run_are_refused(tmp_path: Path, board: Path) -> None:
-    with pytest.raises(UserError, match="copy of a run on this board"):
+    with pytest.raises(UserError, match="is a copy on this leaderboard"):
         publish([board / "runs" / "run"], board)
     with pytest.raises(DataError, match="not a run folder"):
         publish([tmp_path], tmp_path / "other")

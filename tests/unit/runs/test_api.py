@@ -52,7 +52,7 @@ def test_an_edit_is_scored_with_its_sources_and_refused_by_a_metric_that_does_no
         assert judge.score(after, "make it red", sources=[before]).status is Status.OK
         scores = judge.score_many([(after, "make it red", [before]), (after, "make it red")])
         assert [score.status for score in scores] == [Status.OK, Status.OK]
-        with pytest.raises(TypeError, match="the sources of number 0 are Image, not a list of images"):
+        with pytest.raises(TypeError, match="the sources of item 0 must be a list of images, not Image"):
             judge.score(after, "make it red", sources=before)  # type: ignore[arg-type]
 
 
@@ -153,7 +153,7 @@ def test_what_is_no_image_is_one_line_that_names_what_is(image: object) -> None:
     with (
         Judge("lmm-score", captioner="fake/x") as judge,
         pytest.raises(
-            TypeError, match=r"^an image is a path .* a PIL image, the bytes of an image file, or a NumPy array"
+            TypeError, match=r"^an image must be a path .* a PIL image, the bytes of an image file, or a NumPy array"
         ),
     ):
         judge.score(image, "p")
@@ -178,7 +178,7 @@ def test_a_batch_that_is_no_picture_is_refused_once(caplog: pytest.LogCaptureFix
 
 
 @pytest.mark.parametrize(
-    ("pairs", "said"), [(["a.png"], "number 0 is 'a.png'"), ([("a.png", "p"), Path("b.png")], "number 1 is"), ([("a.png", 3)], "must be a str")]
+    ("pairs", "said"), [(["a.png"], "item 0 must be an .*pair, not 'a.png'"), ([("a.png", "p"), Path("b.png")], "item 1 must be an"), ([("a.png", 3)], "must be a str")]
 )  # fmt: skip
 def test_pairs_that_are_none_are_named(pairs: list[object], said: str) -> None:
     with Judge("lmm-score", captioner="fake/x") as judge, pytest.raises(TypeError, match=said):
@@ -275,7 +275,9 @@ def test_a_provider_alone_is_captioner_and_judge_as_on_the_command_line(tmp_path
 
 
 def test_a_metric_without_its_model_is_refused_at_once_in_words_of_python() -> None:
-    with pytest.raises(ConfigError, match=r'tit needs a captioner: captioner="PROVIDER/MODEL", or provider="openai"'):
+    with pytest.raises(
+        ConfigError, match=r'tit requires a captioner. Add captioner="PROVIDER/MODEL", or provider="openai"'
+    ):
         Judge()
 
 

@@ -16,5 +16,5 @@ def test_a_metric_that_a_run_lacks_is_refused_with_those_that_it_has(tmp_path: P
 
 @pytest.mark.parametrize("wanted", ["tit", None])
 def test_of_a_run_without_scores_it_is_said_that_there_are_none(tmp_path: Path, wanted: str | None) -> None:
-    with pytest.raises(DataError, match="it has no scores"):
+    with pytest.raises(DataError, match="the run has no scores"):
         choose_metric([], wanted, small_run(tmp_path / "run").path)

@@ -120,15 +120,15 @@ def test_a_batch_is_scored_with_its_prompts(tmp_path: Path) -> None:
     with Judge("lmm-score", captioner="fake/x", cache=tmp_path) as judge:
         scores = judge.score_many(batch, ["a", "b", "c"])
         same = judge.score_many([image.numpy() for image in batch], "a")
-        with pytest.raises(ValueError, match="3 images and 2 prompts"):
+        with pytest.raises(ValueError, match="3 images do not fit 2 prompts"):
             judge.score_many(batch, ["a", "b"])
         with pytest.raises(TypeError, match=r"score_many\(images, prompts\)"):
             judge.score_many(batch)
         with pytest.raises(ValueError, match=r"3x3x6x8 values: score_many\(images, prompts\)"):
             judge.score(batch, "a")
-        with pytest.raises(ValueError, match="a batch of images has four dimensions; this one has 3x6x8"):
+        with pytest.raises(ValueError, match="a batch of images must have four dimensions, not 3x6x8"):
             judge.score_many(batch[0], "a")
-        with pytest.raises(TypeError, match="number 1: an image is a path"):
+        with pytest.raises(TypeError, match="number 1: an image must be a path"):
             judge.score_many([batch[0], None], "a")
     assert [(score.number, score.prompt, score.value) for score in scores] == [(0, "a", 0), (1, "b", 0), (2, "c", 0)]
     assert [score.item_id for score in same] == [score.item_id for score in scores]

@@ -186,14 +186,14 @@ def test_a_run_that_has_nothing_to_compare_says_what_it_takes(tmp_path: Path) ->
     run = board(tmp_path / "run")
     with pytest.raises(UserError, match="results of yes-no on tiif"):
         standings(run, published("tiif-bench"))
-    with pytest.raises(UserError, match="no counterpart"):
+    with pytest.raises(UserError, match="cannot be compared with a run"):
         standings(run, published("lpg-bench-ranks"))
 
 
 def test_another_variant_takes_the_rank_away_and_an_unread_row_does_not(tmp_path: Path) -> None:
     items = [Item(f"m/{k}", "a cat", None, "m", str(k)) for k in range(599)]
     scores = [replace(Score.of(1.0), item_id=item.id, metric="questions") for item in items]
-    items.append(InvalidItem("prompts.csv:601", "its cell is not JSON", prompt_id="599"))
+    items.append(InvalidItem("prompts.csv:601", "the cell is not JSON", prompt_id="599"))
     table = {"id": "unigenbench", "columns": ["generator", "overall"], "rows": [["m", 88.0]], "notes": []}
     run = write_run(
         tmp_path / "run", items, scores, results={"tables": [table]}, protocol="official", suite={"name": "unigenbench"},

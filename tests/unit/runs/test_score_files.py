@@ -89,12 +89,12 @@ def test_answers_to_an_image_are_averaged_before_images(tmp_path: Path) -> None:
         ),
         (HEAD + "p1,a,nan,x\n", r"scores\.csv:2: 'score' must be a number, not 'nan'"),
         (HEAD + 'p1,a,"re\nfused",x\n', r"scores\.csv:3: 'score' must be a number, not 're\\nfused'"),
-        (HEAD + "p1,a,1,x\np1,b,-1e300,x\n", r"scores\.csv:3: 'score' is too large to compute with: -1e\+300"),
+        (HEAD + "p1,a,1,x\np1,b,-1e300,x\n", r"scores\.csv:3: 'score' is too large: -1e\+300"),
         (HEAD + ",a,1,x\n", r"scores\.csv:2: 'prompt_id' is empty"),
         (HEAD + "p1,a,1,x\np1,b,1,y\n", r"scores\.csv:3: 'theme' is 'y' here and 'x' in another row of prompt 'p1'"),
-        (HEAD, r"scores\.csv: no row with a score"),
+        (HEAD, r"scores\.csv: no row has a score"),
         ("prompt_id,score\np,1\n", r"scores\.csv:1: the column 'generator' is missing"),
-        ("prompt_id,generator,mos\np,a,1\n", r"the column 'score' is missing: choose one with --metric .*mos"),
+        ("prompt_id,generator,mos\np,a,1\n", r"the column 'score' is missing. Choose another with --metric .*mos"),
     ],
 )
 def test_what_is_wrong_is_named_with_file_and_row(tmp_path: Path, text: str, said: str) -> None:
@@ -106,15 +106,15 @@ def test_what_is_wrong_is_named_with_file_and_row(tmp_path: Path, text: str, sai
 def test_other_formats_damaged_archives_and_unknown_columns(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"one of \.csv, \.csv\.gz, \.jsonl, \.parquet"):
         read_scores(table_file(tmp_path, "", "scores.xlsx"))
-    with pytest.raises(DataError, match="missing: no such file, or run folder"):
+    with pytest.raises(DataError, match="missing: no such file or run folder"):
         read_scores(tmp_path / "missing")
     cut = table_file(tmp_path, HEAD + "".join(f"p{k},a,{k},x\n" for k in range(300)), "cut.csv.gz")
     cut.write_bytes(cut.read_bytes()[:-20])
     with pytest.raises(DataError, match=r"cut\.csv\.gz: cannot be read"):
         read_scores(cut)
-    with pytest.raises(ConfigError, match=r"no column 'them'\. Did you mean 'theme'"):
+    with pytest.raises(ConfigError, match=r"unknown column 'them'\. Did you mean 'theme'"):
         read_scores(table_file(tmp_path, HEAD + ROWS), by=["them"])
-    with pytest.raises(ConfigError, match="prompt_length needs a column 'prompt'"):
+    with pytest.raises(ConfigError, match="prompt_length requires the texts of the prompts"):
         read_scores(table_file(tmp_path, HEAD + ROWS), by=["prompt_length"])
 
 

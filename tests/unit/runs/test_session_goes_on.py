@@ -53,7 +53,7 @@ def test_a_seed_that_is_no_number_is_bad_input(tmp_path: Path) -> None:
     _, found = judged(tmp_path, data(tmp_path / "d", random + '"x"', random + "[1]", random + '"7"'))
     for name in ("0.png", "1.png"):
         status, reason = found[name]
-        assert (status, "template_seed is a whole number" in reason) == (Status.BAD_INPUT, True)
+        assert (status, "'template_seed' must be a whole number" in reason) == (Status.BAD_INPUT, True)
     assert found["2.png"][0] is not Status.BAD_INPUT
 
 

@@ -60,7 +60,7 @@ def test_what_cannot_be_bridged() -> None:
     names = list(LEVELS)
     old = judged(names[:6], 1, 0, 1)
     with pytest.raises(
-        DataError, match=r"judge2\.csv: 3 generators are judged by both \(g03, g04, g05\): a bridge needs 4"
+        DataError, match=r"judge2\.csv: 3 anchors \(g03, g04, g05\) are too few for a score mapping. Score 4"
     ):
         bridge(old, judged(names[3:9], 1, 0, 2))
     with pytest.raises(DataError, match="order the anchors in opposite ways"):
@@ -71,7 +71,7 @@ def test_what_cannot_be_bridged() -> None:
     with pytest.raises(DataError, match=r"same\.csv: all anchors have the same score"):
         bridge(old, same)
     other = score_table([Entry("elsewhere", "g00", "", 1.0)], metric="score", source="other.csv")
-    with pytest.raises(DataError, match=r"other\.csv: only 0 prompts in common with judge1\.csv"):
+    with pytest.raises(DataError, match=r"other\.csv: only 0 prompts are common with judge1\.csv"):
         bridge(old, other)
 
 

@@ -99,13 +99,21 @@ def test_the_command_on_graphs_and_questions(run: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "arguments", "reason"),
     [
-        ('{"image": "a", "element": "b", "value": "perhaps"}', [], "m.jsonl:1: the value is yes, no, 0, 1, 2 or n/a"),
+        (
+            '{"image": "a", "element": "b", "value": "perhaps"}',
+            [],
+            "m.jsonl:1: the value must be yes, no, 0, 1, 2 or n/a",
+        ),
         ('{"image": "a", "element": "b"}', [], "m.jsonl:1"),
-        ('{"image": "a", "element": "b", "value": "no"}', ["--metric", "yes-no"], "no element of it is one of yes-no"),
+        (
+            '{"image": "a", "element": "b", "value": "no"}',
+            ["--metric", "yes-no"],
+            "none of its elements is an element of yes-no",
+        ),
         (
             '{"image": "a", "element": "b", "value": "no"}\n{"image": "a", "element": "b", "value": "yes"}',
             ["--metric", "yes-no"],
-            "m.jsonl:2: 'b' of 'a' is there twice",
+            "m.jsonl:2: 'b' of 'a' has another value in row 1",
         ),
     ],
 )

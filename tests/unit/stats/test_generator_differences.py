@@ -141,7 +141,7 @@ def test_too_little_to_compare_is_one_line_with_the_file() -> None:
         generator_differences(made({"a": [1, None], "b": [0, 2]}))
     with pytest.raises(DataError, match=r"scores\.csv: only the generator 'a'"):
         generator_differences(made({"a": [1, 2]}))
-    with pytest.raises(DataError, match=r"no generator 'bas'\. Did you mean 'base'\?"):
+    with pytest.raises(DataError, match=r"unknown generator 'bas'\. Did you mean 'base'\?"):
         generator_differences(made({"a": [1, 2], "base": [1, 2]}), baseline="bas")
 
 

@@ -49,12 +49,12 @@ def test_kinds_are_what_they_are_called(prompts: list[list[float | None]], highe
 
 @pytest.mark.parametrize("text", ["", "median", "any:", "any:x", "any:nan", "best:1", "mean:0", "all:inf"])
 def test_unknown_rules_are_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="--per-prompt is mean, best, any, all"):
+    with pytest.raises(ConfigError, match="--per-prompt must be mean, best, any, all"):
         PerPrompt.parse(text)
 
 
 def test_any_needs_to_know_what_is_right() -> None:
-    with pytest.raises(ConfigError, match="tit has no best score: give the lowest score"):
+    with pytest.raises(ConfigError, match=r"tit has no best score\. Give the lowest score"):
         PerPrompt.parse("any").of_metric((-math.inf, math.inf), True, "tit")
     rule = PerPrompt.parse("all:0.3").of_metric((-1, 1), True, "tit")
     assert rule.combine(np.array([0, 0]), np.array([0.1 + 0.2, 0.4]), 1).tolist() == [1.0]  # 0.30000000000000004

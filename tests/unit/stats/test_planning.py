@@ -142,7 +142,7 @@ def test_differences_are_shares_of_the_scale_that_prompts_are_scored_on() -> Non
 
 def test_nothing_to_plan_from() -> None:
     same = [Entry(f"p{k}", name, "", 1.0) for k in range(5) for name in ("a", "b")]
-    with pytest.raises(DataError, match=r"pilot\.csv: all prompts show the same difference of 'a' and 'b'"):
+    with pytest.raises(DataError, match=r"pilot\.csv: all prompts have the same difference of 'a' and 'b'"):
         Pilot.from_scores(score_table(same, metric="score", source="pilot.csv"), "a", "b")
     with pytest.raises(DataError, match="a pilot needs two"):
         Pilot.from_scores(score_table(same[:2], metric="score", source="pilot.csv"), "a", "b")

@@ -199,7 +199,7 @@ def test_a_replay_has_one_entry_a_pair_and_order() -> None:
     (race,) = replay_race(table, ["low", "high", "other"])
     assert race.verdict == "high"
     assert race.used < race.of == 1200
-    with pytest.raises(DataError, match="no generator 'hihg'"):
+    with pytest.raises(DataError, match="unknown generator 'hihg'"):
         replay_pairs(table, [("low", "hihg")])
 
 

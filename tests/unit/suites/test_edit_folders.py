@@ -119,7 +119,7 @@ def test_a_broken_turn_is_named_and_the_others_are_read(tmp_path: Path, changes:
 def test_a_list_without_edits_is_refused_by_its_name(tmp_path: Path, name: str, content: str) -> None:
     (tmp_path / name).write_text(content)
     said = cli(tmp_path, "judge", ".", "--metric", "preservation", "--dry-run", code=2)
-    assert f"{name}: no edits are listed here: unpack the data set again" in said
+    assert f"{name}: the file lists no edits. Unpack the data set again" in said
 
 
 def test_sessions_in_a_list_are_an_error(tmp_path: Path) -> None:

@@ -200,9 +200,9 @@ def test_an_image_paired_with_itself_is_named_with_its_line(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("picture.png", b"\x89PNG", "this is an image: name the folder"),
-        ("notes.txt", b"a cat", "a manifest is one of .jsonl, .ndjson, .json, .csv,"),
-        ("all.jsonl", b'\n[{"image": "a.png"}]', "one JSON array, not JSON lines: let its name end in .json"),
+        ("picture.png", b"\x89PNG", "this is an image. Give its folder"),
+        ("notes.txt", b"a cat", "a manifest must be one of .jsonl, .ndjson, .json, .csv,"),
+        ("all.jsonl", b'\n[{"image": "a.png"}]', "one JSON array, not JSON lines. Let its name end in .json"),
         ("windows.jsonl", '{"image": "a.png", "prompt": "a cat"}\n'.encode("utf-16"), "UTF-16"),
         ("bare.jsonl", '{"image": "a.png", "prompt": "a cat"}\n'.encode("utf-16-le"), "UTF-16"),
     ],
@@ -257,7 +257,7 @@ def test_links_stay_inside_the_data_folder(linked: Path) -> None:
     assert [item.id for item in items] == ["here.png", "alias.png", "..dots.png", "folder/../here.png"]
     assert "leads outside the data folder" in bad["out.png"]
     assert "leads outside the data folder" in bad["folder/secret.png"]
-    assert "leads back to itself" in bad["loop.png"]
+    assert "is a link to itself" in bad["loop.png"]
     assert "too long for a file" in bad["a" * 5000 + ".png"]
 
 
@@ -460,7 +460,7 @@ EMPTY = {
 @pytest.mark.parametrize("name", EMPTY)
 def test_a_manifest_without_rows_has_no_images(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(EMPTY[name])
-    with pytest.raises(DataError, match="no images"):
+    with pytest.raises(DataError, match="the table has no rows"):
         loaded(tmp_path / name)
 
 

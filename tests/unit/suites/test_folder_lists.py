@@ -73,9 +73,9 @@ def test_each_image_of_a_list_is_a_sample(
         assert place is not None
         assert images.read(place) == image_file(10 * expected[index][0] + expected[index][1])
     for row in ("2.3", "3.0", "5.0"):
-        with pytest.raises(DataError, match=rf":{row[0]}: there is no image in 'images'"):
+        with pytest.raises(DataError, match=rf":{row[0]}: 'images' contains no image"):
             images.read(file / "images" / row)
-    with pytest.raises(DataError, match="no such row"):
+    with pytest.raises(DataError, match="the row must be a number"):
         images.read(file / "images" / "1.x")
 
 

@@ -101,7 +101,7 @@ def test_images_of_a_generator_are_judged_with_no_data_of_ones_own(tmp_path: Pat
         found = json.loads((tmp_path / "d.json").read_text())
         pillars = sum(len(line["facets"]) for line in LINES)
         assert found["roles"]["judge"]["requests"] == 25 + 25 + pillars  # yes-no, graph-alignment, checklist
-    assert "give the images of these prompts" in cli(tmp_path, *judge, code=2, OPENAI_API_KEY="k")
+    assert "the folder has prompts, but no images" in cli(tmp_path, *judge, code=2, OPENAI_API_KEY="k")
 
 
 def test_images_are_known_by_any_table_and_strangers_are_named(tmp_path: Path) -> None:

@@ -79,10 +79,13 @@ def test_prompts_are_a_table_or_lines(out: Path, name: str, content: str, told: 
 def test_what_cannot_be_meant_is_said(out: Path) -> None:
     table = out.parent / "p.csv"
     table.write_text("index,words\n7,a dog\n")
-    for pattern, message in (("c/{generator}.png", "needs {prompt_id}"), ("{prompt_id}/{1}.png", "a name in braces")):
+    for pattern, message in (
+        ("c/{generator}.png", "must contain {prompt_id}"),
+        ("{prompt_id}/{1}.png", "a brace is not part of a field"),
+    ):
         with pytest.raises(ConfigError, match=message):
             ImageTree(pattern, str(table))
-    with pytest.raises(DataError, match=r"prompt \(there are: index, words\).*p\.csv:ID,PROMPT"):
+    with pytest.raises(DataError, match=r"no column is the prompt \(there are: index, words\).*p\.csv:ID,PROMPT"):
         loaded(out, "{prompt_id}.png", str(table))
     with pytest.raises(DataError, match=r"'no' is missing \(there are: index, words\)"):
         loaded(out, "{prompt_id}.png", f"{table}:index,no")
@@ -108,7 +111,7 @@ def test_a_file_name_that_is_not_utf8_is_named(out: Path) -> None:
 
 def test_both_flags_go_together_and_make_a_run_of_their_own(out: Path) -> None:
     said = cli(out.parent, "judge", "--images", "out/{prompt_id}.png", "--captioner", "fake/any", code=2)
-    assert "--images PATTERN and --prompt-file FILE go together, as in --images '" in said
+    assert "--images PATTERN and --prompt-file FILE must be given together, for example --images '" in said
     config = RunConfig(data=out, images="{prompt_id}.png", prompt_file="p.csv", suite="tiif")
     with pytest.raises(ConfigError, match="a fixed layout"):
         open_suite(config)
@@ -119,7 +122,7 @@ def test_both_flags_go_together_and_make_a_run_of_their_own(out: Path) -> None:
 @pytest.mark.parametrize(
     ("told", "reason"),
     [
-        ("p.csv:prompt_en", r"expected FILE:ID,PROMPT with two columns \(there are: index, prompt_en\)"),
+        ("p.csv:prompt_en", r"must be FILE:ID,PROMPT with two columns \(there are: index, prompt_en\)"),
         ("typo.csv:prompt_en", r"typo\.csv: cannot be read: No such file"),
         ("p.csv:index,prompt", r"p\.csv:1: the column 'prompt' is missing \(there are: index, prompt_en\)"),
     ],
@@ -197,5 +200,5 @@ def test_a_table_whose_numbers_are_all_one_off_is_refused(tmp_path: Path, number
     folder, _ = numbered(tmp_path, numbers, 4)
     table = tmp_path / "p.csv"
     table.write_text("index,prompt\n" + "".join(f"{number + shift},a thing {number}\n" for number in range(4)))
-    with pytest.raises(DataError, match="each would be judged by its neighbour's prompt"):
+    with pytest.raises(DataError, match="each image would get its neighbour's prompt"):
         loaded(folder, "{generator}/{prompt_id}.png", str(table))

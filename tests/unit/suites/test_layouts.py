@@ -111,7 +111,7 @@ def test_the_list_may_be_in_each_checkpoint_or_beside_all(tmp_path: Path) -> Non
 def test_a_list_of_another_name_is_said(tmp_path: Path) -> None:
     folder = laid(tmp_path, [f"{g}/{number}.png" for g in STEPS for number in range(12)], {"p.txt": "\n".join(LINES)})
     assert loaded(folder, f"{folder}/p.txt")["step_1000/3.png"][0] == "a thing 3"
-    with pytest.raises(DataError, match="no folder with images for the prompts of"):
+    with pytest.raises(DataError, match="no subfolder has images for the prompts of"):
         loaded(folder / "p.txt", "p.txt")
 
 
@@ -173,10 +173,10 @@ def test_a_table_with_numbers_from_0_and_images_from_1_is_refused(tmp_path: Path
 def test_lists_that_differ_between_checkpoints_are_refused(tmp_path: Path) -> None:
     names, text = [f"{g}/{number}.png" for g in STEPS for number in range(12)], "\n".join(LINES)
     folder = laid(tmp_path, names, {"step_1000/prompts.txt": text, "step_2000/prompts.txt": f"{text}\nmore"})
-    with pytest.raises(DataError, match=r"not the same prompts as in .*judge one of these folders at a time"):
+    with pytest.raises(DataError, match=r"not the same prompts as in .*Judge these folders separately"):
         loaded(folder)
     (folder / "step_2000" / "prompts.txt").unlink()
-    with pytest.raises(DataError, match=r"there is no prompts\.txt here; if it is the same as .*: --prompt-file "):
+    with pytest.raises(DataError, match=r"prompts\.txt is missing. If .* applies here also, add --prompt-file "):
         loaded(folder)
 
 
@@ -189,7 +189,7 @@ def test_a_list_beside_the_folder_with_prompts_that_have_no_image_is_asked_about
 
 def test_a_list_that_names_images_is_a_table_to_judge_itself(tmp_path: Path) -> None:
     folder = laid(tmp_path, ["0.png"], {"prompts.csv": "image,prompt\n0.png,a cat\n"})
-    with pytest.raises(DataError, match=r"prompts\.csv:? .*judge the file instead of its folder"):
+    with pytest.raises(DataError, match=r"prompts\.csv:? .*Judge the file instead of its folder"):
         loaded(folder)
 
 
@@ -261,7 +261,7 @@ def test_judge_prints_what_it_understood_first_and_each_command_where_it_must_as
 
 def test_the_folder_is_an_argument_or_the_value_of_data(tmp_path: Path) -> None:
     said = cli(tmp_path, "judge", "one", "--data", "two", code=2)
-    assert "judge one or --data two: one run judges one of them" in said
+    assert "two data folders are given: one and --data two" in said
 
 
 @pytest.mark.parametrize("names", [["pics/1.png", "pics/2.png"], []])

@@ -134,7 +134,7 @@ def test_ranks_of_another_column(tmp_path: Path) -> None:
     listed(tmp_path, 1, ["g0", "g1"])
     (tmp_path / "ranks.csv").write_text("prompt_id,generator,rank,sort_rank\n0,g0,1,2\n0,g1,2,1\n")
     assert [LpgBench(rank=name).pairs(tmp_path)[0].preference for name in ("rank", "sort_rank")] == ["a", "b"]
-    with pytest.raises(DataError, match=r"ranks\.csv:2: there is no column 'place' beside generator"):
+    with pytest.raises(DataError, match=r"ranks\.csv:2: unknown column 'place' next to generator"):
         LpgBench(rank="place").pairs(tmp_path)
 
 
@@ -200,7 +200,7 @@ def test_pairs_instead_of_ranks(tmp_path: Path) -> None:
     )
     assert preferences(tmp_path) == {("g0/0.png", "g1/0.png"): "tie"}
     lines(tmp_path / "ranks.jsonl", [{"prompt_id": 0, "g0": 1}])
-    with pytest.raises(DataError, match="keep one"):
+    with pytest.raises(DataError, match="Remove all but one"):
         LpgBench().pairs(tmp_path)
 
 

@@ -91,7 +91,7 @@ def test_a_table_without_generators_names_its_rows(tmp_path: Path) -> None:
 
 def test_what_is_said_counts(tmp_path: Path) -> None:
     write(tmp_path, {"a.csv": "key,long\nx,a red cube\n", "b.csv": "key,long\nx,b\n", **images("out/flux--x.png")})
-    with pytest.raises(DataError, match=r"which of these has the prompts: a\.csv, b\.csv\?.*prompts=FILE:ID,PROMPT"):
+    with pytest.raises(DataError, match=r"several files can have the prompts: a\.csv, b\.csv.*prompts=FILE:ID,PROMPT"):
         found(tmp_path)
     said = {"prompts": "a.csv:key,long", "images": "out/{generator}--{prompt_id}.png"}
     assert found(tmp_path, **said) == {("flux", "x"): "a red cube"}
@@ -102,13 +102,13 @@ def test_what_is_said_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({}, "no images here: expected GENERATOR/PROMPT_ID.png"),
-        ({"images.zip": "", "prompts.json": RECORDS}, "no images here: unpack images.zip first"),
-        ({"images.tar.gz": "", "prompts.json": RECORDS}, "no images here: unpack images.tar.gz first"),
-        (images("flux/1.png"), r"no file of prompts, such as prompts\.jsonl\. Say --suite-option prompts=FILE"),
+        ({}, "no images found. Give GENERATOR/PROMPT_ID.png"),
+        ({"images.zip": "", "prompts.json": RECORDS}, "no images found. Unpack images.zip first"),
+        ({"images.tar.gz": "", "prompts.json": RECORDS}, "no images found. Unpack images.tar.gz first"),
+        (images("flux/1.png"), r"no file of prompts, such as prompts\.jsonl\. Add --suite-option prompts=FILE"),
         ({"prompts.csv": "number\n1\n", **images("flux/1.png")}, "prompts.csv:#,PROMPT"),
         ({"prompts.json": "{", **images("flux/1.png")}, "prompts.json"),
-        ({"prompts.txt": "a\nb\nc\n", **images("flux/1.png")}, r"counted from 0 or 1\? Say .*prompts=prompts\.txt or prompts\.txt:1"),
+        ({"prompts.txt": "a\nb\nc\n", **images("flux/1.png")}, r"numbered from 0 or from 1\. Add .*prompts=prompts\.txt or prompts\.txt:1"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_says_what_would(tmp_path: Path, files: dict[str, Any], message: str) -> None:

@@ -111,7 +111,7 @@ def test_columns_in_a_configuration_and_on_the_command_line_are_the_same(tmp_pat
     for wrong, message in (
         ("image", "expected image=COLUMN"),
         ("picture=a", "picture"),
-        ("prompt=a,prompt=b", "only images and sources may be in several columns, not the prompt"),
+        ("prompt=a,prompt=b", "only images and sources can have several columns, not the prompt"),
     ):
         with pytest.raises(ConfigError, match=message):
             load_config(None, {"columns": wrong})
@@ -123,7 +123,7 @@ def test_the_command_says_what_it_took_for_what(tmp_path: Path) -> None:
     asked = ("judge", "--data", "data/m.csv", "--captioner", "fake/any", "--metric", "tit", "--dry-run")
     assert "'file_name' is read as image, 'caption' is read as prompt; --columns" in cli(tmp_path, *asked)
     said = cli(tmp_path, *asked, "--suite", "tiif", "--columns", "image=file_name", code=2)
-    assert "the columns that the suite tiif reads are fixed" in said
+    assert "the suite tiif has fixed columns" in said
 
 
 def test_the_dry_runs_of_the_page_on_data_run(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def test_a_part_of_diffusion_db_is_read_by_its_file_or_its_folder(tmp_path: Path
     [
         (b"[", "not JSON"),
         (b'[{"image": "a.png"}] []', "not JSON"),
-        (b'{"a": 1,\n"b": 2}', "one JSON object, neither COCO captions nor objects by file names or ids"),
+        (b'{"a": 1,\n"b": 2}', "one JSON object, but neither COCO captions nor objects by file name or id"),
         (b"[" * 100_000, "not JSON"),
         (b'[{"image": "\xe4.png"}]', "not UTF-8 text"),
         (b"\xff\xfe[\0]\0", "UTF-16"),
@@ -170,7 +170,7 @@ def test_objects_by_their_ids_are_rows_with_an_id(tmp_path: Path) -> None:
 
 def test_an_array_of_a_size_that_memory_cannot_hold_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_tables, "_LARGEST", 50)
-    with pytest.raises(DataError, match=r"write one object per line"):
+    with pytest.raises(DataError, match=r"Write one object per line"):
         loaded(saved(tmp_path / "m.json", ROWS))
 
 

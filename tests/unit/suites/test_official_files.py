@@ -58,7 +58,7 @@ def test_another_file_is_neither_kept_nor_overwritten(
 ) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "a b.json").write_bytes(b"mine")
-    with pytest.raises(DataError, match="move it away"):
+    with pytest.raises(DataError, match="Move it away"):
         fetch_suite("x", tmp_path)
     assert (tmp_path / "data" / "a b.json").read_bytes() == b"mine"
     monkeypatch.setitem(FILES, "data/a b.json", b"[1]")
@@ -73,7 +73,7 @@ def test_without_a_network_it_says_what_to_put_where(
     monkeypatch.setattr(official_files, "GITHUB", "http://127.0.0.1:1")
     with pytest.raises(UserError, match=r"put data/a b\.json, data/\[1\]\.csv of github\.com/o/r at abc into"):
         fetch_suite("x", tmp_path)
-    with pytest.raises(UserError, match=r"There are: x"):
+    with pytest.raises(UserError, match=r"Known: x"):
         fetch_suite("y", tmp_path)
 
 
@@ -103,5 +103,5 @@ def test_gits_own_id_of_a_file_will_do(tmp_path: Path, asked: list[str], monkeyp
     )
     assert [fetch_suite("x", tmp_path), fetch_suite("x", tmp_path)] == [1, 0]
     (tmp_path / "data" / "a b.json").write_bytes(b"mine")
-    with pytest.raises(DataError, match="move it away"):
+    with pytest.raises(DataError, match="Move it away"):
         fetch_suite("x", tmp_path)

@@ -76,15 +76,18 @@ def test_a_csv_with_its_own_images_needs_no_data(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "told"),
     [
-        (battle("up"), "b.jsonl:1: the winner is model_a, model_b, tie or 'tie (bothbad)', not 'up'"),
+        (battle("up"), "b.jsonl:1: the winner must be model_a, model_b, tie or 'tie (bothbad)', not 'up'"),
         (
             battle("tie", model_a="nobody"),
             "b.jsonl:1: there is no image of 'p1' by 'nobody', nor both images of any other battle",
         ),
-        ({**battle("tie"), "prompt_id": ""}, "b.jsonl:1: a battle needs one of prompt_id, question_id, prompt"),
+        (
+            {**battle("tie"), "prompt_id": ""},
+            "b.jsonl:1: the battle has no prompt. Add one of prompt_id, question_id, prompt",
+        ),
         (
             battle("tie", prompt_id="twice"),
-            "b.jsonl:1: there are 2 images of 'twice' by 'new': name image_a and image_b",
+            "b.jsonl:1: there are 2 images of 'twice' by 'new'. Add image_a and image_b",
         ),
     ],
 )
@@ -96,7 +99,7 @@ def test_a_bad_battle_is_named(tmp_path: Path, row: dict[str, Any], told: str) -
 
 
 def test_battles_without_images_and_data_are_said(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="here battles need the columns image_a and image_b"):
+    with pytest.raises(DataError, match="these battles require image_a and image_b"):
         read_pairs(table(tmp_path / "b.jsonl", battle("tie")))
 
 

@@ -139,8 +139,8 @@ def test_two_votes_of_one_person_are_refused_with_both_rows(tmp_path: Path) -> N
         (f"{HEAD},preference\np,x,y,a;up\n", "not 'a;up'"),
         (f"{HEAD},preference\np,x,y,\n", "not ''"),
         (f"{HEAD},quality,beauty\np,x,y,a,b\n", "the column 'preference' is missing"),
-        (f"{HEAD},preference\n", "no pairs in it"),
-        (f"{HEAD},preference\np,x,y,a\np,x,y,b\n", "none of 1 pairs is decided"),
+        (f"{HEAD},preference\n", "the file has no pairs"),
+        (f"{HEAD},preference\np,x,y,a\np,x,y,b\n", "the votes decide none of 1 pairs"),
     ],
 )
 def test_what_cannot_be_read_is_said(tmp_path: Path, text: str, told: str) -> None:

@@ -22,7 +22,7 @@ def test_a_model_is_a_generator_where_the_pattern_names_no_other() -> None:
 
 @pytest.mark.parametrize("slip", ["generater", "Generator", "models", "gen"])
 def test_a_slip_in_the_name_of_the_generator_is_named(slip: str) -> None:
-    with pytest.raises(ConfigError, match=rf"{{{slip}}} means nothing here. Did you mean {{generator}}"):
+    with pytest.raises(ConfigError, match=rf"unknown field {{{slip}}}. Did you mean {{generator}}"):
         checked_pattern(f"{{{slip}}}/{{prompt_id}}.png")
 
 
@@ -36,7 +36,10 @@ def test_other_fields_stay_with_the_image() -> None:
 
 
 def test_a_pattern_without_the_prompt_or_with_a_broken_field_is_refused() -> None:
-    for pattern, reason in (("{generator}/x.png", "needs {prompt_id}"), ("{prompt_id}/{1}.png", "a name in braces")):
+    for pattern, reason in (
+        ("{generator}/x.png", "must contain {prompt_id}"),
+        ("{prompt_id}/{1}.png", "a brace is not part of a field"),
+    ):
         with pytest.raises(ConfigError, match=reason):
             checked_pattern(pattern)
 

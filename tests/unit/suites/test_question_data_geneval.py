@@ -71,10 +71,10 @@ def test_missing_and_unknown_tasks_and_prompts_are_noted(
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ('{"tag": "a", "correct": "yes", "metadata": ""}', r"r\.jsonl:1: 'correct' is true or false, not 'yes'"),
-        ('{"tag": 1, "correct": true, "metadata": ""}', r"r\.jsonl:1: 'tag' is not a task"),
+        ('{"tag": "a", "correct": "yes", "metadata": ""}', r"r\.jsonl:1: 'correct' must be true or false, not 'yes'"),
+        ('{"tag": 1, "correct": true, "metadata": ""}', r"r\.jsonl:1: 'tag' must be the name of a task"),
         ('{"correct": true, "metadata": ""}', r"r\.jsonl:1: the key 'tag' is missing"),
-        ("", r"r\.jsonl: no results"),
+        ("", r"r\.jsonl: the file has no results"),
     ],
 )
 def test_bad_results_are_named(tmp_path: Path, line: str, says: str) -> None:
@@ -126,7 +126,7 @@ def test_not_geneval_reads_genevals_tree(data: Path) -> None:
     suite = registry.load("suites", "not-geneval")()
     found = list(suite.load(data))
     bad = [each.reason for each in found if isinstance(each, InvalidItem)]
-    assert bad[0] == "evaluation_metadata.jsonl:2: not as GenEval writes it: the key 'class' is missing"
+    assert bad[0] == "evaluation_metadata.jsonl:2: the row is not in the format of GenEval: the key 'class' is missing"
     assert bad[1] == "evaluation_metadata.jsonl:4: the key 'tag' is missing"
     items = [each for each in found if isinstance(each, Item)]
     assert [(each.prompt_id, each.sample, each.generator) for each in items] == [
@@ -171,7 +171,7 @@ def test_geneval2_reads_paths_by_prompt(tmp_path: Path) -> None:
     found = list(suite.load(tmp_path))
     reasons = [each.reason for each in found if isinstance(each, InvalidItem)]
     assert reasons[0] == (
-        "geneval2_data.jsonl:2: the questions do not fit together: 2 of 'vqa_list[].0', 0 of 'skills[]', 2 of 'vqa_list[].1'"
+        "geneval2_data.jsonl:2: the lists of questions have different lengths: 2 of 'vqa_list[].0', 0 of 'skills[]', 2 of 'vqa_list[].1'"
     )
     (item,) = (each for each in found if isinstance(each, Item))
     assert (item.generator, item.prompt_id, item.meta["atomicity"]) == ("flux", "0", 3)
@@ -192,7 +192,7 @@ def test_a_list_of_paths_that_is_none(tmp_path: Path) -> None:
     )
     load = registry.load("suites", "geneval2")
     for content, says in (
-        ("[]", "not an object of prompts and image paths"),
+        ("[]", "must be an object of prompts and image paths"),
         ('{"q": "a.png"}', "none of its 1 keys is a prompt"),
     ):
         (tmp_path / "paths.json").write_text(content)

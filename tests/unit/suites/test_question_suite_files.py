@@ -74,7 +74,7 @@ def test_rise_has_a_reply_to_each_question(tmp_path: Path) -> None:
 
 def test_a_generator_that_would_lead_out_of_the_folder_is_refused(tmp_path: Path) -> None:
     score = Score("a", "viescore-edit", 6, parts={"SC": 4, "PQ": 9})
-    with pytest.raises(DataError, match="cannot be the name of a generator"):
+    with pytest.raises(DataError, match="the generator must be one file name"):
         write_files("gedit", [gedit("a", "..")], [score], tmp_path)
 
 

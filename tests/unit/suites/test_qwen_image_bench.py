@@ -434,7 +434,7 @@ def test_the_file_of_the_hub_is_input_as_it_is(tmp_path: Path) -> None:
     }
     write_lines(tmp_path / "qwen_image_bench_hf_v0518.jsonl", [row])
     (tmp_path / "fetched.json").write_text(json.dumps({"files": {}}))
-    with pytest.raises(DataError, match=r"none of the images .* is here: fetch qwen-image-bench --include"):
+    with pytest.raises(DataError, match=r"none of its images exists. Run `suites fetch qwen-image-bench --include"):
         list(QwenImageBench().load(tmp_path))
     (tmp_path / "images" / "flux").mkdir(parents=True)
     (item,) = QwenImageBench().load(tmp_path)

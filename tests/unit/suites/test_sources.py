@@ -114,7 +114,7 @@ def test_an_empty_cell_before_a_source_would_shift_the_others_and_is_refused(tmp
     items, bad, _ = _loaded(tmp_path / "data.jsonl")
     assert not items
     assert "'input_image' has no image here" in bad["data.jsonl:1"]
-    assert "an edit without its source image" in bad["data.jsonl:2"]
+    assert "the edit has no source image" in bad["data.jsonl:2"]
 
 
 def test_named_columns_go_before_usual_names_and_a_result_is_never_its_own_source(tmp_path: Path) -> None:
@@ -311,8 +311,8 @@ def test_several_patterns_are_several_sources_in_their_order_and_two_files_of_on
     _picture(tmp_path / "one" / "0.webp", 9, result=False)
     items, bad, _ = _loaded(tmp_path / "out", sources=patterns, **inputs)
     assert not items
-    assert "several sources" in bad["0.png"]
-    with pytest.raises(ConfigError, match=r"the images have no field \{generator\}"):
+    assert "two sources fit" in bad["0.png"]
+    with pytest.raises(ConfigError, match=r"--images has no field \{generator\}"):
         _loaded(tmp_path / "out", sources=("{generator}/{prompt_id}",), **inputs)
     with pytest.raises(ConfigError, match="requires --images"):
         _loaded(tmp_path / "out", sources=patterns)

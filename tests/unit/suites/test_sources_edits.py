@@ -46,9 +46,7 @@ def test_the_source_of_gedit_lies_beside_the_result_and_is_no_result_itself(tmp_
     assert [source.name for source in found.sources] == ["a_SRCIMG.png"]
     assert isinstance(missing, InvalidItem)
     assert missing.prompt_id == "b"
-    assert missing.reason.startswith(
-        "its source image is missing: expected results/bagel/fullset/subject-add/en/b_SRCIMG"
-    )
+    assert missing.reason.startswith("the source image is missing. Add results/bagel/fullset/subject-add/en/b_SRCIMG")
 
 
 def test_the_chinese_half_of_gedit_is_a_variant(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_options_are_keywords_of_the_constructor() -> None:
 @pytest.mark.parametrize(
     ("keys", "says"),
     [
-        ({"columns": {"image": ["file"]}}, "the columns that the suite bare reads are fixed"),
+        ({"columns": {"image": ["file"]}}, "the suite bare has fixed columns"),
         ({"images": "{prompt_id}.png", "prompt_file": "p.txt"}, "the suite bare has a fixed layout"),
     ],
 )
@@ -85,7 +85,7 @@ def test_what_is_no_suite_is_named() -> None:
         ConfigError, match=r"the suite 'path' must be a class that inherits from titjudge\.suites\.Suite"
     ):
         suite_class("path")
-    with pytest.raises(ConfigError, match="its __init__ takes `inputs` first"):
+    with pytest.raises(ConfigError, match="must have `inputs` as its first parameter"):
         open_suite(RunConfig(suite="deaf"))
 
 

@@ -59,11 +59,11 @@ def test_bad_xlsx_is_a_data_error(tmp_path: Path) -> None:
         read_xlsx(path)
     book = openpyxl.Workbook()
     book.save(path)
-    with pytest.raises(DataError, match="no sheet 'Accuracy'"):
+    with pytest.raises(DataError, match="unknown sheet 'Accuracy'"):
         read_xlsx(path)
     book.active.title = "Accuracy"
     book.save(path)
-    with pytest.raises(DataError, match="do not start with"):
+    with pytest.raises(DataError, match="must start with"):
         read_xlsx(path)
     for row in (["Attribute", "text"], ["Type", "short"], [], ["g", "high"]):
         book.active.append(row)

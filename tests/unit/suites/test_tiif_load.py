@@ -171,7 +171,7 @@ def test_two_numberings_are_refused(tmp_path: Path) -> None:
         image(tmp_path, "real_world", number, generator="a")
         image(tmp_path, "real_world", full, generator="b")
     with pytest.raises(
-        DataError, match="two numberings under one layout: real_world/a/short_description is numbered as"
+        DataError, match="the same number means different prompts: real_world/a/short_description is numbered like"
     ):
         load(tmp_path)
 
@@ -210,12 +210,12 @@ def test_sample_index_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sample", "match"),
     [
-        ("[]", "expected an object"),
+        ("[]", "must be an object"),
         ("{", "not JSON"),
-        ("{}", "no list of numbers for the type"),
-        (json.dumps({kind: [0, 0] for kind in FULL}), "duplicate number"),
-        (json.dumps({kind: [1000] for kind in FULL}), "not a line number"),
-        (json.dumps({kind: [True] for kind in FULL}), "not a line number"),
+        ("{}", "must be a list of numbers"),
+        (json.dumps({kind: [0, 0] for kind in FULL}), "a number occurs twice"),
+        (json.dumps({kind: [1000] for kind in FULL}), "must be a line number"),
+        (json.dumps({kind: [True] for kind in FULL}), "must be a line number"),
     ],
 )
 def test_bad_sample_files(tmp_path: Path, sample: str, match: str) -> None:
@@ -246,16 +246,16 @@ QUESTIONS, PROMPTS = "testmini_eval_prompts/text_eval_prompts.jsonl", "testmini_
 @pytest.mark.parametrize(
     ("name", "change", "match"),
     [
-        (QUESTIONS, lambda rows: rows.pop(), "29 lines of questions to 30 prompts in text_prompts"),
+        (QUESTIONS, lambda rows: rows.pop(), "29 lines of questions do not fit 30 prompts in text_prompts"),
         (QUESTIONS, lambda rows: rows[2].update(type="style"), r"jsonl:3: type is style"),
         (PROMPTS, lambda rows: rows[2].update(type="style"), r"prompts\.jsonl:3: type is style"),
-        (QUESTIONS, lambda rows: rows[0].update(yn_answer_list=["yes"]), r"jsonl:1: 2 questions and 1 answers"),
-        (QUESTIONS, lambda rows: rows[0].update(yn_answer_list=["yes", "maybe"]), "neither yes nor no"),
+        (QUESTIONS, lambda rows: rows[0].update(yn_answer_list=["yes"]), r"jsonl:1: 2 questions do not fit 1 answers"),
+        (QUESTIONS, lambda rows: rows[0].update(yn_answer_list=["yes", "maybe"]), "must be yes or no"),
         (QUESTIONS, lambda rows: rows[0].update(yn_question_list=[]), "lists that are not empty"),
-        (QUESTIONS, lambda rows: rows[0].update(yn_question_list=["a", 1]), "a question is not a text"),
+        (QUESTIONS, lambda rows: rows[0].update(yn_question_list=["a", 1]), "a question must be a text"),
         (QUESTIONS, lambda rows: rows[1].pop("yn_answer_list"), r"jsonl:2: the key 'yn_answer_list' is missing"),
         (PROMPTS, lambda rows: rows[1].update(long_description=" "), "long_description is not a text"),
-        (PROMPTS, lambda rows: rows.clear(), "to 0 prompts"),
+        (PROMPTS, lambda rows: rows.clear(), "do not fit 0 prompts"),
     ],
 )
 def test_malformed_prompt_files(mini: Path, name: str, change: Callable[[list[Any]], None], match: str) -> None:
@@ -287,7 +287,7 @@ def test_folders_that_are_not_tiif(tmp_path: Path) -> None:
     image(tmp_path, "text", 0)
     image(tmp_path / "images" / "..", "text", 0).rename(tmp_path / "x.png")
     (tmp_path / "more" / "text").mkdir(parents=True)
-    with pytest.raises(DataError, match="several image folders"):
+    with pytest.raises(DataError, match="several folders have images"):
         load(tmp_path)
 
 

@@ -82,7 +82,7 @@ def test_recall_threshold_is_inclusive() -> None:
 
 
 def test_no_gold_words_is_an_error() -> None:
-    with pytest.raises(ValueError, match="no gold words"):
+    with pytest.raises(ValueError, match="'text' must be a list of words"):
         text_errors([], ["a"])
 
 
@@ -172,15 +172,15 @@ def without(key: str) -> dict[str, Any]:
     [
         (b"[", "not JSON"),
         (b'["\xe9"]', "not UTF-8"),
-        ({}, "expected a JSON list"),
-        ([], "expected a JSON list"),
+        ({}, "must be a JSON list"),
+        ([], "must be a JSON list"),
         ([1], "entry 0 is not an object"),
         ([without("image_name")], "entry 0 has no image_name"),
         ([entry(), entry()], r"image 0\.png: duplicate"),
-        ([entry(), without("text")], r"image bad\.png: no gold words"),
-        ([entry("bad.png", text=[])], r"image bad\.png: no gold words"),
-        ([entry("bad.png", text="tea")], r"image bad\.png: no gold words"),
-        ([entry("bad.png", text=["tea", None])], r"image bad\.png: no gold words"),
+        ([entry(), without("text")], r"image bad\.png: 'text' must be a list of words"),
+        ([entry("bad.png", text=[])], r"image bad\.png: 'text' must be a list of words"),
+        ([entry("bad.png", text="tea")], r"image bad\.png: 'text' must be a list of words"),
+        ([entry("bad.png", text=["tea", None])], r"image bad\.png: 'text' must be a list of words"),
         ([entry(), without("long_image_ocr_results")], r"image bad\.png: long_image_ocr_results is missing"),
         ([entry("bad.png", short_image_ocr_results=[[BOX]])], r"image bad\.png: short_image_ocr_results: a line"),
         ([entry("bad.png", short_image_ocr_results=3)], r"image bad\.png: .*a int where"),
@@ -201,7 +201,7 @@ def test_gold_words_from_the_questions(tmp_path: Path) -> None:
     questions.write_text(json.dumps({"yn_question_list": ["Is the text 'tea' in the image?"]}) + "\n")
     path = put(tmp_path, [without("text") | {"image_name": "0.png"}])
     assert aggregate_text(path, questions)[0]["gned_short"] == 0.0
-    with pytest.raises(DataError, match="not the number of a line"):
+    with pytest.raises(DataError, match="must be the number of a line"):
         aggregate_text(put(tmp_path, [without("text")]), questions)
 
 

@@ -23,7 +23,7 @@ from PIL import Image
 
 from titjudge.apps.generate.generating import LEDGERS, ImageToMake, changed
 from titjudge.apps.generate.image_makers import DiffusersMaker, HostedMaker, Maker, hosted_maker
-from titjudge.core.errors import ConfigError, DataError, nearest
+from titjudge.core.errors import ConfigError, DataError, must_be, unknown
 from titjudge.core.files import scan_jsonl, write_atomic
 from titjudge.core.grouping import random_place
 from titjudge.core.serialization import json_bytes
@@ -88,7 +88,7 @@ def read_generators(texts: Sequence[str], options: Mapping[str, str]) -> list[Ge
     for key in options:
         name, dot, _ = key.rpartition(".")  # a name may have dots
         if dot and name not in names:
-            raise ConfigError(f"--option {key}: no generator is called '{name}'.{nearest(name, names)}")
+            raise ConfigError(f"--option {key}: {unknown('generator', name, names)}")
     return generators
 
 
@@ -105,7 +105,7 @@ def _read(text: str, options: Mapping[str, str]) -> Generator:
     if Path(what).is_dir():
         return Generator(name, folder=Path(what))
     if "/" not in what:
-        raise ConfigError(f"--generator {text}: neither a folder nor PROVIDER/MODEL, as in openai/gpt-image-2")
+        raise ConfigError(must_be("--generator", "a folder or PROVIDER/MODEL, such as openai/gpt-image-2", text))
     own_options = {key.removeprefix(f"{name}."): value for key, value in options.items() if key.startswith(f"{name}.")}
     return Generator(name, what, options={key: value for key, value in options.items() if "." not in key} | own_options)
 
@@ -250,7 +250,10 @@ class Benchmark:
             if prompt := next((ids[name] for name in names if name in ids), ""):
                 images.setdefault(prompt, []).append(file)
         if not images:
-            raise DataError(f"no image is named after a prompt, as {next(iter(self.prompts))}.png is", generator.folder)
+            raise DataError(
+                f"no image has the name of a prompt. Name images such as {next(iter(self.prompts))}.png",
+                generator.folder,
+            )
         return images
 
 

@@ -31,7 +31,7 @@ from titjudge.cli.options import (
 from titjudge.cli.output import write_json
 from titjudge.cli.progress import PLAIN_INTERVAL, span
 from titjudge.cli.terminal import say
-from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.errors import ConfigError, DataError, not_combined
 from titjudge.core.types import Json
 
 if TYPE_CHECKING:
@@ -119,10 +119,10 @@ def bench(**flags: Any) -> int:
     if prompt_file is None and not texts:
         return _example(flags, out)
     if prompt_file is None:
-        raise ConfigError("name the prompts: bench prompts.txt --generator A --generator B")
+        raise ConfigError("PROMPTS is missing. Give a file: bench prompts.txt --generator A --generator B")
     listed = read_prompts(prompt_file)
     if not listed.prompts:
-        raise DataError("there are no prompts", Path(prompt_file))
+        raise DataError("the file has no prompts. Write one prompt per line", Path(prompt_file))
     _check_gate(flags)
     generators = read_generators(texts, key_values("--option", options))
     benchmark = Benchmark(Path(out or "bench"), listed.prompts, generators, samples, _sources(listed))
@@ -154,11 +154,11 @@ def _check_gate(flags: Json) -> None:
     if (flags["baseline"] is None) != (flags["fail_if_worse"] is None) or (
         flags["strict"] and flags["baseline"] is None
     ):
-        raise ConfigError("a gate takes both: --baseline GENERATOR --fail-if-worse DELTA")
-    if flags["baseline"] is not None and flags["settle"] is not None:
         raise ConfigError(
-            "--fail-if-worse takes a fixed set of prompts, and --settle stops early: leave one of them out"
+            "--baseline and --fail-if-worse must be given together. Add --baseline GENERATOR --fail-if-worse DELTA"
         )
+    if flags["baseline"] is not None and flags["settle"] is not None:
+        raise ConfigError(not_combined("--fail-if-worse", "--settle"))
 
 
 def _example(flags: Json, out: Path | None) -> int:
@@ -334,7 +334,9 @@ class _Bench:
         for generator in self._benchmark.generators if self._benchmark.sources else ():
             maker = self._maker(generator)
             if maker is not None and not maker.makes_edits:
-                raise ConfigError(f"--generator {generator.name}: this model takes no source images")
+                raise ConfigError(
+                    f"--generator {generator.name} cannot use source images. Choose a model that makes edits"
+                )
         with self._judging_of_stand_ins(self._prompts[:1]) as session:
             session.input.check_sources(session.metrics.values())
             asyncio.run(open_models(session))

@@ -16,7 +16,7 @@ from titjudge.cli.options import DRY_RUN, JSON, PATH, key_options, key_values, o
 from titjudge.cli.output import show_problems, write_json
 from titjudge.cli.progress import PLAIN_INTERVAL, duration
 from titjudge.cli.terminal import say
-from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.errors import ConfigError, DataError, must_be
 from titjudge.core.numbers import sum_words, uncertain_words
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def generate(
     failed: list[tuple[str, str]] = []
     images = list(read_wanted(todo, out, generator or maker.name, failed))
     if not images and not failed:
-        raise DataError("no lines here: `prompts export` writes them", todo)
+        raise DataError("the list has no images to generate. Write it with `prompts export`", todo)
     images = images[first::step]
     if dry_run:
         return _show_dry_run(images, out, maker, failed, json_file)
@@ -168,21 +168,21 @@ def _maker(
 
     if (command is None) == (model is None):
         raise ConfigError(
-            "no image model given: add --command 'prog --prompt={prompt} --out={out} --seed={seed}' or --model PROVIDER/MODEL"
+            "give one image model: --command 'prog --prompt={prompt} --out={out} --seed={seed}' or --model PROVIDER/MODEL"
         )
     provider, slash, name = (model or "").partition("/")
     if model is not None and not (slash and name.strip("/ ")):
-        raise ConfigError(f"--model is PROVIDER/MODEL, as in openai/gpt-image-2 or diffusers/REPO, not '{model}'")
+        raise ConfigError(must_be("--model", "PROVIDER/MODEL, such as openai/gpt-image-2 or diffusers/REPO", model))
     if model is not None and provider != "diffusers":
         return hosted_maker(model, options, timeout, prices, keys)
     if unused := [name for name, value in {**keys, "price": prices}.items() if value not in (None, ())]:
         raise ConfigError(
-            f"--{unused[0].replace('_', '-')} is for hosted models: openai/MODEL, gemini/MODEL or litellm/VENDOR/MODEL"
+            f"--{unused[0].replace('_', '-')} requires a hosted model: --model openai/MODEL, gemini/MODEL or litellm/VENDOR/MODEL"
         )
     if command is None:
         return DiffusersMaker(name, options)
     if options:
-        raise ConfigError("--option is for --model; options of a command are words of it")
+        raise ConfigError("--option requires --model. Write options of a program into --command")
     return CommandMaker(command, timeout)
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 from titjudge.apps.generate.image_makers import HostedMaker, Maker, MakingOutcome
 from titjudge.apps.generate.image_models import ImageRequest, MadeImage
 from titjudge.core.cells import MAX_BYTES
-from titjudge.core.errors import ConfigError, DataError, UserError
+from titjudge.core.errors import ConfigError, DataError, UserError, must_be
 from titjudge.core.files import Appender, scan_jsonl
 from titjudge.core.numbers import as_sample
 from titjudge.core.serialization import json_bytes, short_digest
@@ -118,7 +118,9 @@ class ImageFolder:
             OSError: It cannot be written.
         """
         if len(raw) > MAX_BYTES:
-            raise DataError(f"the image has {len(raw) / 2**20:.0f} MiB, more than {MAX_BYTES >> 20}")
+            raise DataError(
+                f"the image has {len(raw) / 2**20:.0f} MiB, more than {MAX_BYTES >> 20}. Generate smaller images"
+            )
         facts = inspect(raw, image.place)
         if image.place.suffix.lower() == ".png" and not raw.startswith(_PNG):
             raw = as_png(raw, image.place)
@@ -225,7 +227,7 @@ def _lines(file: Path) -> Iterator[tuple[str, Values]]:
     """
     for number, record in scan_jsonl(file, whole=True) if file.exists() else ():
         if isinstance(record, DataError) or MADE not in record:
-            raise UserError(f"{file}:{number}: this list of images is not one of `generate`: choose another --out")
+            raise UserError(f"{file}:{number}: `generate` did not write this list of images. Choose another --out")
         yield str(record.get("file_name")), record
 
 
@@ -283,12 +285,12 @@ def read_wanted(file: Path, out: Path, generator: str, failed: list[tuple[str, s
                 raise record
             prompt, image = record["prompt"], str(record["image"]).replace(GENERATOR, generator)
             if not isinstance(prompt, str) or not prompt.strip():
-                raise DataError(f"the prompt is empty or no text: {prompt!r:.60}")
+                raise DataError(must_be("the prompt", "a text that is not empty", prompt))
             if Path(image).suffix.lower() not in SUFFIXES:
-                raise DataError(f"'{image[:200]}' has no ending of an image: {', '.join(sorted(SUFFIXES))}")
+                raise DataError(f"'{image[:200]}' must end in one of {', '.join(sorted(SUFFIXES))}")
             place = inside(out, image)
             if (first := rows_by_place.setdefault(place, row)) != row:
-                raise DataError(f"duplicate image '{image[:200]}' (first in row {first})")
+                raise DataError(f"duplicate image '{image[:200]}' (first in row {first}). Give each row another image")
             sources = named_sources(record, file.parent, (Path("/"),))
             for source in sources:
                 check_header(source)
@@ -369,8 +371,8 @@ def check_makes_edits(todo: Sequence[ImageToMake], maker: Maker | HostedMaker) -
     edits = sum(SOURCE in image.fields for image in todo)
     if edits and not maker.makes_edits:
         raise ConfigError(
-            f"{maker.name} takes no source images, and there are edits among the images to make ({edits:,} of {len(todo):,}): "
-            "use a model that makes edits, or a --command with {source}"
+            f"{maker.name} cannot use source images, but {edits:,} of {len(todo):,} images are edits. Use a model that makes "
+            "edits, or a --command with {source}"
         )
 
 

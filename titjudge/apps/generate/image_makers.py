@@ -31,7 +31,9 @@ from titjudge.core.errors import (
     MissingExtra,
     Unanswered,
     UserError,
-    nearest,
+    must_be,
+    rule_of,
+    unknown,
 )
 from titjudge.core.files import load_yaml
 from titjudge.core.redaction import environment_secrets, one_line, redact
@@ -143,8 +145,8 @@ class HostedMaker:
         self.price = image_price(self._model.vendor_in_list, self._model.model, options, prices, listed=listed)
         if self.price is None and limits.max_cost is not None:
             raise ConfigError(
-                f"the price of an image by {model.model} is not known{' with these options' if options else ''}, and a cap "
-                f"requires a price: add --price {model.model}=USD"
+                f"no price is known for images by {model.model}{' with these options' if options else ''}, and a cap requires a "
+                f"price. Add --price {model.model}=USD"
             )
         self.name = self._model.model.rpartition("/")[2]
         self.settings = {"model": model.model, "options": dict(options)}
@@ -280,7 +282,7 @@ def hosted_maker(
         role, limits = RoleConfig(model=model, **place), Limits(timeout=timeout, **given_keys)
     except ValidationError as error:
         first = error.errors()[0]
-        raise ConfigError(f"--{str(first['loc'][-1]).replace('_', '-')}: {first['msg']}") from error
+        raise ConfigError(f"--{str(first['loc'][-1]).replace('_', '-')}: {rule_of(first)}") from error
     settings = {name: load_yaml(text) for name, text in options.items()}
     return HostedMaker(role, limits, settings, dict(map(parse_image_price, prices)))
 
@@ -329,17 +331,17 @@ class CommandMaker:
         try:
             self._words = shlex.split(command)
         except ValueError as error:
-            raise ConfigError(f"--command cannot be read: {str(error).lower()}") from error
+            raise ConfigError(f"--command '{command}': {str(error).lower()}. Correct its quotes") from error
         fields = {name for word in self._words for name in _FIELD.findall(word)}
         self._sources = {name for name in fields if _SOURCE.fullmatch(name)}
         self.makes_edits = bool(self._sources)
         for needed in ("prompt", "out"):
             if needed not in fields:
                 raise ConfigError(
-                    f"--command needs {{{needed}}}, as in 'prog --prompt={{prompt}} --out={{out}} --seed={{seed}}'"
+                    f"--command must contain {{{needed}}}, for example 'prog --prompt={{prompt}} --out={{out}} --seed={{seed}}'"
                 )
         if shutil.which(self._words[0]) is None:
-            raise ConfigError(f"--command: there is no program '{self._words[0]}'")
+            raise ConfigError(f"--command: program '{self._words[0]}' not found. Install it, or give its path")
         self._timeout = timeout
         self.name = Path(self._words[0]).stem
         self.settings = {"command": redact(command, environment_secrets())}
@@ -348,19 +350,25 @@ class CommandMaker:
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder) / f"image{Path(str(fields['image'])).suffix}"
             if "{prompt}" in self._words and str(fields["prompt"]).startswith("-"):
-                raise DataError("the prompt begins with - and would be an option: write --prompt={prompt} in --command")
+                raise DataError(
+                    "the prompt begins with -, so the program would read an option. Write --prompt={prompt} in --command"
+                )
             values = {**fields, **self._named_sources(fields), "out": out}
             words = [self._filled(word, values) for word in self._words]
             ended = run(words, b"", timeout=self._timeout, limit=_MOST, environment=os.environ)
             if ended.late:
-                raise DataError(f"the command took more than {self._timeout:g} s")
+                raise DataError(f"the command took more than {self._timeout:g} s. Increase --timeout")
             if ended.overflow:
-                raise DataError("the command printed more than 16 MiB")
+                raise DataError(
+                    "the command printed more than 16 MiB. Write the image to {out}, not to standard output"
+                )
             if ended.code:
                 last_words = one_line(ended.last_words, environment_secrets())
-                raise DataError(f"the command ended with {ended.code}{f': {last_words}' if last_words else ''}")
+                raise DataError(
+                    f"the command failed with exit code {ended.code}{f': {last_words}' if last_words else ''}"
+                )
             if not out.is_file():
-                raise DataError("the command ended well and wrote no {out}")
+                raise DataError("the command succeeded, but wrote no {out}. Write the image to this path")
             return out.read_bytes()
 
     def _named_sources(self, fields: Values) -> dict[str, Path]:
@@ -374,18 +382,18 @@ class CommandMaker:
         if len(sources) == 1 and self._sources != {"source_1"}:
             named = {"source": sources[0]}
         if self._sources != named.keys():
-            placeholders = ", ".join(f"{{{name}}}" for name in named) or "it has none"
-            raise DataError(f"--command must name the sources of the line: {placeholders}")
+            placeholders = ", ".join(f"{{{name}}}" for name in named) or "none"
+            raise DataError(f"--command must contain the sources of this line and no others: {placeholders}")
         return named
 
     @staticmethod
     def _filled(word: str, fields: Values) -> str:
         def value(match: re.Match[str]) -> str:
             if match[1] not in fields:
-                raise ConfigError(f"--command: the lines have no {{{match[1]}}}.{nearest(match[1], fields)}")
+                raise ConfigError(f"--command: {unknown('field', match[1], fields)}")
             text = str(fields[match[1]])
             if "\0" in text:
-                raise DataError(f"the {match[1]} contains a null character")
+                raise DataError(f"the {match[1]} contains a null character. Remove it")
             return text
 
         return _FIELD.sub(value, word)  # in one pass: braces in a prompt are no field
@@ -413,7 +421,7 @@ class DiffusersMaker:
         device = options.get("device") or ("cuda" if torch.cuda.is_available() else "cpu")
         dtype = options.get("dtype") or ("float32" if device == "cpu" else "bfloat16")
         if not isinstance(getattr(torch, dtype, None), torch.dtype):
-            raise ConfigError(f"--option dtype={dtype}: a type of torch, such as bfloat16")
+            raise ConfigError(must_be("--option dtype", "a torch type, such as bfloat16", dtype))
         loading = {name: options[name] for name in ("revision", "variant") if name in options}
         try:
             pipeline = diffusers.DiffusionPipeline.from_pretrained(
@@ -429,7 +437,7 @@ class DiffusersMaker:
             if name in _LOADING:
                 continue
             if name not in parameters or name in ("prompt", "generator"):
-                raise ConfigError(f"--option {name}: the pipeline does not take it.{nearest(name, parameters)}")
+                raise ConfigError(f"--option: {unknown('parameter of the pipeline', name, parameters)}")
             self._options[name] = load_yaml(text)
         self._torch, self.makes_edits = torch, "image" in parameters
         self.name = Path(repo).name
@@ -451,7 +459,7 @@ class DiffusersMaker:
         except (RuntimeError, ValueError, TypeError) as error:
             raise DataError(f"the pipeline failed: {one_line(str(error))}") from error
         if any(getattr(output, "nsfw_content_detected", None) or ()):
-            raise DataError("the pipeline's safety checker blackened the image")
+            raise DataError("the safety checker of the pipeline blacked out the image. Change the prompt")
         out = io.BytesIO()
         output.images[0].save(out, "PNG")
         return out.getvalue()

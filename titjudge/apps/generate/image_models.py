@@ -20,7 +20,7 @@ import orjson
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from titjudge.apps.generate.image_prices import check_counts
-from titjudge.core.errors import ConfigError, UserError
+from titjudge.core.errors import ConfigError, UserError, must_be
 from titjudge.core.redaction import redact, url_parts
 from titjudge.core.types import FailureKind, ImageFile, Json, Message, ProviderSettings, Usage, Values
 from titjudge.core.words import truncated
@@ -189,7 +189,7 @@ class GeminiImages(Gemini, ImageModel):
             images, refusal = _imagen_answer(data) if self._imagen else _gemini_answer(data)
             if not images:
                 kind = FailureKind.REFUSED if refusal else FailureKind.RETRY
-                raise self.unusable(refusal or "an answer without an image", found.usage, kind)
+                raise self.unusable(refusal or "the answer contains no image", found.usage, kind)
             entries = [{"b64_json": image} for image in images]
             return await _made(self, request, found, entries, data.get("modelVersion"))
 
@@ -253,7 +253,7 @@ def image_model(name: str, settings: ProviderSettings, options: Values) -> Image
     """
     if name not in _MODELS:
         choices = ", ".join(f"{provider}/MODEL" for provider in _MODELS)
-        raise ConfigError(f"--model {name}/...: images are made by {choices} or diffusers/REPO")
+        raise ConfigError(must_be("--model", f"{choices} or diffusers/REPO", f"{name}/..."))
     image_model: ImageModel = _MODELS[name](settings, options)
     return image_model
 
@@ -270,10 +270,10 @@ def checked(options: Values, foreign: Collection[str] = ()) -> Json:
     """
     check_counts(options)
     if others := sorted(set(foreign) & set(options)):
-        raise ConfigError(f"--option {others[0]}: this is a setting of litellm itself, and cannot be set")
+        raise ConfigError(f"--option {others[0]} is a setting of litellm and cannot be changed. Remove it")
     if clash := sorted(_WRITTEN & set(options)):
         raise ConfigError(
-            f"--option {clash[0]}: titjudge writes it; one image is asked for at a time, with the seed of its line"
+            f"--option {clash[0]} is set by titjudge: each request is for one image, with the seed of its line. Remove it"
         )
     return dict(options)
 
@@ -385,7 +385,7 @@ def _reading(model: Any, body: bytes) -> Iterator[_FoundUsage]:
     except ProviderFailure:
         raise
     except (UserError, http.TransportError) as error:
-        raise model.unusable(f"no image came: {error}", found.usage, FailureKind.RETRY) from None
+        raise model.unusable(f"the image could not be downloaded: {error}", found.usage, FailureKind.RETRY) from None
     except Exception:
         raise model.unusable(unreadable(body), found.usage, FailureKind.RETRY) from None
 
@@ -402,7 +402,7 @@ async def _made(
     first: Values = entries[0] if entries else {}
     encoded, address = first.get("b64_json"), first.get("url") or ""
     if not encoded and not address:
-        raise model.unusable("an answer without an image: refused by moderation", found.usage, FailureKind.REFUSED)
+        raise model.unusable("the answer contains no image: refused by moderation", found.usage, FailureKind.REFUSED)
     if not encoded and not address.startswith("data:"):
         raw = await _fetched(address, host, model.settings.timeout)
     else:
@@ -434,7 +434,7 @@ async def _fetched(address: str, host: str, timeout: float) -> bytes:
     """
     parts = url_parts(address)
     if parts.scheme != "https" and parts.hostname != host:
-        raise http.Untrusted("its address is not an https address of the service")
+        raise http.Untrusted("the address of the image must be an https address of the service")
     async for attempt in AsyncRetrying(
         stop=stop_after_attempt(_FETCHES),
         wait=wait_random_exponential(0.5, 8),

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from titjudge.core.errors import ConfigError, UserError
+from titjudge.core.errors import ConfigError, UserError, must_be
 from titjudge.core.files import read_yaml
 from titjudge.core.numbers import finite
 from titjudge.core.types import Json, Usage, Values
@@ -78,7 +78,7 @@ def parse_image_price(text: str) -> tuple[str, float]:
     model, equals, number = text.rpartition("=")
     amount = finite(number)
     if not equals or not model.strip() or amount is None or amount < 0:
-        raise UserError(f"--price {text!r}: expected {FLAG_FORM}")
+        raise UserError(must_be("--price", FLAG_FORM, text))
     return model.strip(), amount
 
 
@@ -242,13 +242,9 @@ def check_counts(options: Values) -> None:
     for name, value in _flattened(options):
         plain = _plain(name)
         if _COUNTS.fullmatch(plain) and not _is_source(value) and (value is True or value not in _ONE):
-            raise ConfigError(
-                f"--option {name}: titjudge asks for one image at a time, so it must be 1, not {value!r:.40}"
-            )
+            raise ConfigError(must_be(f"--option {name}", "1 (titjudge requests one image at a time)", value))
         if plain in _PRICED and str(found.setdefault(plain, value)) != str(value):
-            raise ConfigError(
-                f"--option {name}: it has two values, {found[plain]!r:.40} and {value!r:.40}. Remove one."
-            )
+            raise ConfigError(f"--option {name} has two values, {found[plain]!r:.40} and {value!r:.40}. Remove one")
 
 
 def _is_source(value: Any) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from titjudge.core.errors import DataError
+from titjudge.core.errors import DataError, unknown
 from titjudge.core.types import InvalidItem, Item, Pair
 from titjudge.data.data_paths import inside
 from titjudge.data.images import check_header
@@ -79,7 +79,7 @@ class LabelingData:
         """
         item = self.items.get(image)
         if item is None or item.image is None:
-            raise DataError("no such image", image)
+            raise DataError("the image does not exist in the data. Load the page again", image)
         return self._inside(item.image)
 
     def source(self, prompt_id: str, number: int) -> Path:
@@ -130,7 +130,7 @@ def load_dataset(data: Path, gold: Path | None = None, *, least: int = 2) -> Lab
     if gold is not None:
         dataset.gold = tuple(_gold(gold, dataset))
     if not dataset.images:
-        absent = "no prompt has two usable images to compare" if least > 1 else "no usable image"
+        absent = "no prompt has two usable images. Add images" if least > 1 else "no image is usable. Add images"
         raise DataError(absent + "".join(f" ({problem})" for problem in dataset.problems[:1]), data)
     if dataset.identical:
         a, b = min(dataset.identical)
@@ -147,7 +147,7 @@ def _identical(dataset: LabelingData, images: Sequence[str]) -> set[tuple[str, s
 
 
 def _unusable(dataset: LabelingData, item: Item) -> str:
-    """Tell why an item cannot be shown; empty if it can."""
+    """Return the reason why an item cannot be shown; empty if it can."""
     if item.prompt_id in dataset.prompts and dataset.prompts[item.prompt_id] != item.prompt:
         return f"its prompt differs from the other images of '{item.prompt_id}'"
     if not is_utf8(item.id + item.prompt_id + item.prompt):
@@ -167,7 +167,7 @@ def _unusable(dataset: LabelingData, item: Item) -> str:
 
 
 def is_utf8(text: str) -> bool:
-    """Tell whether a text can be encoded; lone surrogates cannot."""
+    """Return True if a text can be encoded; lone surrogates cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -185,13 +185,13 @@ def _gold(file: Path, dataset: LabelingData) -> list[Pair]:
 
     pairs = read_pairs(file)
     if not pairs:
-        raise DataError("no gold pair in it", file)
+        raise DataError("the file has no pairs. Add one attention check per line", file)
     for number, pair in enumerate(pairs, 1):
         if pair.prompt_id not in dataset.prompts:
-            raise DataError(f"gold pair {number}: no prompt '{pair.prompt_id}' in the data", file)
+            raise DataError(f"pair {number}: {unknown('prompt', pair.prompt_id, dataset.prompts)}", file)
         for image in (pair.a, pair.b):
             if image not in dataset.items:
-                raise DataError(f"gold pair {number}: no usable image '{image}' in the data", file)
+                raise DataError(f"pair {number}: {unknown('image', image, dataset.items)}", file)
         if pair.a == pair.b:
-            raise DataError(f"gold pair {number}: {pair.a} is paired with itself", file)
+            raise DataError(f"pair {number}: {pair.a} is paired with itself. Give two different images", file)
     return pairs

@@ -93,7 +93,7 @@ class Elements(FormBase):
                 continue
             if [name for name, _, _ in read_marks(answer.text)] != [element.name for element in elements]:
                 raise DataError(
-                    f"the elements of '{image}' have changed since the marks of {store} began: use another store"
+                    f"the elements of '{image}' have changed since the first marks in {store}. Use another store"
                 )
 
     def queue(self, dataset: LabelingData, key: tuple[int, str], share: float | None, settled: Settled) -> Queue:
@@ -169,7 +169,9 @@ class Elements(FormBase):
         marks = marks_of(labelling.standing)
         counted = [mark for mark in marks if labelling.counts(mark.annotator)]
         if not counted:
-            raise UserError("; ".join((f"{labelling.path}: no marks that count", *labelling.left_out)))
+            raise UserError(
+                "; ".join((f"{labelling.path}: no marks that count. Ask more annotators", *labelling.left_out))
+            )
         votes = tally(counted)
         agreement = agreement_by_kind(
             labelling.first(counted, lambda mark: mark.key[:2]), self.units, _RATINGS if self.is_rating else ()
@@ -206,13 +208,17 @@ class Elements(FormBase):
     def _check_export(self, labelling: Labelling, rules: ExportRules) -> None:
         """Check what is asked of an export, and read known elements if it names a file."""
         if rules.experts is not None:
-            raise UserError(f"{labelling.path}: --experts is for pairs, and this store has marks of mode {self.plan}")
+            raise UserError(
+                f"{labelling.path}: --experts requires pairs, but this store has marks of mode {self.plan}. Remove it"
+            )
         if not labelling.standing:
-            raise UserError(f"{labelling.path}: no marks yet")
+            raise UserError(f"{labelling.path}: no marks yet. Collect them with `label`")
         if rules.gold is not None:
             self.known_values = read_known(rules.gold)
             if not any(person.checks for person in labelling.people.values()):
-                raise DataError("no one has marked an element of it", rules.gold)
+                raise DataError(
+                    "no one has marked an element of this file. Remove it, or ask for these images", rules.gold
+                )
 
     def _agreement_table(self, agreement: Mapping[str, Values], labelling: Labelling) -> Table:
         rows = tuple(
@@ -266,7 +272,9 @@ class OpenElements(Elements):
     def __init__(self, labelling: Labelling, dataset: LabelingData, annotators: int | None) -> None:
         super().__init__(labelling.form.plan)
         if self.is_rating:
-            raise UserError(f"{labelling.path}: ratings come out as means, so nothing is open for experts")
+            raise UserError(
+                f"{labelling.path}: ratings are averaged, so experts have nothing to decide. Use `label export`"
+            )
         open_elements: dict[str, set[str]] = defaultdict(set)
         for outcome in decide_elements(labelling.without_experts(), annotators):
             if outcome.rule in OPEN:

@@ -12,7 +12,7 @@ from typing import Any
 from titjudge.apps.label.dataset import Element, LabelingData, is_utf8
 from titjudge.apps.label.questions import LabelAnswer, Labelling, is_expert
 from titjudge.core import item_meta
-from titjudge.core.errors import DataError, Unanswered
+from titjudge.core.errors import DataError, Unanswered, must_be, unknown
 from titjudge.core.names import plain
 from titjudge.core.numbers import mean
 from titjudge.core.score_parts import element_name, facet_name
@@ -208,9 +208,9 @@ LOCKED = "no"  # the value of an element that needs a missing one
 def _questions(item: Item) -> Iterator[Element]:
     questions = item_meta.QUESTIONS.get(item)
     if not questions:
-        raise DataError("it has no questions")
+        raise DataError("the image has no questions. Add 'questions' to its row")
     if not isinstance(questions, list) or not all(isinstance(text, str) and text.strip() for text in questions):
-        raise DataError("its questions must be a list of texts")
+        raise DataError(must_be("'questions'", "a list of texts that are not empty", questions))
     kind = str(item_meta.TYPE.get(item) or "question")
     for question in questions:
         yield Element(question, kind, ("yes", "no", CANNOT_TELL), question)
@@ -227,7 +227,7 @@ def _graph(item: Item) -> Iterator[Element]:
     """Make an element of each entity, attribute and relation; the last two need their entities to be there."""
     graph = graph_of(item)
     if graph is None:
-        raise DataError("it has no graph with entities")
+        raise DataError("the image has no graph with entities. Add 'graph' to its row")
     entities = {name.strip().casefold(): name for name in reversed(graph.entities)}
     for kind, elements in graph.elements.items():
         for words in elements:
@@ -263,7 +263,7 @@ def elements_of(item: Item, mode: str) -> tuple[Element, ...]:
     except Unanswered as error:
         raise DataError(error.reason) from error
     if not all(is_utf8(element.name + element.kind) for element in elements):
-        raise DataError("an element of it is not valid UTF-8")
+        raise DataError("an element of the image is not valid UTF-8. Correct its text")
     by_name: dict[str, Element] = {}
     for element in elements:
         by_name.setdefault(element.name.strip().casefold(), element)
@@ -286,7 +286,10 @@ def find_elements(dataset: LabelingData, mode: str) -> dict[str, tuple[Element, 
                 dataset.broken[image] = error.message
     if not by_image:
         first = next(iter(dataset.broken.items()), None)
-        raise DataError(f"nothing to mark in mode {mode}{': {}: {}'.format(*first) if first else ''}", dataset.root)
+        raise DataError(
+            f"no image has elements for mode {mode}{'. The first: {}: {}'.format(*first) if first else '. Choose another mode'}",
+            dataset.root,
+        )
     return by_image
 
 
@@ -300,13 +303,13 @@ def check_values(elements: Sequence[Element], values: object) -> list[tuple[str,
         DataError: An element that is not locked has no value, or a value that is not allowed.
     """
     if not isinstance(values, list) or len(values) != len(elements):
-        raise DataError(f"the answer is a list of {len(elements)} values")
+        raise DataError(must_be("'answer'", f"a list of {len(elements)} values", values))
     by_name = dict(zip((element.name for element in elements), values, strict=True))
     marks = []
     for element in elements:
         value = LOCKED if any(by_name.get(name) == LOCKED for name in element.needs) else by_name[element.name]
         if value not in element.values:
-            raise DataError(f"'{element.text[:80]}' is one of {', '.join(element.values)}")
+            raise DataError(must_be(f"'{element.text[:80]}'", f"one of {', '.join(element.values)}", value))
         marks.append((element.name, element.kind, str(value)))
     return marks
 
@@ -334,12 +337,12 @@ def read_known(file: Path, elements: Mapping[str, Sequence[Element]] | None = No
         image, name, value = (str(record[key]) for key in ("image", "element", "value"))
         image, key, value = plain(image), name.strip().casefold(), value.strip().casefold()
         if key in by_image[image]:
-            raise DataError(f"'{name}' of '{image}' is there twice", file, number)
+            raise DataError(f"duplicate element '{name}' of '{image}'. Remove one of the rows", file, number)
         if elements is not None:
             _check_known(elements, image, name, value, file, number)
         by_image[image][key] = value
     if not by_image:
-        raise DataError("no known element in it", file)
+        raise DataError("the file has no elements. Add rows with image, element and value", file)
     return dict(by_image)
 
 
@@ -352,10 +355,10 @@ def _check_known(
         DataError: It does not.
     """
     if image not in elements:
-        raise DataError(f"no image '{image}' in the data that has something to mark", file, line)
+        raise DataError(unknown("image with elements", image, elements), file, line)
     values = {element.name.strip().casefold(): element.values for element in elements[image]}
     allowed_values = values.get(name.strip().casefold())
     if allowed_values is None:
-        raise DataError(f"'{image}' has no element '{name}'", file, line)
+        raise DataError(f"'{image}': {unknown('element', name, values)}", file, line)
     if not (right := right_values(value)) or not right <= set(allowed_values):
-        raise DataError(f"'{name}' is one of {', '.join(allowed_values)}, not '{value}'", file, line)
+        raise DataError(must_be(f"'{name}'", f"one of {', '.join(allowed_values)}", value), file, line)

@@ -34,7 +34,7 @@ from titjudge.apps.label.votes import (
     ranks,
     settled_pairs,
 )
-from titjudge.core.errors import DataError, UserError
+from titjudge.core.errors import DataError, UserError, must_be
 from titjudge.core.files import csv_text, jsonl_text, read_jsonl
 from titjudge.core.item_meta import CLUSTER
 from titjudge.core.numbers import mean
@@ -87,9 +87,7 @@ class Pairs(FormBase):
     def check_rules(self, enough: int) -> None:
         """Refuse to stop asking while people sort."""
         if enough and self.plan != "all":
-            raise UserError(
-                "merge sort needs the answers of each person: to stop at enough votes, ask all pairs (--plan all)"
-            )
+            raise UserError("merge sort requires the answers of each person. Add --plan all to stop at enough votes")
 
     def queue(self, dataset: LabelingData, key: tuple[int, str], share: float | None, settled: Settled) -> Queue:
         """Make the queue of an annotator: pairs as the plan asks for them, with gold pairs at random places."""
@@ -102,7 +100,7 @@ class Pairs(FormBase):
     def check(self, question: Question, dataset: LabelingData, answer: object) -> str:
         """Check that the answer is left, right, tie or, where it is one, both_bad."""
         if not isinstance(answer, str) or answer not in self.answers:
-            raise DataError(f"the answer is one of {', '.join(self.answers)}")
+            raise DataError(must_be("'answer'", f"one of {', '.join(self.answers)}", answer))
         return answer
 
     # -- counting --------------------------------------------------------------------------------------------------
@@ -135,14 +133,18 @@ class Pairs(FormBase):
     def export(self, labelling: Labelling, rules: ExportRules) -> Export:
         """Decide pairs by the three rules of A.11, rank images, and list the pairs that are left to experts."""
         if rules.gold is not None:
-            raise UserError(f"{labelling.path}: --gold is for marks; gold pairs are given where the page is served")
+            raise UserError(
+                f"{labelling.path}: --gold requires marks, but this store has votes. Give known pairs to `label`"
+            )
         kept = rules.out / "experts.jsonl" if rules.out is not None else None
         verdicts = _read_verdicts(rules.experts) if rules.experts is not None else {}
         all_verdicts = (_read_verdicts(kept) if kept is not None and kept.is_file() else {}) | verdicts
         outcomes = decide_pairs(labelling, rules.annotators, _expert_votes(verdicts))
         if not outcomes.votes:
             what = "that count" if labelling.left_out else "yet"
-            raise UserError("; ".join((f"{labelling.path}: no votes {what}", *labelling.left_out)))
+            raise UserError(
+                "; ".join((f"{labelling.path}: no votes {what}. Collect votes with `label`", *labelling.left_out))
+            )
         summary, images = outcomes.summary, self.images
         counted = on_pairs((answer for answer in labelling.answers if labelling.counts(answer.annotator)), images)
         by_experts = on_pairs((answer for answer in labelling.answers if is_expert(answer.annotator)), images)
@@ -282,12 +284,12 @@ def _read_verdicts(file: Path) -> dict[PairKey, list[str]]:
     for number, record in read_jsonl(file, ("prompt_id", "image_a", "image_b", "verdicts")):
         verdicts = record["verdicts"]
         if not isinstance(verdicts, list) or any(verdict not in CHOICES for verdict in verdicts):
-            raise DataError('verdicts is a list of "a", "b", "tie" or "both_bad"', file, number)
+            raise DataError(must_be("'verdicts'", 'a list of "a", "b", "tie" or "both_bad"', verdicts), file, number)
         if len(verdicts) > PANEL:
-            raise DataError(f"a pair has {len(verdicts)} verdicts, the panel has {PANEL} experts", file, number)
+            raise DataError(f"the pair has {len(verdicts)} verdicts of {PANEL} experts. Remove some", file, number)
         key = (str(record["prompt_id"]), str(record["image_a"]), str(record["image_b"]))
         if key in by_pair or (key[0], key[2], key[1]) in by_pair:
-            raise DataError("this pair is listed twice: keep one line", file, number)
+            raise DataError("duplicate pair. Remove one of the lines", file, number)
         by_pair[key] = verdicts
     return by_pair
 

@@ -80,7 +80,7 @@ T = TypeVar("T")
 
 
 def is_expert(annotator: str) -> bool:
-    """Tell whether this is the name of an expert, who decides what annotators leave open."""
+    """Return True if this is the name of an expert, who decides what annotators leave open."""
     return annotator.startswith(f"{EXPERT}-")
 
 
@@ -319,7 +319,7 @@ class Labelling:
         ]
 
     def counts(self, annotator: str) -> bool:
-        """Tell whether the answers of an annotator count: those of experts and of unreliable annotators do not."""
+        """Return True if the answers of an annotator count: those of experts and of unreliable annotators do not."""
         return annotator not in self.stopped and not is_expert(annotator)
 
     def without_experts(self) -> Labelling:

@@ -18,7 +18,7 @@ from typing import TypeVar
 from titjudge.apps.label.dataset import LabelingData
 from titjudge.apps.label.elements import read_marks
 from titjudge.apps.label.questions import GOLD, IMAGE, PAIR, Question, Settled, outcome_of
-from titjudge.core.errors import UserError
+from titjudge.core.errors import UserError, must_be
 
 Outcomes = Mapping[tuple[str, ...], int]
 """(x, y) -> 1 if x is better, -1 if y is, 0 for a tie; contains both orders of a pair."""
@@ -127,7 +127,7 @@ def plan_of(name: str) -> Plan:
         UserError: It is neither `merge` nor `all`.
     """
     if name not in PLANS:
-        raise UserError(f"the plan is one of {', '.join(PLANS)}, not '{name}'")
+        raise UserError(must_be("--plan", f"one of {', '.join(PLANS)}", name))
     return PLANS[name]
 
 

@@ -18,7 +18,7 @@ from titjudge.apps.label.forms import collect, form_of
 from titjudge.apps.label.questions import ANNOTATOR, LEAST, ExportRules
 from titjudge.apps.label.service import Service, Stale
 from titjudge.apps.label.store import Store
-from titjudge.core.errors import DataError, UserError
+from titjudge.core.errors import DataError, UserError, must_be
 from titjudge.core.tables import Table, text_of
 from titjudge.data.images import ImageFiles
 from titjudge.stats.people.votes import PANEL
@@ -179,20 +179,20 @@ class _LabelEndpoints:
     async def vote(self, request: Any, annotator: str) -> Any:
         body = await read_json(request)
         if not isinstance(body, dict) or not isinstance(body.get("question"), str) or "answer" not in body:
-            raise DataError("a vote is a JSON object with question and answer")
+            raise DataError(must_be("a vote", "a JSON object with question and answer", body))
         values = (body.get(key) for key in ("answer", "duration_ms", "note"))
         return await self._answer(self._service.vote, annotator, body["question"], *values)
 
     async def undo(self, request: Any, annotator: str) -> Any:
         body = await read_json(request)
         if not isinstance(body, dict) or not isinstance(body.get("question"), str):
-            raise DataError("an undo is a JSON object with question")
+            raise DataError(must_be("the body", "a JSON object with question", body))
         return await self._answer(self._service.undo, annotator, body["question"])
 
     async def join(self, request: Any, person: str) -> Any:
         body = await read_json(request)
         if not isinstance(body, dict) or not all(isinstance(body.get(key, ""), str) for key in ("name", "key")):
-            raise DataError("a JSON object with name is required, and with key if there is one")
+            raise DataError(must_be("the body", "a JSON object with the texts name and key", body))
         join = partial(self._service.join, sure=body.get("sure") is True)
         return await json_of(join, body.get("name", ""), body.get("key", ""))
 

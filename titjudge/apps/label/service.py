@@ -95,9 +95,13 @@ class Service:
         form.check_rules(votes)
         names = names_of(MAX_ANNOTATORS if annotators is None else annotators, form.role)
         if open_link and not isinstance(annotators, int | None):
-            raise UserError("with --open, people type their names: give no names, or the maximum number of people")
+            raise UserError(
+                "--open cannot be combined with names, because people type them. Give the maximum number of people"
+            )
         if not 0 <= votes <= len(names):
-            raise UserError(f"{votes} votes for each item need at least as many annotators, and these are {len(names)}")
+            raise UserError(
+                f"{votes} votes per item require {votes} annotators, but there are {len(names)}. Add annotators"
+            )
         self.seats = len(names) if open_link else 0
         self.dataset, self.store, self.form = dataset, store, form
         self._enough, self._seed, self._share, self._least = votes, seed, gold_share, gold_least
@@ -160,7 +164,7 @@ class Service:
             if self.store.person(name) is not None:
                 return False
             if len(self.names) >= self.seats:
-                raise DataError(f"all {self.seats} places are taken: ask who sent you the link for one more")
+                raise DataError(f"all {self.seats} places are taken. Ask the sender of the link for one more")
             self.store.add_person(name)
             self.names.append(name)
             self._tokens[self.token(name)] = name
@@ -215,7 +219,7 @@ class Service:
                 queue.refresh()
 
     def stopped(self, annotator: str) -> bool:
-        """Tell whether an annotator has failed too many checks and is asked no more."""
+        """Return True if an annotator has failed too many checks and is asked no more."""
         turn = self.store.turn(annotator)
         if self._stops.get(annotator, (-1,))[0] != turn:
             answers = self.store.answers(annotator) if self.form.gold or self.form.known_values else []
@@ -224,7 +228,7 @@ class Service:
         return self._stops[annotator][1]
 
     def counts(self, annotator: str) -> bool:
-        """Tell whether the answers of an annotator count: those of experts and of stopped annotators do not."""
+        """Return True if the answers of an annotator count: those of experts and of stopped annotators do not."""
         return not is_expert(annotator) and not self.stopped(annotator)
 
     def settled(self, prompt_id: str) -> set[tuple[str, ...]]:

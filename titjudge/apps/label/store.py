@@ -22,7 +22,7 @@ from typing import Any
 
 from titjudge.apps.label.dataset import LabelingData
 from titjudge.apps.label.questions import ANNOTATOR, FormBase, LabelAnswer, Question, is_expert
-from titjudge.core.errors import DataError, UserError
+from titjudge.core.errors import DataError, UserError, must_be
 from titjudge.core.types import Pair
 from titjudge.stats.people.votes import pair_of
 from titjudge.stats.scores.families import families
@@ -45,11 +45,11 @@ def names_of(people: int | Sequence[str], role: str) -> list[str]:
     """
     names = [f"{role}-{number:02d}" for number in range(1, people + 1)] if isinstance(people, int) else list(people)
     if not 1 <= len(names) <= MAX_ANNOTATORS:
-        raise UserError(f"the number of {role}s is between 1 and {MAX_ANNOTATORS}, not {len(names)}")
+        raise UserError(must_be(f"the number of {role}s", f"from 1 to {MAX_ANNOTATORS}", len(names)))
     for name in names if not isinstance(people, int) else ():
         _check_name(name)
     if len({folded(name) for name in names}) < len(names):
-        raise UserError("two annotators have the same name: give each a different name")
+        raise UserError("two annotators have the same name. Give each a different name")
     return names
 
 
@@ -61,9 +61,9 @@ def name_of(typed: str) -> str:
     """
     name = unicodedata.normalize("NFC", " ".join(typed.split()))
     if not name:
-        raise DataError("type your name")
+        raise DataError("the name is empty. Type your name")
     if len(name) > _LONGEST:
-        raise DataError(f"this name has {len(name):,} characters, and {_LONGEST} are the most: take a shorter one")
+        raise DataError(f"the name has {len(name):,} characters, more than {_LONGEST}. Type a shorter name")
     _check_name(name)
     return name
 
@@ -83,8 +83,8 @@ def _check_name(name: str) -> None:
         or is_expert(folded(name))
     ):
         raise DataError(
-            f"{name!r} cannot be the name of an annotator: letters, digits, spaces and . @ + - _, at most {_LONGEST}, the first "
-            "a letter or a digit, and not 'expert-' at its beginning"
+            f"{name!r} cannot be the name of an annotator. Use up to {_LONGEST} letters, digits, spaces and . @ + - _. Begin "
+            "with a letter or a digit, but not with 'expert-'"
         )
 
 
@@ -131,13 +131,13 @@ class Store:
         self._lock = threading.RLock()
         self._depth = 0
         if not create and not path.is_file():
-            raise UserError(f"{path}: no such store of labels (`label DATA` makes one)")
+            raise UserError(f"{path}: the store of votes does not exist. Create it with `label DATA`")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
         except (OSError, sqlite3.Error) as error:
-            raise UserError(f"{path}: the store of labels cannot be opened: {error}") from error
+            raise UserError(f"{path}: the store of votes cannot be opened: {error}") from error
         try:
             for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "trusted_schema=OFF"):
                 self._db.execute(f"PRAGMA {pragma}").fetchall()
@@ -145,10 +145,12 @@ class Store:
             version = self.setting("schema_version", SCHEMA_VERSION)
         except sqlite3.Error as error:
             self._db.close()
-            raise UserError(f"{path}: not a store of labels, or a damaged one: {error}") from error
+            raise UserError(f"{path}: not a store of votes, or damaged: {error}. Give another --store") from error
         if version != SCHEMA_VERSION:
             self._db.close()
-            raise UserError(f"{path}: the store has version {version}, this titjudge reads {SCHEMA_VERSION}")
+            raise UserError(
+                f"{path}: version {version} of the store cannot be read, only {SCHEMA_VERSION}. Use another store"
+            )
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
@@ -197,13 +199,13 @@ class Store:
                 stored_value = self.setting(key, value)
                 if stored_value != value:
                     raise UserError(
-                        f"{self.path} was begun with {key} {stored_value}, not {value}: use that, or another store"
+                        f"{self.path} was started with {key} {stored_value}, not {value}. Use {stored_value}, or another store"
                     )
             known_prompts = self.prompts()
             for group, prompt in dataset.prompts.items():
                 if known_prompts.get(group, prompt) != prompt:
                     raise DataError(
-                        f"the prompt '{group}' has changed since the votes of {self.path} began: use another store"
+                        f"the prompt '{group}' has changed since the first votes in {self.path}. Use another store"
                     )
             texts = [(key, str(value)) for key, value in rules.items()]
             texts.append(("families", json.dumps(families(dataset.items.values()))))
@@ -241,7 +243,7 @@ class Store:
         return known_values
 
     def inform(self, form: FormBase) -> None:
-        """Tell a form the images of this store and, if it asks annotators, the checks."""
+        """Give a form the images of this store and, if it asks annotators, the checks."""
         form.images = self.images()
         form.families = json.loads(self.setting("families") or "{}")
         form.identical = set(self._read("SELECT image_a, image_b FROM identical"))

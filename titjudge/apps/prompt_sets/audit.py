@@ -177,7 +177,7 @@ def _read(argument: Path, columns: str = "") -> tuple[dict[str, str], dict[str, 
         file, _, columns = str(argument).rpartition(":")
         data = Path(file)
         if not data.is_file():
-            raise ConfigError(f"{argument}: no such file or folder")
+            raise ConfigError(f"{argument}: no such file or folder. Give a list of prompts or a data folder")
     suite = Prompts(columns=columns)
     prompts: dict[str, str] = {}
     meta: dict[str, Values] = {}
@@ -188,7 +188,7 @@ def _read(argument: Path, columns: str = "") -> tuple[dict[str, str], dict[str, 
         elif item.prompt_id not in prompts:
             prompts[item.prompt_id], meta[item.prompt_id] = item.prompt, item.meta
     if not prompts:
-        raise DataError("no prompts here", data)
+        raise DataError("no prompts found. Give a list with one prompt per line or row, or a data folder", data)
     return _sorted(prompts), meta, problems
 
 
@@ -206,7 +206,7 @@ def _other(argument: str) -> dict[str, str]:
     place = Path(folder or name)
     if suite.PROMPTS is None and not place.exists():
         raise ConfigError(
-            f"--against {argument}: no folder {place} here: `titjudge suites fetch {name}`, or give {name}:FOLDER"
+            f"--against {argument}: the folder {place} does not exist. Run `titjudge suites fetch {name}`, or give {name}:FOLDER"
         )
     try:
         listed: list[PromptPlace | Item | InvalidItem] = [*suite.prompts(place)]
@@ -214,7 +214,7 @@ def _other(argument: str) -> dict[str, str]:
         listed = [*suite.items(place)]
     prompts = {item.prompt_id: item.prompt for item in listed if not isinstance(item, InvalidItem)}
     if not prompts:
-        raise DataError("no prompts here", place)
+        raise DataError(f"no prompts found. Give the folder of the benchmark as {name}:FOLDER", place)
     return _sorted(prompts)
 
 
@@ -248,11 +248,11 @@ async def embed_texts(config: RunConfig, texts: Sequence[str]) -> EmbeddedTexts:
 def _count(folder: Path, texts: Sequence[str]) -> list[int]:
     """Count the tokens of texts by a tokenizer of transformers, special tokens included."""
     if not folder.is_dir():
-        raise ConfigError(f"--tokenizer {folder}: no such folder")
+        raise ConfigError(f"--tokenizer {folder}: no such folder. Give the folder of a tokenizer")
     from transformers import AutoTokenizer
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
     except Exception as error:
-        raise ConfigError(f"--tokenizer {folder}: {type(error).__name__}: no tokenizer of transformers") from error
+        raise ConfigError(f"--tokenizer {folder}: transformers cannot load it ({type(error).__name__})") from error
     return [len(ids) for ids in tokenizer(list(texts))["input_ids"]]

@@ -319,7 +319,7 @@ def evenness(counts: Sequence[int]) -> float:
 
 
 def evenness_note(values: Mapping[str, int]) -> str:
-    """Say how evenly prompts spread over the values of a column."""
+    """Measure how evenly prompts spread over the values of a column."""
     return f"evenness {evenness(list(values.values())):.2f} (1: all equally often)"
 
 

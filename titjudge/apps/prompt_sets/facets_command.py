@@ -58,9 +58,9 @@ def facets(keys: RunKeys, data: Path, columns: str, output: Path | None, dry_run
 
     if output is None:
         if not data.exists():
-            raise UserError(f"{data}: no such file or folder")
+            raise UserError(f"{data}: no such file or folder. Give a list of prompts or a data folder")
         if not data.is_dir():
-            raise UserError("give -o FILE: where the facets of a list of prompts go")
+            raise UserError(f"{data} is a list of prompts, so -o FILE is required for the facets. Add -o FILE")
         output = data / "facets.jsonl"
     check_writable(output, data, data / "prompts.jsonl", data / "images.jsonl")
     code, run, complete = run_prompts(

@@ -41,7 +41,7 @@ def write_seeds(recipe: str, number: int, seed: int, themes: Path | None, out: P
     elif recipe in RECIPES:
         seed_lines = seeds(recipe, number, seed)
     else:
-        raise ConfigError(f"--recipe {recipe} starts from prompts that are there: --themes FILE names them")
+        raise ConfigError(f"--recipe {recipe} requires existing prompts. Add --themes FILE")
     write_jsonl(out, seed_lines)
     return seed_lines
 
@@ -54,14 +54,14 @@ def _read_themes(recipe: str, themes: Path) -> list[Seed]:
         DataError: The file is missing or malformed, or has no themes.
     """
     if recipe in RECIPES and recipe != "six-block":
-        raise ConfigError(f"--themes requires --recipe six-block or elements: '{recipe}' draws its themes")
+        raise ConfigError(f"--themes requires --recipe six-block or elements, not '{recipe}', which draws its themes")
     if not themes.is_file():
-        raise DataError("no such file", themes)
+        raise DataError("no such file. Give --themes FILE", themes)
     prompts, meta, problems, *_ = read_prompts(str(themes))
     if problems:
         raise DataError(problems[0].reason, themes)
     if not prompts:
-        raise DataError("no themes here", themes)
+        raise DataError("no themes found. Write one theme per line", themes)
     return [{**meta.get(name, {}), "prompt_id": name, "prompt": theme} for name, theme in prompts.items()]
 
 

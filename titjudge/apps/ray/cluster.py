@@ -26,7 +26,7 @@ from typing import Any
 
 from titjudge.core import registry
 from titjudge.core.config import RunConfig
-from titjudge.core.errors import ConfigError, FatalProviderError, MissingExtra, UserError
+from titjudge.core.errors import ConfigError, FatalProviderError, MissingExtra, UserError, must_be, not_combined
 from titjudge.core.run_records import ProgressRecord, stopped_by
 from titjudge.core.signals import terminated_like_ctrl_c
 from titjudge.core.types import Json, Values
@@ -130,13 +130,13 @@ class Cluster:
 
     def __init__(self, config: RunConfig, *, say: Callable[[str], None] = print) -> None:
         if config.shard is not None:
-            raise ConfigError("--shard and --engine ray are two ways to divide a run: give one")
+            raise ConfigError(not_combined("--shard", "--engine ray"))
         self.resolved = resolve(config)
         self.config = self.resolved.config
         self.out = self.resolved.folder.resolve()
         manifest = self.out / "manifest.json"
         if manifest.is_file() and RunFolder(self.out).manifest().merged is None:
-            raise UserError(f"{self.out} is a run of one machine: choose another --out")
+            raise UserError(f"{self.out} is a run without --engine ray. Choose another --out")
         self._address, self._workers, self._say = config.ray_address, config.workers, say
         self._said_at = time.monotonic()
 
@@ -173,7 +173,7 @@ class Cluster:
         parts = [shard.path for shard in shards if (shard.path / "manifest.json").is_file()]
         if not parts:
             raise UserError(
-                f"no shard can be seen in {self.out / 'shards'}: --out must lie where all machines of the cluster can see it"
+                f"{self.out / 'shards'} has no shard. Choose an --out that all machines of the cluster share"
             )
         return merge(parts, self.out, report=self.config.report)
 
@@ -205,7 +205,7 @@ class Cluster:
             value = getattr(self.config.limits, name)
             if value is not None and value < count:
                 raise ConfigError(
-                    f"limits: {name} {value} cannot be divided among {count} workers: raise it, or --workers {value}"
+                    f"limits: {name} {value} cannot be divided among {count} workers. Increase it, or add --workers {value}"
                 )
 
     @property
@@ -325,7 +325,7 @@ class Cluster:
         return False
 
     def _say_progress(self, shards: list[_Shard]) -> None:
-        """Say where new actors run, and every 10 seconds how many items are done."""
+        """Print where new actors run, and every 10 seconds how many items are done."""
         for shard in shards:
             if not shard.place and shard.where is not None and self._ray.wait([shard.where], timeout=0)[0]:
                 with contextlib.suppress(self._ray.exceptions.RayActorError):
@@ -380,7 +380,7 @@ _JOINING = {"RAY_py_gcs_connect_timeout_s": "8", "RAY_NUM_REDIS_GET_RETRIES": "1
 
 
 def _token() -> str:
-    """Say where the token of a cluster is found, as Ray looks for it; empty where there is none."""
+    """Return the place of a cluster's token, in the order of Ray; empty if there is none."""
     if os.environ.get("RAY_AUTH_TOKEN"):
         return "RAY_AUTH_TOKEN"
     file = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or _TOKEN_FILE.expanduser())
@@ -408,11 +408,11 @@ def _check_reachable(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
     except (OSError, OverflowError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise UserError(f"no Ray cluster at '{address}' ({why}): start one with `ray start --head`") from error
+        raise UserError(f"no Ray cluster answers at '{address}' ({why}). Start one with `ray start --head`") from error
 
 
 def _refusal(address: str) -> str:
-    """Say in one line why a cluster does not let this machine in, and what to do."""
+    """Return in one line why a cluster refuses this machine, and what to do."""
     if address == "auto":
         return "no Ray cluster at 'auto': start one with `ray start --head`, or give its IP:PORT"
     token = _token()
@@ -438,15 +438,17 @@ def _begin(ray: Any, options: Json) -> None:
         except ConnectionError as error:
             raise UserError(_refusal(address)) from error
         except ray.exceptions.AuthenticationError as error:
-            raise UserError(f"RAY_AUTH_MODE is 'token', and there is no token here: {_COPY}") from error
+            raise UserError(f"RAY_AUTH_MODE is 'token', but this machine has no token: {_COPY}") from error
         except ValueError as error:
-            raise UserError(f"--ray-address {address}: it is IP:PORT, or auto ({error})") from error
+            raise UserError(must_be("--ray-address", "IP:PORT or auto", address)) from error
         except Exception as error:
             if "timed out during startup" not in str(error):
                 raise
             ray.shutdown()
             if tries == 3:
-                raise UserError("Ray has not started in three times 30 seconds: is this machine too busy?") from error
+                raise UserError(
+                    "Ray did not start in 3 attempts of 30 s. End other programs on this machine, and try again"
+                ) from error
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from titjudge.apps.rewards.formats import Missing, group_mean
-from titjudge.core.errors import ConfigError, UserError
+from titjudge.core.errors import ConfigError, UserError, must_be
 from titjudge.core.types import Json, Score, Status, Values
 from titjudge.runs.api.judge import Judge
 
@@ -126,7 +126,9 @@ def _filling(
 ) -> Callable[[Sequence[Score], Sequence[str]], list[float | None]]:
     """Check a judge and a policy; returns a function that turns scores and their prompts into rewards."""
     if len(judge.metrics) != 1:
-        raise ConfigError(f"a reward needs a Judge with one metric; this one has {', '.join(judge.metrics)}")
+        raise ConfigError(
+            f"a reward requires a Judge with one metric, not {', '.join(judge.metrics)}. Choose one of them"
+        )
     name, metric = next(iter(judge.metrics.items()))
     if not metric.higher_is_better:
         raise ConfigError(
@@ -134,7 +136,7 @@ def _filling(
         )
     is_number = isinstance(missing, int | float) and not isinstance(missing, bool) and math.isfinite(missing)
     if not is_number and missing not in allowed:
-        raise ConfigError(f"missing={missing!r} is not possible here: it is one of {', '.join(allowed)}, or a number")
+        raise ConfigError(must_be("missing", f"a number, or one of {', '.join(allowed)}", missing))
 
     def fill(scores: Sequence[Score], prompts: Sequence[str]) -> list[float | None]:
         values = [score.value if score.value is not None and math.isfinite(score.value) else None for score in scores]
@@ -157,7 +159,9 @@ def _instead(score: Score, missing: Missing | float, of_group: float | None) -> 
         return None
     value = of_group if missing == "group-mean" else None if missing == "error" else float(missing)
     if value is None:
-        raise UserError(f"an image has no {score.metric}: {score.status}: {score.reason}")
+        raise UserError(
+            f"an image has no score of {score.metric} ({score.status}: {score.reason}). Choose another `missing`"
+        )
     return value
 
 
@@ -182,7 +186,7 @@ def _text(prompt: Any) -> str:
         return prompt
     users = [message for message in prompt if isinstance(message, Mapping) and message.get("role") == "user"]
     if not users:
-        raise UserError("a prompt is a text, or a conversation with a message of the user")
+        raise UserError("a conversation has no message of the user. Add one, or give the prompt as text")
     content = users[-1]["content"]
     return (
         content

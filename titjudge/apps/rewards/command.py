@@ -117,5 +117,5 @@ def _token(file: Path | None) -> str:
         return secrets.token_urlsafe(24)
     if not re.fullmatch(r"[A-Za-z0-9._~-]{8,}", token.strip()):
         where = file or f"the variable {_TOKEN}"
-        raise UserError(f"{where}: a token has at least 8 characters, and only letters, digits and . _ ~ -")
+        raise UserError(f"{where}: the token must have at least 8 characters: letters, digits and . _ ~ -. Change it")
     return token.strip()

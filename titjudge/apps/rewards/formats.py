@@ -27,7 +27,7 @@ from typing import Any, Literal, NamedTuple
 import orjson
 
 from titjudge.apps.rewards import pickles
-from titjudge.core.errors import nearest
+from titjudge.core.errors import must_be, unknown
 from titjudge.core.types import Json, Values
 from titjudge.core.words import is_texts
 from titjudge.runs.api.image_scorer import Entry
@@ -115,7 +115,7 @@ class Pickled(WireFormat):
         except pickles.RefusedPickle as error:
             raise BadRequest(str(error)) from error
         if not isinstance(data, dict):
-            raise BadRequest("the pickle must be a dict")
+            raise BadRequest(must_be("the pickle", "a dict", data))
         if "output_image" in data:
             metas = _listed(data, "meta_datas")
             images, prompts = _listed(data, "output_image"), [_prompt_of(meta) for meta in metas]
@@ -145,7 +145,7 @@ class FlowFactory(WireFormat):
     def read(self, body: bytes, metric: str) -> Batch:
         data = _json(body)
         if data.get("video") or data.get("condition_videos"):
-            raise BadRequest("videos are not judged here")
+            raise BadRequest("videos cannot be judged. Send images")
         images = [_decoded(image) for image in _listed(data, "image")]
         sources = [list(map(_decoded, values)) for values in _sources(data, "condition_images", len(images))]
         return _batch(images, _listed(data, "prompt"), metric, sources=sources)
@@ -163,12 +163,14 @@ class UniRL(WireFormat):
         for sample in _listed(_json(body), "requests"):
             turns, names = _required(sample, "history"), _required(sample, "required_rewards")
             if not (isinstance(turns, list) and turns and isinstance(turns[-1], dict)):
-                raise BadRequest("a request needs a history of turns with text and image_b64")
+                raise BadRequest(must_be("'history'", "a list of turns with text and image_b64", turns))
             if not is_texts(names):
-                raise BadRequest("required_rewards is a list of names")
+                raise BadRequest(must_be("'required_rewards'", "a list of names", names))
             text = _text(turns[-1].get("text"))
             if any(_required(turn, "text") not in ("", text) for turn in turns):
-                raise BadRequest("the turns of a history have one text, the instruction: each turn is a separate edit")
+                raise BadRequest(
+                    "the turns of 'history' have different texts. Send each instruction as a separate request"
+                )
             *sources, image = [_decoded(_required(turn, "image_b64")) for turn in turns]
             pairs.append((image, text, sources))
             metrics.append(tuple(names))
@@ -188,14 +190,14 @@ class Own(WireFormat):
         samples = _listed(data, "samples")
         names = data.get("metrics") or [metric]
         if not is_texts(names):
-            raise BadRequest("'metrics' is a list of names")
+            raise BadRequest(must_be("'metrics'", "a list of names", names))
         _check_keys("the request", data, ("samples", "metrics"))
         pairs: list[Entry] = []
         for sample in samples:
             image, prompt = _decoded(_required(sample, "image")), _text(_required(sample, "prompt"))
             _check_keys("a sample", sample, ("prompt", "image", "sources"))
             if not isinstance(sources := sample.get("sources") or [], list):
-                raise BadRequest("'sources' is a list of images")
+                raise BadRequest(must_be("'sources'", "a list of images", sources))
             pairs.append((image, prompt, list(map(_decoded, sources))))
         return Batch(pairs, [tuple(names)] * len(pairs))
 
@@ -231,7 +233,7 @@ def _batch(
         BadRequest: Their numbers differ, or one cannot be read.
     """
     if len(images) != len(prompts):
-        raise BadRequest(f"there are {len(images)} images and {len(prompts)} prompts")
+        raise BadRequest(f"{len(images)} images do not fit {len(prompts)} prompts. Send one prompt per image")
     rows = zip(images, prompts, sources or [()] * len(images), strict=True)
     pairs: list[Entry] = [
         (_image(image), _text(prompt), list(map(_image, source_images))) for image, prompt, source_images in rows
@@ -245,13 +247,13 @@ def _json(body: bytes) -> Json:
     except orjson.JSONDecodeError as error:
         raise BadRequest(f"the body is not JSON: {error}") from error
     if not isinstance(data, dict):
-        raise BadRequest("the body must be a JSON object")
+        raise BadRequest(must_be("the body", "a JSON object", data))
     return data
 
 
 def _required(sample: Any, key: str) -> Any:
     if not isinstance(sample, dict) or key not in sample:
-        raise BadRequest(f"a sample has no '{key}'")
+        raise BadRequest(f"a sample has no '{key}'. Add this key")
     return sample[key]
 
 
@@ -259,7 +261,7 @@ def _check_keys(what: str, data: Values, allowed: Sequence[str]) -> None:
     """Refuse unknown keys: the client would not learn that they are ignored."""
     for key in data:
         if key not in allowed:
-            raise BadRequest(f"{what} has the unknown key '{key}'.{nearest(key, allowed)} It has {', '.join(allowed)}")
+            raise BadRequest(f"{what}: {unknown('key', key, allowed)}")
 
 
 def _listed(data: Values, key: str) -> list[Any]:
@@ -267,13 +269,13 @@ def _listed(data: Values, key: str) -> list[Any]:
     if key in ("images", "output_image") and getattr(values, "ndim", 0) == 4:
         return list(values)  # one NumPy array of all images
     if not isinstance(values, list | tuple):
-        raise BadRequest(f"'{key}' must be a list" if key in data else f"there is no '{key}'")
+        raise BadRequest(must_be(f"'{key}'", "a list", values) if key in data else f"'{key}' is missing. Add this key")
     return list(values)
 
 
 def _text(prompt: Any) -> str:
     if not isinstance(prompt, str):
-        raise BadRequest(f"a prompt is text; not {type(prompt).__name__}")
+        raise BadRequest(must_be("a prompt", "text", prompt))
     return prompt
 
 
@@ -283,30 +285,30 @@ def _prompt_of(meta: Any) -> str:
         meta = _json(meta.encode("utf-8", "replace"))
     prompt = next((meta[key] for key in _PROMPT_KEYS if key in meta), None) if isinstance(meta, dict) else None
     if prompt is None:
-        raise BadRequest(f"the metadata of a sample has no {' or '.join(_PROMPT_KEYS)}")
+        raise BadRequest(f"the metadata of a sample has no {' or '.join(_PROMPT_KEYS)}. Add one of these keys")
     return _text(prompt)
 
 
 def _image(image: Any) -> Any:
     if image is None or isinstance(image, str | int | float | list | tuple | dict):
-        raise BadRequest(f"an image is the bytes of an image file, an array or a PIL image; not {type(image).__name__}")
+        raise BadRequest(must_be("an image", "the bytes of an image file, an array or a PIL image", image))
     return image
 
 
 def _decoded(image: Any) -> bytes:
     """Decode base64, with or without `data:image/png;base64,` before it."""
     if not isinstance(image, str) or not image:
-        raise BadRequest("an image is the base64 text of an image file")
+        raise BadRequest(must_be("an image", "the base64 text of an image file", image))
     try:
         return base64.b64decode(image.partition(",")[2] if image.startswith("data:") else image, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise BadRequest(f"an image is not base64: {error}") from error
+        raise BadRequest(f"an image is not valid base64: {error}") from error
 
 
 def _sources(data: Values, key: str, images: int) -> list[list[Any]]:
     """Read the images that each edit was made from: one, a list, or none, for each of so many results."""
     entries = _listed(data, key) if data.get(key) is not None else []
     if entries and len(entries) != images:
-        raise BadRequest(f"there are {images} images, and '{key}' is for {len(entries)}")
+        raise BadRequest(f"'{key}' has {len(entries)} entries for {images} images. Send one entry per image")
     lists = [list(entry) if isinstance(entry, list | tuple) else [] if entry is None else [entry] for entry in entries]
     return lists or [[]] * images

@@ -60,9 +60,7 @@ class _Name:
             return _array(raw, dtype, (1,), "C")[0]
         if _PIL.fullmatch(self.text) and not arguments:
             return _Unbuilt(_image)
-        raise RefusedPickle(
-            f"the pickle names {self.text[:100]}: only plain data, NumPy arrays and PIL images are read"
-        )
+        raise RefusedPickle(f"the pickle contains {self.text[:100]}. Send only plain data, NumPy arrays and PIL images")
 
 
 class _Unbuilt:
@@ -102,7 +100,7 @@ class _Unpickler(_PYTHON):  # type: ignore[misc]
         if type(self.stack[-1]) is not dict:
             raise RefusedPickle("the pickle sets items of a value that is not a dict")
         if not all(isinstance(key, str | bytes) or (type(key) is int and abs(key) < _MOST_KEY) for key in items[::2]):
-            raise RefusedPickle("the keys of a dict are text or small whole numbers")
+            raise RefusedPickle("a key of a dict in the pickle must be text or a small whole number")
         self.stack[-1].update(zip(items[::2], items[1::2], strict=True))
 
     def load_binget(self) -> None:

@@ -239,7 +239,7 @@ def serve_rewards(
         UserError: A metric or model is missing, or the folder or address cannot be used.
     """
     if not token and not is_loopback(host):
-        raise UserError(f"--no-token requires a loopback address, not {host}")
+        raise UserError(f"--no-token requires a loopback address, not {host}. Remove it, or add --host 127.0.0.1")
     sock = listen(host, port, PORT)  # before a run folder is made
     try:
         rewards = Rewards(config, loading)
@@ -266,8 +266,8 @@ def _check(run: ResolvedMetrics) -> None:
             raise ConfigError(lacks(name, role))
         if metric.needs:
             raise ConfigError(
-                f"{metric.name} needs {' and '.join(metric.needs)} with each prompt, which no training framework sends: "
-                "`serve` takes the metrics that look at prompt and image alone"
+                f"{metric.name} requires {' and '.join(metric.needs)} with each prompt, which no training framework sends. "
+                "Choose a metric that needs only prompt and image"
             )
 
 
@@ -479,8 +479,7 @@ class _Server:
             raise BadRequest(_no_metric(unknown[0], names), 404)
         if not self._ignore_inputs and (blind := self._blind(batch)):
             raise BadRequest(
-                f"there are input images, which {blind} does not look at: `serve --ignore-inputs` judges the image by its "
-                "prompt alone"
+                f"the request has input images, which {blind} does not use. Start `serve --ignore-inputs` to judge without them"
             )
         scores = await self._judging.scores(batch)
         rewards = self._rewards(batch, scores, tells_errors=format.tells_errors)
@@ -498,7 +497,7 @@ class _Server:
             BadRequest: It is too large, or compressed.
         """
         if (coding := request.headers.get("content-encoding", "identity")) != "identity":
-            raise BadRequest(f"the body is compressed ({coding}): send it as it is, images are compressed already", 415)
+            raise BadRequest(f"the body is compressed ({coding}). Send it without compression", 415)
         body, size = bytearray(), int(request.headers.get("content-length", 0))
         most = 4 * self._max_body  # a client that still sends reads no answer: a body below this is read to its end
         if size <= most:
@@ -510,7 +509,7 @@ class _Server:
                 if size <= self._max_body:
                     body += part
         if size > self._max_body:
-            raise BadRequest(f"the body is larger than {self._max_body >> 20} MiB: send fewer images", 413)
+            raise BadRequest(f"the body is larger than {self._max_body >> 20} MiB. Send fewer images per request", 413)
         return bytes(body)
 
     def _rewards(

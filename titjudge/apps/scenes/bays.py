@@ -120,14 +120,14 @@ class BayTemplate(Template):
         return [(x, y + 2 * high) for x, y in places[:number]]
 
     def _member(self, look: Look, place: Point) -> list[Sprite]:
-        """Return what stands at a place of a row; always as many sprites, of which those with no look are not drawn."""
+        """Return the sprites at a place of a row; always as many sprites, of which those with no look are not drawn."""
         if "there" not in look:
             return [Sprite(look, *place, scale=0.74 if look.get("size") == "small" else 1.0)]
         thing = {name: value for name, value in look.items() if name != "there"} if look["there"] == "taken" else {}
         return [Sprite(self.seat, place[0], place[1] + self.seat_up), Sprite(thing, *place)]
 
     def beside_text(self) -> list[Sprite]:
-        """Return what carries a text."""
+        """Return the object with a text."""
         return []
 
     # ------------------------------------------------------------------ the image

@@ -12,7 +12,7 @@ from titjudge.cli.commands import Command
 from titjudge.cli.options import option
 from titjudge.cli.progress import duration
 from titjudge.cli.terminal import say
-from titjudge.core.errors import UserError
+from titjudge.core.errors import UserError, not_combined, unknown
 
 if TYPE_CHECKING:
     from titjudge.apps.scenes.generate import RenderProgress
@@ -89,20 +89,20 @@ def images(
     from titjudge.suites.known_answer.suite import OUTCOMES
 
     if (edits, hard, ladder is not None).count(True) > 1:
-        raise UserError("--hard, --ladder and --edits are three sorts of scenes: take one of them")
+        raise UserError("--hard, --ladder and --edits cannot be combined. Give one of them")
     shown, watch = _levels(levels), _RenderWatch().show
     if ladder is None:
         if template is not None:
-            raise UserError("--template belongs to --ladder: add --ladder 1, 2 or 3")
+            raise UserError("--template requires --ladder. Add --ladder 1, 2 or 3")
         mitsuba()
         options = Options(seed, size or (768 if hard else 512), samples or 16, () if edits else shown, hard)
         look = visibility.look_crowd if hard else visibility.look
     else:
         for name, value in (("size", size), ("samples", samples)):
             if value is not None:
-                raise UserError(f"--{name} cannot be combined with --ladder: it is for rendered images")
+                raise UserError(not_combined(f"--{name}", "--ladder"))
         if template is not None and template not in (MIXED, *TEMPLATES):
-            raise UserError(f"no template '{template}': --template takes {', '.join(TEMPLATES)} or {MIXED}")
+            raise UserError(f"--template: {unknown('template', template, [*TEMPLATES, MIXED])}")
         (width, height), images = SIZES[ladder], scenes * len(shown)
         say(f"{images} images of {width} x {height} pixels, about {duration(4.0 * images)}", err=True)
         options = Options(seed, width, 0, shown, ladder=ladder, template=template or template_in(out) or MIXED)
@@ -126,7 +126,7 @@ def images(
 def _levels(text: str) -> tuple[int, ...]:
     levels = [level.strip() for level in text.split(",")]
     if not set(levels) <= {"0", "1", "2", "3"} or len(set(levels)) != len(levels):
-        raise click.BadParameter(f"'{text}' is not a list of levels, each once, like 0,1,2,3", param_hint="--levels")
+        raise click.BadParameter(f"must be different levels such as 0,1,2,3, not '{text}'", param_hint="--levels")
     return tuple(sorted(map(int, levels)))
 
 

@@ -174,7 +174,7 @@ def _loads(rng: Random, scene: Scene, things: list[Thing], families: set[str]) -
 
 
 def alike_behind(things: Iterable[Thing]) -> bool:
-    """Tell whether two things of one column, one seen before the other, have a colour or material in common."""
+    """Return True if two things of one column, one seen before the other, have a colour or material in common."""
     looks: set[tuple[int, str]] = set()
     for thing in things:
         values = {value for key, value in thing.traits.items() if key not in ("count", "text", "contents")}
@@ -205,7 +205,7 @@ def traits_for(rng: Random, kind: Kind, scene: Scene, row: str, others: Iterable
 
 
 def stands_out(scene: Scene, row: str, value: str) -> bool:
-    """Tell whether a thing of that colour or material is easily seen where it stands."""
+    """Return True if a thing of that colour or material is easily seen where it stands."""
     return not lost_on(value, scene.surface) and not (row == "back" and lost_before(value, scene.wall))
 
 

@@ -95,7 +95,7 @@ def plan_edit(seed: int, number: int, look: Look) -> EditPlan:
         if not any(look(scene, graph) for scene in results.values()):
             edit_type = "remove" if kind == MISSING else "adjust"
             return EditPlan(f"edit_{seed}_{number + 1:04d}", instruction_of(error), edit_type, error, results)
-    raise DataError(f"no edit {number} of seed {seed} shows all objects: use another --seed")
+    raise DataError(f"edit {number} of seed {seed} cannot show all objects. Use another --seed")
 
 
 def _draw(source: Scene, kind: str, rng: Random) -> tuple[Error, dict[str, Scene]] | None:

@@ -85,7 +85,7 @@ def plant(asked: Scene, scene: Scene, kind: str, rng: Random, fits: Callable[[Ed
 
 
 def subtle(error: Error) -> bool:
-    """Tell whether an error is small: it adds or removes one of the things on the table, and puts nothing in its place."""
+    """Return True if an error is small: it adds or removes one of the things on the table, and puts nothing in its place."""
     if error.kind == COUNT and abs(NUMBERS.index(error.asked) - NUMBERS.index(error.shown)) > 1:
         return False
     return error.element[:1] not in ((TABLE,), (WALL,)) and (error.kind != MISSING or error.shown == "nothing")
@@ -102,7 +102,7 @@ def _settled(errors: list[Error], marks: Marks) -> list[Error]:
 
 
 def tidy(asked: Scene, scene: Scene) -> bool:
-    """Tell whether all that an edit changed is still easily seen."""
+    """Return True if all that an edit changed is still easily seen."""
     moved = scene.surface != asked.surface or scene.wall != asked.wall
     for thing in scene.things:
         if asked.get(thing.name) == thing and not moved:

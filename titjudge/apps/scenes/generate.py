@@ -157,7 +157,7 @@ def plan(
         asks = grammar.questions(asked, graph, rng)
         models = _models(len(levels), rng)
         return ScenePlan(_prompt_id(grammar, seed, number), prompt, asked, graph, asks, shown, models)
-    raise DataError(f"no scene {number} of seed {seed} shows all objects: use another --seed")
+    raise DataError(f"scene {number} of seed {seed} cannot show all objects. Use another --seed")
 
 
 def _prompt_id(grammar: Grammar, seed: int, number: int) -> str:
@@ -224,7 +224,7 @@ class _State:
             try:
                 self.record = json.loads(self._file.read_bytes())
             except ValueError as error:
-                raise DataError("not JSON; delete the file, and its scene is made again", self._file) from error
+                raise DataError("not JSON. Delete the file and run the command again", self._file) from error
 
     def ready(self, levels: Sequence[int]) -> set[int]:
         """Return the levels whose images are there, byte for byte, and forget the others."""
@@ -275,9 +275,9 @@ def open_folder(out: Path, options: Options) -> None:
         for key in {**wanted, **made}:
             was, now = made.get(key), wanted.get(key)
             if was != now:
-                raise UserError(f"{out} was made with {key} {was}, not {now}: take another --out")
+                raise UserError(f"{out} was made with {key} {was}, not {now}. Choose another --out")
     elif out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UserError(f"{out} has other content: --out must be a new folder, or one of this command")
+        raise UserError(f"{out} has other content. Give --out a new folder, or a folder that this command made")
     write_jsonl(file, [wanted])
 
 

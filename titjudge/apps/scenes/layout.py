@@ -71,7 +71,7 @@ def bodies(thing: Thing, *, in_bowl: bool = False) -> list[Body]:
 
 
 def fits_in_bowl(count: str) -> bool:
-    """Tell whether a bowl holds so many fruits."""
+    """Return True if a bowl holds so many fruits."""
     return count in _READ["in_bowl"]
 
 
@@ -210,7 +210,7 @@ def tray_of(thing: Thing) -> str:
 
 
 def may_number(thing: Thing, count: str) -> bool:
-    """Tell whether so many of a thing fit where it is: a bowl holds two or three fruits."""
+    """Return True if so many of a thing fit where it is: a bowl holds two or three fruits."""
     return thing.place != "in" or thing.kind == "flowers" or fits_in_bowl(count)
 
 
@@ -229,7 +229,7 @@ def project(scene: Scene, point: Point) -> tuple[float, float, float]:
 
 
 def holds(scene: Scene, a: str, relation: str, b: str) -> bool | None:
-    """Tell whether a relation of two things that are there clearly holds or clearly does not; None where that is arguable."""
+    """Return True if a relation of two things that are there clearly holds or clearly does not; None where that is arguable."""
     first, second = scene.get(a), scene.get(b)
     if first is None or (second is None and (relation, b) != ("on", TABLE)):
         raise ValueError(f"no rule for {a} {relation} {b}")

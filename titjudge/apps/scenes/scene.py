@@ -24,17 +24,17 @@ CROWD = read_yaml(Path(__file__).with_name("crowd.yaml"), "what crowds are made 
 
 
 def near(a: str, b: str) -> bool:
-    """Tell whether two colours or materials could be taken for each other."""
+    """Return True if two colours or materials could be taken for each other."""
     return a == b or b in PALETTE["near"].get(a, ()) or a in PALETTE["near"].get(b, ())
 
 
 def lost_on(value: str, surface: str) -> bool:
-    """Tell whether a thing of that colour or material would be hard to see on that table."""
+    """Return True if a thing of that colour or material would be hard to see on that table."""
     return value in PALETTE["on_surface"][surface]
 
 
 def lost_before(value: str, wall: str) -> bool:
-    """Tell whether a thing of that colour or material would be hard to see against that wall."""
+    """Return True if a thing of that colour or material would be hard to see against that wall."""
     return value in PALETTE["before_wall"][wall]
 
 
@@ -76,7 +76,7 @@ _METALLIC = {"gold", "copper", "silver"}
 
 
 def finish_name(value: str) -> str:
-    """Return what the graph calls a finish: "colour" or "material"."""
+    """Return the name of a finish in the graph: "colour" or "material"."""
     return "material" if value in _METALLIC or value in ("wood", "clear glass") else "colour"
 
 

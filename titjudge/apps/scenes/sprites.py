@@ -212,7 +212,7 @@ class Pen:
         self.canvas.paste(picture, (0, 0), mask.canvas.getchannel("A"))
 
     def picture(self, turn: float) -> NDArray[np.float32]:
-        """Return what is painted, turned by degrees around its foot: colours times alpha, and alpha, from 0 to 1."""
+        """Return the painted sprite, turned by degrees around its foot: colours times alpha, and alpha, from 0 to 1."""
         foot = (WIDE / 2 * self._unit, (TALL - UNDER) * self._unit)
         canvas = self.canvas.rotate(turn, Image.Resampling.BICUBIC, center=foot) if turn else self.canvas
         canvas = canvas.convert("RGBa")

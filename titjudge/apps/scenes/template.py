@@ -207,7 +207,7 @@ class Template(ABC):
         return group.saying(words, form="place", way=way, looks=tuple(looks))
 
     def _phrase(self, feature: str, value: str) -> str:
-        """Say of one thing that a property has a value."""
+        """Write that a property of one thing has a value."""
         return self.phrases.get(value) or self.says[feature].format(value)
 
     def heap(self, rng: Random) -> tuple[int, Look, int]:

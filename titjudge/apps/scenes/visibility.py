@@ -120,7 +120,7 @@ def _share(seen: Mask, outline: Mask) -> float:
 
 
 def _unclear(label: str, seen: Mask, outline: Mask, least: float, pixels: float) -> list[str]:
-    """Say why an object is too small, too much hidden or cropped; empty where it is not."""
+    """Return the reason why an object is too small, hidden or cropped; empty if it is not."""
     faults = []
     if seen.mean() < pixels:
         faults.append(f"{label}: only {seen.mean():.2%} of the picture")
@@ -134,7 +134,7 @@ def _unclear(label: str, seen: Mask, outline: Mask, least: float, pixels: float)
 def _unreadable(
     thing: Thing, seen: Mapping[str, Mask], outline: Mapping[str, Mask], lines: int, least: float
 ) -> list[str]:
-    """Say why the text of a sign or card cannot be read; empty where it can."""
+    """Return the reason why the text of a sign or card cannot be read; empty if it can."""
     words = words_of(thing)
     if words not in seen or not seen[words].any():
         return [f"{thing.name}: its words are not to be seen"]

@@ -10,7 +10,7 @@ from titjudge.cli.commands import Group
 from titjudge.cli.options import PATH, option
 from titjudge.cli.output import check_writable
 from titjudge.cli.terminal import say
-from titjudge.core.errors import ConfigError, UserError
+from titjudge.core.errors import ConfigError, UserError, not_combined
 
 _SHOWN = 20  # left-out answers that are printed
 _METRIC = option("--metric", "The metric of the run; needed if it has several.", "NAME")
@@ -62,7 +62,7 @@ def sft(run: Path, metric: str | None, form: str, template: str, human: Path | N
     from titjudge.core.files import write_jsonl
 
     if human is not None and (metric or template):
-        raise ConfigError(f"--human cannot be combined with {'--metric' if metric else '--template'}")
+        raise ConfigError(not_combined("--human", "--metric" if metric else "--template"))
     lines, left_out = people_lines(run, human, form) if human else sft_lines(run, metric, form, template)
     for line in left_out[:_SHOWN]:
         say(f"  left out: {line}", err=True)
@@ -115,7 +115,9 @@ def preferences(
     lines, dropped = preference_lines(run, metric, margin=margin, agree=agree, people=pairs)
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items() if count)
     if not lines:
-        raise UserError(f"{run}: no pair is left ({reasons or 'no two images of one prompt have scores'})")
+        raise UserError(
+            f"{run}: no pair is left ({reasons or 'no two images of one prompt have scores'}). Judge more images"
+        )
     write_preferences(lines, form, output)
     say(f"{len(lines):,} pairs in {output}{f'; dropped: {reasons}' if reasons else ''}")
     return 0

@@ -12,7 +12,7 @@ from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
-from titjudge.core.errors import ConfigError, DataError, MissingExtra
+from titjudge.core.errors import ConfigError, DataError, MissingExtra, must_be
 from titjudge.core.files import read_json, read_yaml, write_atomic, write_json, write_jsonl
 from titjudge.core.grouping import grouped
 from titjudge.core.prompts import PromptLibrary
@@ -76,9 +76,11 @@ def sft_lines(run: Path, metric: str | None, form: str, template: str = "") -> t
             about = {"score": score.value, "prompt_id": item.prompt_id, "prompt": item.prompt, "item": item.id}
             lines.append({**_conversation(reply, item, form), **about, "provenance": provenance})
     if not lines and left_out:
-        raise DataError(f"all {len(left_out)} answers are left out; the first: {left_out[0]}", run)
+        raise DataError(f"none of {len(left_out)} answers can be used; the first: {left_out[0]}", run)
     if not lines:
-        raise DataError(f"no answer behind a score of {chosen}{f' to {template}' if template else ''}", run)
+        raise DataError(
+            f"no answer of {chosen}{f' to {template}' if template else ''} is stored. Choose another metric", run
+        )
     return lines, left_out
 
 
@@ -140,7 +142,7 @@ def people_lines(run: Path, human: Path, form: str) -> tuple[list[Json], list[st
 
 
 def _problem(reply: Mapping[str, Any], item: Item, form: str) -> str:
-    """Say why an answer cannot be a conversation of the format `form`; empty where it can."""
+    """Return the reason why an answer cannot be a conversation of the format `form`; empty if it can."""
     images = sum(isinstance(part, Mapping) for _, *parts in reply["messages"] for part in parts)
     if images > 1 or (images and (item.image is None or containers.holder(item.image) is not None)):
         return f"its answer to {reply['template']} is about an image that is not a separate file"
@@ -334,7 +336,7 @@ def split(
 
     if not same(sum(shares.values()), 1.0) or min(shares.values()) < 0:
         listing = ", ".join(f"{name} {share:g}" for name, share in shares.items())
-        raise ConfigError(f"the shares are 0 or more and add up to 1, not {listing}")
+        raise ConfigError(f"the shares must be at least 0 and add up to 1, not {listing}. Change them")
     rows, groups = _rows_by_prompt(table)
     order = sorted(groups, key=lambda names: _random_key(seed, min(names)))
     part_names = _parts(len(order), shares)
@@ -372,13 +374,15 @@ def _rows_by_prompt(table: Path) -> tuple[list[tuple[int, str, Json]], list[set[
         names = [f"{key} {record[key]}" for key in ("prompt_id", "pair", "prompt") if record.get(key) not in (None, "")]
         if not names:
             keys = ", ".join(map(str, record)) or "none"
-            raise DataError(f"neither prompt_id nor prompt (there are: {keys})", table, number)
+            raise DataError(
+                f"the row has neither prompt_id nor prompt, only {keys}. Add one of the columns", table, number
+            )
         for name in names:
             groups.add(name)
             groups.merge(names[0], name)
         rows.append((number, names[0], record))
     if not rows:
-        raise DataError("no rows", table)
+        raise DataError("the table has no rows. Add one row per prompt", table)
     return rows, groups.subsets()
 
 
@@ -393,7 +397,7 @@ def _most_words(rows: Sequence[tuple[int, str, Json]], table: Path) -> dict[str,
     longest: dict[str, int] = {}
     for number, name, record in rows:
         if not isinstance(record.get("prompt"), str):
-            raise DataError("no prompt, whose words could be counted", table, number)
+            raise DataError(must_be("'prompt'", "text", record.get("prompt")), table, number)
         longest[name] = max(words(record["prompt"]), longest.get(name, 0))
     return longest
 
@@ -408,7 +412,7 @@ def write_llama_factory(files: Mapping[Path, Sequence[Json]]) -> None:
 
 
 def is_json_list(file: Path) -> bool:
-    """Tell whether a file begins as a JSON list does."""
+    """Return True if a file begins as a JSON list does."""
     if not file.is_file():
         return False
     with file.open("rb") as opened:
@@ -418,7 +422,7 @@ def is_json_list(file: Path) -> bool:
 def _json_list(file: Path) -> Iterator[tuple[int, Json]]:
     for number, record in enumerate(read_json(file), 1):
         if not isinstance(record, dict):
-            raise DataError("not an object", file, number)
+            raise DataError(must_be("the line", "a JSON object", record), file, number)
         yield number, record
 
 
@@ -428,7 +432,7 @@ def _parts(count: int, shares: Mapping[str, float]) -> Iterator[str]:
     counts = {name: max(1, round(count * share)) if share else 0 for name, share in shares.items()}
     counts[largest] = count - sum(number for name, number in counts.items() if name != largest)
     if counts[largest] < 1:
-        raise ConfigError(f"{count} prompts are too few for {sum(map(bool, shares.values()))} parts")
+        raise ConfigError(f"{count} prompts are too few for {sum(map(bool, shares.values()))} parts. Give fewer shares")
     for name, number in counts.items():
         yield from [name] * number
 

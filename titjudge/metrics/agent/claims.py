@@ -134,7 +134,7 @@ def _claims_about(thing: SplitThing, names: Sequence[str]) -> Iterator[SplitClai
 
 
 def _names(phrase: str, name: str) -> bool:
-    """Tell whether a phrase contains the name of a thing, as whole words."""
+    """Return True if a phrase contains the name of a thing, as whole words."""
     return next(_occurrences(_name(name), _name(phrase), 0), None) is not None
 
 
@@ -310,7 +310,7 @@ def _occurrences(span: str, text: str, start: int) -> Iterator[int]:
 
 
 def _in_one_word(one: str, two: str) -> bool:
-    """Tell whether two adjacent characters belong to one word (of a script with spaces between words)."""
+    """Return True if two adjacent characters belong to one word (of a script with spaces between words)."""
     return bool(one and two) and (one + two).isascii() and one.isalnum() and two.isalnum()
 
 

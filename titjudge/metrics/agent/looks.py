@@ -347,7 +347,7 @@ class LookRequest:
         return "Describe what can be seen." if self.tool == "describe" else self.questions
 
     def takes(self, other: LookRequest) -> bool:
-        """Tell whether the other look's question can join this request: both are about the same part of the image."""
+        """Return True if the other look's question can join this request: both are about the same part of the image."""
         same_part = self.tool == other.tool in TOGETHER and self._rounded_box == other._rounded_box
         return same_part and len(self.further) + 1 < MOST_TOGETHER
 
@@ -435,7 +435,7 @@ class CostTrackingAsk:
         self.cost += reply.list_cost or 0.0
         if reply.list_cost is None and self._priced:
             raise ConfigError(
-                f"the price of the {rest['role']} is unknown, and a budget per item requires a price: add --price"
+                f"the price of the {rest['role']} is unknown, and a budget per item requires a price. Add --price"
             )
         return reply
 

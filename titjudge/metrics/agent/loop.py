@@ -65,7 +65,7 @@ MOST_PLACES = 4  # doubtful things beyond which nothing is verified
 
 
 def verifying(state: AgentState, left: int, *, progress: bool) -> bool:
-    """Tell whether verdicts are still to be verified before the work ends; chooses them when first asked.
+    """Return True if verdicts are still to be verified before the work ends; chooses them when first asked.
 
     Args:
         state: The state; nothing open in it is worth a look.
@@ -101,13 +101,13 @@ def _chosen(state: AgentState) -> list[Claim]:
 
 
 def _is_doubtful(settled: SettledClaim) -> bool:
-    """Tell whether a verdict is one that a second look may well change."""
+    """Return True if a verdict is one that a second look may well change."""
     unsure = settled.item is not None and not settled.item.sure
     return settled.verdict == "not_met" or (settled.verdict == "met" and unsure)
 
 
 def _settled_at_first(state: AgentState, claim: Claim) -> bool:
-    """Tell whether the verdict on a claim rests on the first look, or another description of the whole image."""
+    """Return True if the verdict on a claim rests on the first look, or another description of the whole image."""
     settled = state.settled.get(claim.number)
     if settled is None:
         return False
@@ -257,7 +257,7 @@ def _end(state: AgentState, *, wants_looks: bool) -> str:
 
 
 def _little_left(state: AgentState) -> bool:
-    """Tell whether the open claims weigh too little for another look."""
+    """Return True if the open claims weigh too little for another look."""
     weight = weights(state.claims.claims)
     macro = any(group_of(claim) == "macro" for claim in state.open)
     return not macro and sum(weight[claim.number] for claim in state.open) < LITTLE_PERCENT
@@ -327,7 +327,7 @@ def _settle_claim(
 
 
 def _is_verified(state: AgentState, claim: int, evidence: Evidence) -> bool:
-    """Tell whether this evidence verifies the verdict on a claim that is to be verified."""
+    """Return True if this evidence verifies the verdict on a claim that is to be verified."""
     wanted = state.verification
     return wanted is not None and evidence.number > wanted.since and any(c.number == claim for c in state.unverified)
 

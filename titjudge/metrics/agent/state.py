@@ -105,7 +105,7 @@ class Evidence:
 
     @property
     def usable(self) -> bool:
-        """Tell whether it can settle a claim."""
+        """Return True if it can settle a claim."""
         return not self.failed
 
     @property
@@ -263,7 +263,7 @@ class AgentState:
         return [claim for claim in self.claims.claims if claim.number not in settled]
 
     def is_worth_a_look(self, claims: Sequence[Claim]) -> bool:
-        """Tell whether the points that verdicts on these claims may change are worth the price of a look."""
+        """Return True if the points that verdicts on these claims may change are worth the price of a look."""
         weight = weights(self.claims.claims)
         points = sum(weight[claim.number] for claim in claims)
         return self.bounds.point_worth is None or points * self.bounds.point_worth >= self.look_price
@@ -353,7 +353,7 @@ class AgentState:
         return [whole, *(part for part in parts if f"E{part.evidence}" in self.transcript[-1]["looks"])]
 
     def _picture_lines(self) -> list[str]:
-        """Say of each picture what it shows, and of what is not shown again where it was."""
+        """Write the content of each image, and for an image that is not sent again, where it was sent."""
         shown = {id(picture): number for number, picture in enumerate(self.pictures_shown, 1)}
         lines = []
         for evidence in self.evidence:

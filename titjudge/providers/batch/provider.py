@@ -61,7 +61,7 @@ class BatchProvider(WrappedProvider):
         tools = bool(request.tools)
         if self.queue.given_up(key):
             raise Unanswered(
-                Status.FAILED, "its batch answers could not be used (asked twice): --retry-failed asks again"
+                Status.FAILED, "two batch answers could not be used; --retry-failed sends the request again"
             )
         answer = None
         try:
@@ -183,7 +183,7 @@ def batch_service_for(real: Provider) -> BatchService[Any]:
     if not named:
         names = [n for n in registry.names("providers") if vars(registry.provider_class(n)).get("batch_service")]
         where = real.base_url or real.name
-        raise ConfigError(f"there are no batch jobs at {where}: only for {' and '.join(names)}; leave out --batch")
+        raise ConfigError(f"{where} has no batch jobs, only {' and '.join(names)}. Remove --batch")
     module, _, kind = named.partition(":")
     service: BatchService[Any] = getattr(importlib.import_module(module), kind)(real)
     return service

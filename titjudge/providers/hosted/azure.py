@@ -73,7 +73,7 @@ class Azure(OpenAI):
     def _address(self) -> str:
         address = super()._address()
         if not address:
-            raise ConfigError("Azure OpenAI has no common address: set AZURE_OPENAI_ENDPOINT, or --base-url")
+            raise ConfigError("Azure OpenAI requires an address. Set AZURE_OPENAI_ENDPOINT, or add --base-url")
         return ",".join(self._endpoint(part) for part in address.split(",") if part.strip())
 
     def _endpoint(self, address: str) -> str:
@@ -89,7 +89,7 @@ class Azure(OpenAI):
         home, _, deployment = path.partition("/openai/deployments/")
         if deployment and unquote(deployment) != self.settings.model:
             raise ConfigError(
-                f"the address contains the deployment {unquote(deployment)}, but the model is azure/{self.settings.model}"
+                f"the address contains the deployment {unquote(deployment)}, but the model is azure/{self.settings.model}. Change one of them"
             )
         query = dict(parse_qsl(parts.query))
         self._version = self._version or query.pop("api-version", "")

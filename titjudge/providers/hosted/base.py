@@ -20,7 +20,7 @@ from typing import Any
 
 import orjson
 
-from titjudge.core.errors import ConfigError
+from titjudge.core.errors import ConfigError, must_be
 from titjudge.core.patterns import lazy_pattern
 from titjudge.core.redaction import one_line, redact, register_secret
 from titjudge.core.serialization import without_surrogates
@@ -501,10 +501,10 @@ class Hosted(Remote):
         key_needed = self.key_envs or self.settings.api_key_env
         if key_needed and not self.key and not endpoint.private and not endpoint.credentials:
             names = self.settings.api_key_env or " or ".join(self.key_envs)
-            raise ConfigError(f"no API key for {endpoint.host}: set the environment variable {names}")
+            raise ConfigError(f"{endpoint.host} requires an API key. Set the environment variable {names}")
         if not (self.key.isascii() and self.key.isprintable()) or " " in self.key:
             raise ConfigError(
-                f"the API key in {self._key_env()} contains characters that no key has, such as a space or a line break"
+                f"the API key in {self._key_env()} contains a space, a line break or another character that no key has. Set it again"
             )
         headers = self._headers[endpoint.identity] = self.authorisation(endpoint, self.key)
         return headers
@@ -517,7 +517,7 @@ class Hosted(Remote):
         """Whether requests go through the vendor's SDK, by the option `client`."""
         client = self.settings.options.get("client", "http")
         if client not in ("http", "sdk"):
-            raise ConfigError(f"options: client must be http (the default) or sdk (the vendor's), not '{client}'")
+            raise ConfigError(must_be("options: client", "http (the default) or sdk (by the vendor)", client))
         return bool(client == "sdk")
 
     def _sdk(self) -> http.Transport:

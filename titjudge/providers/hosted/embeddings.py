@@ -30,7 +30,7 @@ GEMINI_LIMITS = (("gemini-embedding-001", 2048), ("text-embedding-", 2048), ("",
 
 def _check(settings: ProviderSettings, kind: str) -> None:
     if not settings.model:
-        raise ConfigError(f"name the embedding model: {kind}/MODEL")
+        raise ConfigError(f"'{kind}' has no model. Write {kind}/MODEL")
 
 
 def _unit(values: Sequence[float]) -> Any:
@@ -112,7 +112,7 @@ class OpenAIEmbedder(OpenAI, HostedEmbedder):
             vector = _unit(data["data"][0]["embedding"])
         except Exception:  # it came with a status of success, so it may be billed
             raise self.unusable(
-                f"no vector came: {unreadable(answer.body)}", _usage(billed, cost), FailureKind.RETRY
+                f"the answer has no vector: {unreadable(answer.body)}", _usage(billed, cost), FailureKind.RETRY
             ) from None
         estimate = text_tokens_estimate(text)
         used = billed or estimate
@@ -134,7 +134,7 @@ class GeminiEmbedder(Gemini, HostedEmbedder):
         super().__init__(settings, transport)
         if self.vertex or self.express:
             raise ConfigError(
-                "Vertex AI is asked for chat models only: name another embedder, or unset GOOGLE_GENAI_USE_VERTEXAI"
+                "Vertex AI can be used for chat models only. Choose another embedder, or unset GOOGLE_GENAI_USE_VERTEXAI"
             )
         self.name = f"gemini/{model}"
         bare = model.removeprefix("models/")
@@ -175,7 +175,7 @@ class GeminiEmbedder(Gemini, HostedEmbedder):
             total, billed = max(total, reported), reported or billed
             vector = _unit(data["embedding"]["values"])
         except Exception:  # it came with a status of success, so it may be billed
-            raise self.unusable("no vector came in the answer", _usage(billed or None), FailureKind.RETRY) from None
+            raise self.unusable("the answer has no vector", _usage(billed or None), FailureKind.RETRY) from None
         return Embedding(vector, min(total, self.max_tokens), total, billed or None)
 
     async def _ask(self, verb: str, body: Values) -> Json:

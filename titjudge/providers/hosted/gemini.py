@@ -71,8 +71,8 @@ class Gemini(ErrorReader):
         if len(body) > _MOST_BYTES:
             raise self.failure(
                 FailureKind.REJECTED,
-                f"the request has {len(body) / 1e6:.1f} MB, and Google takes at most {_MOST_BYTES // 10**6} MB with its "
-                "images in it: set max_side for this model, make the image smaller, or save it as JPEG",
+                f"the request has {len(body) / 1e6:.1f} MB with its images, more than {_MOST_BYTES // 10**6}. Set max_side for this "
+                "model, or save a smaller image",
             )
         return await super()._post(path, body, content_type)
 
@@ -129,8 +129,8 @@ class Gemini(ErrorReader):
         self.batch_service = "" if self.vertex else type(self).batch_service
         if self.vertex and not (_NAME.fullmatch(self.project) and _NAME.fullmatch(self.location)):
             raise ConfigError(
-                "Vertex AI needs a project and a location: set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, or the "
-                "options project and location; or, for its express mode, an API key in GOOGLE_API_KEY"
+                "Vertex AI requires a project and a location. Set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, or the options "
+                "project and location. For express mode, set GOOGLE_API_KEY"
             )
         super().__init__(settings, transport)
 

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlunsplit
 from weakref import WeakKeyDictionary, WeakSet
 
-from titjudge.core.errors import ConfigError
+from titjudge.core.errors import ConfigError, must_be
 from titjudge.core.redaction import register_secret, url_parts, without_secrets
 from titjudge.providers.base import note_sending
 
@@ -129,7 +129,7 @@ class Transport:
             except aiohttp.ClientHttpProxyError as error:
                 raise refused_by_proxy(error.status, url) from None
             except aiohttp.InvalidURL:
-                raise ConfigError(f"'{_place(url)}' is not a web address") from None
+                raise ConfigError(must_be("base_url", "http://HOST/... or https://HOST/...", _place(url))) from None
             except (aiohttp.ClientError, OSError) as error:
                 if not progress.connected:
                     through = f" through the proxy in {proxy.variable}" if proxy else ""
@@ -264,7 +264,7 @@ def _unpacker(encoding: str) -> Callable[[bytes, int], bytes]:
     if name in ("", "identity"):
         return lambda chunk, most: chunk
     if name not in ("gzip", "x-gzip", "deflate"):
-        raise zlib.error(f"the answer is packed by '{name[:20]}', which was not asked for")
+        raise zlib.error(f"the answer is compressed by '{name[:20]}', which the request did not accept")
     decompressor: Any = None
 
     def unpack(chunk: bytes, most: int) -> bytes:
@@ -320,8 +320,8 @@ def proxy_of(scheme: str, host: str) -> Proxy | None:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         given = address.partition("://")[0]
         raise ConfigError(
-            f"{variable} must name an HTTP proxy as http://HOST:PORT, not '{given}://...': change or unset it. "
-            "Write special characters of a password as %XX."
+            f"{variable} must name an HTTP proxy as http://HOST:PORT, not '{given}://...'. Change or unset it. "
+            "Write special characters of a password as %XX"
         )
     for secret in {parts.password or "", unquote(parts.password or ""), _basic(parts.username, parts.password)}:
         register_secret(secret)
@@ -351,7 +351,7 @@ def refused_by_proxy(status: int, url: str) -> Exception:
 
 
 def trust_hint(error: BaseException) -> str:
-    """Return what to do about a certificate that cannot be verified; empty for other errors of TLS."""
+    """Return advice on a certificate that cannot be verified; empty for other errors of TLS."""
     if "CERTIFICATE_VERIFY_FAILED" not in str(error):
         return ""
     return ". If the certificate comes from a private CA, set SSL_CERT_FILE to the file of the CA."
@@ -385,9 +385,7 @@ class Endpoint:
     def __init__(self, url: str) -> None:
         parts = url_parts(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ConfigError(
-                f"base_url '{_bare(url)}' is not a web address: expected http://HOST/... or https://HOST/..."
-            )
+            raise ConfigError(must_be("base_url", "http://HOST/... or https://HOST/...", _bare(url)))
         place = parts.netloc.rpartition("@")[2]
         self.host = parts.hostname or ""
         self.identity = urlunsplit((parts.scheme, place, parts.path.rstrip("/"), "", ""))
@@ -422,7 +420,7 @@ class Endpoints:
     def __init__(self, base_urls: str) -> None:
         self.all = [Endpoint(url) for url in base_urls.split(",") if url.strip()]
         if not self.all:
-            raise ConfigError("base_url is empty")
+            raise ConfigError("base_url is empty. Write http://HOST/..., or remove the key")
         self.identity = ",".join(sorted({endpoint.identity for endpoint in self.all}))
         self._turn = itertools.count()
 

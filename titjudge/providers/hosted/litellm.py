@@ -94,9 +94,11 @@ class LiteLLM(Remote):
 
     def __init__(self, settings: ProviderSettings) -> None:
         if "/" not in settings.model and not settings.base_url:
-            raise ConfigError(f"'{settings.model}': litellm wants the provider first, as in litellm/anthropic/MODEL")
+            raise ConfigError(
+                f"litellm/{settings.model} has no provider. Write it first, for example litellm/anthropic/MODEL"
+            )
         if "," in settings.base_url:
-            raise ConfigError("litellm takes one base_url; for several use an openai/ model")
+            raise ConfigError("litellm can use only one base_url. Use an openai/ model for several")
         super().__init__(settings)
         self.native_schema = settings.structured != "prompt"
         self.base_url = Endpoint(settings.base_url).identity if settings.base_url else ""
@@ -283,7 +285,7 @@ class LiteLLM(Remote):
         if not name:
             return None
         if not os.environ.get(name):
-            raise ConfigError(f"no API key for {self.model}: set the environment variable {name}")
+            raise ConfigError(f"{self.model} requires an API key. Set the environment variable {name}")
         key = os.environ[name].strip()
         register_secret(key)
         return key

@@ -135,7 +135,7 @@ def load() -> Any:
             again = [name for name in _SENDS_AGAIN if hasattr(AsyncHTTPHandler, name)]
             if not again:
                 raise ConfigError(
-                    f"titjudge does not know litellm {version('litellm')}: install 1.100 to 1.110, or name the model without litellm/"
+                    f"litellm {version('litellm')} is not supported. Install 1.100 to 1.110, or write the model without litellm/"
                 )
             for name in again:
                 setattr(AsyncHTTPHandler, name, _once(getattr(AsyncHTTPHandler, name)))

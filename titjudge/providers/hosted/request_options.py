@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from titjudge.core.errors import ConfigError
+from titjudge.core.errors import ConfigError, must_be
 from titjudge.core.types import Json, Values
 
 _OF_THE_ROLE = {  # by its name in a request: the key of the role
@@ -51,15 +51,17 @@ def checked(body: Any) -> Json:
     if body is None:
         return {}
     if not isinstance(body, Mapping) or not all(isinstance(name, str) for name in body):
-        raise ConfigError("options.body is a mapping of settings, as in options: {body: {service_tier: flex}}")
+        raise ConfigError(must_be("options.body", "a mapping of settings, such as {service_tier: flex}", body))
     config = body.get("generationConfig")
     for name in [*body, *(config if isinstance(config, Mapping) else ())]:
         if key := _OF_THE_ROLE.get(name):
-            raise ConfigError(f"options.body: {name} is a key of the role: use {key}")
+            raise ConfigError(f"options.body: {name} is a key of the role. Use {key} instead")
         if name in _OF_TITJUDGE:
-            raise ConfigError(f"options.body: {name} is written by titjudge, and cannot be set")
+            raise ConfigError(f"options.body: {name} is set by titjudge. Remove it")
         if _SECRET.search(name):
-            raise ConfigError(f"options.body: {name}: a key belongs into an environment variable (api_key_env)")
+            raise ConfigError(
+                f"options.body: {name} must not be in a file. Put the key into an environment variable (api_key_env)"
+            )
     try:
         return dict(orjson.loads(orjson.dumps(body)))
     except TypeError as error:
@@ -73,7 +75,7 @@ def check_foreign(body: Values, foreign: Collection[str]) -> None:
         ConfigError: There is one.
     """
     if names := sorted(set(body) & set(foreign)):
-        raise ConfigError(f"options.body: {names[0]} is a setting of litellm itself, and cannot be set")
+        raise ConfigError(f"options.body: {names[0]} is a setting of litellm and cannot be changed. Remove it")
 
 
 def merged(body: Json, extra: Values, place: str = "") -> Json:
@@ -87,7 +89,7 @@ def merged(body: Json, extra: Values, place: str = "") -> Json:
         if isinstance(existing, dict) and isinstance(value, Mapping):
             merged(existing, value, f"{place}{name}.")
         elif name in body and existing != value:
-            raise ConfigError(f"options.body: {place}{name} is set by titjudge or by a key of the role")
+            raise ConfigError(f"options.body: {place}{name} is set by titjudge or by a key of the role. Remove it")
         else:
             body[name] = value
     return body

@@ -48,15 +48,15 @@ def served_model(settings: ProviderSettings, flags: Sequence[str]) -> str:
         answer = pool.submit(asyncio.run, _listed(provider, endpoint)).result()
     where, name_it = endpoint.identity, f"name the model: {flags[0]} openai/MODEL"
     if isinstance(answer, http.TransportError):
-        raise ConfigError(f"{one_line(str(answer))}: start the server, or {name_it}")
+        raise ConfigError(f"{one_line(str(answer))}. Start the server, or {name_it}")
     if answer.status in (401, 403):
         raise ConfigError(
-            f"{where} refuses the key (HTTP {answer.status}): set {settings.api_key_env or provider.key_envs[0]} to the server's key"
+            f"{where} refuses the key (HTTP {answer.status}). Set {settings.api_key_env or provider.key_envs[0]} to the server's key"
         )
     models = _models(answer) if answer.is_success else None
     if models is None:
-        complete = "" if re.search(r"/v\d", where) else "add /v1 to the address, or "
-        raise ConfigError(f"{where} has no list of models (HTTP {answer.status} from /models): {complete}{name_it}")
+        complete = "To use it, " if re.search(r"/v\d", where) else "Add /v1 to the address, or "
+        raise ConfigError(f"{where} has no list of models (HTTP {answer.status} from /models). {complete}{name_it}")
     names = [str(model["id"]) for model in models if not _NO_CHAT.search(str(model["id"]))]
     if len(names) == 1:
         return names[0]
@@ -66,7 +66,7 @@ def served_model(settings: ProviderSettings, flags: Sequence[str]) -> str:
         (_PROGRAMS[str(model.get("owned_by"))] for model in models if model.get("owned_by") in _PROGRAMS), "The server"
     )
     if not names:
-        raise ConfigError(f"{program} at {where} has no model loaded: load one there, or {name_it}")
+        raise ConfigError(f"{program} at {where} has no model loaded. Load one there, or {name_it}")
     options = [(" ".join(f"{flag} openai/{name}" for flag in flags), "") for name in names]
     raise Unclear(f"{program} at {where} has {len(names)} models; choose one:", None, options)
 

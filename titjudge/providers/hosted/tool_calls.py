@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from titjudge.core.errors import ConfigError
+from titjudge.core.errors import ConfigError, must_be
 from titjudge.core.structured_output import json_object
 from titjudge.core.types import Json, Message, ProviderSettings, Tool, ToolCall, Values
 from titjudge.providers.json_schema import gemini as gemini_schema
@@ -29,7 +29,7 @@ def tools_option(settings: ProviderSettings) -> bool | None:
     option = settings.options.get("tools")
     if option is None or isinstance(option, bool):
         return option
-    raise ConfigError(f"the option tools of {settings.model} is true or false, not {option!r}")
+    raise ConfigError(must_be(f"the option tools of {settings.model}", "true or false", option))
 
 
 def unknown_here(status: int, message: str) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from titjudge.core.errors import Unanswered, UserError
+from titjudge.core.errors import Unanswered, UserError, must_be
 from titjudge.core.prompts import Prompt
 from titjudge.core.types import Json, Status, Values
 from titjudge.data.learned_metrics import LearnedMetric
@@ -84,7 +84,7 @@ class AnswerTokens(Adapter):
         labels: Mapping[str, float] = row.options.get("labels") or {str(self.answer): 1.0}
         encoded = [self.loaded.tokenizer(label, add_special_tokens=False)["input_ids"] for label in labels]
         if self.answer and len(encoded[0]) != 1:
-            raise UserError(f"'{self.answer}' is {len(encoded[0])} tokens of '{checkpoint.weights}', and must be one")
+            raise UserError(must_be(f"'{self.answer}'", f"one token of '{checkpoint.weights}'", len(encoded[0])))
         if len({ids[0] for ids in encoded}) < len(encoded):
             raise UserError(f"two labels of '{row.key}' start with the same token of '{checkpoint.weights}'")
         self.first = torch.tensor([ids[0] for ids in encoded], device=self.loaded.model.device)
@@ -124,7 +124,7 @@ def _chat_model(row: LearnedMetric, checkpoint: ModelCheckpoint, options: Values
     chosen = {"dtype": checkpoint.dtype, "device": checkpoint.device, **dict(options.get("local") or {})}
     loaded = loading.load(checkpoint.weights, folder, commit, chosen)
     if not loaded.images:
-        raise UserError(f"'{row.key}' needs a model that reads images; '{checkpoint.weights}' reads none")
+        raise UserError(f"'{row.key}' requires a model that reads images, which '{checkpoint.weights}' does not")
     return loaded
 
 
@@ -151,7 +151,7 @@ class TokenHead(Adapter):
         if token not in self.tokenizer.get_added_vocab():
             if checkpoint.file is None:
                 raise UserError(
-                    f"the tokenizer in {checkpoint.weights} has no token {token}; these are not '{row.key}' weights"
+                    f"not the weights of '{row.key}': the tokenizer in {checkpoint.weights} has no token {token}. Give others"
                 )
             self.tokenizer.add_tokens([token], special_tokens=True)
         self.token = int(self.tokenizer.convert_tokens_to_ids(token))
@@ -176,7 +176,9 @@ class TokenHead(Adapter):
         config = AutoConfig.from_pretrained(base, **pinned)
         rows = [value.shape[0] for name, value in state.items() if name.endswith("embed_tokens.weight")]
         if not rows or rows[0] <= self.token:
-            raise UserError(f"the weights of '{self.row.key}' have no embedding of {self.options['token']}")
+            raise UserError(
+                f"the weights of '{self.row.key}' have no embedding of {self.options['token']}. Give others"
+            )
         config.get_text_config().vocab_size = rows[0]
         kind = AutoModelForImageTextToText._model_mapping[type(config)]
         dtype = getattr(torch, self.checkpoint.dtype)
@@ -206,7 +208,7 @@ class TokenHead(Adapter):
             return head_of(of_head, self.row.key)
         path = Path(self.checkpoint.weights).expanduser() / prefix
         if not path.is_file():
-            raise UserError(f"'{self.row.key}' needs its head, {path.name}, in the folder of its weights")
+            raise UserError(f"'{self.row.key}' requires its head. Put {path.name} into the folder of its weights")
         return head_of(unwrapped(torch.load(path, map_location="cpu", weights_only=True)), self.row.key)
 
     def score(self, pairs: Sequence[ImageAndText]) -> list[Measured]:
@@ -279,13 +281,13 @@ def head_of(state: Values, key: str) -> nn.Module:
         weight = state[numbered[number]]
         bias = state.get(numbered[number].removesuffix("weight") + "bias")
         if weight.ndim != 2 or bias is None or width not in (None, weight.shape[1]):
-            raise UserError(f"the head of '{key}' is not a chain of linear layers (layer {number})")
+            raise UserError(f"layer {number} in the head of '{key}' must be a linear layer that fits the one before")
         width = weight.shape[0]
         layer = nn.Linear(weight.shape[1], width)
         fill(layer, {"weight": weight, "bias": bias}, key)
         layers += [layer, nn.ReLU()]
     if not layers:
-        raise UserError(f"the weights of '{key}' have no head")
+        raise UserError(f"the weights of '{key}' have no head. Give others")
     return nn.Sequential(*layers[:-1])
 
 

@@ -161,7 +161,7 @@ class ItmHead(Adapter):
         from transformers import BlipForImageTextRetrieval
 
         if self.checkpoint.file is None:
-            raise UserError(f"'{self.row.key}' needs its released file, {self.row.weights.partition(':')[2]}")
+            raise UserError(f"'{self.row.key}' requires its released file. Add {self.row.weights.partition(':')[2]}")
         state, head = state_dicts.image_reward(self.checkpoint.state())
         model = BlipForImageTextRetrieval(_blip_config(self.checkpoint))
         state_dicts.fill(model, state, self.row.key, spare=("itm_head.",))

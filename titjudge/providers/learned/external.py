@@ -30,7 +30,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 
-from titjudge.core.errors import ConfigError, DataError, Unanswered
+from titjudge.core.errors import ConfigError, DataError, Unanswered, must_be, unknown
 from titjudge.core.files import read_yaml
 from titjudge.core.numbers import is_number
 from titjudge.core.types import Json, ProviderSettings, Reply, Request, Status, Usage, Values
@@ -144,13 +144,13 @@ def command_of(name: str, options: Values) -> ScoringCommand:
         value = os.environ.get(where, "").strip()
         if not value:
             raise ConfigError(
-                f"no command for external/{name}: set {where} to a command line that reads and writes JSONL, or to a "
+                f"external/{name} has no command. Set {where} to a command line that reads and writes JSONL, or to a "
                 "YAML file with 'command'"
             )
         settings = (_file(where, Path(value)) if value.endswith((".yaml", ".yml")) else {"command": value}) | settings
-    unknown = sorted(set(settings) - OPTIONS)
-    if unknown:
-        raise ConfigError(f"{where}: unknown key '{unknown[0]}'. Known: {', '.join(sorted(OPTIONS))}")
+    strange = sorted(set(settings) - OPTIONS)
+    if strange:
+        raise ConfigError(f"{where}: {unknown('key', strange[0], sorted(OPTIONS))}")
     return _checked(where, settings)
 
 
@@ -174,14 +174,14 @@ def _checked(where: str, settings: Values) -> ScoringCommand:
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{where}: {error}") from error
     if not words or any("\0" in word for word in words):
-        raise ConfigError(f"{where}: the command is empty or contains a zero byte")
+        raise ConfigError(f"{where}: the command is empty or contains a zero byte. Write a command line")
     if not (0 < timeout < math.inf) or size < 1:
-        raise ConfigError(f"{where}: timeout and batch_size are positive numbers")
+        raise ConfigError(f"{where}: timeout ({timeout:g}) and batch_size ({size}) must be positive numbers")
     if shutil.which(words[0]) is None:
-        raise ConfigError(f"{where}: there is no program '{words[0]}'")
+        raise ConfigError(f"{where}: program '{words[0]}' not found. Install it, or give its path")
     passed = settings.get("pass_environment") or ()
     if isinstance(passed, str) or not all(isinstance(name, str) for name in passed):
-        raise ConfigError(f"{where}: pass_environment is a list of names")
+        raise ConfigError(f"{where}: {must_be('pass_environment', 'a list of names', passed)}")
     return ScoringCommand(tuple(words), timeout, size, str(settings.get("version", "")), tuple(passed))
 
 
@@ -199,7 +199,7 @@ class External(LearnedMetricProvider):
 
     def __init__(self, settings: ProviderSettings) -> None:
         if not settings.model:
-            raise ConfigError("name the scorer: external/NAME")
+            raise ConfigError("'external' has no scorer. Write external/NAME")
         self.model = settings.model
         self.command = command_of(settings.model, settings.options)
         super().__init__(self.command.batch_size)

@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from titjudge.core.errors import ConfigError, UserError, nearest
+from titjudge.core.errors import ConfigError, UserError, unknown
 from titjudge.core.files import read_yaml
 from titjudge.core.prompts import Prompt, prompt_names, read_prompt, template_folders
 from titjudge.core.types import Json, ProviderSettings, Reply, Request, Usage
@@ -61,11 +61,10 @@ class Scorer(LearnedMetricProvider):
         row = find(settings.model)
         if row is None or row.status == ASKED:
             keys = [row.key for row in rows(NATIVE)]
-            hint = nearest(settings.model, keys)
-            raise ConfigError(f"unknown learned metric '{settings.model}'.{hint} Known: {', '.join(keys)}")
+            raise ConfigError(unknown("learned metric", settings.model, keys))
         if row.adapter == "external":
             raise ConfigError(
-                f"'{row.key}' runs a command that you configure: external/{row.key}, not scorer/{row.key}"
+                f"'{row.key}' runs a command that you configure. Write external/{row.key}, not scorer/{row.key}"
             )
         options = {**_from_file(row.key), **settings.options}
         check_options("option of learned metrics", options, OPTIONS)
@@ -132,12 +131,12 @@ class Scorer(LearnedMetricProvider):
         if place:
             path = Path(place).expanduser()
             if not path.exists():
-                raise UserError(f"no weights of '{self.row.key}' at '{path}'")
+                raise UserError(f"'{path}' has no weights of '{self.row.key}'. Correct the option weights")
             return path
         if not self.row.weights:
             raise UserError(
-                f"'{self.row.key}' has no weights on the hub: put them into ${FOLDER}/{self.row.key}, or name their folder "
-                f"with the option weights ({self.row.source})"
+                f"'{self.row.key}' has no weights on the hub ({self.row.source}). Put them into ${FOLDER}/{self.row.key}, or give "
+                f"their folder with the option weights"
             )
         return None
 
@@ -222,12 +221,12 @@ def _from_file(key: str) -> Json:
     known = ["all", *(row.key for row in rows(NATIVE))]
     for name in map(str, content):
         if name not in known:
-            raise ConfigError(f"{SETTINGS}: {path}: unknown learned metric '{name}'.{nearest(name, known)}")
+            raise ConfigError(f"{SETTINGS}: {path}: {unknown('learned metric', name, known)}")
     return {**content.get("all", {}), **content.get(key, {})}
 
 
 def _is_bundled(prompt: Prompt) -> bool:
-    """Tell whether a template is titjudge's own, which is no part of a key: what it says goes by the row's version."""
+    """Return True if a template is titjudge's own, which is no part of a key: what it says goes by the row's version."""
     bundled = template_folders()
     return prompt.name in prompt_names(bundled) and read_prompt(prompt.name, bundled).sha256 == prompt.sha256
 

@@ -193,7 +193,7 @@ _DEFAULT_MAX_TOKENS = 512  # of an answer
 
 
 def not_a_number(dtype: str) -> str:
-    """Say what to do if a model of this floating-point type computes values that are not numbers."""
+    """Return advice on a model of this floating-point type that computes values that are not numbers."""
     if dtype in ("float32", "float64"):
         return "the weights may be damaged: download them again, or choose another checkpoint"
     return "set the option dtype: float32"
@@ -252,7 +252,7 @@ class LocalProvider(LocalModel[M, Request, Reply], Provider):
 
     def __init__(self, settings: ProviderSettings, *, max_batch: int) -> None:
         if not settings.model:
-            raise ConfigError(f"name the model: {self.name}/MODEL, a name on the hub or a folder")
+            raise ConfigError(f"'{self.name}' has no model. Write {self.name}/MODEL, a name on the hub or a folder")
         super().__init__(max_batch)
         self.settings = settings
         self.model = settings.model

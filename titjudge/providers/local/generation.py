@@ -117,7 +117,7 @@ def plan(loaded: LoadedModel, position: int, request: Request) -> GenerationPlan
     """
     images = tuple(request.images)
     if images and not loaded.images:
-        raise RowError("this model reads no images")
+        raise RowError("this model cannot read images")
     turns = [{"role": message.role, "content": _content(message.parts, loaded.images)} for message in request.messages]
     if request.schema is not None:
         add_instruction(turns, request.schema)
@@ -195,7 +195,7 @@ def _generate(
     with torch.inference_mode():
         output = loaded.model.generate(**inputs.to(loaded.model.device), generation_config=config, **arguments)
     if stopping():
-        raise UserError("the model was closed while it answered")
+        raise UserError("the model was closed before it answered. Run the command again")
     firsts = _first_tokens(loaded, output.logits[0], choices, in_thought) if choices else [None] * len(batch)
     tokens = (output.sequences if choices else output)[:, width:].tolist()
     read = inputs["attention_mask"].sum(dim=1).tolist()

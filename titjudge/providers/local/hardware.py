@@ -114,7 +114,7 @@ def batch_size(model: ModelSize, free: int) -> int:
 
 
 def place(model: KnownModel, devices: Sequence[Device]) -> Row:
-    """Say where a model fits: on one accelerator, on several together (device_map: auto), on the processor, or nowhere."""
+    """Return the devices on which a model fits: on one accelerator, on several together (device_map: auto), on the processor, or nowhere."""
     accelerators = [device for device in devices if device.name != "cpu"]
     places: list[tuple[int, str]] = []  # free bytes, and where
     if accelerators:

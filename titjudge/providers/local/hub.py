@@ -58,7 +58,7 @@ def folder_of(model: str, revision: str = "") -> tuple[Path, str]:
     if local_folder.is_dir():
         return local_folder, ""
     if local_folder.is_absolute() or model.startswith((".", "~")) or not model or model.count("/") > 1:
-        raise UserError(f"no model folder '{model}'")
+        raise UserError(f"'{model}' is not a model folder. Correct the path, or give a name on the hub")
     from huggingface_hub import snapshot_download
 
     quiet()
@@ -95,7 +95,7 @@ def _hidden(path: Path, folder: Path) -> bool:
 
 
 def identity_of(model: str, revision: str = "") -> dict[str, str]:
-    """Return what pins a model's weights: the commit on the hub, or the content hash of a folder, wherever it lies."""
+    """Return the pin of a model's weights: the commit on the hub, or the content hash of a folder, wherever it lies."""
     folder, commit = folder_of(model, revision)
     return {"model": model, "revision": commit} if commit else {"content": content_hash(folder)}
 
@@ -112,7 +112,7 @@ def read_json(folder: Path, name: str) -> Any:
     try:
         return json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise UserError(f"{path}: not readable as JSON ({error}); fetch the model again") from error
+        raise UserError(f"{path}: not JSON ({error}). Download the model again") from error
 
 
 def has_remote_code(folder: Path) -> bool:

@@ -160,7 +160,7 @@ def refuse_incomplete(name: str, missing: Collection[str], unexpected: Collectio
             f"Its files have '{min(unexpected)}', which does not belong to it: they may be of another model or version."
         )
     else:
-        cause = "A file or a layer may be missing: fetch the model again."
+        cause = "A file or a layer can be missing. Download the model again"
     raise UserError(f"cannot load model '{name}': {what}. {cause}")
 
 
@@ -272,12 +272,12 @@ def _loaded(name: str, model: Any, processor: Any, images: bool, options: Values
     """
     tokenizer = getattr(processor, "tokenizer", processor)
     if not getattr(processor, "chat_template", None) and not getattr(tokenizer, "chat_template", None):
-        raise UserError(f"model '{name}' has no chat template: it is a base model; take its instruct or chat version")
+        raise UserError(f"model '{name}' is a base model without chat template. Use its instruct or chat version")
     eos = model.generation_config.eos_token_id
     eos = tokenizer.eos_token_id if eos is None else eos
     if tokenizer.pad_token_id is None:
         if tokenizer.eos_token is None:
-            raise UserError(f"the tokenizer of '{name}' has neither a padding nor an end token")
+            raise UserError(f"the tokenizer of '{name}' has neither a padding nor an end token. Use another model")
         tokenizer.pad_token = tokenizer.eos_token
     tokenizer.padding_side = "left"
     config = model.config
@@ -330,6 +330,6 @@ def _refuse_too_large(name: str, folder: Path, device: str, options: Values) -> 
     needed, free = weight_bytes(folder, str(options.get("dtype", "auto"))), free_bytes(device)
     if free is not None and needed > free:
         raise UserError(
-            f"cannot load model '{name}': its weights take {needed / 2**30:.1f} GiB as {options.get('dtype', 'auto')} and "
-            f"{device} has {free / 2**30:.1f} GiB free; set device_map: auto or dtype: bfloat16, or take a smaller model"
+            f"cannot load model '{name}': its weights need {needed / 2**30:.1f} GiB as {options.get('dtype', 'auto')}, but "
+            f"{device} has {free / 2**30:.1f} GiB free. Set device_map: auto or dtype: bfloat16, or use a smaller model"
         )

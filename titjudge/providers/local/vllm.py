@@ -76,7 +76,9 @@ class VLLM(LocalChatModel[Any]):
 
     def __init__(self, settings: ProviderSettings) -> None:
         if settings.base_url:
-            raise ConfigError(f"a vLLM server is asked with openai/{settings.model} --base-url {settings.base_url}")
+            raise ConfigError(
+                f"vllm/ cannot be combined with a server. Write openai/{settings.model} --base-url {settings.base_url}"
+            )
         super().__init__(settings, max_batch=int(settings.options.get("batch_size", 1024)))
         if not _installed():
             served = f"openai/{settings.model} --base-url http://HOST:8000/v1"

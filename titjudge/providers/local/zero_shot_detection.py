@@ -12,7 +12,7 @@ from functools import cached_property
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
-from titjudge.core.errors import ConfigError, TitjudgeError, UserError
+from titjudge.core.errors import ConfigError, TitjudgeError, UserError, must_be
 from titjudge.core.types import Json, ProviderSettings, Reply, Request
 from titjudge.providers.base import SAMPLING_PARAMETERS, Capabilities, check_options
 from titjudge.providers.local import hub
@@ -61,7 +61,7 @@ class ZeroShotDetection(LocalProvider[_Detector]):
     def _number(self, option: str, low: float, high: float) -> float:
         given = self._options[option]
         if isinstance(given, bool) or not isinstance(given, int | float) or not low <= given <= high:
-            raise ConfigError(f"the option {option} of {self.name} is a number from {low} to {high}, not {given!r}")
+            raise ConfigError(must_be(f"the option {option} of {self.name}", f"a number from {low} to {high}", given))
         return given
 
     # -- what can be known without loading -----------------------------------------------------------------------------
@@ -80,8 +80,8 @@ class ZeroShotDetection(LocalProvider[_Detector]):
         ):
             known = ", ".join(MODEL_FOR_ZERO_SHOT_OBJECT_DETECTION_MAPPING_NAMES)
             raise UserError(
-                f"'{self.model}' is not a model for zero-shot object detection (its model_type is {kind or 'missing'}; known are "
-                f"{known}): take one such as google/owlv2-base-patch16-ensemble"
+                f"'{self.model}' is not a model for zero-shot object detection: its model_type is {kind or 'missing'}, not one of "
+                f"{known}. Use google/owlv2-base-patch16-ensemble, for example"
             )
 
     def ready(self) -> None:
@@ -116,8 +116,8 @@ class ZeroShotDetection(LocalProvider[_Detector]):
         """
         if request.schema is None or "boxes" not in request.schema.get("properties", {}) or len(request.images) != 1:
             raise ConfigError(
-                f"{self.name}/{self.model} finds things in an image by their names and answers nothing else: name it with "
-                f"--detector, and another model as {request.role or 'captioner and judge'}"
+                f"{self.name}/{self.model} only detects objects. Give it with --detector, and another model as "
+                f"{request.role or 'captioner and judge'}"
             )
         return await super().complete(request)
 

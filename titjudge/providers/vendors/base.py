@@ -49,7 +49,7 @@ class Family:
     omit_thinking: frozenset[str] = frozenset()
 
     def capabilities(self, *, tools: bool = False) -> Capabilities:
-        """Return what a model of this family can do; `tools` says whether its provider sends tools."""
+        """Return the capabilities of a model of this family; `tools` says whether its provider sends tools."""
         return Capabilities(
             images=self.images,
             schema=self.schema,

@@ -109,7 +109,7 @@ function verdictTable(pair, a, b) {
     return h("tr", null, h("th", { scope: "row" }, outside(judge.label)), [a, b].map((item) => h("td.num", null, scoreOf(item.s[index], index))), h("td", null, says), h("td", null, h("span.one." + how, null, OUTCOME[how])));
   });
   const head = ["metric", "A", "B", "prefers", data.constructed ? "with construction" : "with people"].map((name, index) => h("th", { scope: "col", class: index === 1 || index === 2 ? "num" : null }, name));
-  return h("div.wide-table", { tabindex: "0", role: "region", "aria-label": "What the metrics said" }, h("table", null, h("caption.away", null, "What the metrics said"), h("thead", null, h("tr", null, head)), h("tbody", null, rows)));
+  return h("div.wide-table", { tabindex: "0", role: "region", "aria-label": "Scores of the metrics" }, h("table", null, h("caption.away", null, "Scores of the metrics"), h("thead", null, h("tr", null, head)), h("tbody", null, rows)));
 }
 
 /** Whether what stayed open of two scores could reverse their order. */

@@ -3,7 +3,7 @@ function receipts(score, judge) {
   const rest = score.x || [];
   const answers = (score.k || []).map((index) => data.replies[index]);
   if (!rest.length && !answers.length) return null;
-  const folded = h("details.receipts", null, h("summary", null, `Receipts (${answers.length})`));
+  const folded = h("details.receipts", null, h("summary", null, `Evidence (${answers.length})`));
   folded.addEventListener("toggle", () => {
     if (folded.open && folded.children.length === 1) add(folded, [partsOf(rest), answers.map((one) => receipt(one, judge))]);
   });

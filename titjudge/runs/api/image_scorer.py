@@ -90,7 +90,7 @@ class ImageScorer:
             warnings.warn(line, stacklevel=2)
 
     def spent(self) -> Spending:
-        """Return what was spent, and may have been spent, up to now."""
+        """Return the certain and uncertain spending until now."""
         return self._spent if self._run is None else self._run.engine.budget.used()
 
     @property
@@ -280,7 +280,7 @@ def _swapped(pair: Entry) -> str:
 
 
 def _refusal(*images: Placed) -> str:
-    """Say why the first of these images that is unusable cannot be used; empty where all can."""
+    """Return the reason why the first unusable image cannot be used; empty if all can."""
     return next((image.refusal for image in images if image.refusal), "")
 
 

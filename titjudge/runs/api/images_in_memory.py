@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from titjudge.core.errors import UserError, nearest
+from titjudge.core.errors import UserError, must_be, unknown
 from titjudge.core.types import Json, Score
 from titjudge.data import images
 from titjudge.data.image_decoding import ORIENTATION, upright
@@ -94,7 +94,7 @@ class ImagesInMemory:
         return Placed(name, file, thumbnail)
 
     def __contains__(self, path: Path) -> bool:
-        """Tell whether `place` has written this file and it is not released yet."""
+        """Return True if `place` has written this file and it is not released yet."""
         return path in self._used
 
     def release(self, path: Path) -> list[Path]:
@@ -174,18 +174,18 @@ def check(image: Any) -> None:
         if not _is_image_shape(tuple(image.shape)):
             hint = ": score_many(images, prompts) takes a batch" if len(image.shape) == 4 else ""
             raise ValueError(
-                f"an image is an array of height x width, with colours x 3 or x 4, or 3 or 4 x height x width; "
-                f"this one has {_shape(image)}{hint}"
+                f"an image must be an array of height x width, with colours x 3 or x 4, or 3 or 4 x height x width, "
+                f"not {_shape(image)}{hint}"
             )
         return
     from PIL import Image
 
     if not isinstance(image, Image.Image):
-        raise TypeError(f"an image is {ACCEPTED}; not {type(image).__name__}")
+        raise TypeError(must_be("an image", ACCEPTED, image))
 
 
 def is_array(image: Any) -> bool:
-    """Tell whether this is a NumPy array or scalar, or a torch tensor, without importing either library."""
+    """Return True if this is a NumPy array or scalar, or a torch tensor, without importing either library."""
     return type(image).__module__.partition(".")[0] == "numpy" or _is_tensor(image)
 
 
@@ -202,10 +202,10 @@ def images_of(batch: Any) -> Sequence[Any]:
     """
     if is_array(batch):
         if batch.ndim != 4:
-            raise ValueError(f"a batch of images has four dimensions; this one has {_shape(batch)}")
+            raise ValueError(f"a batch of images must have four dimensions, not {_shape(batch)}")
         return [batch[number] for number in range(len(batch))]
     if isinstance(batch, str | bytes | bytearray | os.PathLike) or not isinstance(batch, Sequence):
-        raise TypeError(f"many images are a list, or an array or tensor of four dimensions; not {type(batch).__name__}")
+        raise TypeError(must_be("a batch of images", "a list, or an array or tensor of four dimensions", batch))
     return batch
 
 
@@ -243,15 +243,15 @@ def _from_array(image: Any) -> Any:
     if np.issubdtype(flat.dtype, np.floating):
         lowest, highest = (float(flat.min()), float(flat.max())) if flat.size else (0.0, 1.0)
         if not (lowest >= -_STEP and highest <= 1 + _STEP):
-            raise ValueError(f"an image of floats has values from 0 to 1; {_about(lowest, highest)}")
+            raise ValueError(f"an image of floats must have values from 0 to 1; {_about(lowest, highest)}")
         flat = np.rint(np.clip(flat, 0, 1) * 255)
     elif flat.dtype != np.uint8 and flat.size and not (int(flat.min()) >= 0 and int(flat.max()) <= 255):
-        raise ValueError(f"an image of integers has values from 0 to 255; this one from {flat.min()} to {flat.max()}")
+        raise ValueError(f"an image of integers must have values from 0 to 255, not {flat.min()} to {flat.max()}")
     return Image.fromarray(np.ascontiguousarray(flat, dtype=np.uint8))
 
 
 def _about(lowest: float, highest: float) -> str:
-    """Say what an array of floats has instead of 0 to 1, and what makes an image of it."""
+    """Write the values of an array of floats outside 0 to 1, and how to convert it to an image."""
     if not (math.isfinite(lowest) and math.isfinite(highest)):
         return "this one has values that are not finite"
     has = f"this one from {lowest:.4g} to {highest:.4g}"
@@ -312,15 +312,13 @@ class ImageTable:
         elif library == "datasets" and hasattr(table, "select_columns") and hasattr(table, "__len__"):
             self._columns = list(table.column_names)
         else:
-            kind = f"{type(table).__module__}.{type(table).__qualname__}"
-            raise TypeError(f"judge_table takes a pandas.DataFrame or a datasets.Dataset; not {kind}")
+            raise TypeError(must_be("the table", "a pandas.DataFrame or a datasets.Dataset", table))
         self._table, self._is_pandas = table, library == "pandas"
         for name in (image, prompt, *sources):
             if self._columns.count(name) != 1:
-                has = "two columns" if name in self._columns else "no column"
-                raise UserError(
-                    f"the table has {has} '{name}'.{nearest(name, self._columns)} It has: {', '.join(self._columns)}"
-                )
+                if name in self._columns:
+                    raise UserError(f"the table has two columns '{name}'. Rename one")
+                raise UserError(unknown("column", name, self._columns))
         names = list(dict.fromkeys((image, *sources)))
         self._images = table[names] if self._is_pandas else table.select_columns(names)
         self._image, self._sources = image, sources
@@ -349,9 +347,7 @@ class ImageTable:
             UserError: It has one.
         """
         if taken := [name for name in columns if name in self._columns]:
-            raise UserError(
-                f"the table has a column '{taken[0]}' already: judge_table(..., prefix='new_') renames ours"
-            )
+            raise UserError(f"the table already has a column '{taken[0]}'. Call judge_table(..., prefix='new_')")
 
     def with_columns(self, columns: Json) -> Any:
         if self._is_pandas:

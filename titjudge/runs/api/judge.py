@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from typing import Any
 
 from titjudge.core.config import Limits, RunConfig, load_config
-from titjudge.core.errors import ConfigError, UserError
+from titjudge.core.errors import ConfigError, UserError, must_be
 from titjudge.core.numbers import known_sum
 from titjudge.core.types import Json
 from titjudge.engine.budget import UNSPENT, Spending
@@ -79,7 +79,7 @@ class ProgressBar:
 
 
 def watched() -> bool:
-    """Tell whether a person sees what is written to standard error: in a terminal, or in a notebook."""
+    """Return True if a person sees what is written to standard error: in a terminal, or in a notebook."""
     shell = sys.modules.get("IPython")
     kernel = getattr(shell.get_ipython(), "kernel", None) if shell is not None else None
     return kernel is not None or bool(getattr(sys.stderr, "isatty", lambda: False)())
@@ -136,7 +136,9 @@ class Judge:
         self._prepare(load_config(None, {**keys, "metrics": _names(metric)}))
         for name, judging in self.metrics.items():
             for role in self._scorer.config.without_model(judging.roles):
-                raise ConfigError(f'the metric {name} needs a {role}: {role}="PROVIDER/MODEL", or provider="openai"')
+                raise ConfigError(
+                    f'the metric {name} requires a {role}. Add {role}="PROVIDER/MODEL", or provider="openai"'
+                )
 
     @classmethod
     def from_config(
@@ -251,7 +253,7 @@ class Judge:
         if len(self.metrics) != 1:
             names = ", ".join(self.metrics)
             raise UserError(
-                f"this Judge has the metrics {names}: `score_many([(image, prompt)])` gives a score of each"
+                f"this Judge has several metrics: {names}. Call `score_many([(image, prompt)])` for all scores"
             )
 
     def ascore_many(
@@ -420,7 +422,7 @@ def _paired(images: Any, prompts: str | Iterable[str] | None) -> list[Entry]:
     listed = images_of(images)
     texts = [prompts] * len(listed) if isinstance(prompts, str) else list(prompts)
     if len(texts) != len(listed):
-        raise ValueError(f"there are {len(listed)} images and {len(texts)} prompts")
+        raise ValueError(f"{len(listed)} images do not fit {len(texts)} prompts. Give one prompt per image")
     return _pairs(zip(listed, texts, strict=True))
 
 
@@ -431,16 +433,15 @@ def _pairs(pairs: Iterable[Any]) -> list[Entry]:
         TypeError, ValueError: One is no (image, prompt[, sources]) pair; names its number.
     """
     if is_array(pairs):
-        raise TypeError("a batch of images needs its prompts: score_many(images, prompts)")
+        raise TypeError("a batch of images requires its prompts. Call score_many(images, prompts)")
     checked = list(pairs)
     for number, pair in enumerate(checked):
         if not isinstance(pair, tuple | list) or len(pair) not in (2, 3):
-            kind = repr(pair) if isinstance(pair, str) else type(pair).__name__
-            raise TypeError(f"score_many takes (image, prompt) pairs; number {number} is {kind}")
+            raise TypeError(must_be(f"item {number}", "an (image, prompt) pair", pair))
         if not isinstance(pair[1], str):
-            raise TypeError(f"prompt {number} must be a str, not {type(pair[1]).__name__}")
+            raise TypeError(must_be(f"prompt {number}", "a str", pair[1]))
         if not isinstance(sources := pair[2] if len(pair) == 3 else (), tuple | list):
-            raise TypeError(f"the sources of number {number} are {type(sources).__name__}, not a list of images")
+            raise TypeError(must_be(f"the sources of item {number}", "a list of images", sources))
         try:
             for image in (pair[0], *sources):
                 check(image)

@@ -97,7 +97,7 @@ class LoopThread:
         """
         if threading.current_thread() is self._thread:
             work.close()
-            raise UserError("a metric cannot wait for a judge: use `await judge.ascore(...)` of another one")
+            raise UserError("a metric cannot wait for a judge. Use `await judge.ascore(...)` of another Judge")
         job = self._start(work)
         try:
             return job.outcome.result()

@@ -51,7 +51,7 @@ def merge(runs: Sequence[Path], out: Path, *, pairs: Sequence[Pair] | None = Non
     distinct = {run.resolve(): run for run in reversed(runs)}  # the same folder may be given under two paths
     parts = [ShardRun(folder, folder.manifest()) for folder in map(RunFolder, reversed(distinct.values()))]
     if any(part.folder.path.resolve() == out.resolve() for part in parts):
-        raise UserError(f"{out} is one of the runs to merge: choose another --out")
+        raise UserError(f"{out} is one of the runs to merge. Choose another --out")
     target = RunFolder(out)
     _check_alike(parts)
     _check_disjoint(parts)
@@ -59,7 +59,7 @@ def merge(runs: Sequence[Path], out: Path, *, pairs: Sequence[Pair] | None = Non
         _check_replaced(target, parts)
     for part in parts:
         if part.folder.is_locked():
-            raise UserError(f"{part.folder.path}: another titjudge is writing this run")
+            raise UserError(f"{part.folder.path}: another titjudge is writing this run. Wait until it ends")
     parts.sort(key=lambda part: part.manifest.updated or 0.0)
     shared = {name: value for name, value in parts[0].manifest.identity.items() if name != "shard"}
     config = config_of(shared, parts[0].folder.path)
@@ -148,7 +148,7 @@ def _check_alike(parts: Sequence[ShardRun]) -> None:
         )
         if changed:
             raise UserError(
-                f"{part.folder.path} and {first.folder.path} are not parts of one run: another {', '.join(changed)}"
+                f"{part.folder.path} and {first.folder.path} are not parts of one run: they differ in {', '.join(changed)}"
             )
 
 
@@ -166,7 +166,7 @@ def _check_disjoint(parts: Sequence[ShardRun]) -> None:
     for part in parts:
         for source in part.manifest.merged or ():
             if (source.run, source.shard) in sources:
-                raise UserError(f"{part.folder.path} was merged from {source.run}: give one of them")
+                raise UserError(f"{part.folder.path} was merged from {source.run}. Give only one of them")
 
 
 def _check_replaced(target: RunFolder, parts: Sequence[ShardRun]) -> None:
@@ -177,11 +177,11 @@ def _check_replaced(target: RunFolder, parts: Sequence[ShardRun]) -> None:
     """
     former = target.manifest().merged
     if former is None:
-        raise UserError(f"{target.path} is a run that was not merged: choose another --out")
+        raise UserError(f"{target.path} is a run that was not merged. Choose another --out")
     sources = {part.source for part in parts}
     lost = [source.run for source in former if (source.run, source.shard) not in sources]
     if lost:
-        raise UserError(f"{target.path} was merged from {', '.join(lost)} too: give those as well, or another --out")
+        raise UserError(f"{target.path} was also merged from {', '.join(lost)}. Give these runs also, or another --out")
 
 
 def _status(parts: Sequence[ShardRun]) -> str:
@@ -349,7 +349,9 @@ class MergedItems:
                 if "bad" in item:
                     self._prompts.pop(id, None)
                 elif self._prompts.setdefault(id, prompt := hash(item["prompt"])) != prompt:
-                    raise UserError(f"{part.folder.path}: the prompt of {id} differs from the other runs")
+                    raise UserError(
+                        f"{part.folder.path}: the prompt of {id} differs from the other runs. Leave out this run"
+                    )
                 self._lines[id] = number, offset
         self.ranks = {id: rank for rank, id in enumerate(sorted(places, key=places.__getitem__))}
 
@@ -441,7 +443,7 @@ def shard_numbers(shard: str | None) -> tuple[int, int] | None:
 
 
 def _compares(name: str, metrics: Mapping[str, Metric]) -> bool:
-    """Tell whether a metric, or the vote of one judge in it (`pairwise [openai/gpt-4o]`), compares images."""
+    """Return True if a metric, or the vote of one judge in it (`pairwise [openai/gpt-4o]`), compares images."""
     metric = metrics.get(name) or metrics.get(base_metric(name))
     return metric is not None and compares_images(metric)
 

@@ -131,7 +131,7 @@ class Stored:
                 yield offset, record
 
     def has(self, key: str) -> bool:
-        """Tell whether an answer or a vector is stored under a key."""
+        """Return True if an answer or a vector is stored under a key."""
         return bool(self._replies.get(key) or self._vectors.get(key))
 
     @functools.cached_property
@@ -183,7 +183,7 @@ class Stored:
         offsets = self._vectors.get(content_key("text", text))
         if not offsets:
             self.missed += 1
-            raise Unanswered(Status.MISSING, "no vector of a text is on file")
+            raise Unanswered(Status.MISSING, "the vector of a text is not stored")
         offset, record = self._choose(self._vectors, offsets)
         try:
             base64.b64decode(record["vector"], validate=True)
@@ -203,7 +203,7 @@ class Stored:
         return (item_answers or good or candidates)[-1]
 
     def ended_as(self, keys: Sequence[str], status: Status) -> bool:
-        """Tell whether an answer with this status is stored under one of the keys."""
+        """Return True if an answer with this status is stored under one of the keys."""
         offsets = (offset for key in keys for offset in self._replies.get(key))
         return any(self._replies.read(offset)["status"] == status for offset in offsets)
 
@@ -311,7 +311,7 @@ class StoredImages(ImageFiles):
 
 
 def _missing_image() -> bytes:
-    raise DataError("the image is not here")
+    raise DataError("the image is missing")
 
 
 @contextlib.asynccontextmanager

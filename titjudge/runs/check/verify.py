@@ -117,7 +117,7 @@ def _walk(path: str, before: Any, now: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def same(first: Any, second: Any) -> bool:
-    """Tell whether two JSON values are equal, numbers to a relative tolerance of 1e-9."""
+    """Return True if two JSON values are equal, numbers to a relative tolerance of 1e-9."""
     if isinstance(first, dict) and isinstance(second, dict):
         return first.keys() == second.keys() and all(same(first[key], second[key]) for key in first)
     if isinstance(first, list | tuple) and isinstance(second, list | tuple):
@@ -226,7 +226,7 @@ async def _verify(folder: RunFolder) -> VerificationResult:
     manifest = folder.manifest()
     config = config_of(manifest.identity, folder.path)
     if not folder.begun:
-        raise DataError("nothing was judged in this run: there is nothing to verify", folder.path)
+        raise DataError("the run has no scores to verify. Judge images first", folder.path)
     run = stored_run(config)
     metrics, suite = run.metrics, run.suite
     _check_versions(manifest, metrics, PromptLibrary(config.prompts), result)
@@ -404,13 +404,13 @@ class _ScoreChecker:
             self.before[item.id, before.metric] = replace(now, item_id=item.id, metric=before.metric)
 
     def _explained(self, before: Score, now: Score) -> bool:
-        """Tell whether the missing value of a score has a reason: its question was answered for another item, or never."""
+        """Return True if the missing value of a score has a reason: its question was answered for another item, or never."""
         if before.status in _WITHOUT_ANSWER:
             return now.value is None or not self.stored.used <= set(before.replies)
         return before.status is not Status.BAD_INPUT and self.stored.ended_as(before.replies, before.status)
 
     def add_notes(self) -> None:
-        """Say what could not be checked."""
+        """Write which parts could not be checked."""
         counts = (
             (self.images.absent, "images are not here: their hashes could not be checked"),
             (self.without_image, "scores were computed from images that are not here, and could not be computed again"),
@@ -432,7 +432,7 @@ def _plain(score: Score) -> Score:
 
 
 def difference(before: Score, now: Score, said: Sequence[str] = (), *, exact: bool = True) -> str:
-    """Say in one line what differs between a stored score and the recomputed one; empty when nothing does.
+    """Write in one line the difference between a stored and a recomputed score; empty if there is none.
 
     Args:
         before: The stored score.

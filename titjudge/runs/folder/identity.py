@@ -11,7 +11,7 @@ import orjson
 from pydantic import ValidationError
 
 from titjudge.core.config import RunConfig
-from titjudge.core.errors import DataError
+from titjudge.core.errors import DataError, rule_of
 from titjudge.core.types import Json, Values
 from titjudge.providers.retirements import default_model, listed_default
 
@@ -77,7 +77,7 @@ def config_of(identity: Values, path: Path) -> RunConfig:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise DataError(
-            f"its configuration cannot be read ({where}: {first['msg']})", path / "manifest.json"
+            f"its configuration cannot be read ({where}: {rule_of(first)}). Choose another run", path / "manifest.json"
         ) from error
 
 
@@ -108,7 +108,7 @@ def differing(theirs: Values, mine: Values) -> list[str]:
 
 
 def extends(theirs: Values, mine: Values) -> bool:
-    """Tell whether `mine` is the run `theirs` with more metrics, and perhaps a role that only those need.
+    """Return True if `mine` is the run `theirs` with more metrics, and perhaps a role that only those need.
 
     Every score that the run has already keeps its meaning then.
     """
@@ -124,7 +124,7 @@ def extends(theirs: Values, mine: Values) -> bool:
 
 
 def other_run(theirs: Values, mine: Values) -> str:
-    """Say how the run in a folder differs from the one that was asked for, and what to do."""
+    """Write how the run in a folder differs from the requested one, and what to do."""
     changed, kept = differing(theirs, mine), "what was answered comes from the cache and is not paid again"
     if changed == ["metrics"]:
         has, wants = (", ".join(record.get("metrics", ())) for record in (theirs, mine))

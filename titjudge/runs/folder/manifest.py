@@ -78,8 +78,8 @@ class Pins:
             if then != now:
                 gone, new = (", ".join(sorted(parts)) or "nothing" for parts in (then - now, now - then))
                 raise UserError(
-                    f"{folder.path}: the model that answers as {name} has changed since this run began ({gone} then, {new} now): "
-                    "choose another --out"
+                    f"{folder.path}: the model {name} has changed since this run began (from {gone} to {new}). "
+                    "Choose another --out"
                 )
         if self.recorded and manifest.recordings != self._recordings():
             self._check_recorded(folder, together)
@@ -104,7 +104,7 @@ class Pins:
                 file = answers[0].endpoint if answers else provider.answers.name
                 raise UserError(
                     f"{folder.path}: {file} no longer has the answer that this run used for {reply['item']} "
-                    f"({reply['template']}): choose another --out"
+                    f"({reply['template']}). Choose another --out"
                 )
 
 

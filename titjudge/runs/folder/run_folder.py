@@ -58,7 +58,7 @@ PLACE = "place"  # key in a shard's items.jsonl: position of the item in the dat
 
 
 def compares_images(metric: Metric) -> bool:
-    """Tell whether a metric's score depends on the other images of the prompt."""
+    """Return True if a metric's score depends on the other images of the prompt."""
     return metric.scope == "prompt"
 
 
@@ -310,7 +310,7 @@ class RunFolder:
             if before is not None and (not changed or self._answered):  # else an earlier start got no answer
                 manifest = before.with_(identity=mine) if changed else before
         elif any(file.is_file() and not file.name.startswith(".") for file in self.path.iterdir()):
-            raise UserError(f"{self.path} is not empty and not a run: choose another --out")
+            raise UserError(f"{self.path} is not empty and not a run. Choose another --out")
         else:
             self._created = True
         try:
@@ -340,8 +340,8 @@ class RunFolder:
                 stored: Json = orjson.loads((self.path / _IDENTITY).read_bytes())
             except (OSError, orjson.JSONDecodeError):
                 raise DataError(
-                    "manifest.json is damaged: put a copy of it back, or choose another --out (answers in the cache are "
-                    "not paid again)",
+                    "manifest.json is damaged. Restore a copy, or choose another --out (cached answers are not paid for "
+                    "again)",
                     self.path,
                 ) from error
             self.damage["manifest.json"] = "it was made again; models and versions of earlier sessions are not in it"
@@ -531,13 +531,15 @@ class FolderLock:
             )  # while it is open, its number is not used again
         except OSError as error:
             if folder.is_file():
-                raise UserError(f"{folder} is a file: --out takes a folder") from error
+                raise UserError(f"--out {folder} is a file. Give a folder") from error
             raise UserError(f"{folder}: {error.strerror}") from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             self.close()
-            raise UserError(f"{folder}: another titjudge is writing there") from error
+            raise UserError(
+                f"{folder}: another titjudge is writing there. Wait until it ends, or choose another --out"
+            ) from error
 
     @property
     def lost(self) -> bool:
@@ -584,7 +586,7 @@ def rest_of_caps(limits: Limits, others: Iterable[Path]) -> Limits:
 
 
 def _others(path: Path, most: int = 5) -> str:
-    """Say which run folders lie where one was looked for, the newest first; empty where there are none."""
+    """List the run folders next to a path that is not one, the newest first; empty if there are none."""
     manifests = sorted(path.parent.glob("*/manifest.json"), key=lambda file: file.stat().st_mtime, reverse=True)
     names = [str(file.parent) for file in manifests]
     return f"; there are {', '.join(names[:most])}{', ...' if len(names) > most else ''}" if names else ""

@@ -27,7 +27,7 @@ import orjson
 from titjudge.core import registry, structured_output
 from titjudge.core.answer_probabilities import FirstToken
 from titjudge.core.config import RoleConfig, RunConfig
-from titjudge.core.errors import ConfigError, DataError, Unanswered, UserError
+from titjudge.core.errors import ConfigError, DataError, Unanswered, UserError, must_be
 from titjudge.core.files import scan_jsonl
 from titjudge.core.serialization import request_key, request_record, without_surrogates
 from titjudge.core.types import Embedding, ImageFile, Json, Reply, Request, Status, Values
@@ -65,20 +65,20 @@ class AskedQuestion:
     problem: str = ""
 
     def refusal(self, reason: str = "") -> str:
-        """Say for which item and template the answer cannot be used, and why."""
+        """Write for which item and template the answer cannot be used, and why."""
         why = self.problem or reason or "it does not contain the question"
         return f"{next(iter(self.items))}, {self.template}: {why}"
 
 
 def only_recorded(session: Session) -> bool:
-    """Tell whether every model that the metrics of a run ask is `recorded`, but for those that `walk` asks itself."""
+    """Return True if every model that the metrics of a run ask is `recorded`, but for those that `walk` asks itself."""
     roles = [session.config.role(name) for name in session.resolved.models if name != "embedder"]
     others = [role for role in roles if role is None or not is_detector_here(session.config, role)]
     return bool(others) and all(role is not None and role.provider == "recorded" for role in others)
 
 
 def is_detector_here(config: RunConfig, role: RoleConfig) -> bool:
-    """Tell whether a role is a detector of this machine: it answers itself, as nobody else can take its place in a file."""
+    """Return True if a role is a detector of this machine: it answers itself, as nobody else can take its place in a file."""
     return role == config.detector and registry.uses_device(role.provider)
 
 
@@ -155,7 +155,7 @@ class _NoEmbedder(Embedder):
     name = "none"
 
     async def embed(self, texts: Sequence[str]) -> list[Embedding]:
-        raise Unanswered(Status.MISSING, "no vectors here")
+        raise Unanswered(Status.MISSING, "the file has no vectors")
 
 
 def import_answers(session: Session, file: Path) -> ImportedAnswers:
@@ -169,7 +169,7 @@ def import_answers(session: Session, file: Path) -> ImportedAnswers:
         ConfigError: All models are `recorded`, whose answers are not cached.
     """
     if only_recorded(session):
-        raise ConfigError("recorded answers lie beside the data, not in the cache: `answers record` takes them")
+        raise ConfigError("recorded answers are stored with the data, not in the cache. Use `answers record`")
     result = ImportedAnswers()
     answers = read_answers([file], result)
     used: set[str] = set()
@@ -218,10 +218,10 @@ class FileAnswers(WrappedProvider):
         if key not in self._answers:
             if self._recorded == "last":
                 return await self.real.complete(request)
-            raise Unanswered(Status.MISSING, "no answer in the file")
+            raise Unanswered(Status.MISSING, "the file has no answer")
         self._used.add(key)
         if self._answers[key].tool_calls and not request.tools:
-            raise Unanswered(Status.UNPARSED, "the answer calls tools, and none were offered")
+            raise Unanswered(Status.UNPARSED, "the answer calls tools, but the request offered none")
         return self._answers[key]
 
 
@@ -319,7 +319,9 @@ class _ExportingEngine(NotingEngine):
                 ProviderSettings(role.model or role.provider.name, base_url="http://localhost"),
             )
             if real.extra_body and not isinstance(real, OpenAI):
-                raise UserError(f"{role.config.model}: options.body cannot be used in a batch file of OpenAI")
+                raise UserError(
+                    f"{role.config.model}: options.body cannot be used in a batch file of OpenAI. Remove it"
+                )
             self._chats[role.name] = real if isinstance(real, OpenAI) else OpenAI(settings)
         chat = self._chats[role.name]
         return await openai_line(chat, key, request, in_prompt=request.schema is not None and not chat.native_schema)
@@ -403,7 +405,7 @@ class SplitJsonlWriter:
 
     def __init__(self, out: Path, most: int, most_bytes: int) -> None:
         if out.is_dir():
-            raise ConfigError(f"{out} is a folder: --out names a file")
+            raise ConfigError(f"--out {out} is a folder. Give a file")
         self.out, self._most, self._most_bytes = out, most, most_bytes
         self._places: dict[str, tuple[int, int]] = {}
         self._spool: Any = None
@@ -465,7 +467,7 @@ class SplitJsonlWriter:
 
 
 def _questions(file: Path) -> bool:
-    """Tell by its first line whether a file holds exported questions."""
+    """Return True if the first line of a file is an exported question."""
     if not file.is_file():
         return False
     with file.open("rb") as lines:
@@ -531,10 +533,10 @@ def _reply(reader: OpenAI, record: Values) -> Reply:
         if isinstance(text, dict | list):  # a JSON answer that is not encoded as a string
             text = orjson.dumps(text).decode()
         if not isinstance(text, str):
-            raise ValueError(f"'{name}' is not a text")
+            raise ValueError(must_be(f"'{name}'", "a text", text))
         first = FirstToken.read(record["first_token"]) if "first_token" in record else None
         if not (text.strip() or first):
-            raise ValueError(f"'{name}' is empty")
+            raise ValueError(f"'{name}' is empty. Write the answer")
         version = str(record.get("model") or "")
         return Reply(without_surrogates(text), finish_reason="stop", model_version=version, first_token=first)
     response = record.get("response")

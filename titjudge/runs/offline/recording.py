@@ -85,7 +85,7 @@ def record(session: Session, files: Sequence[Path], to: Path, *, by: str = "", r
         UserError: The recording cannot be written.
     """
     if replace and not only_recorded(session):
-        raise ConfigError("--replace corrects recorded answers: give `--provider recorded`, and the answers in a file")
+        raise ConfigError("--replace requires recorded answers. Add --provider recorded, and the answers in a file")
     result = Kept()
     answers = read_answers(files, result)
     recorded = read_recording(to) if to.is_file() else {}
@@ -144,7 +144,7 @@ def _line(key: str, reply: Json, images: Mapping[str, _RecordingPlace], by: str)
     """Make a line of the recording; `images` are the places of images by the hash of what was sent."""
     who = by or reply["model_version"] or ("" if IMPORTED in reply["flags"] else reply["model"])
     if not who:
-        raise ConfigError("answers from a file have no author: add --by, for example --by 'a person'")
+        raise ConfigError("answers from a file require an author. Add --by, for example --by 'a person'")
     digests = [part["image"] for _, *parts in reply["messages"] for part in parts if isinstance(part, dict)]
     places = [images.get(digest, _RecordingPlace(f"sha256:{digest}")) for digest in digests]
     boxes = [list(place.box) if place.box else None for place in places]

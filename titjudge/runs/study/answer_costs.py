@@ -102,7 +102,7 @@ class Pricing:
         self._provider, _, self._model = priced_as.partition("/")
         self._price = price_of(self._provider, self._model, prices) if priced_as else None
         if priced_as and self._price is None:
-            raise ConfigError(f"the price of {priced_as} is not known: add --price {priced_as}=INPUT,OUTPUT")
+            raise ConfigError(f"the price of {priced_as} is unknown. Add --price {priced_as}=INPUT,OUTPUT")
 
     def cost(self, reply: Values, sizes: Mapping[str, tuple[int, int]]) -> AnswerCost:
         """Price an answer; `sizes` are those of the images by the hash of their bytes."""

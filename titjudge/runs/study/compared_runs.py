@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from titjudge.core import registry
-from titjudge.core.errors import ConfigError, DataError, UserError, nearest
+from titjudge.core.errors import ConfigError, DataError, UserError, unknown
 from titjudge.core.numbers import known_sum
 from titjudge.core.paths import distinct_paths
 from titjudge.core.run_records import Results
@@ -88,7 +88,7 @@ def run_scores(
     reasons = judged_differently(manifests, chosen)
     if reasons and not allow_drift:
         raise UserError(
-            f"these runs are not comparable: {'; '.join(reasons)}. Compare them all the same with --allow-drift"
+            f"these runs are not comparable: {'; '.join(reasons)}. Add --allow-drift to compare them anyway"
         )
     notes += [f"compared although {reason}" for reason in reasons]
     plugin = registry.metric_of(chosen)
@@ -198,7 +198,10 @@ class ComparedRuns:
         rated = {image: None for scores in people.means.values() for image in scores}
         if not rated.keys() & self.items.keys():
             names = [f"'{truncated(next(iter(named), ''), 80)}'" for named in (rated, self.items)]
-            raise DataError(f"none of its images is in the runs: it has {names[0]}, the runs have {names[1]}", file)
+            raise DataError(
+                f"none of its images is in the runs: it has {names[0]}, the runs have {names[1]}. Correct the names",
+                file,
+            )
         self.notes += people.notes
         if strangers := [image for image in rated if image not in self.items]:
             first = truncated(strangers[0], 80)
@@ -273,7 +276,5 @@ def _slices(items: Mapping[str, Item], by: str | None) -> dict[str, list[str]]:
                 slices.setdefault(str(item.meta[by]), []).append(image)
         if len(slices) == 1:
             columns = sorted({key for item in items.values() for key in item.meta})
-            raise ConfigError(
-                f"--by {by}: the data have no such column.{nearest(by, columns)} They have: {', '.join(columns) or 'none'}"
-            )
+            raise ConfigError(f"--by: {unknown('column', by, columns)}")
     return slices

@@ -149,7 +149,7 @@ def suite_prompts(
         elif not lengths or place.fields.get("length") in lengths:
             places.append(place)
         elif "length" not in place.fields:
-            raise DataError(f"the prompts of {suite.name} have no lengths: leave out --length", data)
+            raise DataError(f"the prompts of {suite.name} have no lengths. Remove --length", data)
     return places
 
 

@@ -28,7 +28,7 @@ _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def verdict_line(gate: Gate, pair: GeneratorDifference) -> str:
-    """Say in a line how the gate decided about a candidate."""
+    """Write in one line how the gate decided about a candidate."""
     verdict = gate.verdicts[pair.a]
     margin = f"than {pair.b} by more than {gate.delta:g}"
     if pair.interval:
@@ -52,7 +52,7 @@ def verdict_line(gate: Gate, pair: GeneratorDifference) -> str:
 
 
 def fails(gate: Gate, pair: GeneratorDifference, strict: bool) -> bool:
-    """Tell whether a candidate fails the gate."""
+    """Return True if a candidate fails the gate."""
     return gate.verdicts[pair.a] in ((WORSE, CANNOT_TELL) if strict else (WORSE,))
 
 

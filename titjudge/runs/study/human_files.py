@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 
-from titjudge.core.errors import DataError
+from titjudge.core.errors import DataError, must_be
 from titjudge.core.names import id_of, plain
 from titjudge.core.numbers import as_sample, missing_code
 from titjudge.core.types import Item, Pair, Values
@@ -89,7 +89,9 @@ def read_human_scores(
         scores = opinion_columns([column for column in record if column not in named], _SCORES)
         if not named and not scores:
             others = f"; or a column for {', '.join(parts)}" if parts else ""
-            raise DataError(f"the column '{SCORE}' is missing{others} (there are: {', '.join(record)})", path, line)
+            raise DataError(
+                f"the column '{SCORE}' is missing (there are: {', '.join(record)}). Add it{others}", path, line
+            )
         rater = column_of(record, RATERS)
         who = "" if rater is None or record[rater] is None else plain(str(record[rater]))
         said.unused |= dict.fromkeys(
@@ -101,7 +103,7 @@ def read_human_scores(
             blank = numbers == [] and scores == [column]
             said.blanks += blank
             if numbers is None or (blank and rater is None):
-                raise DataError(f"the {column} must be a number, not '{'' if cell is None else cell}'", path, line)
+                raise DataError(must_be(f"the {column}", "a number", "" if cell is None else cell), path, line)
             for name, number in numbers:
                 person = " ".join(filter(None, (who, column if column in scores[1:] or len(scores) > 1 else "", name)))
                 said.add((named.get(column, SCORE), image), person, number, line, f"'{image}'")
@@ -122,14 +124,14 @@ def _image(record: Values, made: Mapping[tuple[str, str], Sequence[Item]], path:
     if column is not None or prompt is None or generator is None:
         there = f" (there are: {', '.join(record)})"
         raise DataError(
-            f"the column 'image' is missing or empty; prompt_id and generator can replace it{there}", path, line
+            f"the column 'image' is missing or empty{there}. Add it, or prompt_id and generator", path, line
         )
     key = (id_of(record[prompt]), plain(str(record[generator])))
     sample = column_of(record, _SAMPLES)
     images = [item for item in made.get(key, ()) if sample is None or item.sample == as_sample(record[sample])]
     if len(images) > 1:
         what = f"there are {len(images)} images of '{key[0]}' by '{key[1]}'"
-        raise DataError(f"{what}: add a column 'image', or distinguish them by 'sample'", path, line)
+        raise DataError(f"{what}. Add a column 'image' or 'sample'", path, line)
     return images[0].id if images else f"{key[1]}: {key[0]}"
 
 
@@ -153,7 +155,7 @@ def _check_scales(said: Opinions[tuple[str, str], float], path: Path) -> None:
         (low, low_name), (high, high_name) = min(highest), max(highest)
         if high >= _SCALES * low:
             what = f"{part}: '{low_name}' rates up to {low:g} and '{high_name}' up to {high:g}"
-            raise DataError(f"{what}: bring their ratings to one scale first", path)
+            raise DataError(f"{what}. Bring their ratings to one scale", path)
 
 
 def _not_rated(said: Opinions[tuple[str, str], float]) -> list[str]:
@@ -185,7 +187,7 @@ def _check_shared(said: Opinions[tuple[str, str], float], path: Path) -> None:
         own, others = (sum(numbers) for numbers in zip(*both, strict=True))
         if len({*both}) > 1 and min(own, others) > 0 and own >= _SHARED * others:
             what = f"{part}: '{person}' rates {len(both)} images {own / others:.0f} times as high as the others do"
-            raise DataError(f"{what}: bring the ratings to one scale first", path)
+            raise DataError(f"{what}. Bring the ratings to one scale", path)
 
 
 def _joined(said: Opinions[tuple[str, str], float]) -> HumanRatings:

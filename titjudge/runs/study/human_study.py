@@ -8,7 +8,7 @@ from itertools import combinations
 from pathlib import Path
 
 from titjudge.core import item_meta, registry
-from titjudge.core.errors import ConfigError, DataError, nearest
+from titjudge.core.errors import ConfigError, DataError, must_be, nearest
 from titjudge.core.grouping import grouped
 from titjudge.core.names import plain
 from titjudge.core.score_parts import (
@@ -60,7 +60,9 @@ def people_study(
     name = choose_metric(frame.metrics, metric, run.path, warnings)
     generator_of = {item.id: item.generator for item in items}
     if len(set(generator_of.values())) < 2:
-        raise DataError("its images name fewer than two generators: there is nothing to rank", run.path)
+        raise DataError(
+            "its images are by fewer than two generators, so there is no ranking. Judge a second generator", run.path
+        )
     prompt_of = {item.id: frame.prompt(item) for item in items}
     frame.pairs = [replace(pair, prompt_id=prompt_of.get(pair.a, "")) for pair in human]
     declared = frame.families()
@@ -72,7 +74,10 @@ def people_study(
     ]
     if not any(generator_of[pair.a] != generator_of[pair.b] for pair in pairs):
         named = f"; a pair names '{human[0].a}', the run '{items[0].id}'" if human and not pairs else ""
-        raise DataError(f"no human pair has two images of one prompt by two generators of this run{named}", run.path)
+        raise DataError(
+            f"no human pair has two images of one prompt by two generators of this run{named}. Correct the names",
+            run.path,
+        )
     judge, unscored = _preferences(items, prompt_of, frame.values(name), declared)
     board = people_board(pairs, judge, generator_of, level=level)
     warnings += board.warnings
@@ -100,13 +105,13 @@ def choose_metric(names: Sequence[str], metric: str | None, run: Path, notes: li
     available = sorted(set(names))
     listed = ", ".join(available)
     if not available:
-        raise DataError("it has no scores", run)
+        raise DataError("the run has no scores. Judge images first", run)
     if metric is not None and metric not in available:
-        raise ConfigError(f"{run} has no metric '{metric}'.{nearest(metric, available)} (it has {listed})")
+        raise ConfigError(f"{run}: unknown metric '{metric}'.{nearest(metric, available)} Known: {listed}")
     if metric is not None or len(available) == 1:
         return metric or available[0]
     if notes is None:
-        raise ConfigError(f"{run} has several metrics: choose one with --metric ({listed})")
+        raise ConfigError(f"{run} has several metrics: {listed}. Choose one with --metric")
     chosen = registry.first_metric(names)
     notes.append(f"by {chosen}; --metric takes another: {', '.join(name for name in available if name != chosen)}")
     return chosen
@@ -161,7 +166,7 @@ def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[st
     }
     named = [name for name in frame.metrics if elements[name]]
     if not named:
-        raise DataError("no score of it has elements (yes-no, checklist, graph-alignment and fga-blip2 have)", run)
+        raise DataError("the run has no scores with elements. Use yes-no, checklist, graph-alignment or fga-blip2", run)
     notes = frame.notes()
     chosen = choose_metric(named, metric, run, notes)
     marks: dict[tuple[str, str], ElementLabels] = {}
@@ -175,7 +180,10 @@ def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[st
             marks.setdefault(key, ElementLabels(prompt, kind, value, said, declared.get(prompt, "")))
     if not marks:
         first = next(iter(people), None)
-        raise DataError(f"no element of it is one of {chosen} of this run{f', not {first}' if first else ''}", human)
+        raise DataError(
+            f"none of its elements is an element of {chosen} in this run{f', such as {first}' if first else ''}. Correct the names",
+            human,
+        )
     unjoined = len(people) - len(marks)
     notes += [f"{unjoined:,} of people's marks are on elements that the judge has not marked"] if unjoined else []
     return chosen, list(marks.values()), notes
@@ -193,13 +201,13 @@ def people_marks(file: Path) -> dict[tuple[str, str], tuple[str, Mapping[str, ob
         text = str(record["value"]).strip().casefold()
         value = _MEANING.get(text, text)
         if value not in ("yes", "no", "0", "1", "2", "n/a"):
-            raise DataError(f"the value is yes, no, 0, 1, 2 or n/a, not '{record['value']}'", file, number)
+            raise DataError(must_be("the value", "yes, no, 0, 1, 2 or n/a", record["value"]), file, number)
         key = (plain(str(record["image"])), str(record["element"]).strip().casefold())
         before = lines.setdefault(key, number)
         if marks.setdefault(key, (value, record))[0] != value:
-            what = f"'{record['element']}' of '{record['image']}' is there twice, with another value in row {before}"
+            what = f"'{record['element']}' of '{record['image']}' has another value in row {before}"
             raise DataError(
-                f"{what}: give one value, such as the majority in elements.csv of `label export`", file, number
+                f"{what}. Give one value, such as the majority in elements.csv of `label export`", file, number
             )
     return marks
 

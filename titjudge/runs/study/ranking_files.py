@@ -50,7 +50,7 @@ def compare_ranks(csv_path: Path | str, reference: str) -> tuple[Json, Table]:
         raise DataError(f"the column '{reference}' {kind}.{nearest(reference, columns)}{numeric}", path)
     against = columns.pop(reference)
     if not columns:
-        raise DataError(f"there is no ranking beside '{reference}' to compare it with", path)
+        raise DataError(f"no column can be compared with '{reference}'. Add a ranking", path)
     result = {name: _rank_entry(column, against) for name, column in columns.items()}
     table = Table(
         f"Rank correlation with {reference}",
@@ -86,14 +86,14 @@ def _ranking_columns(path: Path, reference: str) -> tuple[list[str], dict[str, l
     """Read the names of all columns, and the columns that are rankings: mostly numbers, or the reference with any number."""
     rows = list(csv_rows(path))
     if not rows:
-        raise DataError("the file is empty; the first line must name the columns", path)
+        raise DataError("the file is empty. Write the names of the columns into the first line", path)
     names = [name.strip() for name in rows[0][1]]
     for name in names:
         if names.count(name) > 1:
-            raise DataError(f"two columns are called '{name}'", path, rows[0][0])
+            raise DataError(f"two columns are called '{name}'. Rename one", path, rows[0][0])
     for line, cells in rows[1:]:
         if len(cells) != len(names):
-            raise DataError(f"{len(cells)} cells where the first line has {len(names)} columns", path, line)
+            raise DataError(f"the row has {len(cells)} cells for {len(names)} columns. Correct it", path, line)
     columns: dict[str, list[float | None]] = {}
     read_number = number_reader(path)
     for k, name in enumerate(names):
@@ -109,7 +109,7 @@ def _ranking_columns(path: Path, reference: str) -> tuple[list[str], dict[str, l
             generator = plain(row[names.index(names_rows)])
             if generator and lines.setdefault(generator, line) != line:
                 what = f"{names_rows} '{generator}' has a row already ({lines[generator]})"
-                raise DataError(f"{what}: keep one of them, or average them", path, line)
+                raise DataError(f"{what}. Remove one of them, or average them", path, line)
     return names, columns
 
 
@@ -119,6 +119,6 @@ def _cell(text: str, read_number: Callable[[Any], float | None], name: str, path
     value = read_number(text)
     if value is None:
         raise DataError(
-            f"column '{name}': '{text}' is not a finite number; leave the cell empty if it is missing", path, line
+            f"column '{name}' must be a finite number, not '{text}'. Leave the cell empty if it is missing", path, line
         )
     return value

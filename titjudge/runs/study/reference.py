@@ -59,7 +59,7 @@ def standings(folder: RunFolder, reference: PublishedTable) -> list[Table]:
     """
     if not reference.counterparts:
         raise UserError(
-            f"a run has no counterpart of {reference.name} ({reference.title}): `suites published` prints it"
+            f"{reference.name} ({reference.title}) cannot be compared with a run. Print it with `suites published`"
         )
     run = stored_run(folder, str(folder.path), whole=True)
     manifest, results = run.manifest, run.results
@@ -70,7 +70,7 @@ def standings(folder: RunFolder, reference: PublishedTable) -> list[Table]:
             tables.append(_table(reference, counterpart, rows, _flags(manifest, reference, items), items, run))
     if not tables:
         needed = f"results of {reference.metric or 'a metric with an accuracy'} on {reference.suite}"
-        raise UserError(f"{folder.path} has nothing to put into {reference.name}: it takes {needed}")
+        raise UserError(f"{folder.path} has no numbers for {reference.name}. Give a run with {needed}")
     return tables
 
 

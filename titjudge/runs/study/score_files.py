@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from titjudge.core.errors import ConfigError, DataError, nearest
+from titjudge.core.errors import ConfigError, DataError, must_be, unknown
 from titjudge.core.names import id_of, plain
 from titjudge.core.numbers import missing_code
 from titjudge.core.types import Item
@@ -78,12 +78,10 @@ def read_scores(
     for column in by:
         if column in DERIVED:
             if not texts:
-                raise ConfigError(f"{path}: --by {column} needs a column 'prompt' with the texts of the prompts")
+                raise ConfigError(f"{path}: --by {column} requires the texts of the prompts. Add a column 'prompt'")
             categories[column] = {prompt: DERIVED[column](text) for prompt, text in texts.items()}
         elif column not in columns:
-            raise ConfigError(
-                f"{path}: no column '{column}'.{nearest(column, columns)} There are: {', '.join(columns)}"
-            )
+            raise ConfigError(f"{path}: {unknown('column', column, columns)}")
     table = score_table(
         entries,
         metric=metric,
@@ -108,8 +106,8 @@ def score_rows(
         if not columns or path.suffix.lower() == ".jsonl":  # each line of JSON may have other columns
             columns |= dict.fromkeys(map(str, record))
             if metric not in columns:
-                hint = f"choose one with --metric (there are: {', '.join(columns)})"
-                raise DataError(f"the column '{metric}' is missing: {hint}", path, line)
+                hint = f"Choose another with --metric (there are: {', '.join(columns)})"
+                raise DataError(f"the column '{metric}' is missing. {hint}", path, line)
         prompt, generator = (_text(record.get(name), name, path, line) for name in REQUIRED)
         prompt = id_of(prompt)
         image, sample = _image_and_sample(record)
@@ -120,12 +118,11 @@ def score_rows(
             raise DataError(what, path, line)
         value = _number(record.get(metric), metric, path, line)
         if value is not None and bounds is not None and not bounds[0] <= value <= bounds[1]:
-            scale = f"outside the scale from {bounds[0]:g} to {bounds[1]:g}"
-            raise DataError(f"'{metric}' is {value:g}, {scale}", path, line)
+            raise DataError(must_be(f"'{metric}'", f"from {bounds[0]:g} to {bounds[1]:g}", value), path, line)
         values += [] if value is None else [value]
         yield line, record, Entry(prompt, generator, image, value)
     if not lines:
-        raise DataError("no row with a score", path)
+        raise DataError("no row has a score. Fill the column of the metric", path)
     if bounds is None:
         _check_missing(values, metric, path)
 
@@ -140,7 +137,7 @@ def _check_missing(values: Sequence[float], metric: str, path: Path) -> None:
     if code is not None and code < 0 and values.count(code) > 1:
         what = f"{values.count(code):,} of {len(values):,} scores are {code:g}, and no other is negative"
         raise DataError(
-            f"'{metric}': {what}: leave the cells of missing scores empty, or name the scale (--range)", path
+            f"'{metric}': {what}. Leave the cells of missing scores empty, or give the scale with --range", path
         )
 
 
@@ -158,10 +155,10 @@ def _image_and_sample(record: Mapping[str, Any]) -> tuple[str, str]:
 def _records(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Yield the rows of a table with their line, or record, numbers."""
     if not path.exists():
-        raise DataError("no such file, or run folder", path)
+        raise DataError("no such file or run folder. Correct the path", path)
     name = path.name.lower()
     if not name.endswith(FORMATS):
-        raise DataError(f"a table of scores is one of {', '.join(FORMATS)}", path)
+        raise DataError(must_be("a table of scores", f"one of {', '.join(FORMATS)}", path.suffix), path)
     return read_table(path, REQUIRED)
 
 
@@ -172,7 +169,7 @@ def _stripped(value: Any) -> str:
 def _text(value: Any, name: str, path: Path, line: int) -> str:
     text = _stripped(value)
     if not text:
-        raise DataError(f"'{name}' is empty", path, line)
+        raise DataError(f"'{name}' is empty. Fill the cell", path, line)
     return text
 
 
@@ -186,8 +183,8 @@ def _number(value: Any, name: str, path: Path, line: int) -> float | None:
         number = math.nan
     if not math.isfinite(number):
         raise DataError(
-            f"'{name}' must be a number, not {value!r:.80}. Leave the cell empty if there is no score.", path, line
+            f"{must_be(f'{name!r}', 'a number', value)}. Leave the cell empty if there is no score", path, line
         )
     if abs(number) > LARGEST:
-        raise DataError(f"'{name}' is too large to compute with: {number:g}", path, line)
+        raise DataError(f"'{name}' is too large: {number:g}. Use another unit", path, line)
     return number

@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 
 from titjudge.core.config import RunConfig
-from titjudge.core.errors import ConfigError, DataError, nearest
+from titjudge.core.errors import ConfigError, DataError, must_be, unknown
 from titjudge.core.grouping import random_place
 from titjudge.core.names import split_names
 from titjudge.core.registry import first_metric
@@ -48,7 +48,7 @@ class SettlingQuestion:
 
     def __post_init__(self) -> None:
         if len(self.names) < 2 or len(set(self.names)) < len(self.names) or not all(self.names):
-            raise ConfigError(f"--settle takes two or more generators, each once: not '{','.join(self.names)}'")
+            raise ConfigError(must_be("--settle", "two or more different generators", ",".join(self.names)))
 
 
 class Settling:
@@ -80,7 +80,7 @@ class Settling:
         pairs: Sequence[Pair] = (),
     ) -> None:
         if len(metrics) != 1:
-            raise ConfigError(f"--settle needs one metric, and there are {len(metrics)}: {', '.join(metrics)}")
+            raise ConfigError(f"--settle requires one metric, not {', '.join(metrics)}. Choose one with --metric")
         ((self._metric, metric),) = metrics.items()
         self._sign = 1.0 if metric.higher_is_better else -1.0
         by_prompt: dict[str, dict[str, list[Item]]] = {}
@@ -93,15 +93,16 @@ class Settling:
                 by_prompt.setdefault(prompt_of(item), {}).setdefault(item.generator, []).append(item)
         for name in question.names:
             if name not in generators:
-                names = ", ".join(sorted(generators - {""})) or "none is named"
-                raise DataError(f"--settle: no generator '{name}'.{nearest(name, generators)} Known: {names}")
+                raise DataError(f"--settle: {unknown('generator', name, sorted(generators - {''}))}")
         common = [prompt for prompt, images in by_prompt.items() if len(images) == len(question.names)]
         kept = (item for prompt in common for images in by_prompt[prompt].values() for item in images)
         declared = families(kept, pairs=pairs)
         self._family = {prompt: declared.get(prompt, prompt) for prompt in common}
         if len(set(self._family.values())) < 2:
             has = "1 prompt, or family of prompts," if common else "no prompt"
-            raise DataError(f"--settle: {' and '.join(question.names)} have {has} in common: a comparison needs two")
+            raise DataError(
+                f"--settle: {' and '.join(question.names)} have {has} in common, but a comparison requires two. Judge more prompts"
+            )
         place = {name: random_place(name) for name in {*common, *self._family.values()}}
         self._prompts = sorted(common, key=lambda prompt: (place[self._family[prompt]], place[prompt]))
         self._together: list[list[float]] = []  # means of the prompts of a family that has not entered the test
@@ -167,7 +168,7 @@ class Settling:
             self._together.append(means)
 
     def _unequal(self) -> str:
-        """Say which generators lack scores on clearly more prompts than others that bear on the verdict; empty where none do."""
+        """Write which generators have no score on clearly more prompts than others that affect the verdict; empty if none."""
         names, missing = self._race.names, np.array(self._missing).reshape(-1, len(self._race.names))
         unit = units(self._prompts[: len(missing)], self._family)
         lines = [

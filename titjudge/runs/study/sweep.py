@@ -24,7 +24,7 @@ import orjson
 
 from titjudge.core.config import RoleConfig, RunConfig, load_config
 from titjudge.core.declarations import FACTS, Declaration, Population, Unit
-from titjudge.core.errors import ConfigError, FatalProviderError, UserError
+from titjudge.core.errors import ConfigError, FatalProviderError, UserError, must_be, not_combined
 from titjudge.core.files import read_yaml, write_atomic
 from titjudge.core.numbers import known_sum, sum_words
 from titjudge.core.run_records import MetricResult, PeopleAgreement, joined_pairs, stopped_by
@@ -255,21 +255,21 @@ class Sweep:
     def __init__(self, file: Path, out: Path | None = None, overrides: Mapping[str, Any] | None = None) -> None:
         content = read_yaml(file, "a sweep")
         if not content:
-            raise ConfigError(f"{file}: the file is empty: a sweep is a mapping of keys")
+            raise ConfigError(f"{file}: the file is empty. Write the keys of a sweep")
         lists = {name: content.pop(name) for name in DIMENSIONS if isinstance(content.get(name), list)}
         for name in lists:
             single = DIMENSIONS[name]
             if single != name and single in content:
-                raise ConfigError(f"{file}: '{name}' and '{single}' are both given: keep one")
+                raise ConfigError(f"{file}: {not_combined(f'{name!r}', f'{single!r}')}")
             if not lists[name]:
-                raise ConfigError(f"{file}: '{name}' is an empty list")
+                raise ConfigError(f"{file}: '{name}' is an empty list. Add a value")
         base = {**content, **{k: v for k, v in (overrides or {}).items() if v is not None}}
         limits = content.get("limits") or {}
         if isinstance(limits, dict):  # else `load_config` refuses it
             base["limits"] = {**limits, **((overrides or {}).get("limits") or {})}
         named = base.pop("out", None) or Path("runs") / file.stem
         if not isinstance(named, str | Path):
-            raise ConfigError(f"{file}: 'out' must be a folder, not {named!r:.60}")
+            raise ConfigError(f"{file}: {must_be('out', 'a folder', named)}")
         self.folder = out or Path(named)
         self.combinations = list(_combinations(base, lists, self.folder, file))
         self.limits = self.combinations[0].config.limits

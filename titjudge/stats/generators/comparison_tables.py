@@ -217,7 +217,7 @@ def _gap(difference: GeneratorDifference | None, digits: int) -> list[Cell | str
 
 
 def _explained(gap: Any, difference: GeneratorDifference | None) -> Any:
-    """Say in the cell of a gap to the best that its interval is for all pairs together, if it and the test (p best) disagree."""
+    """Note in the cell of a gap to the best that its interval is for all pairs together, if it and the test (p best) disagree."""
     if not isinstance(gap, Cell) or difference is None or difference.interval is None or difference.p_adjusted is None:
         return gap
     low, high = difference.interval
@@ -299,7 +299,7 @@ def ranked_means(scores: ScoreTable, scale: Scale, ranking: Sequence[RankedGener
 
 
 def making(items: Sequence[item_meta.HasMeta]) -> list[Cell | str | None]:
-    """Say what the images of a generator were made for: USD and seconds per image, vendor, licence; None for what no image says."""
+    """Return the metadata of the images of a generator: USD and seconds per image, vendor, licence; None for what no image says."""
     made = [record for item in items if isinstance(record := item_meta.MADE_WITH.get(item), Mapping)]
     cells: list[Cell | str | None] = []
     for name, digits in (("cost", 4), ("seconds", 1)):

@@ -163,7 +163,7 @@ def compared_pairs(table: ScoreTable, baseline: str | None = None) -> list[tuple
     """
     if len(table.generators) < 2:
         only = f"only the generator '{table.generators[0]}'" if table.generators else "no generator"
-        raise DataError(f"{only}: a comparison needs two", table.source)
+        raise DataError(f"{only} has scores, but a comparison requires two. Judge another generator", table.source)
     order = [table.generators[k] for k in in_order(table)]
     if baseline is not None:
         table.column(baseline)
@@ -172,7 +172,7 @@ def compared_pairs(table: ScoreTable, baseline: str | None = None) -> list[tuple
 
 
 def _lead(table: ScoreTable, a: str, b: str) -> tuple[float, int, list[float]]:
-    """Say how far `a` is ahead of `b`: by the mean difference, then by the prompts won, then by the largest differences."""
+    """Write how far `a` is ahead of `b`: by the mean difference, then by the prompts won, then by the largest differences."""
     d = np.sort(table.differences(table.column(a), table.column(b)))[::-1]
     mean = math.fsum(d)
     return 0.0 if abs(mean) < 1e-9 else mean, int(np.sign(d).sum()), d.tolist()

@@ -137,7 +137,7 @@ def common_accuracy(index: PairIndex, values: Sequence[Values]) -> CommonAccurac
 
 
 def _right(index: PairIndex, by_image: Values) -> Floats:
-    """Say for each pair whether a metric orders it as people do (1.0 or 0.0); NaN without a score."""
+    """Return for each pair whether a metric orders it as people do (1.0 or 0.0); NaN without a score."""
     predicted = index.predictions(by_image)
     return np.where(np.isnan(predicted), np.nan, predicted == index.preference)
 

@@ -85,7 +85,8 @@ class Pilot:
         )  # of a prompt, as if each were a unit: with the design effect
         if variance <= 1e-24:
             raise DataError(
-                f"all prompts show the same difference of '{a}' and '{b}': nothing to plan from", table.source
+                f"all prompts have the same difference of '{a}' and '{b}', so nothing can be planned. Use other prompts",
+                table.source,
             )
         both = np.isfinite(table.means[:, columns]).all(axis=1)
         counts = table.images[both][:, columns]

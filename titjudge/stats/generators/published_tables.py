@@ -13,7 +13,7 @@ from importlib import resources
 from typing import Any
 
 from titjudge.core.declarations import FACTS
-from titjudge.core.errors import ConfigError, nearest
+from titjudge.core.errors import ConfigError, unknown
 from titjudge.core.types import Json, Table, Values
 
 _DATA = resources.files("titjudge.stats") / "published"
@@ -124,7 +124,7 @@ def published(name: str) -> PublishedTable:
     """
     index = _index()
     if name not in index:
-        raise ConfigError(f"there is no reference '{name}'.{nearest(name, index)} Known: {', '.join(index)}")
+        raise ConfigError(unknown("reference", name, index))
     facts = dict(index[name])
     mine = [
         Counterpart(

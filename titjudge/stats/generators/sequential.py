@@ -201,7 +201,7 @@ class Race:
         return used
 
     def _bet(self, d: Floats, first: NDArray[Any], second: NDArray[Any]) -> list[NDArray[np.bool_]]:
-        """Tell for each of `_means` whether the mean of each pair is known to exceed it, after each prompt."""
+        """Return for each of `_means` whether the mean of each pair is known to exceed it, after each prompt."""
         width = self.width or 0.0
         self._after = [
             self._logs[k, first, second] + np.cumsum(_gains(np.clip(d, -width, width), mean, width), axis=0)
@@ -212,7 +212,7 @@ class Race:
     def _asymptotic(
         self, scores: Floats, d: Floats, first: NDArray[Any], second: NDArray[Any]
     ) -> list[NDArray[np.bool_]]:
-        """Tell the same by the asymptotic interval, with the range of the scores so far in place of the scale."""
+        """Return the same by the asymptotic interval, with the range of the scores so far instead of the scale."""
         n = self.prompts + np.arange(1, len(d) + 1)
         sums, squares = (
             self._sums[first, second] + np.cumsum(d, axis=0),

@@ -203,7 +203,7 @@ def _populations(
     ranked: Mapping[str, float],
     common: Collection[str],
 ) -> dict[str, PopulationRecord]:
-    """Say what the tables are over, if scores or human preferences are missing or prompts are in families."""
+    """Write the populations of the tables, if scores or human preferences are missing or prompts are in families."""
 
     def label(generator: str, name: str) -> str:
         if len(boards) < 2:

@@ -162,7 +162,7 @@ def own_accuracy(result: PairAgreement) -> Value:
 
 
 def _correlated(result: PromptAgreement) -> str | None:
-    """Say on how many of the prompts SRCC and nDCG are defined."""
+    """Write on how many of the prompts SRCC and nDCG are defined."""
     ndcg = "" if result.ndcg_prompts == result.srcc_prompts else f" (nDCG {result.ndcg_prompts})"
     return f"{result.srcc_prompts or 0}{ndcg}/{result.prompts}" if result.prompts else None
 

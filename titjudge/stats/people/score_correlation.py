@@ -54,7 +54,7 @@ class ScoreCorrelation:
 
 
 def judged_parts(items: Mapping[str, Item], scores: Sequence[Score]) -> dict[str, Parts]:
-    """Return what each metric, in alphabetical order, says of the images: its scores and their parts."""
+    """Return the scores of the images and their parts, by metric in alphabetical order."""
     parts: dict[str, dict[str, dict[str, float | None]]] = {}
     for metric in sorted({score.metric for score in scores}):
         of_metric = [score for score in scores if score.metric == metric]

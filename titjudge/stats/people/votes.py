@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from titjudge.core.declarations import RELIABLE, Declaration, Doubt, Population, Unit
-from titjudge.core.errors import DataError
+from titjudge.core.errors import DataError, must_be
 from titjudge.core.serialization import fields_of
 from titjudge.core.tables import Table, percent
 from titjudge.core.types import Pair
@@ -364,16 +364,17 @@ def _tally(
     tally: dict[Key, dict[str, str]] = {}
     for vote in votes:
         if vote.choice not in CHOICES:
-            raise DataError(
-                f"vote of {vote.annotator} on {vote.a} / {vote.b}: '{vote.choice}' is not a, b, tie or both_bad"
-            )
+            place = f"the vote of {vote.annotator} on {vote.a} / {vote.b}"
+            raise DataError(must_be(place, "a, b, tie or both_bad", vote.choice))
         if vote.a == vote.b:
-            raise DataError(f"vote of {vote.annotator}: {vote.a} is paired with itself")
+            raise DataError(f"vote of {vote.annotator}: {vote.a} is paired with itself. Give two different images")
         key = (vote.prompt_id, min(vote.a, vote.b), max(vote.a, vote.b))
         first = orders.setdefault(key, (vote.prompt_id, vote.a, vote.b))
         mine = tally.setdefault(key, {})
         if vote.annotator in mine:
-            raise DataError(f"{vote.annotator} voted twice on {vote.a} / {vote.b} of prompt {vote.prompt_id}: keep one")
+            raise DataError(
+                f"{vote.annotator} voted twice on {vote.a} / {vote.b} of prompt {vote.prompt_id}. Remove one"
+            )
         mine[vote.annotator] = vote.choice if first[1] == vote.a else _MIRROR[vote.choice]
     return tally, orders
 

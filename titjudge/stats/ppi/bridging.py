@@ -140,10 +140,13 @@ def bridge(old: ScoreTable, new: ScoreTable) -> Bridge:
     anchors = tuple(sorted(set(old_board) & set(new_board)))
     if len(anchors) < FEWEST:
         named = ", ".join(anchors) or "none"
-        raise DataError(f"{len(anchors)} generators are judged by both ({named}): a bridge needs {FEWEST}", new.source)
+        raise DataError(
+            f"{len(anchors)} anchors ({named}) are too few for a score mapping. Score {FEWEST} with both judges",
+            new.source,
+        )
     pairs = _paired(old, new, anchors, prompts)
     if not np.isfinite(pairs).all():
-        raise DataError("some anchors share no prompt with the others: a bridge needs common prompts", new.source)
+        raise DataError("some anchors share no prompt with the others. Judge the same prompts for all", new.source)
     pairs[:, 0] = with_ties(pairs[:, 0])
     held_out = [np.delete(pairs, k, axis=0) for k in range(len(anchors))]
     line = _rising_line(pairs, held_out, old.source, new.source)
@@ -173,10 +176,10 @@ def _common_prompts(old: ScoreTable, new: ScoreTable) -> list[str]:
     """
     prompts = sorted(_scored(old) & _scored(new))
     if len(prompts) < 2:
-        raise DataError(f"only {len(prompts)} prompts in common with {old.source}: a bridge needs two", new.source)
+        raise DataError(f"only {len(prompts)} prompts are common with {old.source}. Judge two or more", new.source)
     if other := [name for name in prompts if _other_text(name, old, new)]:
         what = f"{len(other):,} of {len(prompts):,} prompts have a different text in {old.source} under the same id ('{other[0]}')"
-        raise DataError(f"{what}: both judges must have seen the same prompts", new.source)
+        raise DataError(f"{what}. Judge the same prompts with both judges", new.source)
     return prompts
 
 
@@ -197,7 +200,7 @@ def _carried(line: BridgeLine, old: ScoreTable, name: str, prompts: Sequence[str
 
 
 def _other_text(prompt: str, old: ScoreTable, new: ScoreTable) -> bool:
-    """Say whether a prompt has two texts; one that is not known is none."""
+    """Return True if a prompt has two known, different texts."""
     return prompt in old.texts and prompt in new.texts and old.texts[prompt] != new.texts[prompt]
 
 
@@ -229,12 +232,14 @@ def _rising_line(pairs: Floats, held_out: Sequence[Floats], old: str, new: str) 
     """
     if not all(np.ptp(rest[:, 0]) for rest in held_out):
         what = f"at most one of the {len(pairs)} anchors has a different score"
-        raise DataError(f"{what}: no line leads through them", old)
+        raise DataError(f"{what}, so no line fits them. Add anchors", old)
     if not np.ptp(with_ties(pairs[:, 1])):
-        raise DataError("all anchors have the same score: no line leads from it to another board", new)
+        raise DataError("all anchors have the same score, so no line fits them. Add anchors", new)
     line = BridgeLine(pairs[:, 0], pairs[:, 1])
     if not line.slope > 0:
-        raise DataError("the two judges order the anchors in opposite ways: no map between them keeps the order", new)
+        raise DataError(
+            "the two judges order the anchors in opposite ways, so scores cannot be mapped. Choose another judge", new
+        )
     return line
 
 
@@ -282,7 +287,7 @@ def _paired(old: ScoreTable, new: ScoreTable, names: Sequence[str], prompts: Seq
     x, y = (_rows(table, prompts)[:, [table.column(name) for name in names]] for table in (old, new))
     both = np.isfinite(x) & np.isfinite(y)
     if few := [name for name, count in zip(names, both.sum(axis=0), strict=True) if count < 2]:
-        raise DataError(f"'{few[0]}' has fewer than two prompts that both judges have scored", new.source)
+        raise DataError(f"'{few[0]}' has fewer than two prompts that both judges have scored. Judge more", new.source)
     adjusted = [adjusted_scores(np.where(both, scores, np.nan)) for scores in (x, y)]
     return np.array([[_mean(scores[:, k]) for scores in adjusted] for k in range(len(names))])
 

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from titjudge.core.declarations import RELIABLE, Declaration, Doubt, Excluded, Population, Unit
-from titjudge.core.errors import DataError
+from titjudge.core.errors import DataError, must_be
 from titjudge.core.grouping import group_means
 from titjudge.core.serialization import fields_of
 from titjudge.core.tables import Cell, Table, percent, plain, rank_range
@@ -330,7 +330,7 @@ def _wins(pairs: Sequence[Pair]) -> dict[Key, float]:
     wins: dict[Key, list[float]] = {}
     for pair in pairs:
         if pair.preference not in _WIN:
-            raise DataError(f"pair {pair.a} / {pair.b}: preference '{pair.preference}' is not 'a', 'b' or 'tie'")
+            raise DataError(must_be(f"the preference of {pair.a} / {pair.b}", "a, b or tie", pair.preference))
         win = _WIN[pair.preference]
         wins.setdefault(_key(pair), []).append(1 - win if pair.a > pair.b else win)
     return group_means(wins)

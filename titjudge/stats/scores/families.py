@@ -75,7 +75,7 @@ def cluster_of(
     if text and (first := seen.setdefault(prompt, text)) != text:
         prompt, first, text = (f"'{truncated(name, 80)}'" for name in (prompt, first, text))
         problem = f"prompt {prompt} has {first} and {text} in the column '{item_meta.CLUSTER.name}'"
-        raise DataError(f"{problem}, and must have one value", path, line)
+        raise DataError(f"{problem}. Give it one value", path, line)
     return text
 
 
@@ -213,11 +213,11 @@ def few_prompts(count: int) -> list[str]:
 
 
 def too_few(count: int) -> str:
-    """Say that so few units, or people, give no reliable level; empty if there are enough."""
+    """Write that too few units, or people, give no reliable level; empty if there are enough."""
     return ", too few for a reliable level" if count < RELIABLE else ""
 
 
 def annotators_note(count: int, *, allowed: bool = True, what: str = "intervals") -> str:
-    """Say how many annotators made all choices, and whether intervals allow for the choice of them."""
+    """Write how many annotators made all choices, and whether intervals allow for the choice of them."""
     some = "1 annotator has" if count == 1 else f"{count} annotators have"
     return f"{some} made all choices: {what} {'' if allowed else 'do not '}allow for the choice of annotators{too_few(count)}"

@@ -139,7 +139,7 @@ class Frame:
         return families(self._all_items(), self.prompt, self.pairs)
 
     def _same_ids(self) -> bool:
-        """Tell whether the runs have ids of prompts in common, and all of these mean the same texts."""
+        """Return True if the runs have ids of prompts in common, and all of these mean the same texts."""
         texts: dict[str, str] = {}
         known = (item for item in self._all_items() if item.prompt)
         same = all(texts.setdefault(prompt_of(item), item.prompt) == item.prompt for item in known)

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from titjudge.core.errors import DataError
+from titjudge.core.errors import DataError, must_be
 from titjudge.core.grouping import group_means
 from titjudge.core.score_parts import LEVELS, alignment, claims, element_scores, levels, questions, sequence
 from titjudge.core.types import Item, Score, Values
@@ -77,7 +77,7 @@ def claims_of(item: Item, score: Score) -> Iterator[tuple[float, str, bool | Non
             met = row.get("met")
             met = {"met": True, "not_met": False}.get(str(row["verdict"])) if "verdict" in row else met
             if met is not None and not isinstance(met, bool):
-                raise DataError(f"claim '{row.get('claim', '')}': met must be true, false or null, not {met!r}")
+                raise DataError(must_be(f"'met' of claim '{row.get('claim', '')}'", "true, false or null", met))
             start = place[0] if isinstance(place, list | tuple) else place
             yield float(start) / (1 if "position" in row else max(1, len(item.prompt))), str(row.get("kind", "")), met
     found = map(_described, questions(score.parts)) if aligned is None else _elements(aligned)

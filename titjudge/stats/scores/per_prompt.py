@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from titjudge.core.errors import ConfigError
+from titjudge.core.errors import ConfigError, must_be
 from titjudge.stats.bootstrap import Floats, Interval, Ints, table_sums
 from titjudge.stats.equality import reaches
 from titjudge.stats.intervals import mean_intervals, share_intervals
@@ -44,7 +44,7 @@ class PerPrompt:
         except ValueError:
             right = math.nan
         if kind not in KINDS or (right is not None and (kind in ("mean", "best") or not math.isfinite(right))):
-            raise ConfigError(f"--per-prompt is mean, best, any, all, any:SCORE or all:SCORE, not '{text}'")
+            raise ConfigError(must_be("--per-prompt", "mean, best, any, all, any:SCORE or all:SCORE", text))
         return cls(kind, right)
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ class PerPrompt:
             right = bounds[higher_is_better] if bounds else math.inf
             if not math.isfinite(right):
                 raise ConfigError(
-                    f"{name} has no best score: give the lowest score of a right image, --per-prompt {self.kind}:SCORE"
+                    f"{name} has no best score. Give the lowest score of a right image: --per-prompt {self.kind}:SCORE"
                 )
         return replace(self, right=right, higher_is_better=higher_is_better)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from titjudge.core.declarations import ESTIMATED, Declaration, Population, Sizes
-from titjudge.core.errors import DataError, nearest
+from titjudge.core.errors import DataError, unknown
 from titjudge.core.numbers import several
 from titjudge.core.words import first_of
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, renumbered, table_sums, unit_sums
@@ -99,8 +99,7 @@ class ScoreTable:
             DataError: There is no such generator; names the file and the generators it has.
         """
         if generator not in self.generators:
-            hint = nearest(generator, self.generators)
-            raise DataError(f"no generator '{generator}'.{hint} Known: {first_of(self.generators, 20)}", self.source)
+            raise DataError(unknown("generator", generator, self.generators), self.source)
         return self.generators.index(generator)
 
     def only(self, generators: Sequence[str]) -> ScoreTable:
@@ -146,14 +145,14 @@ class ScoreTable:
         return shares
 
     def unequally_missing(self, a: int, b: int) -> str:
-        """Say that one of two generators (columns) has no score on clearly more prompts, or families; empty if neither does.
+        """Write that one of two generators (columns) has no score on clearly more prompts, or families; empty if neither.
 
         A score is missing if the image does not exist, was not judged, or could not be judged.
         """
         return unequally_missing(self.generators[a], self.generators[b], self._missing_shares(a, b), self.unit)
 
     def decides(self, leader: int, other: int) -> bool:
-        """Tell whether a difference in favour of `leader` decides: not if it has no score on clearly more prompts than `other`."""
+        """Return True if a difference in favour of `leader` decides: not if it has no score on clearly more prompts than `other`."""
         lacks = lacking(self._missing_shares(leader, other), self.unit)
         return lacks[0] <= lacks[1] or not self.unequally_missing(leader, other)
 
@@ -255,7 +254,7 @@ class ScoreTable:
         return DataError("; ".join((few, *self.only(generators).to_judge())), self.source)
 
     def to_judge(self, generators: Sequence[str] = ()) -> list[str]:
-        """Say on which prompts each generator, or each of some, has no score, though another one has."""
+        """Return the prompts on which each generator, or each of some, has no score, though another one has."""
         scored, lines = np.isfinite(self.means), []
         for name in generators or self.generators:
             has_score = scored[:, self.column(name)]
@@ -438,7 +437,7 @@ def lacking(missing: Floats, unit: Ints | None = None) -> tuple[int, int]:
 
 
 def unequally_missing(first: str, second: str, missing: Floats, unit: Ints | None = None, level: float = ALPHA) -> str:
-    """Say that one of two generators lacks scores on clearly more prompts, or families, by McNemar's exact test; empty if neither does.
+    """Write that one of two generators has no score on clearly more prompts, or families (exact McNemar test); empty if neither.
 
     Args:
         first: Name of the first generator.

@@ -158,7 +158,7 @@ def _differences(pair: ScoreTable) -> list[GeneratorDifference]:
 
 
 def _too_few(pair: ScoreTable) -> str:
-    """Say how few prompts the two share, and which prompts each of them needs."""
+    """Write how few prompts the two share, and which prompts each of them needs."""
     shared = int(shared_prompts(pair.means, pair.unit)[0, 1])
     plural = "" if shared == 1 else "s"
     what = f"prompt{plural}" if pair.unit is None else f"prompt famil{'ies' if plural else 'y'}"
@@ -252,7 +252,7 @@ def _others(runs: Sequence[JudgedRun], metric: str, first: str, second: str) -> 
 
 
 def opinion(runs: Sequence[JudgedRun], metric: str, first: str, second: str) -> str:
-    """Say what a metric says of `first` against `second`: `SAME` (it is better), `OPPOSITE`, `OPEN`; empty if it cannot compare them."""
+    """Return the result of a metric for `first` against `second`: `SAME` (it is better), `OPPOSITE`, `OPEN`; empty if it cannot compare them."""
     table = joined_table(runs, metric, sliced=False)
     if table is None or not {first, second} <= set(table.generators):
         return ""
@@ -265,7 +265,7 @@ def opinion(runs: Sequence[JudgedRun], metric: str, first: str, second: str) -> 
 
 
 def second_opinion(record: BetterGenerator, name: str, run: JudgedRun, other: BetterGenerator) -> tuple[str, str]:
-    """Say in one sentence whether the judge of another run agrees with a verdict, and how their orders correlate in a second one.
+    """Write in one sentence whether the judge of another run agrees with a verdict, and in a second how their orders correlate.
 
     Both are empty if it cannot compare the two generators.
 
@@ -347,7 +347,7 @@ def _extreme(judged: Sequence[Judged], *, best: bool, several: bool) -> JudgedEx
 
 
 def reason_of(score: Score) -> str:
-    """Return what the judge said of an image: its reason, or the details that it found missing or contradicted."""
+    """Return the explanation of the judge for an image: its reason, or the details that it found missing or contradicted."""
     reason = score.reason or "; ".join(_details(score))
     return reason if len(reason) <= _REASON else f"{reason[: _REASON - 1].rstrip()}…"
 

@@ -26,7 +26,7 @@ COMMAND = "python cli.py judge DATA --out RUN"  # with the options that the run 
 def sentences(
     verdict: Verdict, settle: SettleRecord | None = None, lacking: str = "", command: str = COMMAND
 ) -> list[str]:
-    """Say the verdict, the most important sentence first; nothing where nothing got a score.
+    """Write the verdict, the most important sentence first; nothing if there is no score.
 
     Args:
         verdict: The verdict.
@@ -45,7 +45,7 @@ def sentences(
 
 
 def headline(verdict: Verdict, settle: SettleRecord | None = None, lacking: str = "") -> tuple[str, str]:
-    """Say the verdict in one short sentence, and its numbers in a line below it; both empty without a verdict on generators."""
+    """Write the verdict in one short sentence, and its numbers in a line below it; both empty without a verdict on generators."""
     record = verdict.generators
     if settle is not None and settle.pairs:
         short, numbers = _settled(settle)
@@ -62,7 +62,7 @@ def headline(verdict: Verdict, settle: SettleRecord | None = None, lacking: str 
 
 
 def is_undecided(verdict: Verdict, settle: SettleRecord | None = None) -> bool:
-    """Tell whether the first of the `sentences` says that two generators cannot be distinguished."""
+    """Return True if the first of the `sentences` says that two generators cannot be distinguished."""
     record = verdict.generators
     return (
         not (settle is not None and settle.pairs) and record is not None and bool(record.second) and not record.better
@@ -107,7 +107,7 @@ _SAID = {
 
 
 def _alone(record: BetterGenerator) -> Iterator[str]:
-    """Say the mean of the only generator."""
+    """Write the mean of the only generator."""
     for only in record.ranking[:1]:
         if only.mean is not None:
             yield f"The mean score is {_amount(record, only.mean)} on {several(only.prompts, 'prompt')} ({record.metric})."
@@ -116,7 +116,7 @@ def _alone(record: BetterGenerator) -> Iterator[str]:
 
 
 def _lead(record: BetterGenerator) -> str:
-    """Say which of the two is better, by how much, and where it loses; or that they cannot be distinguished, and what would tell them apart."""
+    """Write which of the two is better, by how much, and where it loses; or that they cannot be distinguished, and how to distinguish them."""
     if record.difference is None:
         return _sentence(f"{_two(record)}: {record.reason}")
     gap, *others = _numbers(record)
@@ -125,7 +125,7 @@ def _lead(record: BetterGenerator) -> str:
 
 
 def _short(record: BetterGenerator) -> str:
-    """Say the verdict on the two without its numbers."""
+    """Write the verdict on the two without its numbers."""
     if not record.better:
         return f"No clear winner between {record.first} and {record.second}"
     alone = _beaten(record) == record.second
@@ -153,7 +153,7 @@ def _numbers(record: BetterGenerator) -> list[str]:
 
 
 def _doubt(record: BetterGenerator) -> str:
-    """Say why the level is not reliable; empty if it is, or if the number of prompts says so."""
+    """Write the reason why the level is not reliable; empty if it is, or if the number of prompts shows it."""
     if record.doubt in ("", Doubt.FEW_UNITS):
         return ""
     return f"the level is not reliable: {Doubt(record.doubt).words}"
@@ -171,7 +171,7 @@ def _beaten(record: BetterGenerator) -> str:
 
 
 def _level(record: BetterGenerator) -> str:
-    """Say who cannot be distinguished: the two, and with more generators whether these are all."""
+    """Write which generators cannot be distinguished: the two, and with more generators whether these are all."""
     if _compared(record) > 2 and len(_tiers(record)) < 2:
         two = f"{record.first} and {record.second}"
         return f"No generator is shown to be better than the others: {two}, the first two, {_LEVEL}"
@@ -179,7 +179,7 @@ def _level(record: BetterGenerator) -> str:
 
 
 def _what_would_tell(record: BetterGenerator) -> str:
-    """Say why the two cannot be distinguished: scores that are missing, or too few prompts; empty where neither is known."""
+    """Write why the two cannot be distinguished: missing scores, or too few prompts; empty if neither is known."""
     if record.reason:
         return f"{record.reason}, and what is left out may decide"
     if record.needed is not None and record.needed.prompts > record.prompts:
@@ -192,7 +192,7 @@ def _what_would_tell(record: BetterGenerator) -> str:
 
 
 def _weakness(record: BetterGenerator) -> str:
-    """Say where the winner loses, where the loser is furthest behind, or what both fail at."""
+    """Write where the winner loses, where the loser is furthest behind, or where both fail."""
     spot, part = record.weak, record.weakest
     if spot is not None:
         place = _place(spot.column, spot.value)
@@ -305,7 +305,7 @@ def _of_judges(record: BestJudge) -> Iterator[str]:
 
 
 def settled_words(record: SettleRecord) -> str:
-    """Say in one line the verdict at which a run stopped."""
+    """Write in one line the verdict at which a run stopped."""
     return "".join(_settled(record))
 
 
@@ -332,7 +332,7 @@ def _settled(record: SettleRecord) -> tuple[str, str]:
 
 
 def _interval_words(pair: SettledPair) -> str:
-    """Say the interval of the difference of two; empty where there is none."""
+    """Write the interval of the difference of two; empty if there is none."""
     if pair.interval is None:
         return ""
     (low, high), (first, second, *_) = pair.interval, pair.names

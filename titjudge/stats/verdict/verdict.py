@@ -20,7 +20,7 @@ from titjudge.stats.verdict.judged_runs import JudgedRun
 
 
 def verdict(runs: Sequence[JudgedRun], baseline: str = "") -> Verdict:
-    """Say which generator is better by the first metric (`registry.first_metric`), and which metric agrees best with people.
+    """Write which generator is better by the first metric (`registry.first_metric`), and which metric agrees best with people.
 
     Several runs are joined where one judge judged different images: a run for each checkpoint. Two judges on the same images
     say nothing of generators together; `apart` says why runs are not joined.
@@ -43,7 +43,7 @@ def verdict(runs: Sequence[JudgedRun], baseline: str = "") -> Verdict:
 
 
 def apart(runs: Sequence[JudgedRun], metric: str) -> list[str]:
-    """Say why the scores of several runs are not those of one comparison."""
+    """Write why the scores of several runs cannot be compared."""
     if len(runs) == 1:
         return []
     manifests = {run.name: run.manifest for run in runs}
@@ -112,7 +112,7 @@ def _ranked(name: str, result: MetricResult) -> RankedJudge:
 
 
 def _difference(two: Difference, p: float | None, level: list[str]) -> BestJudge:
-    """Return what is known of the best and the runner-up, and which metrics cannot be told from the best."""
+    """Return the facts on the best and the runner-up, and the metrics that cannot be distinguished from the best."""
     return BestJudge(
         second=two.second,
         better=not level,

@@ -85,7 +85,7 @@ def _with_truth(item: Item) -> Item | InvalidItem:
 
 
 def _problem(line: Values) -> str:
-    """Say what is wrong with an annotation; empty where nothing is."""
+    """Return the fault of an annotation; empty if there is none."""
     if not isinstance(line.get("questions"), list):
         return "'questions' is missing; this suite reads folders as `probe images` writes them"
     for key in ("questions", "gold_answers", "answers"):
@@ -137,7 +137,7 @@ OUTCOMES = (DONE, *WRONG)
 
 
 def is_known_edits(folder: Path) -> bool:
-    """Tell whether a folder was made by `probe images --edits`: results beside their sources, each with its change."""
+    """Return True if a folder was made by `probe images --edits`: results beside their sources, each with its change."""
     return (folder / "made.json").is_file() and (folder / "metadata.jsonl").is_file() and (folder / "sources").is_dir()
 
 

@@ -24,7 +24,7 @@ def _compute(
     if sum(source is not None for source in (generations, predictions, run)) != 1:
         raise UserError("give --generations FILE, --predictions FILE or --run RUN")
     if run is None and (write_generations is not None or write_predictions is not None):
-        raise UserError("--write-generations and --write-predictions need --run RUN: whose answers to write")
+        raise UserError("--write-generations and --write-predictions require the answers of a run. Add --run RUN")
     if run is not None:
         items, scores = run()
         if write_generations is not None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from titjudge.core.errors import ConfigError, nearest
+from titjudge.core.errors import ConfigError, unknown
 from titjudge.core.numbers import mean
 from titjudge.core.types import Json, Table, Values
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment
@@ -124,8 +124,7 @@ class Recall:
 
     def __post_init__(self) -> None:
         if self.matching not in MATCHINGS:
-            hint = nearest(self.matching, MATCHINGS)
-            raise ConfigError(f"there is no matching rule '{self.matching}'.{hint} There are: {', '.join(MATCHINGS)}")
+            raise ConfigError(unknown("matching rule", self.matching, MATCHINGS))
 
     def add(self, truth: Alignment, predicted: Alignment) -> None:
         """Count one image. An element that was predicted in both lists was not answered: it is found in neither."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core import item_meta, registry
-from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.errors import ConfigError, DataError, must_be
 from titjudge.core.files import read_json, write_json
 from titjudge.core.numbers import finite
 from titjudge.core.registry import base_metric
@@ -123,7 +123,9 @@ def aggregate_predictions(predictions: Path) -> tuple[Json, list[Table]]:
     """
     raw = read_json(predictions)
     if not isinstance(raw, list):
-        raise DataError("expected a list of original_text, true_score, predicted_score", predictions)
+        raise DataError(
+            must_be("the content", "a list of original_text, true_score, predicted_score", raw), predictions
+        )
     rows: list[tuple[str, float, float]] = []
     problems: list[tuple[str, str]] = []
     for number, entry in enumerate(raw):
@@ -274,7 +276,7 @@ class LongT2IBench(Suite):
     def __init__(self, inputs: SuiteInputs = SuiteInputs(), *, split: str = "test", matching: str = "casefold") -> None:
         super().__init__(inputs)
         if split not in SPLITS:
-            raise ConfigError(f"split is one of {', '.join(SPLITS)}, not '{split}'")
+            raise ConfigError(must_be("split", f"one of {', '.join(SPLITS)}", split))
         Recall(matching)
         self._split, self._matching = split, matching
 
@@ -310,7 +312,7 @@ class LongT2IBench(Suite):
             if file.is_file():
                 return file, root
         raise DataError(
-            f"{self._split}.json is missing, also in split and data/split: `suites fetch longt2ibench`", folder
+            f"{self._split}.json is missing, also in split and data/split. Run `suites fetch longt2ibench`", folder
         )
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
@@ -455,7 +457,7 @@ def _texts(structure: Values, category: str, name: str) -> list[str]:
     lists = structure.get(f"{category}_alignment")
     texts = lists.get(name, []) if isinstance(lists, Mapping) else None
     if not is_texts(texts):
-        raise DataError(f"{category}_alignment is not an object with two lists of texts, align and misalign")
+        raise DataError(f"{category}_alignment must be an object with two lists of texts, align and misalign")
     return texts
 
 
@@ -475,9 +477,9 @@ def _read_raw(structure: Values, entities: tuple[str, ...]) -> tuple[Alignment, 
     }
     relations = structure.get("relation_scores", [])
     if not isinstance(relations, list):
-        raise DataError("relation_scores is not a list")
+        raise DataError(must_be("relation_scores", "a list", relations))
     if not all(isinstance(relation, Mapping) and relation.keys() >= _ENDS for relation in relations):
-        raise DataError("a relation has entity1, relation and entity2")
+        raise DataError("a relation must have entity1, relation and entity2")
     truth: Alignment = {
         "entity": [(element, value == 1) for element, value in scores.items() if value in (0, 1)],
         "attribute": [(element, value == 1) for element, value in attributes.items() if value in (0, 1)],
@@ -496,7 +498,7 @@ _ENDS = {"entity1", "relation", "entity2"}
 
 def _mapping(value: Any, name: str) -> Values:
     if not isinstance(value, Mapping):
-        raise DataError(f"the annotation of '{name}' is not an object")
+        raise DataError(must_be(f"the annotation of '{name}'", "an object", value))
     return value
 
 
@@ -508,7 +510,7 @@ def read_split(path: Path) -> Iterator[Annotated | InvalidItem]:
     """
     elements = read_json(path)
     if not isinstance(elements, list):
-        raise DataError("a split file is a JSON array", path)
+        raise DataError(must_be("the content", "a JSON array", elements), path)
     for index, element in enumerate(elements):
         try:
             yield _annotated(index, element)
@@ -523,13 +525,13 @@ def _annotated(index: int, element: Any) -> Annotated:
         DataError: It lacks a prompt, an image or an annotation.
     """
     if not isinstance(element, Mapping):
-        raise DataError("the element is not an object")
+        raise DataError(must_be("the element", "an object", element))
     for key in ("en_prompt_text", "img_path"):
         if not isinstance(element.get(key), str) or not element[key].strip():
-            raise DataError(f"the element has no text {key}")
+            raise DataError(must_be(f"'{key}'", "a text that is not empty", element.get(key)))
     structure = element.get("en_structured_data")
     if not isinstance(structure, Mapping):
-        raise DataError("the element has no en_structured_data")
+        raise DataError(must_be("'en_structured_data'", "an object", structure))
     truth, entities, problems = read_annotation(structure)
     ratio = finite(element.get("Align ratio"))
     if ratio is None:
@@ -558,7 +560,7 @@ def read_generations(path: Path) -> Iterator[Generation]:
     raw = read_json(path)
     results = raw.get("results") if isinstance(raw, Mapping) else None
     if not isinstance(results, list):
-        raise DataError("expected an object with a list `results` (output of test_generation.py)", path)
+        raise DataError(must_be("'results'", "a list (output of test_generation.py)", results), path)
     for number, result in enumerate(results):
         result = result if isinstance(result, Mapping) else {"error": "the result is not an object"}
         text = result.get("generated_text")

@@ -25,7 +25,7 @@ def _compute(
     written = []
     if run is not None:
         if responses is not None:
-            raise UserError("give --responses or --run, not both")
+            raise UserError("--responses cannot be combined with --run. Remove one of them")
         items, scores = run()
         if official_files is not None:
             count = QwenImageBench().write_official(items, scores, official_files)
@@ -34,7 +34,7 @@ def _compute(
     elif responses is None or metadata is None:
         raise UserError("give --responses FILE with --metadata FILE, or --run RUN")
     elif official_files is not None:
-        raise UserError("--official-files needs --run RUN: whose answers to write")
+        raise UserError("--official-files requires the answers of a run. Add --run RUN")
     else:
         results, tables = aggregate_responses(responses, metadata, protocol=protocol, facets=int(facets))
     if detail is not None:

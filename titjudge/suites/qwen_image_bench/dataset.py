@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core import item_meta
-from titjudge.core.errors import DataError
+from titjudge.core.errors import DataError, must_be
 from titjudge.core.files import write_atomic, write_json
 from titjudge.core.numbers import mean
 from titjudge.core.types import Item, Json, Score, Table, Values
@@ -56,7 +56,7 @@ def read_rows(path: Path) -> Rows:
         DataError: The file cannot be read, has another format, is not UTF-8, or is a json array that is no JSON.
     """
     if path.suffix.lower() not in SUFFIXES:
-        raise DataError(f"the format is one of {', '.join(SUFFIXES)}", path)
+        raise DataError(must_be("the format", f"one of {', '.join(SUFFIXES)}", path.suffix), path)
     for number, row in scan_table(path):
         lacks = not isinstance(row, DataError) and None in row.values() and path.suffix.lower() == ".csv"
         yield number, DataError("the row has fewer cells than there are columns", path, number) if lacks else row
@@ -113,7 +113,7 @@ def read_metadata(path: Path) -> Metadata:
             metadata.facets[name], unknown = parse_facets(dims)
             metadata.problems += [Problem(where, f"the rubric has no facet '{entry}'") for entry in unknown]
     if not metadata.facets:
-        raise DataError("no metadata here: expected rows of ID and dims_en", path)
+        raise DataError("the file has no metadata. Give rows with ID and dims_en", path)
     return metadata
 
 
@@ -226,7 +226,7 @@ def judge_responses(path: Path, metadata: Metadata, protocol: str, facets: int =
         else:
             _add(judged, response, metadata, protocol, facets)
     if not judged.cases:
-        raise DataError("no answers here: expected lines of case, ID, model, dim, response", path)
+        raise DataError("the file has no answers. Give lines with case, ID, model, dim, response", path)
     return judged
 
 

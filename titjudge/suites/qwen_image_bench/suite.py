@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from titjudge.core import item_meta
-from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.errors import ConfigError, DataError, must_be
 from titjudge.core.types import InvalidItem, Item, Items, Json, Score, Table, Values
 from titjudge.data.tables import Rows
 from titjudge.metrics.checklist import FACETS
@@ -140,7 +140,7 @@ class QwenImageBench(Suite):
     ) -> None:
         super().__init__(inputs)
         if str(facets) not in map(str, FACETS):
-            raise ConfigError(f"facets is {' or '.join(map(str, FACETS))}, not '{facets}'")
+            raise ConfigError(must_be("facets", " or ".join(map(str, FACETS)), facets))
         self._further: Json = {} if int(facets) == FACETS[0] else {item_meta.RUBRIC_FACETS.name: int(facets)}
         self._metadata = Path(metadata) if metadata else None
 
@@ -155,14 +155,14 @@ class QwenImageBench(Suite):
         """
         files = manifests(folder) if folder.is_dir() else [folder]
         if not files:
-            raise DataError("no table of images: expected a csv, json or jsonl with ID, prompt and image_path", folder)
+            raise DataError("no table of images found. Add a csv, json or jsonl with ID, prompt and image_path", folder)
         place = self._metadata or find_metadata(folder if folder.is_dir() else folder.parent)
         metadata = read_metadata(place) if place else None
         if all(_is_hub(file, self.inputs.columns) for file in files) and not any(
             True for file in files for _ in _rows(file, self.inputs.columns)
         ):
-            hint = f"fetch {self.name} --include 'images/GENERATOR/*' gets some, or give a table"
-            raise DataError(f"none of the images that it names is here: {hint}", files[0])
+            hint = f"Run `suites fetch {self.name} --include 'images/GENERATOR/*'`, or give a table of other images"
+            raise DataError(f"none of its images exists. {hint}", files[0])
         yield from number_repeats(
             replace(item, meta={**item.meta, **self._further}) if isinstance(item, Item) and self._further else item
             for file in files
@@ -186,7 +186,7 @@ class QwenImageBench(Suite):
                     seen.add(name)
                     yield replace(loose_place(name, text), fields={"ID": name})
         if not seen:
-            raise DataError(f"no table has rows with ID and prompt ({', '.join(PROMPTS)})", folder)
+            raise DataError(f"no table has rows with ID and prompt. Add one of {', '.join(PROMPTS)}", folder)
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """Make the tables of `aggregate_responses` from the scores of a run."""
@@ -282,7 +282,7 @@ def _rows(file: Path, columns: Columns) -> Rows:
 
 
 def _is_hub(file: Path, columns: Columns) -> bool:
-    """Tell whether a file is that of the hub: its rows have two prompts, and no column of their own image."""
+    """Return True if a file is that of the hub: its rows have two prompts, and no column of their own image."""
     if "image" in columns:
         return False
     first = next((row for _, row in read_rows(file)), None)

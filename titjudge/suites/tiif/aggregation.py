@@ -25,14 +25,14 @@ def _answers(
 
     if published is not None:
         if answers is not None or run is not None:
-            raise UserError("give --published, or --answers or --run, not both")
+            raise UserError("--published cannot be combined with --answers or --run. Remove one of them")
         read = summary_files.read_xlsx if published.suffix.lower() == ".xlsx" else summary_files.read_dimension_text
         summaries = read(published)
         return Aggregated(summaries, [published_table(summaries)])
     written = []
     if run is not None:
         if write_answers is None:
-            raise UserError("--run needs --write-answers DIR: where the official tree goes")
+            raise UserError("--run requires a folder for the official files. Add --write-answers DIR")
         count = tree.write_answers(write_answers, *run())
         written.append(f"{count} answers written to {write_answers}")
         answers = write_answers
@@ -85,7 +85,7 @@ def _text(
     written = []
     if run is not None:
         if ocr or write_ocr is None:
-            raise UserError("--run RUN requires --write-ocr DIR and cannot be combined with --ocr")
+            raise UserError("--run RUN requires --write-ocr DIR, without --ocr. Correct the options")
         count = text_rendering.write_ocr(*run(), write_ocr)
         written.append(f"{count} files written to {write_ocr}")
         ocr = tuple(sorted(write_ocr.glob("*.json")))

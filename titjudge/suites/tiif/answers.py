@@ -83,7 +83,7 @@ def read_answers(folder: Path) -> AnswerCounts:
                 numbering.add(kind, file.number, file.record.get("questions"), file.path)
             cell.add(file.correct, file.questions)
     if not answers.cells:
-        raise DataError("no answers found: expected <generator>/<type>/{short,long}/<idx>.json", folder)
+        raise DataError("no answers found. Name them <generator>/<type>/{short,long}/<idx>.json", folder)
     numbering.check()
     return answers
 
@@ -131,7 +131,7 @@ class _AnswerFile(NamedTuple):
 def _walk(folder: Path, problems: list[AnswerProblem]) -> Iterator[tuple[str, str, str, Iterator[_AnswerFile]]]:
     """Yield generator, length, type and the answer files of each folder, sorted; what is none of them is a problem."""
     if not folder.is_dir():
-        raise DataError("no such folder", folder)
+        raise DataError("no such folder. Correct the path", folder)
     for generator in _folders(folder):
         for kind in _folders(folder / generator):
             if kind not in TYPES:
@@ -192,7 +192,7 @@ def _answers(record: Json) -> tuple[list[Any], list[Any]]:
     if len(gold) != len(preds):
         raise ValueError(f"{len(preds)} answers to {len(gold)} questions")
     if not gold:
-        raise ValueError("no questions")
+        raise ValueError("the file has no questions")
     questions = record.get("questions", gold)
     if type(questions) is not list or len(questions) != len(gold):
         raise ValueError("questions is not a list as long as gt_answers")
@@ -254,9 +254,9 @@ class _Numbering:
             if any(len(self._numbers[f"{kind}\0{asked}"]) > 1 for asked in (questions, first_questions)):
                 first_file, second_file = (os.path.relpath(name, self._folder) for name in (first, path))
                 raise DataError(
-                    f"two numberings under one layout: {first_file} and {second_file} have the same number and ask about different "
-                    f"prompts. Answers for {kind} made from the testmini files are numbered 0, 1, 2, ...; those made "
-                    f"with --sample_idx_file keep the numbers of the full set. Aggregate them as two trees",
+                    f"{first_file} and {second_file} have the same number, but different prompts. For {kind}, testmini files number "
+                    f"answers 0, 1, 2, ..., and --sample_idx_file keeps the numbers of the full set. Aggregate the two "
+                    f"numberings separately",
                     self._folder,
                 )
 
@@ -361,7 +361,7 @@ def _rows(record: Values) -> list[tuple[str, str, Json]]:
 
 
 def _warnings(record: Values, *, inferred: bool) -> list[str]:
-    """Say where answers are missing, so that means must not be compared."""
+    """Write where answers are missing, so that means must not be compared."""
     warnings = []
     rows = _rows(record)
     for name, length, result in rows:

@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from titjudge.core.errors import DataError
+from titjudge.core.errors import DataError, must_be
 from titjudge.core.files import read_json, read_jsonl
 from titjudge.core.types import Values
 from titjudge.data.data_paths import is_stray
@@ -72,7 +72,7 @@ def find_set(folder: Path, subset: str) -> tuple[str, Path]:
         there = [entry for entry in there if entry[0] == subset]
     if not there:
         expected = " or ".join(_FOLDERS[name][1] for name in _FOLDERS if subset in ("auto", name))
-        raise DataError(f"no folder {expected} here (nor in data/): this is not a TIIF-Bench folder", folder)
+        raise DataError(f"not a TIIF-Bench folder: {expected} is missing, also in data/. Give another --data", folder)
     return there[-1] if len({name for name, _ in there}) == 1 else ("both", there[0][1])
 
 
@@ -87,14 +87,14 @@ def read_set(place: Path, name: str) -> Lines:
     kinds = [path.stem.removesuffix("_eval_prompts") for path in sorted(questions.glob("[!.]*.jsonl"))]
     texts = [path.stem.removesuffix("_prompts") for path in prompts.glob("[!.]*.jsonl")]
     if not kinds:
-        raise DataError("no *_eval_prompts.jsonl in it", questions)
+        raise DataError("the folder has no *_eval_prompts.jsonl. Unpack the data set again", questions)
     if alone := sorted({*kinds} ^ {*texts}):
         raise DataError(f"only one of {prompts.name} and {questions.name} has these types: {', '.join(alone)}", place)
     lines: Lines = {}
     for kind in kinds:
         path = questions / f"{kind}_eval_prompts.jsonl"
         if kind not in TYPES:
-            raise DataError(f"'{kind}' is not one of the 39 types", path)
+            raise DataError(f"'{kind}' is not one of the 39 types. Rename the file", path)
         lines[kind] = _read_type(kind, prompts / f"{kind}_prompts.jsonl", path, name)
     return lines
 
@@ -104,7 +104,9 @@ def _read_type(kind: str, prompts: Path, questions: Path, name: str) -> list[Dat
     texts = list(read_jsonl(prompts, ("type", "short_description", "long_description")))
     records = list(read_jsonl(questions, ("type", "yn_question_list", "yn_answer_list")))
     if len(texts) != len(records):
-        raise DataError(f"{len(records)} lines of questions to {len(texts)} prompts in {prompts.name}", questions)
+        raise DataError(
+            f"{len(records)} lines of questions do not fit {len(texts)} prompts in {prompts.name}", questions
+        )
     lines = []
     for number, ((prompt_line, text), (line, record)) in enumerate(zip(texts, records, strict=True)):
         if text["type"] != kind:
@@ -125,19 +127,19 @@ def _questions(record: Values, path: Path, line: int) -> tuple[tuple[str, ...], 
     if not isinstance(asking, list) or not isinstance(gold, list) or not asking:
         raise DataError("yn_question_list and yn_answer_list must be lists that are not empty", path, line)
     if len(asking) != len(gold):
-        raise DataError(f"{len(asking)} questions and {len(gold)} answers", path, line)
+        raise DataError(f"{len(asking)} questions do not fit {len(gold)} answers", path, line)
     if not all(isinstance(text, str) and text.strip() for text in asking):
-        raise DataError("a question is not a text", path, line)
+        raise DataError("a question must be a text that is not empty", path, line)
     for answer in gold:
         if not isinstance(answer, str) or answer.strip().lower() not in ("yes", "no"):
-            raise DataError(f"the gold answer {json.dumps(answer)} is neither yes nor no", path, line)
+            raise DataError(f"the answer {json.dumps(answer)} must be yes or no", path, line)
     return tuple(asking), tuple(gold)
 
 
 def _pointer(record: Values, path: Path, line: int) -> int | None:
     pointer = record.get("corrspond_idx")
     if pointer is not None and (not isinstance(pointer, int) or isinstance(pointer, bool) or pointer < 0):
-        raise DataError(f"corrspond_idx is {pointer}, not a line number", path, line)
+        raise DataError(must_be("corrspond_idx", "a line number", pointer), path, line)
     return pointer
 
 
@@ -161,17 +163,17 @@ def sampled(lines: Lines, path: Path) -> Lines:
     """
     sample = read_json(path)
     if not isinstance(sample, dict):
-        raise DataError("expected an object {type: [number, ...]}", path)
+        raise DataError(must_be("the content", "an object {type: [number, ...]}", sample), path)
     chosen: Lines = {}
     for kind, all_lines in lines.items():
         numbers = sample.get(kind)
         if not isinstance(numbers, list):
-            raise DataError(f"no list of numbers for the type {kind}", path)
+            raise DataError(must_be(f"'{kind}'", "a list of numbers", numbers), path)
         for number in numbers:
             if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < len(all_lines):
-                raise DataError(f"{kind}: {number} is not a line number below {len(all_lines)}", path)
+                raise DataError(must_be(f"a number of '{kind}'", f"a line number below {len(all_lines)}", number), path)
         if len(set(numbers)) != len(numbers):
-            raise DataError(f"{kind}: duplicate number", path)
+            raise DataError(f"{kind}: a number occurs twice. Remove one", path)
         chosen[kind] = [all_lines[number] for number in numbers]
     return chosen
 
@@ -207,9 +209,12 @@ def find_images(folder: Path, postfix: str) -> Path:
     tops = list(dict.fromkeys(place for place in below if any((place / name).is_dir() for name in names)))
     if not tops:
         example = f"{sorted(names)[0]}/<generator>/short_description/0.png"
-        raise DataError(f"no images found: expected <images>/{example}", folder)
+        raise DataError(f"no images found. Name them <images>/{example}", folder)
     if len(tops) > 1:
-        raise DataError(f"several image folders ({', '.join(top.name for top in tops)}): choose one", folder)
+        raise DataError(
+            f"several folders have images: {', '.join(top.name for top in tops)}. Add --suite-option images=FOLDER",
+            folder,
+        )
     return tops[0]
 
 
@@ -230,7 +235,9 @@ def read_images(top: Path, postfix: str) -> Tree:
                 if place.is_dir():
                     tree[generator, kind, length] = _images(place)
     if not tree:
-        raise DataError(f"no images: expected <type>{postfix}/<generator>/{{short,long}}_description/", top)
+        raise DataError(
+            f"no images found. Name their folders <type>{postfix}/<generator>/{{short,long}}_description/", top
+        )
     return tree
 
 
@@ -251,7 +258,7 @@ def _images(place: Path) -> Images:
 
 
 def numbering(lines: Lines, tree: Tree, subset: str, top: Path) -> str:
-    """Tell by which numbers the images are named: those of the prompt files (`file`), or for testmini of the `full` set.
+    """Return the numbering in the names of the images: those of the prompt files (`file`), or for testmini of the `full` set.
 
     Raises:
         DataError: Both occur, or images numbered as testmini lie beside the prompts of the full set.
@@ -271,15 +278,15 @@ def numbering(lines: Lines, tree: Tree, subset: str, top: Path) -> str:
         if not as_file and not as_full:
             raise DataError(
                 f"{where}: the numbers fit neither the testmini files (0 to {len(lines[kind]) - 1}) nor their numbers "
-                f"in the full set: two numberings under one layout, or images of the full set. Separate them",
+                f"in the full set. Put images with different numberings into separate folders",
                 top,
             )
         if as_file != as_full:
             seen.setdefault("file" if as_file else "full", where)
     if len(seen) == 2:
         raise DataError(
-            f"two numberings under one layout: {seen['file']} is numbered as the testmini files (0, 1, 2, ...), "
-            f"{seen['full']} as the full set. The same number would mean different prompts. Separate them",
+            f"the same number means different prompts: {seen['file']} is numbered like the testmini files (0, 1, 2, ...), "
+            f"{seen['full']} like the full set. Put them into separate folders",
             top,
         )
     return next(iter(seen), "file")
@@ -294,7 +301,7 @@ def _refuse_mini_images(lines: Lines, tree: Tree, top: Path) -> None:
         mini = {kind: set(range(SIZES["testmini"][kind])) for kind in sets}
         if sets and sets == mini and all(len(lines.get(kind, ())) > len(mini[kind]) for kind in sets):
             raise DataError(
-                f"{generator}, {length}: style and real_world are numbered as in testmini (0, 1, 2, ...), but the "
-                f"prompts belong to the full set, in which these numbers mean other prompts. Use the testmini set",
+                f"{generator}, {length}: style and real_world are numbered as in testmini (0, 1, 2, ...). In the full "
+                f"set, these numbers mean other prompts. Use the testmini set",
                 top,
             )

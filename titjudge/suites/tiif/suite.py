@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from titjudge.core import item_meta
-from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.errors import ConfigError, DataError, must_be
 from titjudge.core.types import InvalidItem, Item, Items, Json, Score, Table
 from titjudge.data.data_paths import inside
 from titjudge.metrics.ocr import words_from_questions
@@ -75,12 +75,12 @@ class Tiif(Suite):
     ) -> None:
         super().__init__(inputs)
         if subset not in ("auto", "full", "testmini"):
-            raise ConfigError(f"subset is auto, full or testmini, not '{subset}'")
+            raise ConfigError(must_be("subset", "auto, full or testmini", subset))
         choices: dict[str, int | str] = {str(choice): choice for choice in (1, 2, 3, "random")}
         if template is not None and str(template) not in choices:
-            raise ConfigError(f"template is 1, 2, 3 or random, not '{template}'")
+            raise ConfigError(must_be("template", "1, 2, 3 or random", template))
         if not str(seed).lstrip("-").isdigit():
-            raise ConfigError(f"seed is a whole number, not '{seed}'")
+            raise ConfigError(must_be("seed", "a whole number", seed))
         self._subset, self._postfix = subset, postfix
         self._images = Path(images) if images else None
         self._sample = Path(sample_idx_file) if sample_idx_file else None
@@ -122,7 +122,7 @@ class Tiif(Suite):
         """
         subset, place = dataset.find_set(folder, self._subset)
         if subset == "both":
-            raise DataError("both sets are here: choose one, --suite-option subset=full or subset=testmini", folder)
+            raise DataError("the folder has both sets. Add --suite-option subset=full or subset=testmini", folder)
         lines = dataset.read_set(place, subset)
         if self._sample:
             lines = dataset.sampled(lines, self._sample)

@@ -12,7 +12,7 @@ from itertools import accumulate, product
 from pathlib import Path
 from typing import Any
 
-from titjudge.core.errors import DataError
+from titjudge.core.errors import DataError, must_be, unknown
 from titjudge.core.files import read_text
 from titjudge.core.numbers import mean
 from titjudge.core.types import Json
@@ -96,7 +96,7 @@ def read_xlsx(path: Path) -> Json:
     except Exception as error:
         raise DataError(f"not an xlsx file ({error})", path) from error
     if "Accuracy" not in book.sheetnames:
-        raise DataError(f"no sheet 'Accuracy' (there are {', '.join(book.sheetnames)})", path)
+        raise DataError(unknown("sheet", "Accuracy", book.sheetnames), path)
     accuracy, total, correct = (_sheet(book, title, path) for title in _SHEETS)
     generators: Json = {}
     for generator in dict.fromkeys(name for name, _, _ in accuracy):
@@ -121,7 +121,7 @@ def _sheet(book: Any, title: str, path: Path) -> dict[tuple[str, str, str], floa
         return {}
     rows = list(book[title].iter_rows(values_only=True))
     if len(rows) < 3 or rows[0][0] != "Attribute" or rows[1][0] != "Type":
-        raise DataError(f"sheet '{title}': the first two rows do not start with Attribute and Type", path)
+        raise DataError(f"sheet '{title}': the first two rows must start with Attribute and Type", path)
     kinds: list[Any] = list(
         accumulate(rows[0][1:], lambda current, head: current if head is None else head)
     )  # merged cells
@@ -141,7 +141,7 @@ def _number(value: Any, where: str, path: Path) -> float | None:
     try:
         number = float(value)
     except (TypeError, ValueError) as error:
-        raise DataError(f"{where}: '{value}' is not a number", path) from error
+        raise DataError(must_be(where, "a number", value), path) from error
     return number if number == number else None
 
 
@@ -195,7 +195,7 @@ def read_dimension_text(path: Path) -> Json:
             if key:
                 (lengths[length]["dimensions"] if key in DIMENSIONS else lengths[length])[key] = value
     if not generators:
-        raise DataError("no rows under '==== ... ====' headings: this is not the dimension text", path)
+        raise DataError("not the dimension text: '==== ... ====' headings have no rows. Give another file", path)
     return {"generators": generators, "unit": "percent"}
 
 
@@ -210,6 +210,6 @@ def _rows(path: Path) -> Iterator[tuple[str, str, list[float | None]]]:
         if not title or len(cells) < 3:
             continue  # blank, or the heads: names of the columns, or of the index alone
         if set(cells) & {"..", "..."}:
-            raise DataError("the rows were cut when this file was printed", path, number)
+            raise DataError("the rows were cut when this file was printed. Print all columns", path, number)
         values = [_number(cell, "row", path) for cell in cells[1:]]
         yield title, cells[0].strip(), [None if value is None else 100 * value for value in values]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core import item_meta
-from titjudge.core.errors import DataError
+from titjudge.core.errors import DataError, must_be
 from titjudge.core.files import read_json, read_jsonl, write_json
 from titjudge.core.numbers import mean
 from titjudge.core.types import Item, Json, Score, Table, Values
@@ -46,7 +46,7 @@ def aggregate_text(path: Path, questions: Path | None = None) -> tuple[Json, lis
         length for length in LENGTHS if any(f"{length}_image_ocr_results" in entry for entry in entries.values())
     ]
     if not lengths:
-        raise DataError("no entry has short_image_ocr_results or long_image_ocr_results", path)
+        raise DataError("no entry has short_image_ocr_results or long_image_ocr_results. Give another file", path)
     values: dict[str, list[float]] = {f"{name}_{length}": [] for name in _MEASURES for length in LENGTHS}
     empty = dict.fromkeys(LENGTHS, 0)
     for name, entry in entries.items():
@@ -71,16 +71,16 @@ def _entries(path: Path) -> dict[str, Json]:
     """Read the entries of a file by the names of their images."""
     listed = read_json(path)
     if not isinstance(listed, list) or not listed:
-        raise DataError("expected a JSON list with one object for each image", path)
+        raise DataError(must_be("the content", "a JSON list with one object per image", listed), path)
     entries: dict[str, Json] = {}
     for number, entry in enumerate(listed):
         if not isinstance(entry, dict):
-            raise DataError(f"entry {number} is not an object", path)
+            raise DataError(must_be(f"entry {number}", "an object", entry), path)
         name = entry.get("image_name")
         if not isinstance(name, str) or not name:
-            raise DataError(f"entry {number} has no image_name", path)
+            raise DataError(f"entry {number} has no image_name. Add it", path)
         if entries.setdefault(name, entry) is not entry:
-            raise DataError(f"image {name}: duplicate", path)
+            raise DataError(f"duplicate image {name}. Remove one of the entries", path)
     return entries
 
 
@@ -89,16 +89,16 @@ def _gold(entry: Values, name: str, lines: Sequence[Values] | None, path: Path) 
     if words is None and lines is not None:
         stem = Path(name).stem
         if not (stem.isascii() and stem.isdigit()) or int(stem) >= len(lines):
-            raise DataError(f"image {name}: its name is not the number of a line of questions", path)
+            raise DataError(f"image {name}: the name must be the number of a line of questions", path)
         words = words_from_questions(str(question) for question in lines[int(stem)]["yn_question_list"])
     if not isinstance(words, list) or not words or not all(isinstance(word, str) and word.strip() for word in words):
-        raise DataError(f"image {name}: no gold words: 'text' must be a list of words", path)
+        raise DataError(f"image {name}: 'text' must be a list of words that is not empty", path)
     return words
 
 
 def _strings(entry: Values, key: str, name: str, path: Path) -> list[str]:
     if key not in entry:
-        raise DataError(f"image {name}: {key} is missing (null means that nothing was read)", path)
+        raise DataError(f"image {name}: {key} is missing. Add it; null means that nothing was read", path)
     try:
         return strings_of(entry[key])
     except ValueError as error:
@@ -173,7 +173,7 @@ def write_ocr(items: Sequence[Item], scores: Sequence[Score], folder: Path) -> i
         lines = [[None, [text, 1.0]] for text in score.parts["read"]]
         entry.setdefault(f"{item_meta.LENGTH.required(item)}_image_ocr_results", lines or None)
     if not models:
-        raise DataError("the run has no words that were read: add --metric text-rendering")
+        raise DataError("the run has no words that were read. Add --metric text-rendering")
     for generator, entries in models.items():
         check_generator(generator)
         keys = [f"{length}_image_ocr_results" for length in LENGTHS]

@@ -25,7 +25,7 @@ Identity = tuple[int, ...]
 
 
 def identity(file: Path) -> Identity:
-    """Return what changes when a file is written or replaced; empty where there is no file."""
+    """Return a value that changes when a file is written or replaced; empty if there is no file."""
     try:
         facts = os.stat(file)
     except OSError:

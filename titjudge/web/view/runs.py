@@ -55,7 +55,7 @@ def read_file(folder: Path, name: str) -> bytes | None:
 
 
 def _is_itself(file: Path, folder: Path) -> bool:
-    """Tell whether no part of a path below a folder is a link."""
+    """Return True if no part of a path below a folder is a link."""
     return file.resolve() == folder.resolve() / file.relative_to(folder)
 
 

@@ -127,7 +127,7 @@ def serve_view(
         UserError: No such folder, or the address cannot be used.
     """
     if not runs.is_dir():
-        raise UserError(f"{runs}: no such folder of runs")
+        raise UserError(f"{runs}: no such folder. Give a folder of runs")
     key = secrets.token_urlsafe(24)
     with tempfile.TemporaryDirectory(prefix="titjudge-view-") as place:
         app = build_app(runs, key, MadeReports(Path(place), open_run), host=host, url=url)
@@ -226,7 +226,7 @@ class _ViewEndpoints:
         body = await read_json(request)
         runs = body.get("runs") if isinstance(body, dict) else None
         if not isinstance(runs, list) or not 1 <= len(runs) <= 2 or not all(isinstance(run, str) for run in runs):
-            raise DataError("a JSON object with runs, one or two, is needed")
+            raise DataError("the body must be a JSON object with one or two runs")
         names = tuple(map(_id, runs))
         await run_in_threadpool(self._report, names)
         return json_response({"ticket": self._tickets.give(names)})

@@ -68,7 +68,7 @@ def test_the_number_of_looks_is_recorded(image: Path, given: dict[str, Any], loo
 
 def test_without_an_image_or_a_prompt_nothing_is_asked(image: Path) -> None:
     ask = StandIn(turn())
-    with pytest.raises(Unanswered, match="bad_input: this metric needs an image"):
+    with pytest.raises(Unanswered, match="bad_input: this metric requires an image"):
         judged(ask, None)
     score = judged(ask, image, " ... ")
     assert (score.value, score.status, ask.asked) == (None, Status.BAD_INPUT, [])

@@ -60,7 +60,7 @@ async def drafted(ask: Ask, template: str, schema: type[M], check: Check, planne
         problems = checked if isinstance(checked, Sequence) else await checked
         if not problems:
             return draft
-    raise Unanswered(Status.UNPARSED, f"{DRAFTS} drafts failed their checks: {'; '.join(problems)}", reply)
+    raise Unanswered(Status.UNPARSED, f"all {DRAFTS} drafts failed the checks: {'; '.join(problems)}", reply)
 
 
 def filler(item: Item, count: int) -> str:
@@ -98,7 +98,7 @@ def not_english(text: str) -> list[str]:
 
 
 def keeps(text: str, phrase: str) -> bool:
-    """Tell whether a text has every word of a phrase, in any inflection and order."""
+    """Return True if a text has every word of a phrase, in any inflection and order."""
     return _stems(text).issuperset(_stems(phrase))
 
 

@@ -24,7 +24,7 @@ from titjudge.apps.prompt_sets.recipes.long_graph import ENTITIES_SAID, IN_INTER
 from titjudge.apps.prompt_sets.recipes.six_block import SixBlocks
 from titjudge.apps.prompt_sets.recipes.tiif import CONCEPTS_KEPT, unsaid_concepts
 from titjudge.apps.prompt_sets.review import PORT
-from titjudge.core.errors import DataError, UserError
+from titjudge.core.errors import DataError, UserError, must_be
 from titjudge.core.files import Appender, scan_jsonl, write_jsonl
 from titjudge.web.http_guard import App, json_response, read_json
 from titjudge.web.page_app import json_of, keyed_route, page_app, serve_page, single_key
@@ -94,7 +94,12 @@ class Review:
                 prompt_ids.add(line["prompt_id"])
                 self.lines.append(line)
         if not self.lines:
-            raise DataError("; ".join(["no JSON line with prompt_id and prompt here", *self.problems[:1]]), path)
+            raise DataError(
+                "; ".join(
+                    ["no line is a JSON object with prompt_id and prompt. Write one per line", *self.problems[:1]]
+                ),
+                path,
+            )
         self._fingerprints = {line["prompt_id"]: fingerprint(line) for line in self.lines}
         self.decisions()
 
@@ -127,9 +132,11 @@ class Review:
         """
         line, text, reason = self.lines[place], text.strip(), reason.strip()
         if fingerprint != self._fingerprints[line["prompt_id"]]:
-            raise DataError("this prompt is another one now: load the page again")
+            raise DataError("this prompt has changed. Load the page again")
         if decision not in (ACCEPTED, REJECTED) or (decision == REJECTED) is not bool(reason) or (text and reason):
-            raise DataError("a prompt is accepted, as it is or with an edited text, or rejected with a reason")
+            raise DataError(
+                must_be("'decision'", f"'{ACCEPTED}', with or without a text, or '{REJECTED}' with a reason", decision)
+            )
         record = {"prompt_id": line["prompt_id"], "decision": decision}
         record |= {"reason": reason} if reason else {}
         record |= {"text": text} if text and text != line["prompt"].strip() else {}
@@ -178,13 +185,13 @@ class Review:
             UserError: Some are undecided (unless `accepted_only`), none is accepted, or `out` is the set itself.
         """
         if out.resolve() in (self.path.resolve(), self.file.resolve()):
-            raise UserError(f"{out}: the set and its decisions stay as they are: export into another file")
+            raise UserError(f"--export {out} would overwrite the set or its decisions. Choose another file")
         decided = self.decisions()
         undecided = [line["prompt_id"] for line in self.lines if line["prompt_id"] not in decided]
         if undecided and not accepted_only:
             names = ", ".join(undecided[:3]) + (", ..." if len(undecided) > 3 else "")
             raise UserError(
-                f"{len(undecided)} of {len(self.lines)} prompts are undecided ({names}): review them, or --accepted-only"
+                f"{len(undecided)} of {len(self.lines)} prompts are undecided ({names}). Review them, or add --accepted-only"
             )
         counts = Counter({"undecided": len(undecided)})
         rows = []
@@ -195,7 +202,7 @@ class Review:
                 counts["edited"] += "text" in decision
                 rows.append(_final(line, decision))
         if not rows:
-            raise UserError(f"{self.path}: no prompt is accepted yet: `prompts review {self.path}` serves the page")
+            raise UserError(f"{self.path}: no prompt is accepted yet. Review them with `prompts review {self.path}`")
         write_jsonl(out, rows)
         return counts
 
@@ -289,8 +296,8 @@ class _Endpoints:
         fields = body if isinstance(body, dict) else {}
         place, texts = fields.get("at"), {key: fields.get(key, "") for key in ("seen", "decision", "reason", "text")}
         if type(place) is not int or not 0 <= place < len(self._review.lines):
-            raise DataError("a decision is a JSON object with at, seen, decision, and reason or text")
+            raise DataError(must_be("'at'", f"a whole number below {len(self._review.lines)}", place))
         if not all(isinstance(text, str) for text in texts.values()):
-            raise DataError("seen, decision, reason and text are texts")
+            raise DataError(must_be("seen, decision, reason and text", "texts", [*texts.values()]))
         self._review.decide(place, texts.pop("seen"), texts.pop("decision"), reviewer, **texts)
         return self._review.show(place)
