@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.builders import compared_images, read_lines, write_lines
+from tests.answers import verdict
+from tests.builders import compared_images, png, read_lines, write_lines
 from tests.commands import cli
 from tests.kit import Seen, Server
 from tests.report_runs import reply, score, write_run
@@ -31,7 +32,7 @@ PROMPTS = {f"p{k}": f"q{7 * k % 31:02d}, é" for k in range(30)}
 QUESTIONS = ["Is it red?", "Is it big?"]
 TEXTS = {"source", "notes", "reasons", "warnings", "title", "run", "old", "new"}  # not numbers, or names of files
 Change = Callable[[list[Any]], list[Any]]
-NAMED = ("generator", "metric", "run", "a", "b", "first", "second", "what")
+NAMED = ("generator", "metric", "run", "a", "b", "first", "second", "what", "model")
 Names = Mapping[str, str]
 SAME: Names = {}
 
@@ -384,7 +385,8 @@ STRANGERS = {"tit", "few", "apart"}
 
 
 def is_strange(name: Any) -> bool:
-    return isinstance(name, str) and not STRANGERS.isdisjoint({name.partition(" (")[0], name.rpartition(" ")[2]})
+    parts = {name.partition(" (")[0], name.rpartition(" ")[2], name.partition("/")[0]} if isinstance(name, str) else ()
+    return not STRANGERS.isdisjoint(parts)
 
 
 def of_the_others(found: dict[str, Any]) -> Any:
@@ -445,6 +447,70 @@ def test_data_in_another_order_or_in_shards_are_judged_alike(
             assert known(found[part], {}) == known(results[0][part], {}), part
     rows = [without(answer(tmp_path, "judges", "agreement", run.name, "--strengths"), {"spent"}) for run in runs]
     assert known(rows[1], {}) == known(rows[0], {}) == known(rows[2], {})
+
+
+def sweep_file(folder: Path) -> Path:
+    """Two judges of one captioner, as JSON, which is YAML."""
+    settings = {"data": str(folder / "data"), "captioner": "openai/gpt-4o", "judges": ["openai/gpt-4o", "openai/gpt-4.1"],
+                "metrics": ["tit-llm"], "prices": {name: {"input": 1, "output": 1} for name in ("gpt-4o", "gpt-4.1")},
+                "cache": str(folder / "cache"), "out": str(folder / "out"), "report": False}  # fmt: skip
+    (folder / "sweep.yaml").write_text(json.dumps(settings))
+    return folder / "sweep.yaml"
+
+
+def judging(seen: Seen) -> str:
+    """Describe an image by its number, and give it a score that depends on the model."""
+    if seen.images:
+        return f"It shows the number <{int(seen.images[0][:8], 16) % 90}>."
+    number = re.search(r"the number <(\d+)>", seen.text)
+    assert number is not None
+    return verdict(int(number[1]) if seen.model == "gpt-4.1" else 90 - int(number[1]) % 40)
+
+
+def changed_data(folder: Path, change: str) -> Names:
+    """Permute the rows of a data folder, rename generators, relabel prompts, or add a generator with a prompt of its own."""
+    renamed = {
+        "generators": {f"g{k}": f"{9 - k} é" for k in range(3)},
+        "prompts": {f"p{k}": f"q{9 - k}" for k in range(6)},
+    }
+    names = renamed.get(change, {})
+    for file in folder.glob("*.jsonl"):
+        lines = [{key: names.get(value, value) for key, value in line.items()} for line in read_lines(file)]
+        write_lines(file, *(shuffled(lines) if change == "rows" else lines))
+    if change == "stranger":
+        png(folder / "few.png", (1, 2, 3), 32)
+        for file, line in (
+            ("images", {"image": "few.png", "prompt_id": "own", "generator": "few"}),
+            ("prompts", {"prompt_id": "own", "prompt": "Else."}),
+        ):
+            write_lines(folder / f"{file}.jsonl", *read_lines(folder / f"{file}.jsonl"), line)
+    return {new: old for old, new in names.items()}
+
+
+LEFT = set(
+    "seconds_per_1000 list_cost_per_1000 out folder seconds spent list_cost price coverage images items scored answers run requests tokens".split()
+)
+
+
+@pytest.mark.parametrize("change", ["rows", "generators", "prompts", "stranger"])
+def test_sweeps_and_reports_depend_on_no_rows_names_or_strangers(
+    change: str, tmp_path: Path, serve_openai: Callable[..., Server]
+) -> None:
+    serve_openai(judging)
+    answers = []
+    for number, changed in enumerate(("", change)):
+        (folder := tmp_path / str(number)).mkdir()
+        compared_images(folder / "data", 36, 6, preferences="aab")
+        names = dict(changed_data(folder / "data", changed))
+        cli(folder, "sweep", str(sweep_file(folder)), "--json", "sweep.json", OPENAI_API_KEY="sk-test-0123456789")
+        cli(folder, "report", "out/02-gpt-4.1", "--format", "markdown", "--out", "report.md")
+        found = json.loads((folder / "sweep.json").read_text(encoding="utf-8"))
+        printed = (folder / "report.md").read_text(encoding="utf-8").replace(str(folder), "")
+        for new, old in names.items():
+            printed = printed.replace(new, old)
+        lines = [] if changed == "stranger" or change == "stranger" else sorted(printed.splitlines())
+        answers.append([known(without(found, LEFT, is_strange), names), lines])
+    assert answers[1] == answers[0]
 
 
 def test_equal_generators_have_one_p_whichever_is_named_first(tmp_path: Path) -> None:
@@ -552,3 +618,61 @@ def assert_same_lines(usual: str, odd: str) -> None:
     assert not UNSEEN.search(odd)
     assert odd.count("\n") == usual.count("\n")
     assert all(("A1" in line) == ("A2" in line) for line in odd.splitlines())
+
+
+MODELS = {"A": "z9, large", "B": "a0", "C": "Ä"}
+
+
+def qwen_responses(
+    folder: Path, names: Names = SAME, change: Change = list, strangers: bool = False
+) -> tuple[str, ...]:
+    """Answers of three models, one of them incomplete, to three prompts of Qwen-Image-Bench; some cannot be read."""
+    rng = random.Random(8)
+    rows = []
+    for model, number in itertools.product("ABC", range(3)):
+        marks = {"Detail": {"Noise": {"score": rng.choice([0, 1, 2, "N/A"])}}}
+        said = "no" if rng.random() < 0.2 else json.dumps(marks)
+        name = names.get(model, model)
+        row = {"ID": number, "model": name, "dim": "Quality", "response": said}
+        rows += [row | {"case": f"{name}/{number}"}] if (model, number) != ("C", 1) else []
+    if strangers:
+        rows += [{"case": "few/0", "ID": 0, "model": "few", "dim": "Quality", "response": "no"}]
+    write_lines(folder / "r.jsonl", *change(rows))
+    write_lines(folder / "m.jsonl", *({"ID": k, "dims_en": "Quality / Detail / Noise"} for k in range(3)))
+    return ("qwen-image-bench", "--responses", "r.jsonl", "--metadata", "m.jsonl")
+
+
+def geneval_results(
+    folder: Path, names: Names = SAME, change: Change = list, strangers: bool = False
+) -> tuple[str, ...]:
+    """Results of two models in the tasks of GenEval."""
+    rng = random.Random(9)
+    files = []
+    for model in ("A", "B", *(["few"] if strangers else [])):
+        rows = [{"filename": f"{k}.png", "tag": tag, "prompt": tag, "correct": rng.random() < 0.6, "reason": "",
+                 "metadata": json.dumps({"tag": tag, "prompt": f"{tag} {k}"})}
+                for tag in ("single_object", "colors", "counting") for k in range(4)]  # fmt: skip
+        write_lines(folder / f"{names.get(model, model)}.jsonl", *change(rows))
+        files.append(f"{names.get(model, model)}.jsonl")
+    return ("geneval", *(part for file in files for part in ("--results", file)))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"change": shuffled}, {"change": backwards}, {"names": MODELS}, {"strangers": True}],
+    ids=["rows", "rows backwards", "generators", "strangers"],
+)
+@pytest.mark.parametrize("files", [qwen_responses, geneval_results])
+def test_official_tables_depend_on_no_rows_names_or_strangers(
+    files: Callable[..., tuple[str, ...]], change: dict[str, Any], tmp_path: Path
+) -> None:
+    answers = []
+    for number, settings in enumerate(({}, change)):
+        (folder := tmp_path / str(number)).mkdir()
+        found = answer(folder, "suites", "aggregate", *files(folder, **settings))
+        back = {new: old for old, new in settings.get("names", {}).items()}
+        back |= {f"{new}/{k}": f"{old}/{k}" for new, old in back.items() for k in range(3)}
+        if "problems" in found and back:
+            found["problems"].sort(key=lambda problem: renamed_back(problem["name"], back))
+        answers.append(known(without(found, (), is_strange), back))
+    assert answers[1] == answers[0]

@@ -2,6 +2,7 @@
 
 import ast
 import csv
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -111,3 +112,18 @@ def test_a_stored_table_keeps_what_it_declares() -> None:
     stored = TableRecord.model_validate_json(TableRecord.of_table(TABLE).model_dump_json())
     assert stored.table().caption == replace(TABLE, declared=replace(TABLE.declared, correction="")).caption
     assert "population" not in TableRecord.of_table(Table("old", (), ())).to_json()
+
+
+def test_the_page_of_populations_lists_every_declaration() -> None:
+    page = (ROOT.parent / "docs" / "reference" / "populations.md").read_text(encoding="utf-8")
+    known = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+    declared = set()
+    for path in ROOT.rglob("*.py"):
+        calls = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+        for call in calls:
+            words = {word.arg: word.value for word in call.keywords}
+            made = isinstance(call.func, ast.Name) and call.func.id == "Declaration" and len(call.args) > 2
+            id = call.args[0] if made else words.get("id") if "correction" in words else None
+            declared |= {id.value} if isinstance(id, ast.Constant) else set()
+    assert len(declared) > 40
+    assert declared == known

@@ -178,7 +178,7 @@ def standings_table(comparison: Comparison, scale: Scale) -> Table:
     scores, against = comparison.scores, comparison.against
     firsts, adjusted, ranks = first_places(scores.means), adjusted_scores(scores.means), rank_ranges(scores)
     by_name = [{difference.a: difference for difference in differences} for differences in comparison.differences]
-    rows, doubts = [], dict.fromkeys(scores.generators, "")
+    rows, doubts = [], dict[str, str]()
     for tier, members in enumerate(comparison.tiers, 1):
         for k in members:
             name, prompts = scores.generators[k], int(np.isfinite(scores.means[:, k]).sum())

@@ -137,9 +137,7 @@ def leaderboard(
     notes = table.notes if common else ()
     unit = np.arange(len(adjusted)) if table.unit is None else table.unit
     units = [len(np.unique(unit[np.isfinite(column)])) for column in adjusted.T]
-    doubts = {
-        name: doubt(mean_ends[k], float(means[k]), int(units[k]), bounds) for k, name in enumerate(table.generators)
-    }
+    doubts = {table.generators[k]: doubt(mean_ends[k], float(means[k]), units[k], bounds) for k in in_order(table)}
     return Leaderboard(places if common else _best_first(places), notes, table.over(LEADERBOARD, doubts=doubts))
 
 

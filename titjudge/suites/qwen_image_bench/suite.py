@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -94,8 +94,8 @@ def aggregate_run(items: Sequence[Item], scores: Sequence[Score]) -> tuple[Json,
 
 
 def _result(models: Json, counts: Json, problems: Sequence[Problem]) -> Json:
-    named = [{"name": problem.name, "model": problem.model, "reason": problem.reason} for problem in problems]
-    return {"models": models, "coverage": counts, "problems": named}
+    named = sorted(problems, key=lambda problem: problem.name)
+    return {"models": models, "coverage": counts, "problems": [*map(asdict, named)]}
 
 
 class QwenImageBench(Suite):
