@@ -250,7 +250,7 @@ def table(title: str, columns: list[str], rows: Rows | list[tuple[str, list[str]
 
 
 def _cell(value: float | Doubtful | str) -> str:
-    """Write a share; in brackets the share of results whose own line calls the level not reliable."""
+    """Write a share; in brackets the share of results whose line notes that the level is not reliable."""
     if isinstance(value, tuple):
         return f"{100 * value[0]:.1f}% ({100 * value[1]:.0f}%)"
     return value if isinstance(value, str) else f"{100 * value:.1f}%"
@@ -293,7 +293,7 @@ def main() -> None:
     show("95% intervals that hold a difference of generators", columns, held)
     show("A gate says not worse of one exactly at its margin", columns, passed)
     show("A gate says worse of one exactly at its margin", columns, failed)
-    show("Generators with one mean that differ at .05 by exchange", columns, differ)
+    show("Generators with one mean that differ at .05", columns, differ)
     best = equal_generators.best_rows(400 // scale)
     show("Some of several equal generators below the best", ["p best", "interval"], best)
     settled = equal_generators.settle_rows(200 // scale)

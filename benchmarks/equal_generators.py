@@ -34,6 +34,7 @@ def _collapsing(level: float, noise: float, share: float, loss: float) -> Scores
     return draw
 
 
+BLANK = _collapsing(85, 8, 0.05, 85)
 GENERATORS: dict[str, Scores] = {
     "scores in lumps, many at both ends": lambda rng, shape: np.clip(5 * np.round(rng.normal(12, 9, shape)), 0, 100),
     "95 +- 2": _collapsing(95, 2, 0, 0),
@@ -41,6 +42,10 @@ GENERATORS: dict[str, Scores] = {
     "70 +- 8, 5% of images 60 lower": _collapsing(70, 8, 0.05, 60),
     "72 +- 2, 5% of images 60 lower": _collapsing(72, 2, 0.05, 60),
     "97 +- 1, 3% of images blank": _collapsing(97, 1, 0.03, 97),
+    "yes or no, 90% yes, less another": lambda rng, shape: (
+        50.0 * (1 + (rng.random(shape) < 0.9) - (rng.random(shape) < 0.9))
+    ),
+    "85 +- 8, 5% blank, less another": lambda rng, shape: 50 + (BLANK(rng, shape) - BLANK(rng, shape)) / 2,
 }
 
 
