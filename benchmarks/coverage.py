@@ -285,11 +285,12 @@ def main() -> None:
     show("95% intervals on unkind data that hold", columns, hard)
     show("90% ranges of prompts that hold", columns, unkind.plan_rows(1000 // scale))
     columns = [f"{n} anchors" for n in unkind.ANCHORS]
-    show("95% intervals of a generator carried over", columns, unkind.bridge_rows(100 // scale))
+    show("95% intervals of a generator carried over", columns, unkind.bridge_rows(250 // scale))
     show("Judges exactly at a limit, 72 prompts", ["caught", "passed"], unkind.far_rows(400 // scale))
     show("Canaries of an unchanged judge that drift", ["1 metric", "5 metrics"], unkind.canary_rows(1000 // scale))
     columns = [f"{n} prompts" for n in equal_generators.PROMPTS]
-    held, passed, failed, differ = equal_generators.gate_rows(400 // scale)
+    held, failed, differ = equal_generators.difference_rows(4000 // scale)
+    passed = equal_generators.gate_rows(400 // scale)
     show("95% intervals that hold a difference of generators", columns, held)
     show("A gate says not worse of one exactly at its margin", columns, passed)
     show("A gate says worse of one exactly at its margin", columns, failed)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks import verdicts
+from benchmarks.unkind import board
 from titjudge.core.errors import DataError
 from titjudge.stats.ppi.bridging import BridgeLine, bridge, bridge_table
 from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
@@ -99,11 +100,11 @@ def test_a_generator_with_few_of_the_prompts_is_left_out_by_name() -> None:
 
 @pytest.mark.slow
 def test_a_generator_with_half_of_the_prompts_brings_its_own_noise() -> None:
-    """25 anchors leave less noise than half of 100 prompts: 91% held without it. 60 boards of six generators that share prompts."""
+    """25 anchors leave less noise than half of 100 prompts: 91% held without it. 120 boards of six generators that share prompts."""
     rng = np.random.default_rng(1)
     names = [f"g{k:02}" for k in range(31)]
     held = []
-    for _ in range(60):
+    for _ in range(120):
         quality = rng.normal(60, 12, 31)
         prompt = rng.normal(0, 20, (100, 1))
         old = quality + prompt + rng.normal(0, 20, (100, 31))
@@ -126,7 +127,7 @@ def test_a_generator_with_half_of_the_prompts_brings_its_own_noise() -> None:
         for each in bridge(*boards).standings:
             if each.carried and each.interval is not None:
                 held.append(each.interval[0] <= truth[each.generator] <= each.interval[1])
-    assert len(held) == 360
+    assert len(held) == 720
     assert np.mean(held) >= 0.93  # 95%, and nearly two standard errors
 
 
@@ -160,3 +161,16 @@ def test_a_generator_with_easy_prompts_only_is_not_carried_to_the_top() -> None:
     assert carried.score == pytest.approx(0.8 * rows["X"].mean(), abs=2)
     assert [each.generator for each in found.standings].index("X") == 3
     assert (carried.prompts, found.to_json()["lacking"]) == (32, {"X": 28})
+
+
+def test_how_hard_prompts_are_does_not_widen_a_carried_interval() -> None:
+    rng = np.random.default_rng(41)
+    old, hard = rng.normal(60, 10, (40, 7)), 30 * rng.standard_normal((40, 1))
+    new = (old + rng.normal(0, 3, old.shape))[:, :6]
+    old[20:, 6] = np.nan
+    widths = []
+    for shift in (0, hard):
+        (carried,) = (each for each in bridge(board(old + shift), board(new + shift)).standings if each.carried)
+        assert carried.interval is not None
+        widths.append(carried.interval[1] - carried.interval[0])
+    assert widths[0] == pytest.approx(widths[1])

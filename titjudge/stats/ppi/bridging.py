@@ -1,7 +1,7 @@
 """Transfer a leaderboard from one judge to another, by a linear regression over the generators that both have judged.
 
 The line through the mean scores of these anchors must rise, so that it keeps the order; a transferred score has a 95%
-prediction interval (Student's t with n - 2 degrees of freedom), wider where the generator lacks some of the common prompts. `python -m benchmarks.verdicts --answers OLD NEW` measures
+prediction interval (Student's t with n - 2 degrees of freedom), wider if the generator has no score on some of the common prompts. `python -m benchmarks.verdicts --answers OLD NEW` measures
 its coverage for generators that were left out.
 """
 
@@ -17,6 +17,7 @@ from titjudge.core.errors import DataError
 from titjudge.core.types import Json, Table, Values
 from titjudge.stats.bootstrap import Floats, Interval, Ints, unit_sums
 from titjudge.stats.equality import with_ties
+from titjudge.stats.generators.slices import averages
 from titjudge.stats.intervals import TAIL, mean_intervals
 from titjudge.stats.scores.population import adjusted_scores, compared
 from titjudge.stats.scores.scores_table import ScoreTable
@@ -190,13 +191,16 @@ def _scored(table: ScoreTable) -> set[str]:
 
 def _carried(line: BridgeLine, old: ScoreTable, name: str, prompts: Sequence[str]) -> BridgedGenerator:
     """Predict the new score of a generator that only the old judge has judged."""
-    rows = _rows(old, prompts)
-    scores = rows[:, old.column(name)]
-    scored = scores[np.isfinite(scores)]
-    mean = _mean(_adjusted(rows, _units(old, prompts))[:, old.column(name)])
-    score, interval = line.predict(mean, _uncertain(scores, _units(old, prompts)))
+    rows, unit, column = _rows(old, prompts), _units(old, prompts), old.column(name)
+    adjusted = _adjusted(rows, unit)
+    scored = np.isfinite(rows[:, column])
+    mean = _mean(adjusted[:, column])
+    levels = averages(
+        (np.delete(rows - averages(adjusted), column, axis=1)).T
+    )  # of the prompts, by the other generators
+    score, interval = line.predict(mean, _uncertain(rows[:, column] - np.nan_to_num(levels), unit))
     outside = not line.x.min() <= mean <= line.x.max()
-    return BridgedGenerator(name, True, score, interval, len(scored), outside)
+    return BridgedGenerator(name, True, score, interval, int(scored.sum()), outside)
 
 
 def _other_text(prompt: str, old: ScoreTable, new: ScoreTable) -> bool:
@@ -273,7 +277,10 @@ def _means(table: ScoreTable, prompts: Sequence[str]) -> dict[str, tuple[float, 
 
 
 def _uncertain(scores: Floats, unit: Ints | None) -> float:
-    """Compute the half-width of the 95% interval of the mean over all prompts (or families), of which some have a score."""
+    """Compute the half-width of the 95% interval of the mean over all prompts (or families), of which some have a score.
+
+    The mean is adjusted for the prompts, and so are these scores: how hard a prompt is adds nothing to its error.
+    """
     from titjudge.stats.special import stdtrit
 
     sums, sizes = unit_sums(scores, unit)
