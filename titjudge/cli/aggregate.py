@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from titjudge.cli.commands import Broken, Group
+from titjudge.cli.commands import Broken, Command, Group
 from titjudge.cli.logs import add_log_options
 from titjudge.cli.options import JSON, PATH, option, with_options
 from titjudge.cli.output import show_tables, write_json
@@ -61,7 +61,7 @@ def make_command(name: str, aggregation: Aggregation) -> click.Command:
     """Make the command of what a suite announces."""
     options = with_options(*map(_option, aggregation.flags), JSON)
     run = options(functools.partial(_run, aggregation))
-    return click.command(name, help=aggregation.help, short_help=aggregation.summary)(run)
+    return click.command(name, cls=Command, help=aggregation.help, short_help=aggregation.summary)(run)
 
 
 def _option(flag: Flag) -> Any:

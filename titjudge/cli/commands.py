@@ -58,6 +58,12 @@ class Command(click.Command):
         count = count_options(self.params)
         return [*super().get_params(ctx), self._help_all.setdefault(count, help_all_option(count))]
 
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.hidden = True  # as all global options: `titjudge --help` lists them
+        return option
+
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if not shows_all(ctx):
             return super().format_help_text(ctx, formatter)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from titjudge.cli.commands import Command
 from titjudge.cli.compare_options import OutputFiles, ScoreSource, file_options, scores_options
 from titjudge.cli.options import gathered, option
 from titjudge.cli.output import check_writable
@@ -88,7 +89,7 @@ _gate_options = gathered(
 )
 
 
-@click.command(short_help="Compare the mean scores of generators, paired by prompt.")
+@click.command(cls=Command, short_help="Compare the mean scores of generators, paired by prompt.")
 @scores_options
 @_gate_options
 @file_options
@@ -183,7 +184,7 @@ def _write_gate(
         say(f"comment {flags.comment}")
 
 
-@click.command("early-stopping", short_help="Replay `judge --settle` on finished scores.")
+@click.command("early-stopping", cls=Command, short_help="Replay `judge --settle` on finished scores.")
 @scores_options
 @option(
     "--pair",
@@ -276,7 +277,7 @@ def _numbers(context: click.Context, parameter: click.Parameter, value: str | No
     return numbers
 
 
-@click.command(short_help="Plan how many prompts, images and answers a difference takes.")
+@click.command(cls=Command, short_help="Plan how many prompts, images and answers a difference takes.")
 @scores_options
 @option(
     "--difference",

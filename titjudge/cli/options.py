@@ -104,7 +104,7 @@ JSON = option(
     "FILE",
     name="json_file",
     callback=_json_file,
-    group=OUTPUT,
+    hidden=True,  # as all global options: `titjudge --help` lists them
 )
 
 
@@ -120,8 +120,7 @@ EXPLAIN = option(
     is_flag=True,
     expose_value=False,
     callback=_explain,
-    group=OUTPUT,
-    brief="Also explain the columns.",
+    hidden=True,
 )
 DRY_RUN = option(
     "--dry-run",

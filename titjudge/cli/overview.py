@@ -89,7 +89,11 @@ Options:
   -V, --version      Show the version and exit.
   -h, --help         Show this message, or the help of a command.
 
-Options of every command, after its name:
+Global options, after the name of a command:
+  --json FILE        Also write the results as JSON; - is standard output (other
+                     text then goes to standard error).
+  --explain          Also explain the columns of the tables, and how their
+                     intervals and p-values are computed.
   --log-level LEVEL  Log requests, retries, waits and batch jobs (debug, info,
                      warning or error).
   --log-file FILE    Append the log to FILE, as JSON lines.
