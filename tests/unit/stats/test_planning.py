@@ -155,3 +155,13 @@ def test_power_and_range_on_peoples_marks(shared: Path) -> None:
     assert pairs > 20
     assert 0.75 <= power <= 0.83
     assert held >= 0.8
+
+
+def test_a_plan_lists_the_prompts_of_the_pilot_that_do_not_count() -> None:
+    entries = [Entry(f"p{p}", g, f"{g}{p}", float(p % 7 + (g == "a") * (p % 3))) for p in range(14) for g in "abc"]
+    entries = [entry for entry in entries if entry.image not in ("a3", "b5", "b6")]
+    table = score_table(entries, metric="m", source="file")
+    pilot = Pilot.from_scores(table, "a", "b")
+    declared = plan_table(plans(pilot, 1.0, 0.8, seeds=[1], samples=[1], cost=None), [pilot], 0.8).declared
+    assert declared.excluded == {"no score": {"a": ["p3"], "b": ["p5", "p6"]}}
+    assert declared.sizes == {"common prompts of the two": [11]}

@@ -40,3 +40,20 @@ def test_one_generator_has_no_table() -> None:
         alone, judged_parts(alone, SCORES[:4]), {SCORE: dict.fromkeys(alone, 1.0)}, {ALL: list(alone)}
     )
     assert len(correlation_tables(found)) == 1
+
+
+def test_metrics_are_correlated_over_the_images_that_all_of_them_have() -> None:
+    """The accurate metric lacks the images that are hard for the other one, and the third has one image only."""
+    people = {SCORE: {id: float(place) for place, id in enumerate(IDS)}}
+    some = [Score(id, "some", -float(IDS.index(id)) if id in IDS[8:] else float(IDS.index(id))) for id in IDS[2:]]
+    scores = [*SCORES[:8], *some, Score("a3", "tiny", 1.0)]
+    m, some_row, tiny = score_correlations(ITEMS, judged_parts(ITEMS, scores), people, {ALL: IDS})
+    assert [row.metric for row in (m, some_row, tiny)] == ["m", "some", "tiny"]
+    assert [row.common and row.common.n for row in (m, some_row, tiny)] == [6, 6, 0]
+    assert [row.common and row.common.srcc for row in (m, some_row)] == [1.0, 1.0]
+    assert [row.images.n for row in (m, some_row, tiny)] == [8, 10, 1]
+    assert some_row.images.srcc != 1.0
+    over_images, *_ = correlation_tables([m, some_row, tiny])
+    assert over_images.columns[-1] == "own SRCC"
+    assert "own SRCC: images that people and the metric have" in over_images.caption
+    assert correlation_record([some_row])["some"]["common"].n == 6

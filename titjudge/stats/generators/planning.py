@@ -10,13 +10,13 @@ allow for what the pilot has not shown, so the notes say how many prompts it wou
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
-from titjudge.core.declarations import NEEDS_BOTH, Declaration, Population, Unit
+from titjudge.core.declarations import NEEDS_BOTH, Declaration, Excluded, Population, Unit
 from titjudge.core.errors import DataError
 from titjudge.core.tables import Table, plain
 from titjudge.core.words import number
@@ -51,6 +51,7 @@ class Pilot:
         units: Number of families; that of prompts if each is its own.
         scale: Length of the scale of a score; None where it has no ends.
         uneven: Whether prompts have unequal numbers of images.
+        excluded: Prompts that do not count, as in a `Declaration`.
     """
 
     a: str
@@ -66,6 +67,7 @@ class Pilot:
     scale: float | None = None
     uneven: bool = False
     units: int = 0
+    excluded: Excluded = field(default_factory=dict)
 
     @classmethod
     def from_scores(cls, table: ScoreTable, a: str, b: str) -> Pilot:
@@ -105,7 +107,7 @@ class Pilot:
         scale = table.bounds[1] - table.bounds[0] if table.bounds and np.isfinite(table.bounds).all() else None
         return cls(
             a, b, prompts, variance, variance_factor(d), seeds, samples, images,
-            table.samples, float(squares.max() / squares.sum()), scale, uneven, units,
+            table.samples, float(squares.max() / squares.sum()), scale, uneven, units, table.only((a, b)).over(PLAN).excluded,
         )  # fmt: skip
 
     @property
@@ -272,7 +274,11 @@ def plan_table(plans: Sequence[Plan], pilots: Sequence[Pilot], power: float, dig
     for pilot in pilots:
         notes += _pilot_notes(pilot, plans, power)
     families = any(pilot.units != pilot.prompts for pilot in pilots)
-    declared = PLAN.over({PLAN.population: [pilot.prompts for pilot in pilots]}, families=families)
+    excluded: dict[str, dict[str, Sequence[str]]] = {}
+    for pilot in pilots:
+        for why, of in pilot.excluded.items():
+            excluded.setdefault(why, {}).update(of)
+    declared = PLAN.over({PLAN.population: [pilot.prompts for pilot in pilots]}, excluded, families=families)
     return Table("Plan", columns, rows, tuple(notes), declared=declared)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.serialization import fields_of
@@ -21,6 +21,9 @@ from titjudge.stats.scores.part_scores import part_scores
 CORRELATIONS = Declaration(
     "human_scores", "scores of people and the metric", Population.IMAGES_OF_BOTH, Unit.PROMPT, counts="images"
 )
+OWN = "own SRCC"
+IN_COMMON = replace(CORRELATIONS, population=Population.COMMON_IMAGES, by_column={OWN: Population.IMAGES_OF_BOTH})
+"""Of metrics that have scored different images."""
 OF_GENERATORS = Declaration(
     "human_scores_of_generators",
     "mean scores of generators by people and by the metric",
@@ -43,7 +46,8 @@ class ScoreCorrelation:
     Attributes:
         metric: Name of the metric.
         part: Name of the part: a pillar, a kind of claim, or `SCORE`.
-        images: Over all images.
+        images: Over all images that people and the metric have.
+        common: Over the images that all compared metrics have; None if all metrics have the same.
         generators: Over the generators by their means, by slice of the images; `ALL` is one of them.
     """
 
@@ -51,6 +55,7 @@ class ScoreCorrelation:
     part: str
     images: Correlation
     generators: Mapping[str, GeneratorCorrelation]
+    common: Correlation | None = None
 
 
 def judged_parts(items: Mapping[str, Item], scores: Sequence[Score]) -> dict[str, Parts]:
@@ -75,6 +80,9 @@ def score_correlations(
 ) -> list[ScoreCorrelation]:
     """Correlate each metric, and each of its parts, with the people who have scored it.
 
+    Metrics are compared over the images that all of them have; metrics with fewer than half as many images as the fullest one
+    are not compared.
+
     Args:
         items: Every image by its id.
         judged: Of each metric, what it says.
@@ -83,12 +91,23 @@ def score_correlations(
         declared: Prompt -> its family.
     """
     units = {id: declared.get(item.prompt_id, item.prompt_id) for id, item in items.items()}
-    return [
-        _correlate(metric, part, items, parts[part], people[part], slices, units)
-        for metric, parts in judged.items()
-        for part in people
-        if part in parts
-    ]
+    rows = []
+    for metric, parts in judged.items():
+        for part in filter(parts.__contains__, people):
+            rated = people[part]
+            of_part = {name: other[part] for name, other in judged.items() if part in other}
+            both = {
+                name: {id for id in values if None not in (values[id], rated.get(id))}
+                for name, values in of_part.items()
+            }
+            compared = [ids for ids in both.values() if 2 * len(ids) >= max(map(len, both.values()))]
+            common = set[str]().union(*compared).intersection(*compared) if both[metric] in compared else set()
+            row = _correlate(metric, part, items, parts[part], rated, slices, units)
+            if any(ids != common for ids in both.values()):
+                values = {id: value for id, value in parts[part].items() if id in common}
+                row = replace(row, common=_correlate(metric, part, items, values, rated, {}, units).images)
+            rows.append(row)
+    return rows
 
 
 def _correlate(
@@ -122,6 +141,7 @@ def correlation_record(correlations: Sequence[ScoreCorrelation]) -> Json:
     for row in correlations:
         by_slice = dict(row.generators)
         entry = fields_of(row.images) | {"generators": by_slice.pop(ALL)}
+        entry |= {"common": row.common} if row.common else {}
         if by_slice:
             entry["generators_by"] = by_slice
         metric = record.setdefault(row.metric, {})
@@ -147,18 +167,20 @@ def correlation_tables(
         raters: How many people rate each image, by part.
         families: Whether families of prompts are the unit.
     """
+    uneven = any(row.common for row in correlations)
+    columns = ("metric", "of", "SRCC", "PLCC", "KRCC", "images", "without both", "raters", *([OWN] if uneven else []))
     rows = tuple(
         (row.metric, row.part, c.srcc, c.plcc, c.krcc, c.n, c.missing, (raters or {}).get(row.part))
+        + ((plain(row.images.srcc, note=f"{row.images.n} images"),) if uneven else ())
         for row in correlations
-        for c in (row.images,)
+        for c in (row.common or row.images,)
     )
-    columns = ("metric", "of", "SRCC", "PLCC", "KRCC", "images", "without both", "raters")
     over_images = Table(
         "Correlation with human scores",
         columns,
         rows,
         ("intervals are in --json",),
-        declared=CORRELATIONS.over(families=families),
+        declared=(IN_COMMON if uneven else CORRELATIONS).over(families=families),
     )
     return [over_images, *_generator_table(correlations, by, families)]
 
