@@ -263,8 +263,9 @@ class Scripted(ScriptedAsk):
     def _turn(self, given: Mapping[str, Any], reports: Mapping[int, tuple[str, bool]]) -> str:
         """Settle what is reported, and look at the places of what is not, or is to be verified."""
         again = set(re.findall(r"\d+", given["verify"].partition("\n")[0]))
-        met: dict[str, list[int]] = defaultdict(list)
+        met: dict[tuple[str, int | None], list[int]] = defaultdict(list)
         settle, looks, sees = [], [], "see()" in given["evidence"][0]
+        seen = {"seen": "four of them, in a row"} if sees else {}
         for line in given["claims"]:
             claim = int(line.partition(".")[0])
             element = self.pictures.number_of(line)
@@ -273,11 +274,10 @@ class Scripted(ScriptedAsk):
                 question = {} if sees else {"question": f"What is in the box? #{element}"}
                 looks.append({"tool": "zoom", **question, "box": [*self._around(element)]})
             elif held:
-                met[name.partition(".")[0]].append(claim)
+                met[name.partition(".")[0], element if sees else None].append(claim)
             else:
-                why = {"because": "it is otherwise"} if sees else {}
-                settle.append({"claims": [claim], "verdict": "not_met", "evidence": name, **why})
-        settle += [{"claims": claims, "verdict": "met", "evidence": name} for name, claims in met.items()]
+                settle.append({"claims": [claim], **seen, "verdict": "not_met", "evidence": name})
+        settle += [{"claims": of, **seen, "verdict": "met", "evidence": name} for (name, _), of in met.items()]
         return json.dumps({"thought": "Some boxes are to be seen enlarged.", "settle": settle, "looks": looks})
 
     def _around(self, number: int) -> Iterator[float]:

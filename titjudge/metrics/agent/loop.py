@@ -30,6 +30,7 @@ import hashlib
 from collections.abc import Sequence
 
 from titjudge.core.errors import Unanswered
+from titjudge.core.grouping import grouped
 from titjudge.core.score_parts import RoundRow
 from titjudge.core.types import Ask, Status
 from titjudge.metrics._shared import gather_answers
@@ -54,8 +55,8 @@ from titjudge.metrics.agent.state import (
     Conversation,
     Evidence,
     Picture,
-    ReasonedVerdict,
     SeeingTurn,
+    SeenVerdict,
     SettledClaim,
     Verification,
 )
@@ -91,7 +92,10 @@ def _begin(state: AgentState, claims: Sequence[Claim]) -> None:
 def _chosen(state: AgentState) -> list[Claim]:
     """Choose doubtful claims and, of other places, as many that hold; nothing where too many places are doubtful."""
     weight = weights(state.claims.claims)
-    at_first = [claim for claim in state.claims.claims if weight[claim.number] and _settled_at_first(state, claim)]
+    shown = [
+        claim for claim in state.claims.claims if weight[claim.number] and claim.kind != "style"
+    ]  # a part shows no style
+    at_first = [claim for claim in shown if _settled_at_first(state, claim)]
     doubtful = [claim for claim in at_first if _is_doubtful(state.settled[claim.number])]
     places = {_place(claim) for claim in doubtful}
     if not 0 < len(places) <= MOST_PLACES or not state.is_worth_a_look(doubtful):
@@ -126,7 +130,8 @@ def _draw(state: AgentState, claim: Claim) -> bytes:
 
 
 SPARE_ROUNDS = 3  # rounds beyond one for each look
-MAX_BECAUSE = 200  # characters of what a judge that sees the image says of a claim
+SEEN_WORDS = 6  # that a judge that sees the image writes of a thing
+MAX_SEEN = 200  # characters of what a judge that sees the image says of a claim
 IDLE = 2  # rounds without progress that end the loop
 LITTLE_PERCENT = 5  # of the claims' weight
 EXPECTED_LOOKS = 2  # at an image, the description included: what a dry run prices
@@ -158,7 +163,7 @@ async def consult(state: AgentState, ask: Ask, looks_left: int) -> tuple[AgentTu
         params=DECODING,
         planned=planned.model_dump(),
         verify=state.to_verify if looks_left else "",
-        **state.variables(looks_left),
+        **(state.variables(looks_left) | ({"joined": MOST_JOINED} if sight else {})),
     )
     state.notes = []
     turn: AgentTurn = reply.data
@@ -194,6 +199,13 @@ def expected_turn(state: AgentState, looks_left: int) -> AgentTurn:
     claims = [claim.number for claim in state.open]
     if not usable or not claims:
         return AgentTurn(settle=[], looks=[])
+    if state.first_look == "sight":
+        about = grouped(state.open, _place).values()
+        numbers = [[claim.number for claim in one] for one in about]
+        seen = [
+            SeenVerdict(claims=of, verdict="met", evidence=usable[-1].id, seen="word " * SEEN_WORDS) for of in numbers
+        ]
+        return SeeingTurn(settle=seen, looks=[])
     return AgentTurn(settle=[ClaimVerdict(claims=claims, verdict="met", evidence=usable[-1].id)], looks=[])
 
 
@@ -285,6 +297,8 @@ def _settle(state: AgentState, verdicts: list[ClaimVerdict], entry: RoundRow) ->
         elif evidence is None:
             name = shortened(given.evidence, 20)
             state.note("unsupported", f"claim {claim}: '{name}' is not evidence that can decide a claim")
+        elif isinstance(given, SeenVerdict) and not given.seen:
+            state.note("unsupported", f"claim {claim}: 'seen' is empty")
         else:
             new += _settle_claim(state, claim, verdict, evidence, given, entry)
     return new
@@ -320,8 +334,8 @@ def _settle_claim(
     state.counts["verified"] += verified
     line = given.evidence.partition(".")[2].rstrip(" ])")
     item = evidence.item(int(line)) if line.isascii() and line.isdigit() and len(line) < 6 else None
-    because = shortened(given.because, MAX_BECAUSE) if isinstance(given, ReasonedVerdict) else ""
-    state.settled[claim] = SettledClaim(verdict, evidence.number, before, item, because)
+    seen = shortened(given.seen, MAX_SEEN) if isinstance(given, SeenVerdict) else ""
+    state.settled[claim] = SettledClaim(verdict, evidence.number, before, item, seen)
     entry["settled"].append({"claim": claim, "verdict": verdict, "evidence": evidence.id})
     return True
 

@@ -251,8 +251,8 @@ def _add_what_was_seen(row: ClaimRow, settled: SettledClaim, evidence: Sequence[
         row["place"] = list(box)
     if settled.item is not None:
         row["seen"], row["sure"] = settled.item.text, settled.item.sure
-    elif settled.because:
-        row["seen"] = settled.because
+    elif settled.seen:
+        row["seen"] = settled.seen
 
 
 def _met_share(rows: list[ClaimRow]) -> float | None:

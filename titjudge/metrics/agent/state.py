@@ -41,8 +41,8 @@ _VERIFY = (
 )
 
 _VERIFY_BY_SIGHT = (
-    "These verdicts rest on the image as a whole, which may have been misread. Look at the place of each enlarged, neighbouring "
-    "places together in one box; then settle each of them again by what you see there, whether its verdict holds or changes."
+    "These verdicts rest on the image as a whole, which may have been misread. Look at the place of each enlarged, with one box for "
+    "each place; then settle each of them again by what you see there, whether its verdict holds or changes."
 )
 
 
@@ -68,10 +68,18 @@ class ClaimVerdict(BaseModel):
     evidence: Annotated[str, BeforeValidator(_text)]
 
 
-class ReasonedVerdict(ClaimVerdict):
-    """A verdict of a judge that sees the image, with what it sees instead where a claim is not met."""
+def _seen_first(schema: Json) -> None:
+    """Put `seen` before the verdict: a model writes its answer in the order of the schema."""
+    properties = schema["properties"]
+    schema["properties"] = {"claims": properties.pop("claims"), "seen": properties.pop("seen"), **properties}
 
-    because: Annotated[str, null_as("")] = ""
+
+class SeenVerdict(ClaimVerdict):
+    """A verdict of a judge that sees the image, with what it sees at the place."""
+
+    model_config = ConfigDict(title="Settlement", json_schema_extra=_seen_first)
+
+    seen: Annotated[str, null_as("")] = ""
 
 
 class AgentTurn(BaseModel):
@@ -87,7 +95,7 @@ class AgentTurn(BaseModel):
 class SeeingTurn(AgentTurn):
     """Verdicts and looks of one answer of a judge that sees the image."""
 
-    settle: list[ReasonedVerdict]  # type: ignore[assignment]
+    settle: list[SeenVerdict]  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +154,14 @@ class SettledClaim:
 
     Attributes:
         item: The line of the inventory that settled it.
-        because: What the judge saw there, where it sees the image itself.
+        seen: What the judge saw there, where it sees the image itself.
     """
 
     verdict: str
     evidence: int
     before: tuple[tuple[str, int], ...] = ()
     item: InventoryItem | None = None
-    because: str = ""
+    seen: str = ""
 
 
 @dataclass(frozen=True, slots=True)

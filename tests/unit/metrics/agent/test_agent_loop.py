@@ -39,7 +39,9 @@ def turn(settle: Sequence[tuple[Any, ...]] = (), looks: Sequence[Any] = (), thou
     return json.dumps(
         {
             "thought": thought,
-            "settle": [dict(zip(("claim", "verdict", "evidence"), each, strict=True)) for each in settle],
+            "settle": [
+                {"seen": "it is so"} | dict(zip(("claim", "verdict", "evidence"), each, strict=True)) for each in settle
+            ],
             "looks": [
                 each if isinstance(each, dict) else dict(zip(("tool", "question", "box"), each, strict=False))
                 for each in looks

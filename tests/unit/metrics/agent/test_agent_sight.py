@@ -1,10 +1,13 @@
 """The judge that sees: image, parts and crops in one conversation, without a captioner."""
 
+import json
 from pathlib import Path
 
 import pytest
 from test_agent_inventory import judged, large
 from test_agent_loop import StandIn, all_met, turn
+
+from titjudge.metrics.agent.state import SeeingTurn
 
 __all__ = ["large"]
 
@@ -47,10 +50,20 @@ def test_what_it_wants_to_see_enlarged_is_shown_beside_what_it_saw_and_verifies(
 
 def test_what_it_saw_instead_is_kept(large: Path) -> None:
     settled = (
-        '{"settle": [{"claims": [3], "verdict": "not_met", "evidence": "E1", "because": "two oranges"}], "looks": []}'
+        '{"settle": [{"claims": [3], "verdict": "not_met", "evidence": "E1", "seen": "two oranges"}], "looks": []}'
     )
     score = judged(StandIn(settled, turn(all_met(but={3: "not_met"})), turn()), large, "sight")
     assert score.parts["claims"][2]["seen"] == "two oranges"
+
+
+def test_a_verdict_without_what_was_seen_is_refused(large: Path) -> None:
+    bulk = json.dumps({"settle": [{"claims": [1, 2, 3], "verdict": "met", "evidence": "E1"}], "looks": []})
+    ask = StandIn(bulk, turn(all_met()))
+    score = judged(ask, large, "sight")
+    assert "claim 2: 'seen' is empty" in ask.texts("agent/see")[1]
+    assert (score.value, score.parts["counts"]["unsupported"]) == (100, 3)
+    properties = SeeingTurn.model_json_schema()["$defs"]["SeenVerdict"]["properties"]
+    assert list(properties) == ["claims", "seen", "verdict", "evidence"], "a model writes in the order of the schema"
 
 
 @pytest.mark.parametrize("look", [("ask", "what is it?"), ("read_text", ""), ("count", "oranges")])
