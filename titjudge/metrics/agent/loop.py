@@ -92,9 +92,8 @@ def _begin(state: AgentState, claims: Sequence[Claim]) -> None:
 def _chosen(state: AgentState) -> list[Claim]:
     """Choose doubtful claims and, of other places, as many that hold; nothing where too many places are doubtful."""
     weight = weights(state.claims.claims)
-    shown = [
-        claim for claim in state.claims.claims if weight[claim.number] and claim.kind != "style"
-    ]  # a part shows no style
+    on_parts = state.first_look != "description"  # a part of the image shows no style
+    shown = [c for c in state.claims.claims if weight[c.number] and not (on_parts and c.kind == "style")]
     at_first = [claim for claim in shown if _settled_at_first(state, claim)]
     doubtful = [claim for claim in at_first if _is_doubtful(state.settled[claim.number])]
     places = {_place(claim) for claim in doubtful}
