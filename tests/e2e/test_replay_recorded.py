@@ -141,8 +141,8 @@ def test_a_repeated_question_is_not_answered_with_the_first_answer(example: Path
         ('{"key": "0123', "not a JSON object"),
         ('{"answer": "yes"}', "'key' is missing"),
         ('{"key": "../etc/passwd", "answer": "yes"}', "64 hex digits"),
-        ('{"key": "%s", "answer": "  "}' % ("0" * 64), "'answer' is not a text"),
-        ('{"key": "%s", "answer": 5}' % ("0" * 64), "'answer' is not a text"),
+        ('{"key": "%s", "answer": "  "}' % ("0" * 64), "'answer' must be a text"),
+        ('{"key": "%s", "answer": 5}' % ("0" * 64), "'answer' must be a text"),
     ],
 )
 def test_a_damaged_line_is_named(example: Path, tmp_path: Path, line: str, message: str) -> None:
@@ -157,7 +157,7 @@ def test_two_answers_to_one_question_are_refused(example: Path, tmp_path: Path) 
     data = moved(example, tmp_path)
     lines = answers(data)
     rewrite(data, [*lines, {**lines[2], "answer": "another"}])
-    with pytest.raises(DataError, match=rf"answers\.jsonl:{len(lines) + 1}: .* in line 3 already"):
+    with pytest.raises(DataError, match=rf"answers\.jsonl:{len(lines) + 1}: line 3 answers the same question"):
         replay(data, tmp_path / "run", ["yes-no"])
 
 
