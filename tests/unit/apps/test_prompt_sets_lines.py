@@ -155,9 +155,7 @@ def test_people_may_score_each_pillar(data: Path, tmp_path: Path) -> None:
         tmp_path, "judges", "agreement", str(run), "--human", "people.csv", "--by", "theme", code=2
     )
     (tmp_path / "people.csv").write_text("image,beauty\n0.png,3\n")
-    assert "the column 'score' is missing; or a column for" in cli(
-        tmp_path, "judges", "agreement", str(run), "--human", "people.csv", code=2
-    )
+    assert "Add it; or a column for" in cli(tmp_path, "judges", "agreement", str(run), "--human", "people.csv", code=2)
 
 
 @pytest.mark.parametrize(

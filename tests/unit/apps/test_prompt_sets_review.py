@@ -140,7 +140,7 @@ def test_bad_rows_are_named_and_a_set_without_prompts_is_refused(tmp_path: Path)
     )
     assert "--export OUT" in cli(tmp_path, "prompts", "review", "set.jsonl", "--accepted-only", code=2)
     decide(Review(path), 0, "accepted")
-    assert "stay as they are" in cli(tmp_path, "prompts", "review", "set.jsonl", "--export", "set.jsonl", code=2)
+    assert "would overwrite the set" in cli(tmp_path, "prompts", "review", "set.jsonl", "--export", "set.jsonl", code=2)
     (tmp_path / "set.jsonl.review.jsonl").write_text("nonsense\n")
     assert "set.jsonl.review.jsonl:1" in cli(tmp_path, "prompts", "review", "set.jsonl", "--export", "o.jsonl", code=2)
 
