@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 Doubtful = tuple[float, float]
-"""A share of all results, and the share of the results whose line notes that the level is not reliable."""
+"""A share of the results whose line calls the level reliable (of all, if none does), and the share of the others."""
 Rows = list[tuple[str, list[float | Doubtful]]]
 """Name of a simulated statistic, and its shares by number of prompts."""
 
@@ -26,9 +26,8 @@ def covered(intervals: Iterable[tuple[float | None, float | None] | None], truth
 
 
 def told(found: Iterable[bool], doubts: Iterable[str]) -> float | Doubtful:
-    """Return the share of what is found, and the share of the lines that note that the level is not reliable.
-
-    The first is over all results: a note depends on the scores, so results without it are a selection of another level.
-    """
-    hits, doubtful = np.mean(list(found)), np.mean([bool(doubt) for doubt in doubts])
-    return (float(hits), float(doubtful)) if doubtful else float(hits)
+    """Return the share of what is found among the results whose line has no doubt about the level, and the share of the others."""
+    hits, doubtful = np.array(list(found)), np.array([bool(doubt) for doubt in doubts])
+    if not doubtful.any():
+        return float(hits.mean())
+    return float(hits[doubtful if doubtful.all() else ~doubtful].mean()), float(doubtful.mean())

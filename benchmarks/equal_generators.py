@@ -16,13 +16,11 @@ from titjudge.core import registry
 from titjudge.core.types import Item, Score
 from titjudge.runs.study.settling import Settling, SettlingQuestion
 from titjudge.stats.bootstrap import Floats
-from titjudge.stats.generators.generator_differences import NOT_WORSE, gate, generator_differences, is_best
+from titjudge.stats.generators.generator_differences import NOT_WORSE, WORSE, gate, generator_differences, is_best
 from titjudge.stats.generators.sequential import EQUIVALENT, OPEN, replay_pairs, replay_race
-from titjudge.stats.intervals import doubt, mean_intervals, mean_ps, moments
 from titjudge.stats.scores.scores_table import ScoreTable
 
 PROMPTS = (6, 12, 40, 100)
-ENDS = (-100.0, 100.0)  # of a difference
 Scores = Callable[[np.random.Generator, tuple[int, ...]], Floats]
 
 
@@ -36,7 +34,6 @@ def _collapsing(level: float, noise: float, share: float, loss: float) -> Scores
     return draw
 
 
-BLANK = _collapsing(85, 8, 0.05, 85)
 GENERATORS: dict[str, Scores] = {
     "scores in lumps, many at both ends": lambda rng, shape: np.clip(5 * np.round(rng.normal(12, 9, shape)), 0, 100),
     "95 +- 2": _collapsing(95, 2, 0, 0),
@@ -44,60 +41,40 @@ GENERATORS: dict[str, Scores] = {
     "70 +- 8, 5% of images 60 lower": _collapsing(70, 8, 0.05, 60),
     "72 +- 2, 5% of images 60 lower": _collapsing(72, 2, 0.05, 60),
     "97 +- 1, 3% of images blank": _collapsing(97, 1, 0.03, 97),
-    "yes or no, 90% yes, less another": lambda rng, shape: (
-        50.0 * (1 + (rng.random(shape) < 0.9) - (rng.random(shape) < 0.9))
-    ),
-    "85 +- 8, 5% blank, less another": lambda rng, shape: 50 + (BLANK(rng, shape) - BLANK(rng, shape)) / 2,
 }
 
 
-def difference_rows(runs: int) -> tuple[Rows, Rows, Rows]:
+def gate_rows(runs: int) -> tuple[Rows, Rows, Rows, Rows]:
     """By kind of scores, from 0 to 100: a generator against a baseline that always has its mean score.
 
     Returns:
-        Intervals that hold the difference, which is 0; intervals that lie above it, so that a gate with no allowance fails the
-        baseline; and how often p is below .05; at each number of prompts.
+        Intervals that hold the difference, which is 0; how often a gate with no allowance passes the generator, and fails a baseline
+        that always has the mean score against it; and how often p is below .05; at each number of prompts.
     """
     rng = np.random.default_rng(7)
-    held, failed, differ = [], [], []
+    held, passed, failed, differ = [], [], [], []
     for name, draw in GENERATORS.items():
         mean = float(draw(rng, (2_000_000,)).mean())
-        cells: list[list[float | Doubtful]] = [[], [], []]
+        cells: list[list[float | Doubtful]] = [[], [], [], []]
         for n in PROMPTS:
-            differences = draw(rng, (n, runs)) - mean
-            counts = np.ones(differences.shape)
-            intervals = mean_intervals(differences, counts, ENDS)
-            doubts = [
-                doubt(interval, centre, n, ENDS, skewness)
-                for interval, (_, centre, _, skewness) in zip(intervals, moments(differences, counts), strict=True)
-            ]
-            measured = (
-                [holds(interval, 0.0) for interval in intervals],
-                [interval is not None and interval[0] > 0 for interval in intervals],
-                [p < 0.05 for p in mean_ps(differences, counts, ENDS)],
-            )
-            for own, found in zip(cells, measured, strict=True):
-                own.append(told(found, doubts))
-        for rows, own in zip((held, failed, differ), cells, strict=True):
+            scores = draw(rng, (n, runs))
+            for mirrored, rest in ((False, (0, 1, 3)), (True, (2,))):
+                compared = _against(100 - scores if mirrored else scores, 100 - mean if mirrored else mean)
+                differences = generator_differences(compared, baseline="base")
+                # only "not worse" asks for the ends of the scale
+                scores_of = replace(compared, bounds=None) if mirrored else compared
+                verdicts = [gate([each], 0.0, scores_of).verdicts[each.a] for each in differences]
+                measured = (
+                    [holds(each.interval, 0.0) for each in differences],
+                    [verdict == NOT_WORSE for verdict in verdicts],
+                    [verdict == WORSE for verdict in verdicts],
+                    [(each.p or 1.0) < 0.05 for each in differences],
+                )
+                for k in rest:
+                    cells[k].append(told(measured[k], ("" if k == 1 else each.doubt for each in differences)))
+        for rows, own in zip((held, passed, failed, differ), cells, strict=True):
             rows.append((name, own))
-    return held, failed, differ
-
-
-def gate_rows(runs: int) -> Rows:
-    """By kind of scores: how often a gate with no allowance passes a generator against a baseline that always has its mean score."""
-    rng = np.random.default_rng(7)
-    rows = []
-    for name, draw in GENERATORS.items():
-        mean, passed = float(draw(rng, (2_000_000,)).mean()), []
-        for n in PROMPTS:
-            compared = _against(draw(rng, (n, runs)), mean)
-            verdicts = [
-                gate([each], 0.0, compared).verdicts[each.a]
-                for each in generator_differences(compared, baseline="base")
-            ]
-            passed.append(verdicts.count(NOT_WORSE) / runs)
-        rows.append((name, passed))
-    return rows
+    return held, passed, failed, differ
 
 
 def _against(scores: Floats, baseline: float) -> ScoreTable:

@@ -25,10 +25,10 @@ from titjudge.stats.bootstrap import Floats
 from titjudge.stats.generators.generator_differences import GeneratorDifference, gate
 from titjudge.stats.generators.planning import prompts_needed, variance_factor
 from titjudge.stats.generators.sequential import OPEN, replay_pairs, replay_race, settle
-from titjudge.stats.intervals import TAIL, mean_intervals, mean_ps, moments
+from titjudge.stats.intervals import TAIL, mean_intervals, moments
 from titjudge.stats.ppi.bridging import BridgeLine, bridge
 from titjudge.stats.scores.scores_table import Entry, ScoreTable, score_table
-from titjudge.stats.significance import benjamini_hochberg
+from titjudge.stats.significance import benjamini_hochberg, sign_flip_p
 
 HUMAN = Path(__file__).resolve().parents[1].parent / "shared" / "human" / "lmm4lmm_12_generators.csv.gz"
 DRAWN = 200  # prompts of a verdict
@@ -106,7 +106,7 @@ def false_slices(scores: Floats, repeats: int, slices: int = 12, seed: int = 3) 
         a, b = pairs[k % len(pairs)]
         d = exchanged(scores[:, a] - scores[:, b], rng)
         columns = np.stack([np.where(of == each, d, np.nan) for each in range(slices)], axis=1)
-        called.append(min(benjamini_hochberg(mean_ps(np.nan_to_num(columns), np.isfinite(columns) * 1.0))) < 0.05)
+        called.append(min(benjamini_hochberg(sign_flip_p(columns))) < 0.05)
     return float(np.mean(called))
 
 

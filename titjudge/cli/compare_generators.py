@@ -97,7 +97,7 @@ def generators(source: ScoreSource, flags: GateFlags, files: OutputFiles, by: tu
     """Compare the mean scores of generators, paired by prompt.
 
     For each pair of generators: the difference with its 95% interval; the prompts that the first wins, ties and loses; p of
-    this interval, and p adjusted for several comparisons (p Holm over pairs, or p best where the baseline
+    a permutation test within prompts, and p adjusted for several comparisons (p Holm over pairs, or p best where the baseline
     has the highest mean and may have been chosen for it; p BH, Benjamini-Hochberg, over categories); and the smallest difference that this many prompts show with 80% power.
 
     \b

@@ -106,7 +106,7 @@ class Doubt(StrEnum):
     FEW_UNITS = "few_units"
     FEW_PEOPLE = "few_people"
     ONE_SCORE = "one_score"
-    SKEWED = "skewed"
+    DISAGREE = "disagree"
 
     @property
     def words(self) -> str:
@@ -117,8 +117,8 @@ class Doubt(StrEnum):
 _DOUBTS = {
     Doubt.FEW_UNITS: f"fewer than {RELIABLE} prompts or families",
     Doubt.FEW_PEOPLE: f"fewer than {RELIABLE} people",
+    Doubt.DISAGREE: "p-value and interval disagree on whether there is a difference",
     Doubt.ONE_SCORE: "one more score at an end of the scale would move the number out of its interval",
-    Doubt.SKEWED: "few scores, or people, far from the others decide the number",
 }
 
 

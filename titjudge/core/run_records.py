@@ -481,7 +481,7 @@ class PopulationRecord(Record):
     families: bool = False
     """Whether families of prompts are the unit."""
     doubts: dict[str, str] = {}
-    """Why the level of a row is not reliable, by its name: `few_units`, `one_score` or `skewed`."""
+    """Why the level of a row is not reliable, by its name: `few_units`, `disagree` or `one_score`."""
 
 
 class TableRecord(Record):
@@ -688,7 +688,7 @@ class BetterGenerator(Record):
     interval: Interval | None = None
     """Of the difference, 95%; of three or more generators all hold together."""
     p: float | None = None
-    """Of the interval; of three or more generators, by exchange within prompts, it allows for the best being chosen on these."""
+    """By exchange within prompts; of three or more generators it allows for the best being chosen on these prompts."""
     prompts: int = 0
     """Prompts on which both have a score."""
     families: int | None = None
@@ -713,7 +713,7 @@ class BetterGenerator(Record):
     reason: str = ""
     """Why nothing can be told, where it is not for want of prompts."""
     doubt: str = ""
-    """Why the level of the interval is not reliable: `few_units`, `one_score` or `skewed`; empty if it is."""
+    """Why the level of the interval is not reliable: `few_units`, `disagree` or `one_score`; empty if it is."""
 
     @property
     def signed_means(self) -> dict[str, float | None]:

@@ -10,7 +10,7 @@
 | `ppi` | few human labels with many scores of a judge |
 | `pairwise_accuracy` | accuracy on human pairs, its interval, tie-optimised accuracy |
 | `chance_level` | accuracy by chance, and significance thresholds |
-| `significance` | tests of differences, Holm, Benjamini-Hochberg |
+| `significance` | permutation tests, Holm, Benjamini-Hochberg |
 | `intervals`, `bootstrap` | intervals over prompts that keep their coverage when prompts are few |
 | `equality` | which scores are equal, up to rounding |
 

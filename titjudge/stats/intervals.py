@@ -146,19 +146,26 @@ def exact_bound(value: float, prompts: int, bounds: Interval, tail: float = TAIL
     return value - share * (value - low), value + share * (high - value)
 
 
-def doubt(interval: Interval | None, mean: float, units: int, bounds: Interval | None, skewness: float = 0.0) -> str:
+def doubt(
+    interval: Interval | None,
+    mean: float,
+    units: int,
+    bounds: Interval | None,
+    p: float | None = None,
+    tail: float = TAIL,
+) -> str:
     """Return the reason why the level of the interval of a mean is not reliable; empty if it is, or without an interval.
 
     Rare scores far from the others, such as 0 for a blank image, may be absent from the data at hand. One such score more may then
-    change the mean by more than the interval allows for. If such scores are there, but few, their number decides: scores as skewed as
-    a count of fewer than ten rare events, which has a skewness of 1 / sqrt(events), have no interval that is close to 95%.
+    change the mean by more than the interval allows for. A test does not allow for any, so p may be low if the interval contains 0.
 
     Args:
         interval: Of the mean.
         mean: The mean.
         units: Prompts, or families.
         bounds: Ends of the scale, where they are known.
-        skewness: Over units.
+        p: Of the test whether the mean is 0, if there is one.
+        tail: Error probability of each end of the interval.
 
     Returns:
         The `Doubt`.
@@ -167,9 +174,11 @@ def doubt(interval: Interval | None, mean: float, units: int, bounds: Interval |
         return ""
     if units < RELIABLE:
         return Doubt.FEW_UNITS
-    rooms = zip((mean - interval[0], interval[1] - mean), (mean - end for end in bounds or (mean, mean)), strict=True)
-    moved = any(room < abs(reach) / (units + 1) < np.inf for room, reach in rooms)
-    return Doubt.ONE_SCORE if moved else Doubt.SKEWED if units < RELIABLE * skewness**2 else ""
+    low, high = interval
+    if p is not None and (p < 2 * tail) == (low <= 0 <= high):
+        return Doubt.DISAGREE
+    rooms = zip((mean - low, high - mean), (mean - end for end in bounds or (mean, mean)), strict=True)
+    return Doubt.ONE_SCORE if any(room < abs(reach) / (units + 1) < np.inf for room, reach in rooms) else ""
 
 
 def why_no_interval(interval: Interval | None, prompts: int) -> str:
@@ -177,44 +186,10 @@ def why_no_interval(interval: Interval | None, prompts: int) -> str:
     return "" if interval else FEW_PROMPTS if prompts < 2 else "every prompt shows the same"
 
 
-def mean_ps(sums: Floats, counts: Floats, bounds: Interval | None = None) -> list[float]:
-    """Compute the two-sided p of each mean against 0, by inverting `mean_intervals`: below .05 exactly where its interval excludes 0.
-
-    Where every prompt shows the same, it inverts `exact_bound`. It is never below 2 / 2^n, which n prompts reach in the sign test if
-    all agree: a smaller one would rest on the shape of the distribution alone. So fewer than 6 prompts cannot tell.
-
-    Args:
-        sums: Per prompt, shape (prompts,) or (prompts, statistics).
-        counts: Per prompt, of the same shape.
-        bounds: Ends of the scale.
-    """
-    order = np.argsort(sums, axis=0, kind="stable")  # sums in one order: tables list the same prompts in another one
-    in_order = (np.take_along_axis(each, order, axis=0) for each in (sums, counts))
-    return [_two_sided_p(*moment, bounds) for moment in moments(*in_order)]
-
-
-def _two_sided_p(prompts: int, mean: float, error: float, skewness: float, bounds: Interval | None) -> float:
-    sign, one_sided = (1 if mean > 0 else -1), 0.0
-    if prompts < 2 or mean == 0:
-        return 1.0
-    if error > _FLAT * max(1.0, abs(mean)):
-        one_sided = mean_p(sign * mean / error, prompts, -sign * skewness)
-    elif bounds is not None and np.isfinite(bounds).all():
-        one_sided = agreed_p(abs(mean), abs(mean - bounds[0 if mean > 0 else 1]), prompts)
-    return min(1.0, 2 * max(one_sided, 0.5**prompts))
-
-
-def agreed_p(distance: float, reach: float, prompts: int) -> float:
-    """One-sided p of a mean `distance` beyond a limit if every prompt shows the same: below .025 exactly where `exact_bound` is.
-
-    Args:
-        distance: From the limit to the mean; the hypothesis is on the other side of the limit.
-        reach: From the mean to the end of the scale on this side.
-        prompts: Number of prompts.
-    """
-    if distance <= 0:
-        return 1.0
-    return float((1 - distance / reach) ** prompts) if distance < reach else 0.0
+def two_sided_p(mean: float, error: float, prompts: int, skewness: float) -> float:
+    """Compute the two-sided p of a mean against 0: below .05 if its interval does not contain 0; arguments from `moments`."""
+    sign = 1 if mean > 0 else -1
+    return min(1.0, 2 * mean_p(sign * mean / error, prompts, -sign * skewness))
 
 
 def mean_p(distance: float, prompts: int, skewness: float) -> float:

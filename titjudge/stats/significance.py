@@ -1,4 +1,4 @@
-"""Tests of differences between columns of scores, and corrections for multiple testing."""
+"""Sign-flip permutation tests, and corrections for multiple testing."""
 
 from __future__ import annotations
 
@@ -9,33 +9,88 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from titjudge.stats.bootstrap import Floats, Interval, Ints, table_sums, unit_sums
+from titjudge.stats.bootstrap import Floats, Ints, table_sums, unit_sums
 from titjudge.stats.equality import score_differences
-from titjudge.stats.intervals import mean_ps
+from titjudge.stats.intervals import moments, two_sided_p
 
 ALPHA = 0.05
 POWER = 0.8  # with which differences are detectable, and which plans aim at
+FLIPS = 99_999
+_FEWEST_FLIPS = 9_999
+_ADDITIONS = 50_000_000  # of one column: from 500 prompts on there are fewer flips
+_EXACT = 16  # prompts whose signs are all tried: 2^16 is below FLIPS
+_SKEWED = 0.25  # skewness of the mean: normal differences of 40 prompts reach it in 1 of 1,000 cases
 _STEPS = 2.0**30  # of the largest difference: sums of whole numbers are the same on every processor
+_COLUMNS, _ROWS = 32, 16  # summed at once
 EXCHANGES = 1999  # of several columns
 _UNITS = 500  # prompts that are exchanged one by one; of more, neighbours in size are exchanged together
 _KEPT = 4096  # results of `range_p`: the verdict, the tiers and the tables of a report test the same scores
-_range_ps: dict[tuple[tuple[int, ...], bytes], float] = {}
+_range_ps: dict[tuple[tuple[int, ...], bytes], float | None] = {}
 
 
-def difference_p(first: Floats, other: Floats, unit: Ints | None = None, spans: Interval | None = None) -> float | None:
-    """Compute the two-sided p of the mean difference of two columns, as `intervals.mean_ps`; None on fewer than two prompts, or families.
+def sign_flip_p(differences: Floats) -> list[float]:
+    """Compute the two-sided p of each column's mean by a sign-flip permutation test; NaN is no prompt.
+
+    Exact for up to 16 prompts that differ; else by 99,999 random flips (fewer for more than 500 prompts, 9,999 at least), or by
+    Hoeffding's bound on all flips where that is smaller: Holm over many pairs needs a p below one in ten thousand. Flips go
+    by the size of a difference, so p depends neither on the order of the prompts nor on the other columns.
+
+    Flips need symmetric differences. If those of more than 16 prompts are clearly skewed, such as by rare blank images, the p
+    of their interval counts if it is larger.
 
     Args:
-        first: Scores by prompt, NaN where there is none.
-        other: Of the same shape.
-        unit: Number of the family of each prompt; None if each is its own.
-        spans: Least and largest possible difference.
+        differences: Paired differences, shape (prompts, columns).
     """
-    sums, counts = unit_sums(score_differences(first, other), unit)
-    return mean_ps(sums, counts, spans)[0] if len(sums) > 1 else None
+    sizes = np.abs(np.where(np.isfinite(differences), differences, 0.0))
+    moved = np.count_nonzero(sizes, axis=0)
+    total, squares = np.abs(np.nansum(differences, axis=0)), (sizes**2).sum(axis=0)
+    ps = np.ones(len(moved))
+    order = np.argsort(moved, kind="stable")
+    few = order[(moved[order] > 1) & (moved[order] <= _EXACT)]
+    many = order[moved[order] > _EXACT]
+    for exact, chosen in ((True, few), (False, many)):
+        for start in range(0, len(chosen), _COLUMNS):
+            columns = chosen[start : start + _COLUMNS]
+            steps = np.rint(differences[:, columns] / sizes[:, columns].max(axis=0) * _STEPS)
+            steps = np.where(np.isfinite(steps), steps, 0.0)
+            reached = np.abs(steps.sum(axis=0)) - moved[columns]  # a half for each rounding, of both sums
+            ordered = -np.sort(-np.abs(steps), axis=0)[: moved[columns].max()]
+            ps[columns] = _all_flips(ordered, reached) if exact else _random_flips(ordered, reached, moved[columns])
+    if len(many):
+        ps[many] = np.minimum(ps[many], 2 * np.exp(-(total[many] ** 2) / (2 * squares[many])))
+    measured = moments(np.nan_to_num(differences[:, many]), np.isfinite(differences[:, many]) * 1.0)
+    for k, (prompts, mean, error, skewness) in zip(many.tolist(), measured, strict=True):
+        if abs(skewness) > _SKEWED * prompts**0.5:
+            ps[k] = max(ps[k], two_sided_p(mean, error, prompts, skewness))
+    return [float(p) for p in ps]
 
 
-def below_best_p(scores: Floats, unit: Ints | None = None, spans: Interval | None = None) -> list[float | None]:
+def _all_flips(sizes: Floats, reached: Floats) -> Floats:
+    """Compute the share of all flips of the signs, of up to 16 rows, whose sum is at least `reached` in size."""
+    free = len(sizes) - 1  # the first sign may stay: the opposite of each flip has a sum of the same size
+    signs = 1 - 2.0 * ((np.arange(2**free)[:, None] >> np.arange(free)) & 1)
+    shares: Floats = (np.abs(sizes[0] + signs @ sizes[1:]) >= reached).mean(axis=0)
+    return shares
+
+
+def _random_flips(sizes: Floats, reached: Floats, moved: Ints) -> Floats:
+    """Estimate what `_all_flips` computes; `moved` counts the rows of each column that are not 0, which come first."""
+    flips = np.clip(_ADDITIONS // moved, _FEWEST_FLIPS, FLIPS)
+    rng, sums = np.random.default_rng(0), np.zeros((sizes.shape[1], FLIPS + 1))
+    most = int(flips.max())
+    for start in range(0, len(sizes), _ROWS):
+        rows = sizes[start : start + _ROWS]
+        bits = np.frombuffer(rng.bytes(len(rows) * (FLIPS + 1) // 8), dtype=np.uint8)
+        positive = np.unpackbits(bits).reshape(len(rows), -1)[:, :most].astype(np.float64)
+        sums[:, :most] += rows.T @ positive
+    sums = np.abs(2 * sums - sizes.sum(axis=0)[:, None])
+    larger = [
+        np.count_nonzero(column[:count] >= least) for column, count, least in zip(sums, flips, reached, strict=True)
+    ]
+    return (np.array(larger) + 1) / (flips + 1)
+
+
+def below_best_p(scores: Floats, unit: Ints | None = None) -> list[float | None]:
     """Test whether each column has a lower mean than the best one, which was chosen on the same prompts.
 
     Multiple comparisons with the best: `range_p` of the columns down to the one in question, `stepped_down`.
@@ -43,13 +98,11 @@ def below_best_p(scores: Floats, unit: Ints | None = None, spans: Interval | Non
     Args:
         scores: Shape (prompts, columns), NaN where there is no score; the best column first, then in order.
         unit: Number of the family of each prompt, which is exchanged as one; None if each is its own.
-        spans: Least and largest possible difference of two scores.
 
     Returns:
         One p for each column but the first; None for one that shares fewer than two prompts with the first.
     """
-    alone = [difference_p(scores[:, 0], column, unit, spans) for column in scores.T[1:]]
-    ps = stepped_down([range_p(scores[:, : k + 1], p, unit) for k, p in enumerate(alone, 1)])
+    ps = stepped_down([range_p(scores[:, : k + 1], unit) for k in range(1, scores.shape[1])])
     for k in range(1, len(ps)):  # columns with equal means have one p, whichever is named first
         gap = score_differences(scores[:, k], scores[:, k + 1])
         if np.isfinite(gap).any() and abs(np.nansum(gap)) < 1e-9:
@@ -69,43 +122,46 @@ def stepped_down(ps: Sequence[float | None]) -> list[float | None]:
     return stepped
 
 
-def range_p(scores: Floats, alone: float | None, unit: Ints | None = None) -> float | None:
-    """Compute how often some two columns lie as far apart as the first and the last do, if all are equal; at least `alone`.
+def range_p(scores: Floats, unit: Ints | None = None) -> float | None:
+    """Compute how often some two columns lie as far apart as the first and the last do, if all are equal.
 
-    The scores of each prompt are turned round among the columns that it has, 1,999 times.
+    The scores of each prompt are turned round among the columns that it has, 1,999 times; of two columns that is `sign_flip_p`.
     Two columns are compared on the prompts that both have. Their gap counts in units of its standard error, so that a
     column with few prompts does not widen the range. Families of prompts are exchanged as one; if some of their scores are missing,
-    p is `alone` times the number of pairs of columns (Bonferroni).
+    p is that of the two ends times the number of pairs of columns (Bonferroni).
 
     Args:
         scores: Shape (prompts, columns), NaN where there is no score.
-        alone: p of the first and the last column without the others (`difference_p`), which is returned of two columns.
         unit: Number of the family of each prompt; None if each is its own.
 
     Returns:
-        None if `alone` is.
+        None if the first and the last column share fewer than two prompts, or families.
     """
-    if alone is None or scores.shape[1] == 2:
-        return alone
     if unit is not None:
-        if not np.isfinite(scores).all():
-            return min(1.0, comb(scores.shape[1], 2) * alone)
-        scores = table_sums(scores, unit)
+        if np.isfinite(scores).all():
+            return range_p(table_sums(scores, unit))
+        sums, _ = unit_sums(score_differences(scores[:, 0], scores[:, -1]), unit)
+        return min(1.0, comb(scores.shape[1], 2) * sign_flip_p(sums[:, None])[0]) if len(sums) > 1 else None
     scores = scores[np.lexsort(scores.T)]  # tables list the same prompts in another order
     key = scores.shape, hashlib.sha256(scores.tobytes()).digest()
     try:
-        p = _range_ps[key]
+        return _range_ps[key]
     except KeyError:  # looked up once: another thread may clear the results in between
         p = _range_p(scores)
-        if len(_range_ps) >= _KEPT:
-            _range_ps.clear()
-        _range_ps[key] = p
-    return max(p, alone)
+    if len(_range_ps) >= _KEPT:
+        _range_ps.clear()
+    _range_ps[key] = p
+    return p
 
 
-def _range_p(scores: Floats) -> float:
+def _range_p(scores: Floats) -> float | None:
     """Compute `range_p`, which keeps its results."""
-    scores = scores[np.isfinite(scores).sum(axis=1) > 1]
+    has_score = np.isfinite(scores)
+    if (has_score[:, 0] & has_score[:, -1]).sum() < 2:
+        return None
+    scores = scores[has_score.sum(axis=1) > 1]
+    if scores.shape[1] == 2:
+        return sign_flip_p(score_differences(scores[:, [0]], scores[:, [1]]))[0]
     centred, has_score = _centred(scores)
     present = has_score.sum(axis=1)
     cuts = np.linspace(0, len(present), min(len(present), _UNITS), endpoint=False).astype(np.intp)

@@ -141,7 +141,7 @@ def test_below_the_best_allows_for_the_best_being_chosen() -> None:
         {f"{p}{s}": float(s == "a") for p in range(20) for s in "ab"},
         {f"{p}{s}": 0.0 for p in range(20) for s in "ab"},
     ]
-    assert below_the_best(pairs, worse) == [pytest.approx(2 / 2**20)]
+    assert below_the_best(pairs, worse) == [pytest.approx(1e-5)]
     assert below_the_best(pairs, [*worse, worse[-1]]) == [pytest.approx(1 / 2000)] * 2
 
 

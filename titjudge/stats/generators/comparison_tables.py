@@ -168,7 +168,7 @@ def compared_with_best(scores: ScoreTable, baseline: str = "") -> Comparison | N
     best = compared.generators[in_order(compared)[0]]
     against = (best, *([baseline] if baseline in set(compared.generators) - {best} else []))
     differences = tuple(generator_differences(compared, baseline=name, chosen=name == best) for name in against)
-    parts = tiers(compared.means, compared.unit, compared.decides, compared.spans())
+    parts = tiers(compared.means, unit=compared.unit, decides=compared.decides)
     aside = tuple(name for name in scores.generators if name not in compared.generators)
     return Comparison(compared, scores, against, differences, parts, aside)
 
@@ -194,7 +194,8 @@ def standings_table(comparison: Comparison, scale: Scale) -> Table:
     columns = ("generator", RANK, "mean", TIER, "best on", *_minus(against, scale), "won / same / lost", "p", "p best",
                "detectable", "prompts")  # fmt: skip
     notes = (
-        f"Won, same, lost and p are against {against[0]}, as in `compare`. Detectable: the smallest difference that this many prompts show with 80% power.",
+        f"Won, same, lost and p are against {against[0]}, p by exchange "
+        "within prompts, as in `compare`. Detectable: the smallest difference that this many prompts show with 80% power.",
         f"{against[0]} has the best mean on these very prompts, so gaps to it are a little flattered: p best allows for the choice, "
         f"and the intervals of the differences to it are valid for all of them together.",
         *scores.missing_notes((scores.generators.index(against[0]), k) for k in range(len(scores.generators))),

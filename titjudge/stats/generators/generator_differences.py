@@ -1,8 +1,8 @@
 """Is one generator better than another? Differences of mean scores, paired by prompt.
 
 The interval is Student's t over prompts (see `intervals`), taken as a sample of prompts like them (no correction for a finite
-population). p inverts the interval, so that it is below .05 exactly where the interval excludes 0. It is adjusted by Holm over
-the pairs of generators, and by Benjamini-Hochberg over the slices of one pair. `python -m benchmarks.verdicts` measures coverage, and how often gates err.
+population). p is from a sign-flip test over prompts, adjusted by Holm over the pairs of generators, and by
+Benjamini-Hochberg over the slices of one pair. `python -m benchmarks.verdicts` measures coverage, and how often gates err.
 """
 
 from __future__ import annotations
@@ -22,25 +22,23 @@ from titjudge.core.errors import DataError
 from titjudge.core.serialization import fields_of
 from titjudge.core.tables import p_value, rank_range
 from titjudge.core.types import Table
-from titjudge.stats.bootstrap import Floats, Interval, unit_sums
+from titjudge.stats.bootstrap import Floats, Interval, table_sums, unit_sums
 from titjudge.stats.equality import score_differences, with_ties
 from titjudge.stats.generators.slices import Ranks, averages, in_order
 from titjudge.stats.intervals import (
     TAIL,
-    agreed_p,
     approximate_bound,
     bound,
     doubt,
     exact_bound,
     mean_intervals,
     mean_p,
-    mean_ps,
     moments,
     why_no_interval,
 )
 from titjudge.stats.scores.population import FEWEST, adjusted_scores, comparable, scores_of_all
 from titjudge.stats.scores.scores_table import ScoreTable
-from titjudge.stats.significance import POWER, adjusted, below_best_p, benjamini_hochberg, holm
+from titjudge.stats.significance import POWER, adjusted, below_best_p, benjamini_hochberg, holm, sign_flip_p
 
 GENERATORS = Declaration(
     "generators", "mean score of each generator", Population.SAME_PROMPTS, Unit.PROMPT, ESTIMATED, "mean, best first"
@@ -61,6 +59,7 @@ AGAINST_BEST = replace(
 BY_CATEGORY = replace(
     DIFFERENCES, id="differences_by_category", correction="p, by Benjamini and Hochberg over the categories of a pair"
 )
+_TOGETHER = 1024  # columns of differences that are tested at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +127,16 @@ def generator_differences(
         cuts += [_DifferenceSlice(column, value, means, scale) for value, means in values.items()]
     columns = [score_differences(cut.means[:, a], cut.means[:, b]) for a, b in pairs for cut in cuts]
     _check_shared(table, pairs, columns[:: len(cuts)])
+    blocks = (np.stack(columns[k : k + _TOGETHER], axis=1) for k in range(0, len(columns), _TOGETHER))
+    ps = [p for block in blocks for p in sign_flip_p(table_sums(np.nan_to_num(block), table.unit))]
     tail = TAIL / max(1, comb(len(comparable(table.means, unit=table.unit)), 2)) if chosen else TAIL
     differences = []
     for k, (a, b) in enumerate(pairs):
         of_pair = slice(k * len(cuts), (k + 1) * len(cuts))
         names = table.generators[a], table.generators[b]
         overall, *sliced = (
-            _difference(*names, column, cut.scale, tail) for column, cut in zip(columns[of_pair], cuts, strict=True)
+            _difference(*names, column, cut.scale, p, tail)
+            for column, cut, p in zip(columns[of_pair], cuts, ps[of_pair], strict=True)
         )
         differences.append(replace(overall, by=_by_column(cuts[1:], _adjusted(sliced, benjamini_hochberg))))
     if not chosen or baseline is None:
@@ -201,7 +203,7 @@ def _below_best(
     """Adjust p for the choice of the baseline as the best."""
     base, compared = table.column(baseline), comparable(table.means, unit=table.unit)
     order = [base, *(k for k in in_order(table) if k != base and k in compared)]
-    below = dict(zip(order[1:], below_best_p(table.means[:, order], table.unit, table.spans()), strict=True))
+    below = dict(zip(order[1:], below_best_p(table.means[:, order], table.unit), strict=True))
     return [replace(difference, p_adjusted=below.get(table.column(difference.a))) for difference in differences]
 
 
@@ -213,14 +215,14 @@ def is_best(table: ScoreTable, generator: str) -> bool:
     return len(compared) > 2 and column in compared and bool(average[compared.index(column)] == average.max())
 
 
-def _difference(a: str, b: str, column: Floats, table: ScoreTable, tail: float) -> GeneratorDifference:
+def _difference(a: str, b: str, column: Floats, table: ScoreTable, p: float, tail: float) -> GeneratorDifference:
     """Summarise the differences of one pair, NaN where one has no score; `table` gives the ends of the scale."""
     from titjudge.stats.special import stdtrit
 
     d = column[np.isfinite(column)]
     sums, counts = unit_sums(column, table.unit)
     n, units = len(d), len(sums)
-    _, mean, error, skewness = moments(sums, counts)[0]
+    _, mean, error, _ = moments(sums, counts)[0]
     interval = mean_intervals(sums, counts, table.spans(declared=True), tail)[0]
     if interval is None and units > 1 and (spans := table.spans()) is not None:
         interval = exact_bound(mean, units, spans, tail)
@@ -234,7 +236,7 @@ def _difference(a: str, b: str, column: Floats, table: ScoreTable, tail: float) 
         b,
         difference=mean if n else None,
         interval=interval,
-        p=mean_ps(sums, counts, table.spans())[0] if units > 1 else None,
+        p=p if units > 1 else None,
         p_adjusted=None,
         wins=int((d > 0).sum()),
         same=int((d == 0).sum()),
@@ -243,7 +245,7 @@ def _difference(a: str, b: str, column: Floats, table: ScoreTable, tail: float) 
         detectable=detectable,
         reason=why_no_interval(interval, units),
         families=None if table.unit is None else units,
-        doubt=doubt(interval, mean, units, table.spans(declared=True), skewness),
+        doubt=doubt(interval, mean, units, table.spans(declared=True), p, tail),
     )
 
 
@@ -318,7 +320,7 @@ def verdict_tables(
     """
     best = "; p best and the intervals allow for the second having the highest mean here, for which it may have been chosen"
     note = (
-        f"a - b positive: a is better; p: of the 95% interval without corrections{best if chosen else ''}; detectable: the smallest difference that "
+        f"a - b positive: a is better; p by exchange within prompts{best if chosen else ''}; detectable: the smallest difference that "
         "this many prompts show with 80% power"
     )
     tables = [
@@ -453,4 +455,5 @@ def _p_below(sums: Floats, counts: Floats, interval: Interval | None, limit: flo
     if error > 1e-12:
         return mean_p((limit - mean) / error, prompts, skewness)
     room = (interval[1] - mean) / (1 - TAIL ** (1 / prompts))  # every prompt shows the same: the exact bound
-    return agreed_p(limit - mean, room, prompts)
+    share = (limit - mean) / room if room else 1.0
+    return float((1 - min(share, 1.0)) ** prompts) if share > 0 else 1.0

@@ -18,12 +18,12 @@ from titjudge.core.words import DASH
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, group_sums
 from titjudge.stats.equality import score_differences
 from titjudge.stats.generators.slices import averages
-from titjudge.stats.intervals import doubt, mean_intervals, mean_ps, why_no_interval
+from titjudge.stats.intervals import doubt, mean_intervals, why_no_interval
 from titjudge.stats.pairwise_accuracy import PairIndex, Values, pair_index, values_by_metric
 from titjudge.stats.scores.families import ALONE, Families
 from titjudge.stats.scores.population import comparable
 from titjudge.stats.scores.scores_table import ScoreTable
-from titjudge.stats.significance import adjusted, benjamini_hochberg, mcnemar_p, range_p, stepped_down
+from titjudge.stats.significance import adjusted, benjamini_hochberg, mcnemar_p, range_p, sign_flip_p, stepped_down
 
 PAIRED = Declaration(
     "paired_differences",
@@ -44,7 +44,7 @@ class Difference:
     Attributes:
         n: Pairs or images that both have scored, of `prompts` prompts, or families of prompts.
         interval: Of the difference, 95%, Student's t over prompts (see `intervals`).
-        p_value: Two-sided, by inverting the interval (`intervals.mean_ps`).
+        p_value: Two-sided; permutation test that exchanges the two within whole prompts (`significance.sign_flip_p`).
         p_adjusted: After Benjamini-Hochberg over the comparisons made together.
         only_first: Pairs on which only `first` is right; likewise `only_second`. For accuracies only.
         mcnemar_p: McNemar's exact test, which takes pairs as independent, or families: one for which each is more often right.
@@ -171,9 +171,7 @@ def below_the_best(
         both = (index.preference != 0) & ~np.isnan(rows).any(axis=0)
         right = (rows == index.preference) & both
         sums = index.sums(*right.astype(np.float64), both.astype(np.float64))
-        sums = sums[sums[:, -1] > 0]
-        (alone,) = mean_ps(sums[:, 0] - sums[:, -2], sums[:, -1], (-1.0, 1.0))
-        ps.append(range_p(sums[:, :-1], alone if len(sums) > 1 else None))
+        ps.append(range_p(sums[sums[:, -1] > 0, :-1]))
     return stepped_down(ps)
 
 
@@ -292,11 +290,13 @@ def _score_difference(
 ) -> Difference:
     """Compare scores on a scale with these ends, NaN where there is none; the other arguments as for `_paired`."""
     both = np.isfinite(x) & np.isfinite(y)
-    reach = (ends[0] - ends[1], ends[1] - ends[0]) if ends else None
-    difference = _paired(names, prompt, np.where(both, x, 0.0), np.where(both, y, 0.0), both, reach)
-    if reach and difference.difference is not None:
-        why = doubt(difference.interval, difference.difference, difference.prompts, reach)
-        difference = replace(difference, doubt=why)
+    difference = _paired(names, prompt, np.where(both, x, 0.0), np.where(both, y, 0.0), both)
+    if ends and difference.difference is not None:
+        reach = ends[0] - ends[1], ends[1] - ends[0]
+        difference = replace(
+            difference,
+            doubt=doubt(difference.interval, difference.difference, difference.prompts, reach, difference.p_value),
+        )
     return difference if both.any() else replace(difference, reason="no image is scored by both")
 
 
@@ -322,7 +322,7 @@ def _paired(
         second_value=float(sums[:, 1].sum()) / n if n else None,
         difference=float(differences.sum()) / n if n else None,
         interval=interval,
-        p_value=mean_ps(differences, sums[:, 2], bounds)[0] if len(sums) > 1 else None,
+        p_value=sign_flip_p(differences[:, None])[0] if len(sums) > 1 else None,
         reason=why_no_interval(interval, len(sums)),
     )
 

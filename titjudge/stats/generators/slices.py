@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from titjudge.stats.bootstrap import Floats, Interval, Ints
+from titjudge.stats.bootstrap import Floats, Ints
 from titjudge.stats.equality import with_ties
 from titjudge.stats.scores.population import adjusted_scores, comparable, compared
 from titjudge.stats.scores.scores_table import ScoreTable
@@ -69,31 +69,29 @@ def tiers(
     means: Floats,
     unit: Ints | None = None,
     decides: Callable[[int, int], bool] = lambda leader, other: True,
-    spans: Interval | None = None,
 ) -> list[list[int]]:
     """Group generators into tiers, best first: a tier ends before the first that is significantly worse than the tier's best.
 
-    The tests allow for the best being chosen on the same prompts (`significance.below_best_p`).
+    Exchanges within prompts, which allow for the best being chosen on the same prompts (`significance.below_best_p`).
 
     Args:
         means: Shape (prompts, generators), NaN where there is no score; a generator without any is in no tier.
         unit: Number of the family of each prompt; None if each is its own.
         decides: Whether the scores of two columns decide in favour of the first (`ScoreTable.decides`).
-        spans: Least and largest possible difference of two scores.
     """
     remaining = best_first(means)
     groups = []
     while remaining:
-        worse = _worse_than_first(means[:, remaining], unit, spans)
+        worse = _worse_than_first(means[:, remaining], unit)
         end = next((k for k in worse if decides(remaining[0], remaining[k])), len(remaining))
         groups.append(remaining[:end])
         remaining = remaining[end:]
     return groups
 
 
-def _worse_than_first(scores: Floats, unit: Ints | None, spans: Interval | None) -> list[int]:
+def _worse_than_first(scores: Floats, unit: Ints | None) -> list[int]:
     """List the columns that are significantly worse than the first, the best one."""
-    return [k for k, p in enumerate(below_best_p(scores, unit, spans), 1) if p is not None and p < ALPHA]
+    return [k for k, p in enumerate(below_best_p(scores, unit), 1) if p is not None and p < ALPHA]
 
 
 def in_order(table: ScoreTable) -> list[int]:
@@ -125,7 +123,7 @@ def rank_ranges(table: ScoreTable) -> Ranks:
     for k in range(len(order)):
         if end == len(order):
             break
-        worse = _worse_than_first(table.means[:, order[k:]], unit, table.spans())
+        worse = _worse_than_first(table.means[:, order[k:]], unit)
         end = max(end, k + min(worse, default=len(order) - k))
         above[k, end:] = [table.decides(order[k], other) for other in order[end:]]
     return dict(zip(order, possible_ranks(above), strict=True)) if len(order) > 1 else {}

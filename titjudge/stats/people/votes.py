@@ -25,7 +25,7 @@ from titjudge.stats.bootstrap import (
     multiplicities,
     percentile_interval,
 )
-from titjudge.stats.intervals import FEW_ANNOTATORS, moments, share_intervals
+from titjudge.stats.intervals import FEW_ANNOTATORS, share_intervals
 from titjudge.stats.scores.families import annotators_note
 
 VOTES = Declaration("votes", "preferences and Krippendorff's alpha", Population.VOTES, Unit.PROMPT)
@@ -124,25 +124,18 @@ class VoteOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Alpha:
-    """Krippendorff's alpha with a 95% interval over prompts and few annotators; `reason` says why it is None, or how far it holds.
-
-    `skewness` is of the influence of single annotators on it, if they are few.
-    """
+    """Krippendorff's alpha with a 95% interval over prompts and few annotators; `reason` says why it is None, or how far it holds."""
 
     alpha: float | None
     interval: Interval | None
     pairs: int
     annotators: int
     reason: str = ""
-    skewness: float = 0.0
 
     @property
     def doubt(self) -> str:
         """The `Doubt` about the level of the interval; empty if it is reliable."""
-        if self.interval is None or not self.annotators:
-            return ""
-        decided_by_few = self.annotators < RELIABLE * self.skewness**2
-        return Doubt.FEW_PEOPLE if self.annotators < RELIABLE else Doubt.SKEWED if decided_by_few else ""
+        return Doubt.FEW_PEOPLE if self.interval and 0 < self.annotators < RELIABLE else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,11 +429,11 @@ def krippendorff_alpha(
         return Alpha(alpha, interval, len(table), len(who))
     if len(who) < 3:
         return Alpha(alpha, interval, len(table), len(who), annotators_note(len(who), allowed=False))
-    people, single, skewness = _variances_of_people(
+    people, single = _variances_of_people(
         table, [votes for votes, known in zip(cast, kept, strict=True) if known], distance, mirrored
     )
     interval = _widened(alpha, interval, float(np.nanvar(draws)), len(prompts), people, single, len(who))
-    return Alpha(alpha, interval, len(table), len(who), annotators_note(len(who)), skewness)
+    return Alpha(alpha, interval, len(table), len(who), annotators_note(len(who)))
 
 
 def _widened(
@@ -463,8 +456,8 @@ def _widened(
 
 def _variances_of_people(
     table: Floats, cast: Sequence[Mapping[str, int]], distance: Floats, mirrored: Sequence[int]
-) -> tuple[float, float, float]:
-    """Estimate the variance of alpha from the choice of annotators, that of single votes, and the skewness of an annotator's influence.
+) -> tuple[float, float]:
+    """Estimate the variance of alpha from the choice of annotators, and that of single votes, by the influence of each vote.
 
     The infinitesimal jackknife is too small for few people, and the jackknife that deletes one of them too large: this is
     their geometric mean.
@@ -489,8 +482,7 @@ def _variances_of_people(
     unseen = 1 - np.bincount(who)[who] / len(table)  # who votes on every pair sees all that these vary by
     single = (influence - of_pair) ** 2 + unseen * of_pair**2
     times = len(by_person) / (len(by_person) - 2)
-    (_, _, _, skewness), *_ = moments(by_person.astype(np.float64), np.ones(len(by_person)))
-    return times * float((by_person**2).sum()), times * float(single.sum()), skewness
+    return times * float((by_person**2).sum()), times * float(single.sum())
 
 
 def _both_orders(totals: Floats, mirrored: Sequence[int]) -> Floats:

@@ -14,7 +14,7 @@ from titjudge.core.run_records import PlaceRecord
 from titjudge.stats.bootstrap import Floats, Interval, Ints, number, table_sums
 from titjudge.stats.equality import rankdata, with_ties
 from titjudge.stats.generators.slices import averages, in_order, rank_ranges
-from titjudge.stats.intervals import mean_intervals
+from titjudge.stats.intervals import doubt, mean_intervals
 from titjudge.stats.pairwise_accuracy import Values
 from titjudge.stats.scores.families import ALONE, Families
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
@@ -135,8 +135,9 @@ def leaderboard(
         place, variance = place.ranked(ranges.get(k)), table.seed_variance[k]
         places[generator] = place if variance is None else place.with_(spread=math.sqrt(variance))
     notes = table.notes if common else ()
-    why = table.per_prompt.doubts(mean_ends, adjusted, bounds, table.unit)
-    doubts = {table.generators[k]: why[k] for k in in_order(table)}
+    unit = np.arange(len(adjusted)) if table.unit is None else table.unit
+    units = [len(np.unique(unit[np.isfinite(column)])) for column in adjusted.T]
+    doubts = {table.generators[k]: doubt(mean_ends[k], float(means[k]), units[k], bounds) for k in in_order(table)}
     return Leaderboard(places if common else _best_first(places), notes, table.over(LEADERBOARD, doubts=doubts))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from titjudge.core.errors import ConfigError, must_be
 from titjudge.stats.bootstrap import Floats, Interval, Ints, table_sums
 from titjudge.stats.equality import reaches
-from titjudge.stats.intervals import doubt, mean_intervals, moments, share_intervals
+from titjudge.stats.intervals import mean_intervals, share_intervals
 from titjudge.stats.scores.population import compared
 
 KINDS = ("mean", "best", "any", "all")
@@ -139,25 +138,11 @@ class PerPrompt:
 
         `unit` is the number of the family of each prompt; None if each is its own.
         """
-        sums, counts, shares = self._sums(scores, unit)
-        return share_intervals(sums, counts) if shares else mean_intervals(sums, counts, bounds)
-
-    def doubts(
-        self, intervals: Sequence[Interval | None], scores: Floats, bounds: Interval | None, unit: Ints | None
-    ) -> list[str]:
-        """Return the `Doubt` about each of the `intervals` of the same arguments."""
-        sums, counts, shares = self._sums(scores, unit)
-        return [
-            doubt(interval, mean, units, bounds, 0.0 if shares else skewness)
-            for interval, (units, mean, _, skewness) in zip(intervals, moments(sums, counts), strict=True)
-        ]
-
-    def _sums(self, scores: Floats, unit: Ints | None) -> tuple[Floats, Floats, bool]:
-        """Sum the scores of each unit, and count them; also return whether they are shares of right images."""
         scored = np.isfinite(scores)
         sums, counts = np.where(scored, scores, 0.0), scored * 1.0
         shares = self.counts and bool(np.isin(sums, (0.0, 1.0)).all())  # estimated scores are no shares
-        return table_sums(sums, unit), table_sums(counts, unit), shares
+        sums, counts = (table_sums(table, unit) for table in (sums, counts))
+        return share_intervals(sums, counts) if shares else mean_intervals(sums, counts, bounds)
 
 
 def _smallest(images: Ints, among: NDArray[np.bool_]) -> Ints:

@@ -15,6 +15,7 @@ from titjudge.core.numbers import several
 from titjudge.core.words import first_of
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, renumbered, table_sums, unit_sums
 from titjudge.stats.equality import score_differences, with_ties
+from titjudge.stats.intervals import doubt
 from titjudge.stats.scores.families import ALONE, Families, counted, family_notes, units
 from titjudge.stats.scores.part_scores import ELEMENT
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt, pooled
@@ -170,8 +171,8 @@ class ScoreTable:
         if not len(values):
             return None, ""
         (interval,) = self.per_prompt.intervals(values[:, None], self.bounds, unit)
-        (why,) = self.per_prompt.doubts([interval], values[:, None], self.bounds, unit)
-        return interval, why
+        units = len(values) if unit is None else len(np.unique(unit))
+        return interval, doubt(interval, float(values.mean()), units, self.bounds)
 
     def over(
         self,
