@@ -203,7 +203,7 @@ class Elements(FormBase):
         result |= {"annotator_details": people, "left_out": labelling.left_out}
         if self.is_rating:
             return Export(result, tables, files, "ratings.csv", "judges agreement RUN --human", decided)
-        return Export(result, tables, files, "elements.csv", "compare elements RUN --human", decided)
+        return Export(result, tables, files, "elements.csv", "judges elements RUN --human", decided)
 
     def _check_export(self, labelling: Labelling, rules: ExportRules) -> None:
         """Check what is asked of an export, and read known elements if it names a file."""
