@@ -178,7 +178,7 @@ def test_errors_are_one_line(scores: Path, tmp_path: Path, capsys: pytest.Captur
     assert "must be a file that ends in .svg or .png" in cli(
         capsys, "--scores", scores, "--plot", tmp_path / "x.pdf", code=2
     )
-    assert "written as .md, .tex, .csv" in cli(capsys, "--scores", scores, "--out", tmp_path / "x.doc", code=2)
+    assert "must be a file that ends in .md, .tex, .csv" in cli(capsys, "--scores", scores, "--out", tmp_path / "x.doc", code=2)
     scores.write_text("prompt_id,generator,score\np,a,1\np,b,2\n")
     assert f"{scores}: 'b' and 'a' have 1 prompt" in cli(capsys, "--scores", scores, code=2)
     scores.write_text("prompt_id,generator,score\np,a,1\np,b,two\n")
@@ -302,7 +302,7 @@ def test_a_replay_has_one_entry_a_pair_and_order(
     assert "asymptotic" not in said
     assert len(json.loads(out.read_text())["pairs"]) == 6 * 3
     assert "unknown generator 'goood'" in command(capsys, *options, "--pair", "goood,bad", code=2)
-    assert "each once" in command(capsys, *options, "--pair", "good,good", code=2)
+    assert "must be two or more different generators" in command(capsys, *options, "--pair", "good,good", code=2)
 
 
 def test_a_plan_from_a_pilot(scores: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -324,7 +324,7 @@ def test_a_plan_from_a_pilot(scores: Path, tmp_path: Path, capsys: pytest.Captur
 def test_a_run_as_a_pilot_knows_its_seeds_and_its_price(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first, second = judged(tmp_path / "step-1", 0), judged(tmp_path / "step-20", 5)
     out = tmp_path / "out.json"
-    command(capsys, "plan", first, second, "--difference", "1", "--seeds", "1,2,4", "--json", out)
+    command(capsys, "compare", "plan", first, second, "--difference", "1", "--seeds", "1,2,4", "--json", out)
     found = json.loads(out.read_text())["plans"]
     assert [each["seeds"] for each in found] == [1, 2, 4]
     assert found[0]["prompts"] > found[1]["prompts"] > found[2]["prompts"]
@@ -342,10 +342,10 @@ def test_replays_and_plans_count_the_images_of_a_prompt_by_the_given_rule(
     of = ("--scores", tmp_path / "scores.csv", "--pair", "sure,lucky", "--json", tmp_path / "out.json")
     won = {}
     for rule in ("mean", "any:1"):
-        command(capsys, "settle", *of, "--per-prompt", rule)
+        command(capsys, "compare", "early-stopping", *of, "--per-prompt", rule)
         won[rule] = json.loads((tmp_path / "out.json").read_text())["pairs"][0]["verdict"]
     assert won == {"mean": "sure", "any:1": "lucky"}
-    plan = ("plan", *of, "--difference", "0.1")
+    plan = ("compare", "plan", *of, "--difference", "0.1")
     command(capsys, *plan)
     assert {each["seeds"] for each in json.loads((tmp_path / "out.json").read_text())["plans"]} == {1, 2, 4}
     command(capsys, *plan, "--per-prompt", "any:1")
@@ -359,10 +359,10 @@ def test_an_old_board_on_a_new_judges_scale(tmp_path: Path, capsys: pytest.Captu
         lines = [f"p{k},g{g},{shift + 0.1 * g + 0.05 * rng.normal():.4f}" for g in range(first, 7) for k in range(40)]
         (tmp_path / f"{name}.csv").write_text("\n".join(["prompt_id,generator,score", *lines]) + "\n")
     old, new, out = tmp_path / "old.csv", tmp_path / "new.csv", tmp_path / "out.json"
-    said = command(capsys, "bridge", old, new, "--json", out, "--plot", tmp_path / "b.svg", "--out", tmp_path / "b.md")
+    said = command(capsys, "compare", "bridge", old, new, "--json", out, "--plot", tmp_path / "b.svg", "--out", tmp_path / "b.md")
     assert "carried over" in said
     found = {each["generator"]: each for each in json.loads(out.read_text())["generators"]}
     assert found["g0"]["carried"]
     assert found["g0"]["score"] == pytest.approx(0.1, abs=0.03)
     assert "judged by both" in "".join(ElementTree.parse(tmp_path / "b.svg").getroot().itertext())
-    assert "judged by both (none)" in command(capsys, "bridge", old, judged(tmp_path / "run", 0), code=2)
+    assert "0 anchors (none) are too few" in command(capsys, "compare", "bridge", old, judged(tmp_path / "run", 0), code=2)

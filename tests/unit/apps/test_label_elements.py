@@ -246,12 +246,12 @@ def test_interval_alpha_is_that_of_the_textbook() -> None:
 
 
 def test_marks_are_what_compare_elements_reads(data: Path, tmp_path: Path) -> None:
-    from titjudge.runs.study.human_study import _people
+    from titjudge.runs.study.human_study import people_marks
 
     for mode, values in (("yes-no", ["yes", "no"]), ("graph", ["no", *["yes"] * 7]), ("facets", ["2"] * 56)):
         mark_all(data, tmp_path / f"{mode}.db", mode, [values] * 3)
         export_labels(tmp_path / f"{mode}.db", tmp_path / mode)
-        assert len(_people(tmp_path / mode / "elements.csv")) == 3 * len(values)
+        assert len(people_marks(tmp_path / mode / "elements.csv")) == 3 * len(values)
 
 
 def test_gold_elements_tell_who_is_right(data: Path, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_human_scores_are_of_images_of_the_runs_and_a_slice_of_a_column(tmp_path
     (found,), raters = compared.correlations(human, "theme")
     assert (found.images.n, found.images.srcc, sorted(found.generators)) == (3, 1.0, ["", "sea"])
     assert raters == {"score": "1"}
-    with pytest.raises(ConfigError, match=r"no such column\. Did you mean 'theme'"):
+    with pytest.raises(ConfigError, match=r"unknown column 'them'\. Did you mean 'theme'"):
         compared.correlations(human, "them")
     human.write_text("image,score\nelsewhere.png,1\n")
     with pytest.raises(DataError, match="none of its images is in the runs"):

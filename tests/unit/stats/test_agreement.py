@@ -230,7 +230,7 @@ def test_many_metrics_keep_the_leaderboard_narrow() -> None:
 
 
 def test_a_bad_preference_is_a_data_error() -> None:
-    with pytest.raises(DataError, match="'left' is not"):
+    with pytest.raises(DataError, match="not 'left'"):
         agreement(ONE, TWO, [Pair("p", "i", "j", "left")])
 
 

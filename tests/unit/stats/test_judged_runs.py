@@ -50,7 +50,7 @@ def test_every_command_reports_a_killed_run_and_its_missing_scores(
     }
     assert differences["excluded"] == {"no score of any generator": {"": 2}, "no score": {"A": 1, "B": 1}}
     assert differences["size"] == PROMPTS - 4
-    said = cli(tmp_path, "compare", "runs", "run", "--json", "out.json")
+    said = cli(tmp_path, "judges", "agreement", "run", "--json", "out.json")
     assert "run: the run is incomplete" in said
     found = orjson.loads((tmp_path / "out.json").read_bytes())
     assert (found["metrics"]["tit-llm"]["scored"], found["metrics"]["tit-llm"]["images"]) == (18, 24)

@@ -224,6 +224,7 @@ class Frame:
             by_prompt = categories(self._all_items(), prompt=self.prompt)
         else:
             several = {column: found for column in by if (found := self._several(metric, column))}
+            several = {column: found for column, found in several.items() if len({row[2] for row in found}) > 1}
             parts |= several
             wanted += several
             by_prompt = {column: self._category(column) for column in by if column not in parts and column not in PARTS}
