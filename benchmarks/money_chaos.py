@@ -60,10 +60,10 @@ MODELS = {
 PROVIDERS = {"openai": 5, "gemini": 4, "litellm/openai": 2, "litellm/anthropic": 1}
 MODES = {
     "plain": 6, "tit": 3, "samples": 2, "panel": 3, "questions": 3, "pairwise": 2, "agent": 2, "batch": 8, "settle": 1, "sweep": 3,
-    "shards": 2, "probe": 2, "canary": 1, "serve": 2, "facets": 1, "prompts make": 1,
+    "shards": 2, "probe": 2, "canary": 1, "serve": 2, "prompts facets": 1, "prompts make": 1,
 }  # fmt: skip
 BY_DESIGN = {"samples", "probe", "canary", "settle", "prompts make"}  # they ask the same question several times
-RUNS = {"judge", "probe", "facets", "prompts make"}
+RUNS = {"judge", "probe", "prompts facets", "prompts make"}
 LONGEST = 120.0  # seconds for one command
 
 
@@ -267,11 +267,11 @@ class Player:
         if mode == "probe":
             known = self._file("probe.yaml", {key: value for key, value in config.items() if key != "data"})
             return [["probe", "--config", known, "--edits", "2", "--repeats", "2"]]
-        if mode in ("facets", "prompts make"):
+        if mode in ("prompts facets", "prompts make"):
             words = ["--judge", config["judge"]["model"], "--base-url", config["judge"]["base_url"], "--timeout", "0.8"]
             words += ["--cache", config["cache"], "--out", config["out"], "-o", str(self.folder / "made.jsonl")]
-            what = ["--data", str(self.data)] if mode == "facets" else ["--recipe", "tiif", "--number", "4"]
-            return [[mode, *what, *words, *self._cap(config)]]
+            what = ["--data", str(self.data)] if mode == "prompts facets" else ["--recipe", "tiif", "--number", "4"]
+            return [[*mode.split(), *what, *words, *self._cap(config)]]
         more = {"settle": ["--settle", "a,b"], "canary": ["--canary"]}
         return [["judge", "--config", file, *more.get(mode, [])]]
 

@@ -76,6 +76,6 @@ def test_the_edits_of_a_suite_are_exported_with_their_sources_and_made_by_a_comm
     program = shlex.join([sys.executable, str(tmp_path / "edit.py"), "--prompt={prompt}", "{source}", "{out}"])
     made = cli(tmp_path, "generate", "todo.jsonl", "--command", program, "--out", "data", "--generator", "nothing")
     assert "4 images made" in made
-    assert "complete" in cli(tmp_path, "coverage", *flags, "--samples", "1")
+    assert "complete" in cli(tmp_path, "prompts", "coverage", *flags, "--samples", "1")
     result = next((tmp_path / "data").rglob("nothing/k3.png"))
     assert result.read_bytes() == (tmp_path / "data" / "original_images" / "animal" / "3.png").read_bytes()

@@ -97,14 +97,14 @@ def test_what_is_exported_and_made_is_found(
     flags = (*suite(data), "--data", str(data))
     said = cli(tmp_path, "prompts", "export", *flags, "--samples", str(samples), "--seed", "5", "-o", "todo.jsonl")
     assert f"{wanted} images of {SUITES[suite]} prompts" in said
-    look = ("coverage", *flags, "--samples", str(samples), "--generator", "one")
+    look = ("prompts", "coverage", *flags, "--samples", str(samples), "--generator", "one")
     missing = "1 image is missing" if wanted == 1 else f"{wanted:,} images are missing"
     assert missing in cli(tmp_path, *look, code=1)  # before anybody has made one
     for name in ("one", "two"):
         again = ("generate", "todo.jsonl", "--command", command, "--out", str(data), "--generator", name)
         assert f"{wanted} images made, 0 were there" in cli(tmp_path, *again)
         assert f"0 images made, {wanted} were there" in cli(tmp_path, *again)
-    assert "complete" in cli(tmp_path, "coverage", *flags, "--samples", str(samples))
+    assert "complete" in cli(tmp_path, "prompts", "coverage", *flags, "--samples", str(samples))
     ask = ("--judge", "openai/gpt-4o-mini", "--captioner", "fake/c", "--json", "plan.json")
     cli(
         tmp_path,
@@ -139,10 +139,10 @@ def test_one_length_only(tmp_path: Path, command: str) -> None:
     cli(tmp_path, "prompts", "export", *flags, "--length", "short", "-o", "todo.jsonl")
     assert {line["prompt"] for line in read_lines(tmp_path / "todo.jsonl")} == {"a text", "a style"}
     cli(tmp_path, "generate", "todo.jsonl", "--command", command, "--out", ".", "--generator", "g")
-    assert "complete" in cli(tmp_path, "coverage", *flags, "--length", "short")
-    said = cli(tmp_path, "coverage", *flags, code=1)
+    assert "complete" in cli(tmp_path, "prompts", "coverage", *flags, "--length", "short")
+    said = cli(tmp_path, "prompts", "coverage", *flags, code=1)
     assert "g/style/long/0: no image" in said
-    said = cli(tmp_path, "coverage", *flags, "--length", "short", "--samples", "3", code=1)
+    said = cli(tmp_path, "prompts", "coverage", *flags, "--length", "short", "--samples", "3", code=1)
     assert "g/style/short/0: 2 images\n" in said
     (tmp_path / "plain").mkdir()
     folder(tmp_path / "plain")
@@ -269,7 +269,7 @@ def test_ctrl_c_ends_the_command_and_keeps_what_is_made(tmp_path: Path, command:
 def test_images_that_come_with_the_data_are_not_exported(tmp_path: Path, example: Path) -> None:
     flags = ("--suite", "known-answer", "--data", str(example))
     assert "contain the images" in cli(tmp_path, "prompts", "export", *flags, "-o", "todo.jsonl", code=2)
-    assert "complete" in cli(tmp_path, "coverage", *flags, "--samples", "1")
+    assert "complete" in cli(tmp_path, "prompts", "coverage", *flags, "--samples", "1")
 
 
 def test_a_prompt_that_would_be_an_option_of_the_program_is_refused(tmp_path: Path) -> None:
