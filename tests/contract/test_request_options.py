@@ -116,7 +116,7 @@ def test_options_that_do_nothing_or_too_much_are_errors(provider: str, options: 
 
 @pytest.mark.slow
 def test_settings_of_litellm_itself_are_not_of_the_server(server: Server) -> None:
-    with pytest.raises(ConfigError, match="mock_response is a setting of litellm itself"):
+    with pytest.raises(ConfigError, match="mock_response is a setting of litellm and cannot be changed"):
         body_of(server, "litellm/anthropic/claude-sonnet-4-5", options={"body": {"mock_response": "yes"}})
     assert server.count() == 0
 

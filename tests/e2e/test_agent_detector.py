@@ -224,9 +224,9 @@ def test_an_outage_of_the_detector_is_no_score_and_the_same_command_asks_it_agai
     ("given", "line"),
     [
         (("--detector", "owlv2"), "'owlv2' has no provider. Write PROVIDER/MODEL"),
-        (("--detector", "zero-shot-object-detection"), "names no model: write zero-shot-object-detection/MODEL"),
+        (("--detector", "zero-shot-object-detection"), "has no model. Write zero-shot-object-detection/MODEL"),
         (("--detector", "zero-shot-object-detection/./nowhere"), "'./nowhere' is not a model folder"),
-        (("--detector", "zero-shot-object-detection/clip"), "is not a model for zero-shot object detection : its model_type is clip"),
+        (("--detector", "zero-shot-object-detection/clip"), "is not a model for zero-shot object detection: its model_type is clip"),
         (("--captioner", "zero-shot-object-detection/owlv2"), "only detects objects"),
     ],
 )  # fmt: skip

@@ -168,7 +168,7 @@ def test_the_same_options_are_the_same_run_wherever_they_are_given(tmp_path: Pat
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["--metric-option", "tit-agent.max_look=3"], "tit-agent has no option 'max_look'. Did you mean 'max_looks'? It has: max_looks (default 8), max_cost"),
+        (["--metric-option", "tit-agent.max_look=3"], "unknown option 'max_look' of tit-agent. Did you mean 'max_looks'? Known: max_looks (default 8), max_cost"),
         (["--metric-option", "tit-agent.max_looks=many"], "the option tit-agent.max_looks must be a valid integer"),
         (["--max-looks", "65"], "the option tit-agent.max_looks must be less than or equal to 64"),
         (["--metric-option", "tit-agent.max_cost=-1"], "the option tit-agent.max_cost"),
@@ -176,7 +176,7 @@ def test_the_same_options_are_the_same_run_wherever_they_are_given(tmp_path: Pat
         (["--metric-option", "tit-agent.max_looks"], "must be METRIC.KEY=VALUE"),
         (["--metric-option", "tit-agnt.max_looks=3"], "unknown metric 'tit-agnt'. Did you mean 'tit-agent'?"),
         (["--metric-option", "tit.max_looks=3"], "options are given for tit, but the metrics are tit-agent"),
-        (["--metric", "tit-llm", "--metric-option", "tit-llm.top=3"], "tit-llm has no option 'top'. It has: none"),
+        (["--metric", "tit-llm", "--metric-option", "tit-llm.top=3"], "unknown option 'top' of tit-llm. Known: none"),
     ],
 )  # fmt: skip
 def test_options_that_are_none_are_named(tmp_path: Path, data: Path, given: list[str], message: str) -> None:

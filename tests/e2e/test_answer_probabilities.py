@@ -282,7 +282,7 @@ def test_a_dry_run_prices_one_token(data: Path, tmp_path: Path, server: Server) 
     assert found.total is not None
     other = {**settings, "captioner": "openai/o3"}
     refused = Session(config(data, tmp_path / "run", **other)).dry_run().refused
-    assert [reason.partition(":")[0] for _, reason in refused] == ["openai/o3 returns no probabilities of answers"] * 3
+    assert [reason.partition(".")[0] for _, reason in refused] == ["openai/o3 returns no probabilities of answers"] * 3
     assert 0 < found.total[1] < 0.01
 
 

@@ -275,7 +275,7 @@ def test_a_rejected_answer_is_named_with_item_question_and_reason(data: Path) ->
     found = dict(recorded(data, given).unusable)
     assert found[first] == "images/0.png, tit/compare: the answer has no complete JSON object"
     assert found[second] == "images/1.png, tit/compare: field score: must be less than or equal to 100"
-    assert found[third] == "images/2.png, tit/compare: 'text' is empty"
+    assert found[third] == "images/2.png, tit/compare: 'text' is empty. Write the answer"
 
 
 def corrected(data: Path, given: list[Any], **more: Any) -> Kept:

@@ -178,7 +178,9 @@ def test_errors_are_one_line(scores: Path, tmp_path: Path, capsys: pytest.Captur
     assert "must be a file that ends in .svg or .png" in cli(
         capsys, "--scores", scores, "--plot", tmp_path / "x.pdf", code=2
     )
-    assert "must be a file that ends in .md, .tex, .csv" in cli(capsys, "--scores", scores, "--out", tmp_path / "x.doc", code=2)
+    assert "must be a file that ends in .md, .tex, .csv" in cli(
+        capsys, "--scores", scores, "--out", tmp_path / "x.doc", code=2
+    )
     scores.write_text("prompt_id,generator,score\np,a,1\np,b,2\n")
     assert f"{scores}: 'b' and 'a' have 1 prompt" in cli(capsys, "--scores", scores, code=2)
     scores.write_text("prompt_id,generator,score\np,a,1\np,b,two\n")
@@ -359,10 +361,14 @@ def test_an_old_board_on_a_new_judges_scale(tmp_path: Path, capsys: pytest.Captu
         lines = [f"p{k},g{g},{shift + 0.1 * g + 0.05 * rng.normal():.4f}" for g in range(first, 7) for k in range(40)]
         (tmp_path / f"{name}.csv").write_text("\n".join(["prompt_id,generator,score", *lines]) + "\n")
     old, new, out = tmp_path / "old.csv", tmp_path / "new.csv", tmp_path / "out.json"
-    said = command(capsys, "compare", "bridge", old, new, "--json", out, "--plot", tmp_path / "b.svg", "--out", tmp_path / "b.md")
+    said = command(
+        capsys, "compare", "bridge", old, new, "--json", out, "--plot", tmp_path / "b.svg", "--out", tmp_path / "b.md"
+    )
     assert "carried over" in said
     found = {each["generator"]: each for each in json.loads(out.read_text())["generators"]}
     assert found["g0"]["carried"]
     assert found["g0"]["score"] == pytest.approx(0.1, abs=0.03)
     assert "judged by both" in "".join(ElementTree.parse(tmp_path / "b.svg").getroot().itertext())
-    assert "0 anchors (none) are too few" in command(capsys, "compare", "bridge", old, judged(tmp_path / "run", 0), code=2)
+    assert "0 anchors (none) are too few" in command(
+        capsys, "compare", "bridge", old, judged(tmp_path / "run", 0), code=2
+    )

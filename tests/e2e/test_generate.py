@@ -173,7 +173,7 @@ def test_bad_lines_are_named_and_the_rest_is_made(tmp_path: Path, command: str) 
     for part in (
         "todo.jsonl:2: the image path leads outside the data folder",
         "todo.jsonl:3: ", "not a JSON object",
-        "todo.jsonl:4: the prompt is empty",
+        "todo.jsonl:4: the prompt must be a text that is not empty",
         "todo.jsonl:5: 'c.txt' must end in one of",
         "todo.jsonl:6: duplicate image 'a.png' (first in row 1)",
         "row 7, f.png: the command failed with exit code 1: no 3 today, [key]",
@@ -195,9 +195,9 @@ def test_bad_lines_are_named_and_the_rest_is_made(tmp_path: Path, command: str) 
         (("--command", "paint {prompt} {out}", "--model", "diffusers/x"), "give one image model"),
         (("--command", "true {out}"), "--command must contain {prompt}"),
         (("--command", "true {prompt}"), "--command must contain {out}"),
-        (("--command", "'true {prompt} {out}"), "cannot be read: no closing quotation"),
+        (("--command", "'true {prompt} {out}"), "no closing quotation. Correct its quotes"),
         (("--command", "no-such-program {prompt} {out}"), "program 'no-such-program' not found"),
-        (("--command", "true {prompt} {out} {sede}"), "the lines have no {sede}. Did you mean 'seed'?"),
+        (("--command", "true {prompt} {out} {sede}"), "--command: unknown field 'sede'. Did you mean 'seed'?"),
         (("--command", "true {prompt} {out}", "--generator", "../x"), "the generator must be one file name"),
         (("--command", "true {prompt} {out}", "--option", "a=1"), "--option requires --model"),
         (
@@ -234,7 +234,7 @@ def test_a_list_of_other_images_is_not_touched(tmp_path: Path, command: str) -> 
     foreign.write_text('{"file_name": "x.png", "text": "a"}\n{"file_name": "y.png", "text": "no end')
     before = foreign.read_bytes()
     said = cli(tmp_path, "generate", "todo.jsonl", "--command", command, "--out", "out", code=2)
-    assert "not one of `generate`: choose another --out" in said
+    assert "`generate` did not write this list of images. Choose another --out" in said
     assert foreign.read_bytes() == before
 
 

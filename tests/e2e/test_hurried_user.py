@@ -46,7 +46,7 @@ def test_python_m_runs_and_says_how_it_was_started() -> None:
         (("--data", "data", "--captioner", "opnai"), "Did you mean 'openai'?"),
         (("--data", "data", "--captioner", "recorded"), "Use `answers record`"),
         (("--data", "data", "--out", "data/a.png"), "data/a.png is a file. Give a folder"),
-        (("--data", "data", "--out", "data"), "data is not empty and not a run: choose another --out"),
+        (("--data", "data", "--out", "data"), "data is not empty and not a run. Choose another --out"),
         (("--data", "data", "--suite-option", "x=1"), "no option 'x': it has none."),
         (("--data", "data", "--json", "data"), "data: cannot be written: Is a directory"),
     ],
@@ -136,7 +136,9 @@ def stranger(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("stranger")
 def test_a_broken_entry_point_is_named_and_breaks_no_list(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(ConfigError, match=r"entry point .no_such_package.metric:m. does not load: ModuleNotFoundError"):
+    with pytest.raises(
+        ConfigError, match=r"entry point .no_such_package.metric:m. cannot be loaded: ModuleNotFoundError"
+    ):
         registry.load("metrics", "gone")
     assert tj("judge", "--data", "data", *FAKE, "--metric", "mood") == 2
     assert "metric 'mood' of an entry point" in capsys.readouterr().err

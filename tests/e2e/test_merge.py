@@ -123,7 +123,7 @@ def test_a_value_wins_over_none_and_the_newer_over_the_older(tmp_path: Path, ser
 def test_what_does_not_belong_together_is_refused_with_the_reason(tmp_path: Path, server: Server) -> None:
     one = judged(tmp_path, "one", shard="1/2")
     other = judged(tmp_path, "other", shard="2/2", judge="openai/gpt-4.1", protocol="official")
-    with pytest.raises(UserError, match="another judge, protocol"):
+    with pytest.raises(UserError, match="they differ in judge, protocol"):
         merge([one, other], tmp_path / "merged")
     manifest = json.loads((one / "manifest.json").read_text())
     manifest["prompts"]["tit/compare"] = "0" * 64
@@ -155,7 +155,7 @@ def test_a_run_that_is_being_written_is_not_merged(tmp_path: Path, server: Serve
 def test_a_merge_is_not_made_from_less_than_before(tmp_path: Path, server: Server) -> None:
     parts = [judged(tmp_path, f"s{k}", shard=f"{k}/2") for k in (1, 2)]
     merged = merge(parts, tmp_path / "merged", report=False).folder
-    with pytest.raises(UserError, match="merged from s2 too"):
+    with pytest.raises(UserError, match="also merged from s2"):
         merge(parts[:1], merged)
     with pytest.raises(UserError, match=r"was merged from s1\. Give only one of them"):
         merge([merged, parts[0]], tmp_path / "twice")

@@ -72,4 +72,4 @@ def test_the_walk_through_leads_from_questions_to_a_run(tmp_path: Path, monkeypa
     run(judged.replace("runs/recorded", "runs/again"))
     again = RunFolder(tmp_path / "runs" / "again").scores()
     assert sorted(str(score.parts["description"])[:11] for score in again.values()) == ["A descripti", "seen better"]
-    assert "batch record --data my_images --provider openai" in paid
+    assert "answers record --data my_images --provider openai" in paid

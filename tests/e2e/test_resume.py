@@ -163,7 +163,7 @@ def test_a_recorded_answer_that_changed_is_not_mixed_with_the_old_ones(data: Pat
     before = (run.path / "scores.jsonl").read_bytes()
     described(data, "a blue circle", ALL)
     with pytest.raises(
-        UserError, match=r"descriptions.jsonl no longer has the answer that this run used for .*choose another --out"
+        UserError, match=r"descriptions.jsonl no longer has the answer that this run used for .*Choose another --out"
     ):
         judged(data, **RECORDED)
     assert (run.path / "scores.jsonl").read_bytes() == before
@@ -201,7 +201,7 @@ def test_a_program_that_changed_is_another_scorer(data: Path, monkeypatch: pytes
     run = judged(data, metrics=["lmm4lmm"])
     program.write_text(line % 2.0)
     with pytest.raises(
-        UserError, match=r"the model external/lmm4lmm has changed since this run began \(from external:"
+        UserError, match=r"the model of external/lmm4lmm has changed since this run began \(from external:"
     ):
         judged(data, metrics=["lmm4lmm"])
     assert {score.value for score in run.scores().values()} == {1.0}
@@ -214,7 +214,7 @@ def test_other_weights_under_the_same_name_are_another_model(data: Path, monkeyp
     run = judged(data)
     monkeypatch.setattr(Fake, "base_url", "local:weights2,auto")
     run.set_status("incomplete: budget")
-    with pytest.raises(UserError, match=r"as judge has changed .*\(local:weights1 then, local:weights2 now\)"):
+    with pytest.raises(UserError, match=r"of judge has changed .*\(from local:weights1 to local:weights2\)"):
         judged(data)
     assert run.manifest().status == "incomplete: budget"  # a refusal leaves the run as it is
     manifest = run.manifest().to_json()
@@ -243,7 +243,7 @@ def test_a_server_that_the_environment_names_is_kept_to(
         judged(data, **given, limit=2)
         asked = server.count()
         monkeypatch.setenv(variable, server.url.replace("127.0.0.1", "localhost") + path)
-        with pytest.raises(UserError, match=r"as captioner has changed .*127\.0\.0\.1.* then, http://localhost"):
+        with pytest.raises(UserError, match=r"of captioner has changed .*127\.0\.0\.1.* to http://localhost"):
             judged(data, **given)
         assert server.count() == asked
         monkeypatch.setenv(variable, server.url + path)
@@ -271,7 +271,7 @@ def test_another_embedder_under_the_same_name_is_noticed(data: Path) -> None:
 
     run.write_manifest(run.manifest().with_(**pins("1").record(Manifest())))
     pins("1").check(run, together=False)
-    with pytest.raises(UserError, match=r"as embedder has changed .*\(revision=1 then, revision=2 now\)"):
+    with pytest.raises(UserError, match=r"of embedder has changed .*\(from revision=1 to revision=2\)"):
         pins("2").check(run, together=False)
 
 

@@ -51,7 +51,7 @@ def test_levels_that_are_none_are_refused(tmp_path: Path, levels: str, capsys: p
     pytest.importorskip("mitsuba")
     arguments = ["probe", "images", "--out", str(tmp_path / "out"), "--levels", levels]
     assert run_command("cli", arguments) == 2
-    assert "each once" in capsys.readouterr().err
+    assert "must be different levels" in capsys.readouterr().err
 
 
 def test_a_ladder_is_made_without_a_renderer_and_read_by_the_suite(

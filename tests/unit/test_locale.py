@@ -53,7 +53,7 @@ def test_folders_whose_names_are_not_utf8_are_refused_in_a_line_or_used(tmp_path
     assert (
         refused.strip()
         .splitlines()[-1]
-        .endswith(r"b\xfccher is not UTF-8, so it cannot be written to the manifest: rename it")
+        .endswith(r"b\xfccher is not UTF-8, so it cannot be written to the manifest. Rename it")
     )
     described_images(tmp_path / "data", 2)
     out = str(tmp_path / os.fsdecode(b"r\xfcn"))

@@ -72,7 +72,7 @@ def check_size(size: int, path: Path) -> None:
             f"the image file has {size / 2**20:.0f} MiB, more than {MAX_BYTES >> 20}. Save a smaller one", path
         )
     if not size:
-        raise DataError("the image file is empty. Copy or generate it again", path)
+        raise DataError("the image file is empty", path)
 
 
 def check_columns(names: Sequence[str], required: Sequence[str], path: Path, line: int = 1) -> None:

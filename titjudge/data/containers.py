@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 from titjudge.core import gzip_files
 from titjudge.core.cells import check_size, version
-from titjudge.core.errors import DataError, must_be
+from titjudge.core.errors import DataError
 from titjudge.data import arrow_files, grids, parquet, tar_files
 
 SUFFIXES = (parquet.SUFFIX, arrow_files.SUFFIX, *tar_files.SUFFIXES)
@@ -85,7 +85,7 @@ def read_cell(path: Path) -> bytes:
     column, last = os.path.split(path)
     row, _, element = last.partition(".")
     if not _NUMBER.fullmatch(last):
-        raise DataError(must_be("the row", "a number", last), path)
+        raise DataError(f"no such row: '{last:.40}'", path)
     file = os.path.dirname(column)  # strings, as in `holder`
     now = version(file)
     kind = _kind(file, *now)

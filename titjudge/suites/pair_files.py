@@ -113,7 +113,7 @@ def _text(record: Values, name: str, path: Path, line: int, *, may_be_empty: boo
     value = record.get(name)
     number = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
     if isinstance(value, bool) or not (number or isinstance(value, str)) or not (str(value).strip() or may_be_empty):
-        raise DataError(must_be(f"'{name}'", "a text that is not empty", value), path, line)
+        raise DataError(f"'{name}' is missing or not a text: {value!r:.60}. Fill it", path, line)
     return plain(str(value))
 
 

@@ -253,7 +253,7 @@ def test_where_nothing_is_open_it_says_why(data: Path, tmp_path: Path, capsys: p
         assert len(text.strip().splitlines()) == 1
         return text
 
-    assert "no such store" in told(tmp_path / "absent.db")
+    assert "the store of votes does not exist" in told(tmp_path / "absent.db")
     with marking(data, tmp_path / "m.db") as service:
         mark(service, "annotator-01", ["yes"] * 4)
     assert "nothing is open for experts (12 incomplete)" in told(tmp_path / "m.db")

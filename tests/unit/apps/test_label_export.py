@@ -151,7 +151,8 @@ def test_disagreement_goes_to_experts_and_comes_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdicts", "message"), [("a", "is a list"), (["c"], "is a list"), (["a"] * 4, "4 verdicts"), (None, "is a list")]
+    ("verdicts", "message"),
+    [("a", "must be a list"), (["c"], "must be a list"), (["a"] * 4, "4 verdicts"), (None, "must be a list")],
 )
 def test_malformed_verdicts_are_refused_with_their_line(tmp_path: Path, verdicts: object, message: str) -> None:
     split_votes(tmp_path / "v.db")
@@ -271,7 +272,7 @@ def test_a_store_without_votes_cannot_be_exported(tmp_path: Path) -> None:
     begin(tmp_path / "v.db").close()
     with pytest.raises(UserError, match="no votes yet"):
         export_labels(tmp_path / "v.db", tmp_path / "out")
-    with pytest.raises(UserError, match="no such store"):
+    with pytest.raises(UserError, match="the store of votes does not exist"):
         export_labels(tmp_path / "absent.db", tmp_path / "out")
 
 

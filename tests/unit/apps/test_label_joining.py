@@ -1,4 +1,4 @@
-"""People who come by one link and type their names."""
+"""People who come by one link and --open cannot be combined with names."""
 
 import contextlib
 import json
@@ -127,7 +127,7 @@ def test_a_pair_should_have_as_many_votes_as_people_have_voted(served: Served, t
 
 
 def test_names_and_an_open_link_exclude_each_other(served: Served) -> None:
-    with pytest.raises(UserError, match="type their names"), served(["anna"]):
+    with pytest.raises(UserError, match="--open cannot be combined with names"), served(["anna"]):
         pass
 
 

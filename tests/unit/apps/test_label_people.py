@@ -14,8 +14,8 @@ def test_annotators_are_numbered_or_named() -> None:
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ("0", "between 1 and 1000"),
-        ("1001", "between 1 and 1000"),
+        ("0", "from 1 to 1000"),
+        ("1001", "from 1 to 1000"),
         ("anna,Anna", "same name"),
         ("anna,", "cannot be the name"),
         ("expert-01", "cannot be the name"),

@@ -185,7 +185,7 @@ def test_a_rating_is_known_by_a_range(data: Path, tmp_path: Path) -> None:
         mark_on(service, BAD, ["7"] * 5)
         assert (service.stopped(GOOD), service.stopped(BAD)) == (False, True)
     for wrong in ("8-11", "9-7", "0-3"):
-        with pytest.raises(DataError, match=f"is one of 1, 2, .*, not '{wrong}'"):
+        with pytest.raises(DataError, match=f"must be one of 1, 2, .*, not '{wrong}'"):
             form.load(data, known_file(tmp_path, f"{name(0)},Quality,{wrong}"))
 
 
@@ -193,9 +193,9 @@ def test_a_rating_is_known_by_a_range(data: Path, tmp_path: Path) -> None:
     ("rows", "message"),
     [
         ([], "the file has no elements"),
-        (["i99.png,Is there a cat?,yes"], r"known.csv:2: no image 'i99.png'"),
-        (["i00.png,Is there a cat?,yes", "i00.png,Is there a dog?,yes"], r"known.csv:3: 'i00.png' has no element"),
-        (["i00.png,Is there a cat?,maybe"], r"is one of yes, no, cannot tell, not 'maybe'"),
+        (["i99.png,Is there a cat?,yes"], r"known.csv:2: 'i99.png' is not in the data"),
+        (["i00.png,Is there a cat?,yes", "i00.png,Is there a dog?,yes"], r"known.csv:3: 'i00.png': unknown element"),
+        (["i00.png,Is there a cat?,maybe"], r"must be one of yes, no, cannot tell, not 'maybe'"),
         (["i00.png,Is it black?,yes", "i00.png,is it BLACK?,no"], r"known.csv:3: duplicate element"),
     ],
 )

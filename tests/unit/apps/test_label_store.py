@@ -100,7 +100,7 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("this is not a database, and long enough to be read as one " * 20)
     with pytest.raises(UserError, match="not a store"):
         Store(tmp_path / "text.db")
-    with pytest.raises(UserError, match="no such store"):
+    with pytest.raises(UserError, match="the store of votes does not exist"):
         Store(tmp_path / "absent.db", create=False)
 
 
@@ -125,7 +125,7 @@ def test_two_processes_on_one_store_see_each_other(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [0, 1001])
 def test_the_number_of_annotators_is_checked(store: Store, number: int) -> None:
-    with pytest.raises(UserError, match="between 1 and 1000"):
+    with pytest.raises(UserError, match="from 1 to 1000"):
         Service(dataset(), store, Pairs("merge"), annotators=number, seed=1)
 
 
@@ -188,10 +188,10 @@ def test_gold_pairs_must_be_in_the_data(tmp_path: Path, example: Path) -> None:
     gold = tmp_path / "gold.jsonl"
     line = {"prompt_id": "ka_01", "image_a": "images/6f5e0e843f.jpg", "image_b": "images/gone.jpg", "preference": "a"}
     gold.write_text(json.dumps(line))
-    with pytest.raises(DataError, match=r"no usable image 'images/gone\.jpg'"):
+    with pytest.raises(DataError, match=r"unknown image 'images/gone\.jpg'"):
         load_dataset(example, gold)
     gold.write_text(json.dumps(line | {"prompt_id": "ka_99"}))
-    with pytest.raises(DataError, match="no prompt 'ka_99'"):
+    with pytest.raises(DataError, match="unknown prompt 'ka_99'"):
         load_dataset(example, gold)
     assert len(load_dataset(example, example / "pairs.jsonl").gold) == 36
 

@@ -73,7 +73,9 @@ def test_forms_of_the_trainers(run: Path) -> None:
     about = json.loads((run / "parts" / "dataset_info.json").read_text())
     assert {name: each["file_name"] for name, each in about.items()} == {name: f"{name}.json" for name in parts}
     (run / "bad.json").write_text('[{"prompt": "a"}, 3]')
-    assert "bad.json:2: not an object" in cli(run, "export", "split", "bad.json", "--out", "parts", code=2)
+    assert "bad.json:2: the line must be a JSON object, not 3" in cli(
+        run, "export", "split", "bad.json", "--out", "parts", code=2
+    )
 
 
 def test_preferences_have_the_better_image_first_and_keep_what_judges_agree_on(run: Path) -> None:
@@ -128,14 +130,14 @@ def test_marks_of_people_become_rows_in_the_form_of_a_pillar(run: Path) -> None:
         (["sft", "run", "--human", "none.csv", "-o", "x"], "none.csv: it marks no facet of an image of run"),
         (["sft", "run", "--human", "none.csv", "--metric", "tit", "-o", "x"], "cannot be combined with --metric"),
         (["sft", "run", "-o", "x"], "several metrics"),
-        (["sft", "run", "--metric", "viescore", "-o", "x"], "no metric 'viescore'"),
+        (["sft", "run", "--metric", "viescore", "-o", "x"], "unknown metric 'viescore'"),
         (["sft", "run", "--metric", "tit", "--template", "a/b", "-o", "x"], "no answer of tit to a/b is stored"),
         (["sft", "none", "-o", "x"], "none"),
         (["preferences", "run", "--metric", "tit", "--margin", "2", "-o", "x.jsonl"], "no pair is left"),
         (["split", "none.jsonl", "--out", "parts"], "none.jsonl"),
         (["split", "bad.jsonl", "--out", "parts"], "bad.jsonl:2: the row has neither prompt_id nor prompt, only x"),
-        (["split", "train.jsonl", "--out", "."], "train.jsonl is read here"),
-        (["preferences", "run", "--pairs", "two.jsonl", "-o", "./two.jsonl"], "two.jsonl is read here"),
+        (["split", "train.jsonl", "--out", "."], "train.jsonl is an input of this command"),
+        (["preferences", "run", "--pairs", "two.jsonl", "-o", "./two.jsonl"], "two.jsonl is an input of this command"),
         (["split", "two.jsonl", "--out", "parts"], "2 prompts are too few for 3 parts"),
         (
             ["split", "two.jsonl", "--val", "0.9", "--test", "0.9", "--out", "parts"],

@@ -61,7 +61,7 @@ def test_pictures_inline_first_and_last(tmp_path: Path) -> None:
     ("front", "body", "message"),
     [
         ("version: 1\nversoin: 2", "x", "front matter: unknown key 'versoin'.*Did you mean 'version'"),
-        ("version: 1\nimages: middle", "x", "images is first or last"),
+        ("version: 1\nimages: middle", "x", "'images' must be first or last"),
         ("version: 1", "{{ x", r"mine/p|p\.md"),
     ],
 )
@@ -72,7 +72,7 @@ def test_a_malformed_file_is_named(tmp_path: Path, front: str, body: str, messag
 
 def test_missing_and_undeclared_variables_are_errors(tmp_path: Path) -> None:
     prompt = library(tmp_path, "{{ prompt }}").get("mine/p")
-    with pytest.raises(ConfigError, match=r"missing \['prompt'\]"):
+    with pytest.raises(ConfigError, match=r"missing: \['prompt'\]"):
         prompt.messages({})
     with pytest.raises(ConfigError, match=r"not declared \['more'\]"):
         prompt.messages({"prompt": "x", "more": "y"})
@@ -107,9 +107,9 @@ def test_an_overlay_goes_before_the_bundled_prompt(tmp_path: Path) -> None:
     ("front", "message"),
     [
         ("- a", "mapping of keys"),
-        ("vars: prompt", "vars is a list of names"),
-        ("vars: [1]", "vars is a list of names"),
-        ("system: [a]", "system is a text"),
+        ("vars: prompt", "'vars' must be a list of names"),
+        ("vars: [1]", "'vars' must be a list of names"),
+        ("system: [a]", "'system' must be a text"),
         ("output_tokens: 5", "three whole numbers"),
         ("output_tokens: [1, 2]", "three whole numbers"),
         ("a: [", "not YAML"),

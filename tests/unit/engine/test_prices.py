@@ -202,8 +202,8 @@ def test_the_users_precise_entry_wins_over_the_general_one() -> None:
 @pytest.mark.parametrize(
     ("entry", "match"),
     [
-        ({"input": 1}, "output missing"),
-        ({"input": None, "output": 1}, "input missing"),
+        ({"input": 1}, "add output in USD"),
+        ({"input": None, "output": 1}, "add input in USD"),
         ({"input": 1, "output": 2, "cache": 3}, "unknown key 'cache'.*cached_input"),
         ({"input": -1, "output": 2}, "-1 is not a price"),
         ({"input": float("nan"), "output": 2}, "nan is not a price"),
@@ -213,7 +213,7 @@ def test_the_users_precise_entry_wins_over_the_general_one() -> None:
     ],
 )
 def test_a_wrong_entry_names_the_model_and_the_mistake(entry: Any, match: str) -> None:
-    with pytest.raises(ConfigError, match=f"m: .*{match}|m: {match}"):
+    with pytest.raises(ConfigError, match=f"m:? .*{match}"):
         price_of("openai", "m", {"m": entry})
 
 

@@ -89,7 +89,7 @@ def test_a_prompt_text_is_data() -> None:
 
 
 def test_no_such_pillar() -> None:
-    with pytest.raises(ConfigError, match="no pillar"):
+    with pytest.raises(ConfigError, match="unknown pillar"):
         checklist_text("Charm")
 
 

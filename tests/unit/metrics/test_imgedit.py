@@ -56,7 +56,7 @@ def test_an_unknown_type_of_edit_is_named(tmp_path: Path) -> None:
     item = Item("i", "x", png(tmp_path / "a.png"), meta={"edit_type": "tilt"}, sources=(png(tmp_path / "b.png"),))
     score, requests = score_one(imgedit, item)
     assert (score.status, requests) == (Status.BAD_INPUT, [])
-    assert "edit_type is not one of add, adjust" in score.reason
+    assert "'edit_type' must be one of add, adjust" in score.reason
 
 
 @pytest.mark.parametrize(

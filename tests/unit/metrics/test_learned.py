@@ -163,7 +163,7 @@ def test_elements_of_a_prompt_are_scored_where_it_lists_them(tmp_path: Path, mon
 def test_elements_that_are_no_texts_are_no_score(wrong: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = with_elements(tmp_path, monkeypatch, wrong)
     assert found.value is None
-    assert "the item's elements is not a list of words" in found.reason
+    assert "'elements' must be a list of words" in found.reason
 
 
 def test_the_table_says_what_is_needed() -> None:

@@ -144,7 +144,7 @@ def test_what_costs_nothing_stays_as_it_is_and_what_has_no_jobs_is_refused(tmp_p
 
     local = Fake()
     assert Batches(tmp_path).wrap(local) is local
-    with pytest.raises(ConfigError, match="only for gemini and openai"):
+    with pytest.raises(ConfigError, match="only gemini and openai"):
         Batches(tmp_path).wrap(Fake(capabilities=Capabilities()))
     with pytest.raises(ConfigError, match="at least 1"):
         BatchTiming(max_requests=0)

@@ -147,7 +147,7 @@ def test_an_architecture_that_needs_another_package(copy: Path, monkeypatch: pyt
 
 def test_no_chat_template(tmp_path: Path) -> None:
     folder = tiny_models.qwen3_llm(tmp_path, chat=None)
-    assert "no chat template" in said(make(folder))
+    assert "without chat template" in said(make(folder))
 
 
 def test_too_large_for_this_machine(llm: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -326,7 +326,7 @@ def test_a_text_only_model_and_its_thoughts(llm: Path) -> None:
     on, off = (complete(llm, [ask("Hi")], enable_thinking=value)[0] for value in (True, False))
     assert off.usage.input > on.usage.input  # the template closes an empty thought
     (refused,) = complete(llm, [ask(tiny_models.image_file(64, 64), "Hi")])
-    assert "no images" in str(refused)
+    assert "cannot read images" in str(refused)
     provider = Local(ProviderSettings(str(llm)))
     assert provider.capabilities.images is False
     assert provider._loaded.model is None

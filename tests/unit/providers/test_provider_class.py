@@ -105,7 +105,7 @@ def test_a_run_is_pinned_to_its_address_whoever_the_hosted_provider_is(model: st
 
 
 def test_it_has_the_batch_service_that_its_class_names_and_else_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConfigError, match=r"no batch jobs at https://gateway.example/v1: only for gemini and openai"):
+    with pytest.raises(ConfigError, match=r"https://gateway.example/v1 has no batch jobs, only gemini and openai"):
         batch_service_for(make_provider("gateway", ProviderSettings("m")))
     monkeypatch.setattr(Gateway, "batch_service", OpenAI.batch_service)
     assert batch_service_for(make_provider("gateway", ProviderSettings("m"))).label == "gateway/m"

@@ -310,7 +310,7 @@ def test_without_vllm_both_ways_are_named(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_server_is_asked_another_way() -> None:
     with pytest.raises(ConfigError, match="openai/q/m --base-url http://h:8000/v1"):
         VLLM(ProviderSettings("q/m", base_url="http://h:8000/v1"))
-    with pytest.raises(ConfigError, match="name the model"):
+    with pytest.raises(ConfigError, match="Write vllm/MODEL"):
         VLLM(ProviderSettings(""))
 
 

@@ -196,14 +196,14 @@ def test_a_model_of_another_kind_is_named(tmp_path: Path) -> None:
     tiny_models.clip(tmp_path)
     provider = ZeroShotDetection(ProviderSettings(str(tmp_path)))
     for touch in (provider.ready, lambda: provider.base_url):
-        with pytest.raises(UserError, match=r"is not a model for zero-shot object detection : its model_type is clip, not one of .*owlv2"):  # fmt: skip
+        with pytest.raises(UserError, match=r"is not a model for zero-shot object detection: its model_type is clip, not one of .*owlv2"):  # fmt: skip
             touch()
 
 
 @pytest.mark.parametrize(
     ("model", "options", "line"),
     [
-        ("", {}, "name the model: zero-shot-object-detection/MODEL"),
+        ("", {}, "Write zero-shot-object-detection/MODEL"),
         ("m", {"treshold": 0.1}, "Did you mean 'threshold'"),
         (
             "m",
@@ -219,7 +219,7 @@ def test_settings_that_do_not_suit_it_are_refused(model: str, options: dict[str,
 
 
 def test_it_answers_no_other_question(owlv2: Path) -> None:
-    with pytest.raises(ConfigError, match="name it with --detector, and another model as captioner"):
+    with pytest.raises(ConfigError, match="Give it with --detector, and another model as captioner"):
         ask(owlv2, request(schema=None, role="captioner"))
 
 

@@ -46,5 +46,5 @@ def test_columns_of_numbers_are_set_to_the_right() -> None:
 
 
 def test_another_suffix_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"written as \.md, \.tex, \.csv"):
+    with pytest.raises(ConfigError, match=r"ends in \.md, \.tex, \.csv"):
         write_tables([TABLE], tmp_path / "t.txt")

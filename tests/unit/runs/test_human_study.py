@@ -10,7 +10,7 @@ from titjudge.runs.study.human_study import choose_metric
 
 
 def test_a_metric_that_a_run_lacks_is_refused_with_those_that_it_has(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"has no metric 'tit-ll'\. Did you mean 'tit-llm'\? \(it has tit, tit-llm\)"):
+    with pytest.raises(ConfigError, match=r"unknown metric 'tit-ll'\. Did you mean 'tit-llm'\? Known: tit, tit-llm"):
         choose_metric(["tit-llm", "tit"], "tit-ll", small_run(tmp_path / "run").path)
 
 

@@ -150,7 +150,7 @@ def test_a_changed_template_refuses_to_go_on(tmp_path: Path, server: Server, tem
     asked = server.count()
     changed(templates)
     with pytest.raises(
-        UserError, match=f"the prompt {TEMPLATE} has changed since this run began: choose another --out"
+        UserError, match=f"the prompt {TEMPLATE} has changed since this run began. Choose another --out"
     ):
         begin(tmp_path, prompts=templates)
     assert server.count() == asked

@@ -133,7 +133,7 @@ def test_the_first_download_pins_what_later_ones_take(tmp_path: Path, hub: Hub) 
     (tmp_path / "p.jsonl").unlink()
     hub.files = {**hub.files, "p.jsonl": b"[]\n"}  # as if the hub had another file at the same commit
     with pytest.raises(
-        DataError, match=r"p\.jsonl: the downloaded file differs from the pinned file .3 bytes.: not written"
+        DataError, match=r"p\.jsonl: the downloaded file differs from the pinned file .3 bytes. and was not written"
     ):
         fetch_suite("x", tmp_path)
     assert not (tmp_path / "p.jsonl").exists()
@@ -206,7 +206,7 @@ def test_a_broken_download_is_gone_on_with(tmp_path: Path, hub: Hub) -> None:
 
 def test_what_does_not_end_is_cut_and_refused(tmp_path: Path, hub: Hub) -> None:
     hub.instead = lambda request: request.path.endswith(".bin") and (reply(request, 200, b"x" * 5_000_000) or True)
-    with pytest.raises(DataError, match=r"bytes, expected 10\): not written"):
+    with pytest.raises(DataError, match=r"bytes, expected 10\) and was not written"):
         fetch_suite("x", tmp_path)
     assert not (tmp_path / "images" / "a b.bin").exists()
 

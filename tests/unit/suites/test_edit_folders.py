@@ -124,7 +124,7 @@ def test_a_list_without_edits_is_refused_by_its_name(tmp_path: Path, name: str, 
 
 def test_sessions_in_a_list_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "edit_sessions.json").write_text("[1]")
-    with pytest.raises(DataError, match=r"edit_sessions.json: expected an object of sessions"):
+    with pytest.raises(DataError, match=r"edit_sessions.json: the content must be an object of sessions"):
         loaded(tmp_path)
 
 

@@ -428,7 +428,7 @@ def test_missing_files_of_a_suite_and_of_the_configuration_are_named_with_the_re
     votes, file = tmp_path / "votes", tmp_path / "run.yaml"
     with pytest.raises(ConfigError) as caught:
         with_data(RunConfig(data=tmp_path, suite="wise", pairs=votes))
-    assert "no prompts here" in str(caught.value)
+    assert "no prompts found" in str(caught.value)
     assert str(caught.value).endswith(f"; --pairs {votes}: no such file or folder")
     with pytest.raises(ConfigError) as caught:
         RunKeys(data=tmp_path / "data", pairs=votes, config_file=file).config()

@@ -147,7 +147,7 @@ def test_ranked_images_that_are_not_there_stay_in_the_pairs(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([{"prompt_id": 0, "g0": 0}], "ranks.jsonl:1: the rank of g0 is 0"),
+        ([{"prompt_id": 0, "g0": 0}], "ranks.jsonl:1: the rank of g0 must be a number of at least 1, not 0"),
         ([{"prompt_id": 0, "g0": "best"}], "'best'"),
         ([{"prompt_id": 0, "g0": True}], "True"),
         ([{"prompt_id": 0, "g0": [1]}], "at least 1"),

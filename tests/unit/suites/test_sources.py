@@ -243,7 +243,7 @@ def test_no_result_of_a_tree_gets_the_source_of_another(
     assert len(found) == 2 * len(names)
     for item in found:
         if isinstance(item, InvalidItem):
-            assert "there is no source" in item.reason
+            assert "the source '" in item.reason
         else:
             key = int(item.prompt_id)
             assert (_keys(item), item.prompt) == ((key, (key,)), f"edit {key}")

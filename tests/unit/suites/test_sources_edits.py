@@ -124,7 +124,7 @@ def test_ids_of_kris_are_unique_with_their_category_which_gives_the_kinds_of_kno
 def test_an_image_of_the_right_result_that_is_named_must_be_there(tmp_path: Path) -> None:
     _, view = edits("kris-bench", kris(tmp_path, gt_img="9-gt.jpg"))
     assert isinstance(view, InvalidItem)
-    assert view.reason == "the image of the right result is missing: KRIS_Bench/viewpoint_change/9-gt.jpg"
+    assert view.reason == "the image of the right result is missing. Add KRIS_Bench/viewpoint_change/9-gt.jpg"
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_sources_elsewhere_are_named_by_an_option(tmp_path: Path) -> None:
 def test_a_list_means_several_sources_in_its_order_and_all_must_be_there(tmp_path: Path) -> None:
     places = [png(tmp_path / name) for name in ("2.png", "1.jpg")]
     assert find_sources(tmp_path, ["{image}"], {"image": ["2.png", "1.jpg"]}) == tuple(places)
-    with pytest.raises(DataError, match=r"expected 2\.png or 3\.png"):
+    with pytest.raises(DataError, match=r"Add 2\.png or 3\.png"):
         find_sources(tmp_path, ["{image}"], {"image": ["2.png", "3.png"]})
 
 

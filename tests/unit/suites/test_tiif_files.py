@@ -68,7 +68,7 @@ def test_bad_xlsx_is_a_data_error(tmp_path: Path) -> None:
     for row in (["Attribute", "text"], ["Type", "short"], [], ["g", "high"]):
         book.active.append(row)
     book.save(path)
-    with pytest.raises(DataError, match="'high' is not a number"):
+    with pytest.raises(DataError, match="must be a number, not 'high'"):
         read_xlsx(path)
 
 
@@ -111,7 +111,7 @@ def test_dimension_text_as_pandas_prints_it(tmp_path: Path) -> None:
         (b"\xe9", "not UTF-8 text"),
         (b"==== Unknown - Section ====\ng  0.1  0.2\n", "unknown section"),
         (b"==== Real_Complex - Complex ====\ng  0.1  0.2\n..   ...   ...\n", "d.txt:3: the rows were cut"),
-        (b"==== Real_Complex - Complex ====\ng  0.1  high\n", "'high' is not a number"),
+        (b"==== Real_Complex - Complex ====\ng  0.1  high\n", "must be a number, not 'high'"),
     ],
 )
 def test_bad_dimension_text(tmp_path: Path, content: bytes, match: str) -> None:

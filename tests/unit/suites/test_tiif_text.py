@@ -82,7 +82,7 @@ def test_recall_threshold_is_inclusive() -> None:
 
 
 def test_no_gold_words_is_an_error() -> None:
-    with pytest.raises(ValueError, match="'text' must be a list of words"):
+    with pytest.raises(ValueError, match="the prompt has no text to render"):
         text_errors([], ["a"])
 
 
@@ -174,9 +174,9 @@ def without(key: str) -> dict[str, Any]:
         (b'["\xe9"]', "not UTF-8"),
         ({}, "must be a JSON list"),
         ([], "must be a JSON list"),
-        ([1], "entry 0 is not an object"),
+        ([1], "entry 0 must be an object"),
         ([without("image_name")], "entry 0 has no image_name"),
-        ([entry(), entry()], r"image 0\.png: duplicate"),
+        ([entry(), entry()], r"duplicate image 0\.png"),
         ([entry(), without("text")], r"image bad\.png: 'text' must be a list of words"),
         ([entry("bad.png", text=[])], r"image bad\.png: 'text' must be a list of words"),
         ([entry("bad.png", text="tea")], r"image bad\.png: 'text' must be a list of words"),

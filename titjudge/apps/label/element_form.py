@@ -169,9 +169,7 @@ class Elements(FormBase):
         marks = marks_of(labelling.standing)
         counted = [mark for mark in marks if labelling.counts(mark.annotator)]
         if not counted:
-            raise UserError(
-                "; ".join((f"{labelling.path}: no marks that count. Ask more annotators", *labelling.left_out))
-            )
+            raise UserError("; ".join((f"{labelling.path}: no marks that count", *labelling.left_out)))
         votes = tally(counted)
         agreement = agreement_by_kind(
             labelling.first(counted, lambda mark: mark.key[:2]), self.units, _RATINGS if self.is_rating else ()

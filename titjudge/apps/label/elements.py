@@ -355,7 +355,7 @@ def _check_known(
         DataError: It does not.
     """
     if image not in elements:
-        raise DataError(unknown("image with elements", image, elements), file, line)
+        raise DataError(f"'{image}' is not in the data, or has no elements. Correct the name", file, line)
     values = {element.name.strip().casefold(): element.values for element in elements[image]}
     allowed_values = values.get(name.strip().casefold())
     if allowed_values is None:

@@ -141,10 +141,8 @@ class Pairs(FormBase):
         all_verdicts = (_read_verdicts(kept) if kept is not None and kept.is_file() else {}) | verdicts
         outcomes = decide_pairs(labelling, rules.annotators, _expert_votes(verdicts))
         if not outcomes.votes:
-            what = "that count" if labelling.left_out else "yet"
-            raise UserError(
-                "; ".join((f"{labelling.path}: no votes {what}. Collect votes with `label`", *labelling.left_out))
-            )
+            what = "that count" if labelling.left_out else "yet. Collect votes with `label`"
+            raise UserError("; ".join((f"{labelling.path}: no votes {what}", *labelling.left_out)))
         summary, images = outcomes.summary, self.images
         counted = on_pairs((answer for answer in labelling.answers if labelling.counts(answer.annotator)), images)
         by_experts = on_pairs((answer for answer in labelling.answers if is_expert(answer.annotator)), images)

@@ -169,7 +169,7 @@ class UniRL(WireFormat):
             text = _text(turns[-1].get("text"))
             if any(_required(turn, "text") not in ("", text) for turn in turns):
                 raise BadRequest(
-                    "the turns of 'history' have different texts. Send each instruction as a separate request"
+                    "the turns of 'history' have different texts, but each turn is a separate edit. Send one request per edit"
                 )
             *sources, image = [_decoded(_required(turn, "image_b64")) for turn in turns]
             pairs.append((image, text, sources))

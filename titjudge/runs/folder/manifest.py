@@ -78,7 +78,7 @@ class Pins:
             if then != now:
                 gone, new = (", ".join(sorted(parts)) or "nothing" for parts in (then - now, now - then))
                 raise UserError(
-                    f"{folder.path}: the model {name} has changed since this run began (from {gone} to {new}). "
+                    f"{folder.path}: the model of {name} has changed since this run began (from {gone} to {new}). "
                     "Choose another --out"
                 )
         if self.recorded and manifest.recordings != self._recordings():

@@ -269,7 +269,7 @@ class Sweep:
             base["limits"] = {**limits, **((overrides or {}).get("limits") or {})}
         named = base.pop("out", None) or Path("runs") / file.stem
         if not isinstance(named, str | Path):
-            raise ConfigError(f"{file}: {must_be('out', 'a folder', named)}")
+            raise ConfigError(f"{file}: 'out': {must_be('the value', 'a folder', named)}")
         self.folder = out or Path(named)
         self.combinations = list(_combinations(base, lists, self.folder, file))
         self.limits = self.combinations[0].config.limits

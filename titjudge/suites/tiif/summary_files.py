@@ -141,7 +141,7 @@ def _number(value: Any, where: str, path: Path) -> float | None:
     try:
         number = float(value)
     except (TypeError, ValueError) as error:
-        raise DataError(must_be(where, "a number", value), path) from error
+        raise DataError(must_be(f"{where}: a cell", "a number", value), path) from error
     return number if number == number else None
 
 

@@ -243,7 +243,7 @@ def test_tools_are_offered_only_to_models_that_call_them(tmp_path: Path) -> None
         ask = BoundAsk(eng, item(tmp_path))
         assert not ask.has_tools("judge")
         tool = Tool("look", "looks", {"type": "object", "properties": {}})
-        with pytest.raises(ConfigError, match="fake/mind calls no tools"):
+        with pytest.raises(ConfigError, match="fake/mind cannot call tools"):
             await ask("agent/split", role="judge", tools=[tool], prompt="a bowl")
         await eng.aclose()
 
