@@ -252,9 +252,7 @@ def test_what_a_run_has_read_is_written_as_upstream_does_and_read_again(tmp_path
             "files", OPENAI_API_KEY="sk-x",
         )  # fmt: skip
     assert [path.name for path in (tmp_path / "files").iterdir()] == ["ocr"]
-    told = cli(
-        tmp_path, "suites", "suites", "aggregate", "tiif-text", "--run", "run", "--write-ocr", "ocr", "--json", "t.json"
-    )
+    told = cli(tmp_path, "suites", "aggregate", "tiif-text", "--run", "run", "--write-ocr", "ocr", "--json", "t.json")
     assert "1 files written to ocr" in told
     (row,) = json.loads((tmp_path / "ocr/g.json").read_text())
     assert [row] == json.loads((tmp_path / "files/ocr/g.json").read_text())
@@ -270,9 +268,9 @@ def test_official_files_of_a_suite_that_has_none_are_refused_before_anything_is_
 
 def test_a_run_goes_with_a_folder(tmp_path: Path) -> None:
     assert "--run RUN requires --write-ocr DIR" in cli(
-        tmp_path, "suites", "suites", "aggregate", "tiif-text", "--run", "r", code=2
+        tmp_path, "suites", "aggregate", "tiif-text", "--run", "r", code=2
     )
-    assert "give --ocr FILE" in cli(tmp_path, "suites", "suites", "aggregate", "tiif-text", code=2)
+    assert "give --ocr FILE" in cli(tmp_path, "suites", "aggregate", "tiif-text", code=2)
 
 
 # -- in a run ----------------------------------------------------------------------------------------------------------
