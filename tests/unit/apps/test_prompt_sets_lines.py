@@ -196,8 +196,12 @@ def test_a_list_of_prompts_says_where_its_facets_go(tmp_path: Path) -> None:
         assert "Add -o FILE" in told
         told = cli(tmp_path, "prompts", "facets", "--data", "list.csv", *judge, "-o", "list.csv", code=2, **key)
         assert "list.csv is an input of this command" in told
-        assert "none.csv: no such file" in cli(tmp_path, "prompts", "facets", "--data", "none.csv", *judge, code=2, **key)
-        told = cli(tmp_path, "prompts", "facets", "--data", "list.csv", "--columns", "nr,text", *judge, "-o", "f.jsonl", **key)
+        assert "none.csv: no such file" in cli(
+            tmp_path, "prompts", "facets", "--data", "none.csv", *judge, code=2, **key
+        )
+        told = cli(
+            tmp_path, "prompts", "facets", "--data", "list.csv", "--columns", "nr,text", *judge, "-o", "f.jsonl", **key
+        )
     assert "list.csv:3: bad_input: 'text' must be a prompt" in told
     assert [(line["prompt_id"], line["prompt"]) for line in read_lines(tmp_path / "f.jsonl")] == [("1", "A red cube")]
 
