@@ -161,9 +161,7 @@ def test_a_run_of_qwen_image_bench_becomes_the_official_files(tmp_path: Path) ->
     cli(tmp_path, "suites", "aggregate", "qwen-image-bench", *again)
     assert read(tmp_path / "again.json")["models"] == read(tmp_path / "run.json")["models"]
     assert QwenImageBench().summary(items, scores)[0] == read(tmp_path / "run.json")["models"]
-    assert "--responses FILE with --metadata FILE" in cli(
-        tmp_path, "suites", "aggregate", "qwen-image-bench", code=2
-    )
+    assert "--responses FILE with --metadata FILE" in cli(tmp_path, "suites", "aggregate", "qwen-image-bench", code=2)
     assert "Add --run RUN" in cli(
         tmp_path, "suites", "aggregate", "qwen-image-bench", *again[:4], "--write-answers", "out", code=2
     )

@@ -67,9 +67,9 @@ def test_a_missing_score_is_none_or_the_mean_of_its_prompt_or_a_number_or_an_err
     assert rewards("skip") == [first, None, last]
     assert rewards("group-mean") == [first, pytest.approx((first + last) / 2), last]
     assert rewards(-1) == [first, -1.0, last]
-    with pytest.raises(UserError, match="an image has no score of lmm-score \(missing: the completion has no image\)"):
+    with pytest.raises(UserError, match=r"an image has no score of lmm-score \(missing: the completion has no image\)"):
         rewards("error")
-    with pytest.raises(UserError, match="an image has no score of lmm-score \(refused"):
+    with pytest.raises(UserError, match=r"an image has no score of lmm-score \(refused"):
         rewards("group-mean", [REFUSED] * 3)  # nobody of the group has a score
 
 
@@ -82,7 +82,7 @@ def test_flow_grpo_gets_a_reward_for_each_image_of_a_tensor_or_an_array(judge: J
     assert meta == {}
     assert reward(tensor, PROMPTS, [{}] * 3)[0] == of_arrays
     assert all(isinstance(0.5 * value, float) for value in of_arrays)  # it weighs them one by one
-    with pytest.raises(UserError, match="has no score of lmm-score \(refused"):
+    with pytest.raises(UserError, match=r"has no score of lmm-score \(refused"):
         reward(arrays, [REFUSED, *PROMPTS[1:]], [{}] * 3)
 
 
@@ -96,7 +96,7 @@ def test_verl_gets_the_reward_of_a_response_and_verl_omni_that_of_an_image(judge
     pixels = torch.zeros((3, 8, 8), dtype=torch.uint8)
     given: dict[str, Any] = {"data_source": "mine", "solution_image": pixels, "extra_info": {"num_turns": 1}}
     assert of_image(ground_truth="a red cube", **given) == judge.score(pixels, "a red cube").value
-    with pytest.raises(UserError, match="has no score of lmm-score \(refused"):
+    with pytest.raises(UserError, match=r"has no score of lmm-score \(refused"):
         of_image(ground_truth=REFUSED, **given)
 
 

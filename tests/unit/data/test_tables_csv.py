@@ -49,7 +49,7 @@ def test_a_missing_column_says_which_there_are(tmp_path: Path, text: str, messag
 
 @pytest.mark.parametrize("text", ["a,b,a\n1,2,3\n", "a;b; a \n1;2;3\n", '"a",b,a\u00a0\n1,2,3\n'])
 def test_two_columns_of_one_name_are_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(DataError, match="two columns are called 'a'. Rename"):
+    with pytest.raises(DataError, match=r"two columns are called 'a'\. Rename"):
         list(scan_csv(file_of(tmp_path, text)))
 
 
@@ -80,7 +80,7 @@ def test_the_unicode_text_of_a_spreadsheet_is_read(tmp_path: Path, name: str, en
 
 def test_utf16_that_is_torn_or_has_no_mark_is_said(tmp_path: Path) -> None:
     (tmp_path / "torn.csv").write_bytes("image\nab".encode("utf-16")[:-1])
-    with pytest.raises(DataError, match="not UTF-16-LE text. Save the file as UTF-8"):
+    with pytest.raises(DataError, match=r"not UTF-16-LE text\. Save the file as UTF-8"):
         list(scan_csv(tmp_path / "torn.csv"))
     (tmp_path / "bare.csv").write_bytes("image\n".encode("utf-16-le"))
     with pytest.raises(DataError, match="UTF-16 text: save the file as UTF-8"):
