@@ -41,7 +41,7 @@ def test_tiif_answers_to_every_official_file(tmp_path: Path) -> None:
         assert "official summary" in said
         again = read(tmp_path / "again.json")["generators"]["mine"]["short"]
         assert (again["overall"], again["dimensions"]["style"]) == (overall, 25.0)
-    assert "not both" in cli(
+    assert "cannot be combined with --answers or --run" in cli(
         tmp_path, "suites", "aggregate", "tiif", "--published", "summary.txt", "--answers", "answers", code=2
     )
 
@@ -61,7 +61,6 @@ def test_the_shared_responses_of_qwen_image_bench(tmp_path: Path, shared: Path) 
     arguments = ("--responses", str(place / "responses.jsonl"), "--metadata", str(place / "bench_metadata.json"))
     cli(
         tmp_path,
-        "suites",
         "suites",
         "aggregate",
         "qwen-image-bench",

@@ -58,7 +58,7 @@ def test_a_seed_is_an_image(tiny: Path, tmp_path: Path) -> None:
     lines = read_lines(tmp_path / "out" / "metadata.jsonl")
     assert lines[0]["made_with"]["options"] == {"num_inference_steps": 1, "height": 16, "width": 24}
     assert lines[0]["generator"] == "tiny"
-    assert "does not take it. Did you mean" in cli(tmp_path, *model, "--option", "num_inference_step=1", code=2)
+    assert "Did you mean 'num_inference_steps'" in cli(tmp_path, *model, "--option", "num_inference_step=1", code=2)
     assert "must be a torch type" in cli(tmp_path, *model, "--option", "dtype=half16", code=2)
     said = cli(tmp_path, "generate", "todo.jsonl", "--model", "diffusers/./nowhere", "--out", "out", code=2)
     assert "diffusers/./nowhere cannot be loaded" in said

@@ -138,7 +138,7 @@ def test_a_run_has_one_coverage(tmp_path: Path) -> None:
     with Server(handler) as server:
         metrics = ("--metric", "tit", "--metric", "tit-llm", "--concurrency", "1", "--out", "runs/one")
         out = judge(tmp_path, server, *metrics, "--json", "out.json", code=4)
-    cli(tmp_path, "judges", "agreement", "runs", "runs/one", "--json", "compared.json")
+    cli(tmp_path, "judges", "agreement", "runs/one", "--json", "compared.json")
     (state,) = Runs(tmp_path / "runs").states()
     found, compared = results(tmp_path)["metrics"], results(tmp_path, "compared.json")["metrics"]
     shares = {name: (each["scored"], each["images"], each["coverage"]) for name, each in found.items()}

@@ -130,7 +130,7 @@ def test_what_does_not_belong_together_is_refused_with_the_reason(tmp_path: Path
     two = tmp_path / "two"
     shutil.copytree(one, two)
     (two / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(UserError, match="another prompt tit/compare"):
+    with pytest.raises(UserError, match="they differ in prompt tit/compare"):
         merge([one, two], tmp_path / "merged")
     with pytest.raises(DataError, match="not a run folder"):
         merge([one, tmp_path / "data"], tmp_path / "merged")

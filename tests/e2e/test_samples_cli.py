@@ -58,7 +58,9 @@ def test_the_command_for_missing_prompts_has_no_key(data: Path, tmp_path: Path) 
     kept = [row for row in read_lines(data / "images.jsonl") if not row["image"].startswith("bad-p2")]
     write_lines(data / "images.jsonl", *kept)
     said = cli(tmp_path, "judge", "--data", str(data), "--metric", "tit", "--out", "sk-abcdefgh12345678")
-    (command,) = [line for line in said.splitlines() if "cli.py judge" in line]
+    (command,) = [
+        line for line in said.splitlines() if "cli.py judge" in line and "--retry" not in line and str(data) in line
+    ]
     assert (str(data) in command, "[key]" in command, "sk-abc" in command) == (True, True, False)
 
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from PIL import Image
 
 from tests.kit import Scripted, Seen, Server
-from titjudge.cli.compare import compare
+from titjudge.cli.judges import judges
 from titjudge.cli.merge import verify as command
 from titjudge.core.config import load_config
 from titjudge.core.serialization import checksum_differs, with_checksum
@@ -339,7 +339,7 @@ def test_a_metric_without_a_score_where_it_does_not_apply(tmp_path: Path, monkey
     found = verify(judged)
     assert found.holds, found.problems
     assert found.checked["scores"] == 8 + 1
-    ran = CliRunner().invoke(compare, ["runs", str(judged), "--json", str(tmp_path / "c.json")])
+    ran = CliRunner().invoke(judges, ["agreement", str(judged), "--json", str(tmp_path / "c.json")])
     assert ran.exit_code == 0, ran.output
     read = json.loads((tmp_path / "c.json").read_text())["metrics"]["text-rendering-vlm"]
     assert (read["scored"], read["images"], read["coverage"]) == (1, 1, 1.0)

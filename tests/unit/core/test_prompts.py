@@ -72,9 +72,9 @@ def test_a_malformed_file_is_named(tmp_path: Path, front: str, body: str, messag
 
 def test_missing_and_undeclared_variables_are_errors(tmp_path: Path) -> None:
     prompt = library(tmp_path, "{{ prompt }}").get("mine/p")
-    with pytest.raises(ConfigError, match=r"missing: \['prompt'\]"):
+    with pytest.raises(ConfigError, match=r"variables missing: \['prompt'\]"):
         prompt.messages({})
-    with pytest.raises(ConfigError, match=r"not declared \['more'\]"):
+    with pytest.raises(ConfigError, match=r"not declared: \['more'\]"):
         prompt.messages({"prompt": "x", "more": "y"})
 
 

@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from tests.kit import Scripted, Seen, Server
 from tests.kit.wires import text_for
 from titjudge import Judge, UserError
-from titjudge.cli.compare import compare
 from titjudge.cli.doctor import doctor
 from titjudge.cli.judge import judge
+from titjudge.cli.judges import judges
 from titjudge.core.config import RoleConfig, load_config
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Usage
@@ -248,5 +248,5 @@ def test_what_is_said(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert facts.exit_code in (0, 2)
     rows = json.loads((data.parent / "d.json").read_text())
     assert [each["facts"].startswith(line) for each in rows if each["what"] == "retirement"] == [True]
-    said = CliRunner().invoke(compare, [str(data.parent / "out")])
+    said = CliRunner().invoke(judges, ["agreement", str(data.parent / "out")])
     assert "mixed run: 6 of 6" in said.output

@@ -240,7 +240,7 @@ def test_an_image_that_cannot_be_shown_says_why(tmp_path: Path) -> None:
     }
     assert made["empty.png"] == "the image file is empty"
     assert made["gone.png"] == "no such image file"
-    assert made["."] == "not a file"
+    assert made["."].startswith("not a file")
     assert "cannot be decoded" in str(made["broken.png"])
     assert isinstance(made["cut.png"], str)
 

@@ -35,6 +35,7 @@ ELSEWHERE = {
     ("engine/pipeline.py", "Budget"),  # of an engine without caps
     ("runs/check/verify.py", "PromptLibrary"),  # compares the templates with those of a run that is over
     ("cli/catalog.py", "PromptLibrary"),  # lists templates and opens no run
+    ("apps/training/files.py", "PromptLibrary"),  # asks people's questions again, and opens no run
     ("report/site.py", "PromptLibrary"),  # shows the templates of runs that are over
 }
 TEMPLATE = "lmm_score/rate"
