@@ -288,7 +288,7 @@ async def checklist(item: Item, ask: Ask) -> Score:
     outputs: dict[str, str] = {}
     failed: dict[str, tuple[Status, str]] = {}
     invalid: list[str] = []
-    facets = FACETS[1] if item_meta.RUBRIC_FACETS.get(item) == FACETS[1] else FACETS[0]
+    facets = rubric_size(item)
     for pillar in activated:
         try:
             reply = await ask(
@@ -315,6 +315,11 @@ async def checklist(item: Item, ask: Ask) -> Score:
             invalid += [pillar] if verdict.status == "invalid" else []
     score = _score(verdicts, outputs, failed, activated)
     return replace(score, parts={**score.parts, "invalid": invalid}) if invalid else score
+
+
+def rubric_size(item: Item) -> int:
+    """Return the number of facets of the rubric of an item: 56, or 38 if it names the shorter one."""
+    return FACETS[1] if item_meta.RUBRIC_FACETS.get(item) == FACETS[1] else FACETS[0]
 
 
 def activated_facets(item: Item) -> Activated:

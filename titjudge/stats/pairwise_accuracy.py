@@ -94,6 +94,11 @@ class PairIndex:
         return self.units[self.group]
 
     @property
+    def in_families(self) -> bool:
+        """Whether some prompts are of one family, so that families are the unit."""
+        return int(self.units.max(initial=-1)) + 1 < len(self.groups)
+
+    @property
     def annotators(self) -> int:
         """Number of annotators who made the choices alone, if they are few (`FEW_ANNOTATORS`); else 0."""
         count = 0 if self.annotator is None else int(self.annotator.max(initial=-1)) + 1
@@ -180,7 +185,7 @@ def _guessing(index: PairIndex, right: Floats, scored: NDArray[np.bool_], values
 
     group, a, b, preference = (column[scored] for column in (index.group, index.a, index.b, index.preference))
     chance = guessing(group, a, b, preference, index.scores(values))
-    if len(set(index.units.tolist())) == len(index.groups):
+    if not index.in_families:
         return chance
     (families, _, wide, _), (_, _, narrow, _) = (
         moments(*group_sums(unit, len(index.groups), right, scored.astype(np.float64)).T)[0]

@@ -7,20 +7,20 @@ import importlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, combinations
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from titjudge.core.errors import ConfigError, DataError, MissingExtra, must_be
+from titjudge.core.errors import ConfigError, DataError, MissingExtra, Unanswered, must_be
 from titjudge.core.files import read_json, read_yaml, write_atomic, write_json, write_jsonl
 from titjudge.core.grouping import grouped
-from titjudge.core.prompts import PromptLibrary
+from titjudge.core.prompts import Prompt, PromptLibrary
 from titjudge.core.score_parts import facet_name
 from titjudge.core.types import ImageFile, Item, Status
 from titjudge.data import containers, images
 from titjudge.data.tables import read_table
-from titjudge.metrics.checklist import PILLAR, activated_facets, checklist_text, judge_answer
+from titjudge.metrics.checklist import PILLAR, activated_facets, checklist_text, judge_answer, rubric_size
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.study.human_study import choose_metric, people_marks
 from titjudge.stats.equality import same
@@ -32,6 +32,7 @@ from titjudge.suites.pair_files import read_pairs
 Json = dict[str, Any]
 FORMATS = ("ms-swift", "llama-factory", "trl")
 _ROWS = 64  # pairs of images in memory at a time
+_MARKS = {"0": 0, "1": 1, "2": 2, "n/a": "N/A"}  # people's values of a facet, and a judge's
 _MEDIA_TAG = re.compile(r"<(?:image|video|audio)>", re.IGNORECASE)
 
 
@@ -73,8 +74,7 @@ def sft_lines(run: Path, metric: str | None, form: str, template: str = "") -> t
                 "model": f"{reply['provider']}/{reply['model']}".rstrip("/"),
                 "answered_by": reply["model_version"],
             }
-            about = {"score": score.value, "prompt_id": item.prompt_id, "prompt": item.prompt, "item": item.id}
-            lines.append({**_conversation(reply, item, form), **about, "provenance": provenance})
+            lines.append(_line(reply, item, form, score.value, provenance))
     if not lines and left_out:
         raise DataError(f"none of {len(left_out)} answers can be used; the first: {left_out[0]}", run)
     if not lines:
@@ -103,42 +103,54 @@ def people_lines(run: Path, human: Path, form: str) -> tuple[list[Json], list[st
     """
     marks, frame = people_marks(human), whole_frame(RunFolder(run))
     template = PromptLibrary().get(PILLAR)
+    provenance = {"metric": "checklist", "template": PILLAR, "sha256": template.sha256, "answered_by": "people"}
     lines: list[Json] = []
     left_out: list[str] = []
-    for item in chain.from_iterable(listed.values() for listed in frame.items.values()):
-        picture = ImageFile("", "", 0, 0, item.image or Path(), bytes)
-        for pillar, pairs in activated_facets(item).items():
-            answer: dict[str, Json] = {}
-            majority: Json = {}
-            for sub, facet in pairs:
-                value, row = marks.get((item.id, facet_name(pillar, sub, facet).casefold()), ("", {}))
-                if value in ("0", "1", "2", "n/a"):
-                    mark = "N/A" if value == "n/a" else int(value)
-                    answer.setdefault(sub, {})[facet] = {"score": mark}
-                    majority[facet] = [row.get("votes"), row.get("of")]
-            if not answer:
-                continue
-            about = {"prompt": item.prompt, "pillar": pillar, "checklist": checklist_text(pillar)}
-            turns = [
-                [turn.role, *(part if isinstance(part, str) else {} for part in turn.parts)]
-                for turn in template.messages(about, [picture])
+    for item in frame.items[str(run)].values():
+        try:
+            activated = activated_facets(item)
+        except Unanswered as failure:
+            left_out.append(f"{item.id}: {failure.reason}")
+            continue
+        for pillar, pairs in activated.items():
+            decided = [
+                (sub, facet, *mark)
+                for sub, facet in pairs
+                if (mark := marks.get((item.id, facet_name(pillar, sub, facet).casefold()))) and mark[0] in _MARKS
             ]
-            reply = {"messages": turns, "text": json.dumps(answer, indent=2), "template": PILLAR}
+            if not decided:
+                continue
+            reply = _answered_by_people(template, item, pillar, decided)
             if problem := _problem(reply, item, form):
                 left_out.append(f"{item.id}: {problem}")
                 continue
-            provenance = {"metric": "checklist", "template": PILLAR, "sha256": template.sha256, "answered_by": "people"}
-            fields: Json = {
-                "score": judge_answer(reply["text"], pillar).level1,
-                "prompt_id": item.prompt_id,
-                "prompt": item.prompt,
-            }
-            fields |= {"item": item.id, "majority": majority, "provenance": provenance}
-            lines.append({**_conversation(reply, item, form), **fields})
+            score = judge_answer(reply["text"], pillar, facets=rubric_size(item)).level1
+            majority = {facet: [row.get("votes"), row.get("of")] for _, facet, _, row in decided}
+            lines.append(_line(reply, item, form, score, provenance, majority=majority))
     if not lines:
         first = f"; the first that is left out: {left_out[0]}" if left_out else ""
         raise DataError(f"it marks no facet of an image of {run} as pillar / sub-capability / facet{first}", human)
     return lines, left_out
+
+
+def _answered_by_people(template: Prompt, item: Item, pillar: str, marks: Iterable[tuple[str, str, str, Any]]) -> Json:
+    """Make a reply to the question on a pillar, as a run stores it, of people's marks: sub-capability, facet, value, row."""
+    answer: dict[str, Json] = {}
+    for sub, facet, value, _ in marks:
+        answer.setdefault(sub, {})[facet] = {"score": _MARKS[value]}
+    variables = {"prompt": item.prompt, "pillar": pillar, "checklist": checklist_text(pillar, rubric_size(item))}
+    picture = ImageFile("", "", 0, 0, item.image or Path(), bytes)
+    turns = [
+        [turn.role, *(part if isinstance(part, str) else {} for part in turn.parts)]
+        for turn in template.messages(variables, [picture])
+    ]
+    return {"messages": turns, "text": json.dumps(answer, indent=2), "template": PILLAR}
+
+
+def _line(reply: Mapping[str, Any], item: Item, form: str, score: float | None, provenance: Json, **more: Json) -> Json:
+    """Make a line of training data of an answer."""
+    about = {"score": score, "prompt_id": item.prompt_id, "prompt": item.prompt, "item": item.id}
+    return {**_conversation(reply, item, form), **about, **more, "provenance": provenance}
 
 
 def _problem(reply: Mapping[str, Any], item: Item, form: str) -> str:

@@ -162,7 +162,7 @@ class ComparedRuns:
         listed = self._frame.images
         images = {id: item for by_id in listed.values() for id, item in by_id.items()}
         metrics = {registry.base_metric(name): metric for name, metric in self._metrics.items()}
-        excluded = not_applicable(list(images.values()), self.scores, metrics)
+        excluded = not_applicable(images.values(), self.scores, metrics)
         if len(listed) > 1:  # an image of another run is not missing
             for run in self._runs:
                 others = images.keys() - listed[run.name].keys()

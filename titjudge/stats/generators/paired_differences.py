@@ -262,16 +262,15 @@ def _accuracy_difference(index: PairIndex, first: str, second: str, x: Floats, y
     both = (index.preference != 0) & ~np.isnan(x) & ~np.isnan(y)
     right_x, right_y = both & (x == index.preference), both & (y == index.preference)
     only_x, only_y = int((right_x & ~right_y).sum()), int((right_y & ~right_x).sum())
-    only = only_x, only_y
-    if int(index.units.max(initial=-1)) + 1 < len(index.groups):
-        lead = index.sums(right_x * 1.0 - right_y * 1.0)[:, 0]
-        only = int((lead > 0).sum()), int((lead < 0).sum())
+    lead = right_x * 1.0 - right_y * 1.0
+    if index.in_families:
+        lead = index.sums(lead)[:, 0]
     difference = _paired((first, second, "accuracy"), index.unit, right_x * 1.0, right_y * 1.0, both, (-1.0, 1.0))
     return replace(
         difference,
         only_first=only_x,
         only_second=only_y,
-        mcnemar_p=mcnemar_p(*only),
+        mcnemar_p=mcnemar_p(int((lead > 0).sum()), int((lead < 0).sum())),
         reason=difference.reason if both.any() else "no pair is scored by both",
     )
 

@@ -240,7 +240,7 @@ def _populations(
         if doubts:
             found[LEADERBOARD.id] = found[LEADERBOARD.id].with_(doubts=doubts)
     without = {name: ids for name in boards if (ids := unscored(index, values[name]))}
-    families = len(set(index.units.tolist())) < len(index.groups)
+    families = index.in_families
     few = dict.fromkeys(boards, Doubt.FEW_PEOPLE.value) if 0 < index.annotators < RELIABLE else {}
     if without or families:
         no_score = {"no score": without} if without else {}

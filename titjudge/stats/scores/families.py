@@ -100,9 +100,11 @@ def families(
     mixed: set[str] = set()
     clusters: dict[str, str] = {}
     for item in items:
-        if isinstance(item, Item) and (family := named.get(prompt_of(item))):
+        if not isinstance(item, Item):
+            continue
+        if named and (family := named.get(prompt_of(item))):
             of_pairs[key(item)] = family
-        if isinstance(item, Item) and not DECLARED.keys().isdisjoint(item.meta):
+        if not DECLARED.keys().isdisjoint(item.meta):
             try:
                 cluster_of(item.meta, key(item), clusters)
             except DataError as error:

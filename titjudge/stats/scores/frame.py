@@ -57,22 +57,22 @@ def images_of(listed: Iterable[Item | InvalidItem]) -> list[Item | InvalidItem]:
 
 
 def not_applicable(
-    images: Sequence[Item | InvalidItem], scores: Iterable[Score], metrics: Mapping[str, Any]
+    images: Collection[Item | InvalidItem], scores: Collection[Score], metrics: Mapping[str, Any]
 ) -> dict[str, frozenset[str]]:
-    """List the ids of the images to which a metric does not apply, by metric; a score that they lack is not missing.
+    """List the ids of the images to which a metric does not apply, by metric; their absent score is not missing.
 
     To an image that cannot be judged a metric applies unless it applies to none of the other images of the prompt.
     """
-    judged: dict[str, set[str]] = {}
-    for score in scores:
-        judged.setdefault(base_metric(score.metric), set()).add(score.item_id)
     excluded = {}
     for name, metric in metrics.items():
-        applies = {image.id: bool(metric.applies(image)) for image in images if isinstance(image, Item)}
-        prompts = {prompt_of(image): False for image in images if image.id in applies}
-        prompts |= {prompt_of(image): True for image in images if applies.get(image.id)}
-        ids = {image.id for image in images if not applies.get(image.id, prompts.get(prompt_of(image), True))}
-        if ids := ids - judged.get(name, set()):
+        ids = {image.id for image in images if isinstance(image, Item) and not metric.applies(image)}
+        if not ids:
+            continue
+        valid = [image for image in images if isinstance(image, Item)]
+        prompts = {prompt_of(image) for image in valid} - {prompt_of(image) for image in valid if image.id not in ids}
+        ids |= {image.id for image in images if isinstance(image, InvalidItem) and prompt_of(image) in prompts}
+        ids -= {score.item_id for score in scores if base_metric(score.metric) == name}
+        if ids:
             excluded[name] = frozenset(ids)
     return excluded
 
@@ -120,11 +120,11 @@ class Frame:
             for image in images.values():
                 self._runs_of.setdefault(image.generator or self.run_names[name], set()).add(name)
         self._by_text = len(listed) > 1 and not self._same_ids()
-        self._texts = {  # of images that cannot be judged, by run and prompt
+        self._texts = {  # by run and prompt, for images that cannot be judged
             (name, prompt_of(item)): item.prompt
-            for name, items in self.items.items()
+            for name, items in (self.items.items() if self._by_text else ())
             for item in items.values()
-            if self._by_text and item.prompt
+            if item.prompt
         }
 
     def _all_items(self) -> Iterator[Item]:
@@ -156,7 +156,7 @@ class Frame:
         return (text if self._by_text else "") or prompt_of(item)
 
     def rows(self, metric: str) -> Iterator[tuple[str, Item, Score]]:
-        """Yield run, image and score of a metric, in the order of the images; without those of which a run has no record."""
+        """Yield run, image and score of a metric, in the order of the images; without images of which a run has no record."""
         for run, items in self.items.items():
             for item in items.values():
                 if (score := self._scores[run].get((item.id, metric))) is not None:
@@ -172,7 +172,7 @@ class Frame:
             if not found and metric not in self._asked.get(run, ()):
                 continue
             known = {base: metric_of(base)} if (base := base_metric(metric)) in names("metrics") else {}
-            excluded = not_applicable([*images.values()], found.values(), known).get(base, ())
+            excluded = not_applicable(images.values(), found.values(), known).get(base, ())
             for id, image in images.items():
                 why = (Status.MISSING, NOT_JUDGED) if isinstance(image, Item) else (Status.BAD_INPUT, image.reason)
                 if id not in excluded:
@@ -224,7 +224,6 @@ class Frame:
             by_prompt = categories(self._all_items(), prompt=self.prompt)
         else:
             several = {column: found for column in by if (found := self._several(metric, column))}
-            several = {column: found for column, found in several.items() if len({row[2] for row in found}) > 1}
             parts |= several
             wanted += several
             by_prompt = {column: self._category(column) for column in by if column not in parts and column not in PARTS}
@@ -271,13 +270,14 @@ class Frame:
         return found
 
     def _several(self, metric: str, column: str) -> list[PartRow]:
-        """List prompt, generator, value and score for a column that gives a prompt several values, such as themes."""
-        return [
+        """List prompt, generator, value and score for a column of lists, such as themes; empty if these have only one value."""
+        found = [
             (self.prompt(item), self.generator(run, item), value, score.value)
             for run, item, score in self.rows(metric)
             if score.value is not None and is_texts(values := item.meta.get(column))
             for value in values
         ]
+        return found if len({value for _, _, value, _ in found}) > 1 else []
 
     def _category(self, column: str) -> dict[str, str]:
         """Map each prompt to its value of a column; empty if it has none.

@@ -23,7 +23,7 @@ from titjudge.core.numbers import mean
 from titjudge.core.types import Item, Json, Score, Table, Values
 from titjudge.data.data_paths import is_stray
 from titjudge.data.tables import Rows, scan_table
-from titjudge.metrics.checklist import COLUMNS, PillarMarks, gate, judge_answer, rubric, sub_capabilities
+from titjudge.metrics.checklist import COLUMNS, PillarMarks, gate, judge_answer, rubric, rubric_size, sub_capabilities
 from titjudge.suites.base import benchmark_table, first_rows
 from titjudge.suites.spreadsheet import write_sheets
 
@@ -467,7 +467,7 @@ def write_judged(items: Sequence[Item], scores: Sequence[Score], path: Path) -> 
     for item in items:
         score = by_id.get(item.id)
         outputs = score.parts.get("outputs", {}) if score else {}
-        facets = 38 if item_meta.RUBRIC_FACETS.get(item) == 38 else 56
+        facets = rubric_size(item)
         corrected = {pillar: judge_answer(text, pillar, facets=facets).corrected for pillar, text in outputs.items()}
         marks = {pillar: mark for pillar, mark in corrected.items() if mark is not None}
         row = {
