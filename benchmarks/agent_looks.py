@@ -2,7 +2,7 @@
 
     python -m benchmarks.agent_looks [--scenes N] [--mentioned SHARE] [--whole RATE] [--crop RATE] [--found SHARE]
 
-The scenes are those of `probe images --hard`, planned but not rendered: what they show is known by construction. Eyes
+The scenes are those of `probe images --hard`, planned but not rendered: their content is known by construction. Eyes
 that see the whole image report an element wrongly with the rate `--whole`, and a description mentions a share `--mentioned`
 of them; eyes that see one tray report each of its elements, wrongly with the rate `--crop`. The metrics are the real ones.
 "unverified" is tit-agent with an orchestrator that does not look at verdicts of the description once more.

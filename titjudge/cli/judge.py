@@ -387,7 +387,7 @@ def exit_code(status: str) -> int:
 
 
 def results_json(outcome: Outcome) -> Any:
-    """Select what `--json` writes of the results of a run; with `--settle`, `pairs` are the same as of `compare early-stopping`."""
+    """Select the results of a run that `--json` writes; with `--settle`, `pairs` are the same as of `compare early-stopping`."""
     record = {key: value for key, value in outcome.results.to_json().items() if key != "tables"}
     if "settle" in record:
         record |= {"pairs": record["settle"]["pairs"], "human_pairs": record["pairs"]}

@@ -26,7 +26,7 @@ PRICES = option(
 
 @click.group(cls=Group)
 def judges() -> None:
-    """Measure how well judges agree with people, and what their answers cost.
+    """Measure how well judges agree with people, and the price of their answers.
 
     \b
     Examples:
@@ -197,7 +197,7 @@ def elements(run: Path, human: Path, metric: str | None, files: OutputFiles) -> 
     return 0
 
 
-@judges.command(short_help="Show what the answers of runs cost, by metric: looks, tokens, list price.")
+@judges.command(short_help="Show the cost of the answers of runs, by metric: looks, tokens, list price.")
 @click.argument("runs", nargs=-1, required=True, type=PATH)
 @option(
     "--priced-as",

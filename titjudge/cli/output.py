@@ -208,7 +208,7 @@ def _rows(columns: Sequence[tuple[str, Sequence[Value], int]]) -> list[tuple[Val
 
 
 def _has_value(row: Sequence[Value]) -> bool:
-    """Return True if a row says anything after its name."""
+    """Return True if a row has a text after its name."""
     return any(value is not None for value in row[1:])
 
 

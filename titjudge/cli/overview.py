@@ -42,7 +42,7 @@ SUMMARIES = {
         "titjudge.apps.training.command:export": "Write finished runs as training data for judges and generators, or split such data by prompt.",
     },
     TRUST: {
-        "titjudge.cli.judges:judges": "Measure how well judges agree with people, and what their answers cost.",
+        "titjudge.cli.judges:judges": "Measure how well judges agree with people, and the price of their answers.",
         "titjudge.cli.probe:probe": "Test a judge on known errors (`probe --judge MODEL`), or make test images with known errors.",
         "titjudge.apps.label.command:label": "Let people vote on pairs of images, or mark single images (`label DATA`); turn votes into labels and agreement.",
     },

@@ -250,7 +250,7 @@ class Declaration:
         return "; ".join(reasons)
 
     def to_json(self) -> dict[str, object]:
-        """Return the declared values by name, without empty ones; `size` is that of the population, if it is one number.
+        """Return the declared values by name, without empty ones; `size` is the size of the population, if it is one number.
 
         `excluded` has the numbers of ids, `excluded_ids` the first 100 of each, and `doubts` the numbers of rows.
         """

@@ -83,7 +83,7 @@ def _are_even(lines: Iterable[Sequence[str]], width: int) -> bool:
 
 
 def _hold_rows(row: Sequence[str], lines: Sequence[Sequence[str]], width: int) -> bool:
-    """Return True if one of the lines of a row looks like a row of its own.
+    """Return True if one of the lines of a row looks like a separate row.
 
     It has as many cells, and file names and numbers (without any, single words) in the columns where this row has them.
     """

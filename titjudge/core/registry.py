@@ -113,7 +113,7 @@ def metric_kind(suite: str) -> str:
 
 
 def is_suite_file(name: str) -> bool:
-    """Return True if the name of a suite is that of a YAML file."""
+    """Return True if a YAML file has the name of a suite."""
     return name.endswith((".yaml", ".yml"))
 
 

@@ -71,7 +71,7 @@ def _kind(file: str, _size: int, _changed: int) -> str:
 
 
 def exists(path: Path) -> bool:
-    """Return True if a path is that of a file, or leads into a file with images inside."""
+    """Return True if a path leads to a file, or into a file with images inside."""
     return path.exists() or holder(path) is not None
 
 

@@ -211,7 +211,7 @@ def check_header(path: Path) -> None:
 
 
 def _is_file(path: Path) -> bool:
-    """Return True if an image is a file of its own, rather than inside another one.
+    """Return True if an image is a separate file, not part of another one.
 
     Raises:
         DataError: It is neither, or the file is empty or over 50 MiB.

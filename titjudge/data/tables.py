@@ -42,7 +42,7 @@ READERS: Mapping[str, TableReader] = {
 
 
 def is_table(path: Path) -> bool:
-    """Return True if the ending of a file is that of a table."""
+    """Return True if a file has the ending of a table."""
     return path.name.lower().endswith(tuple(READERS))
 
 

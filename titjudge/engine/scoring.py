@@ -224,5 +224,5 @@ def _joined(values: Sequence[Any], rule: str) -> Any:
 
 
 def _has_verdicts(questions: Any) -> bool:
-    """Return True if questions have a yes or no in place of a number, as those of DSG and TIFA: these have no mean."""
+    """Return True if questions have a yes or no instead of a number, as in DSG and TIFA: these have no mean."""
     return any("answer" not in question for question in objects(questions))

@@ -34,7 +34,7 @@ class ClaimCrops:
         self._room = room
 
     def of_claims(self, parts: Mapping[str, Any], judged: Judged | None) -> tuple[list[str], dict[int, int]]:
-        """Cut out the places of claims, those of claims that are not met first.
+        """Cut out the places of claims, claims that are not met first.
 
         Returns:
             Crops as WebP in Base64, and which of them belongs to the claim of a number. Nothing where the image is not the one that

@@ -1,4 +1,4 @@
-"""What a suite says of the official files that `suites aggregate` reads and writes: flags, and how tables are computed from them."""
+"""Official files that `suites aggregate` reads and writes: the flags of a suite, and how tables are computed."""
 
 from __future__ import annotations
 

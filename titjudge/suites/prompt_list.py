@@ -101,7 +101,7 @@ class Numbering(NamedTuple):
     names: PromptNames | None = None
 
     def uses_all(self, prompts: Mapping[str, str]) -> bool:
-        """Return True if each prompt is that of an image, given the prompts of images."""
+        """Return True if each prompt belongs to an image, given the prompts of images."""
         return set(self.prompts.values()) == set(prompts.values())
 
 

@@ -59,7 +59,7 @@ def edit_columns(there: Sequence[str], named: _Names, usual: _Names) -> dict[str
 
 
 def is_edit(columns: _Names) -> bool:
-    """Return True if the names of chosen columns say that every row is an edit, so that none may lack its source."""
+    """Return True if the names of chosen columns say that every row is an edit, so that each must have its source."""
     return not {*columns["image"], *columns["prompt"]}.isdisjoint(
         (*_RESULTS, *_LOOSE_RESULTS, *INSTRUCTIONS, *_LOOSE_INSTRUCTIONS)
     )

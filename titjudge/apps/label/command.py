@@ -204,7 +204,7 @@ def convert(
 ) -> int:
     """Turn votes into preferences by the three rules of the TIT-Score paper (A.11), with Krippendorff's alpha.
 
-    Without --experts, the majority decides what the third rule leaves to experts (`majority` in the table).
+    Without --experts, the majority decides the pairs that the third rule leaves to experts (`majority` in the table).
 
     FILE (csv or jsonl) has the columns prompt_id, image_a, image_b, preference (a, b, tie or both_bad) and, if people have names,
     annotator. A column for each person (rater1, rater2) or a list in one cell also does. `judge --pairs FILE` reads the same

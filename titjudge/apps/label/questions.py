@@ -319,7 +319,7 @@ class Labelling:
         ]
 
     def counts(self, annotator: str) -> bool:
-        """Return True if the answers of an annotator count: those of experts and of unreliable annotators do not."""
+        """Return True if the answers of an annotator count: answers of experts and of unreliable annotators do not."""
         return annotator not in self.stopped and not is_expert(annotator)
 
     def without_experts(self) -> Labelling:

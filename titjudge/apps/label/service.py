@@ -228,7 +228,7 @@ class Service:
         return self._stops[annotator][1]
 
     def counts(self, annotator: str) -> bool:
-        """Return True if the answers of an annotator count: those of experts and of stopped annotators do not."""
+        """Return True if the answers of an annotator count: answers of experts and of stopped annotators do not."""
         return not is_expert(annotator) and not self.stopped(annotator)
 
     def settled(self, prompt_id: str) -> set[tuple[str, ...]]:

@@ -7,8 +7,8 @@ The scale of tit-agent, 0 to 100: what a claim weighs, and what a wrong one cost
 The TIT-Score paper (A.11) has annotators check core subjects, setting and key relations first, and details only when
 these are right. It gives no numbers; these are ours:
 
-    adherence   half the met share of macro claims, four tenths that of details, at most one tenth that of style
-    core        the met share of macro claims, and no more than .95 for each clear error
+    adherence   half the met share of macro claims, four tenths the share of details, at most one tenth the share of style
+    core        the met share of macro claims, and no more than 0.95 for each clear error
     score       100 x core x adherence
 
 A clear error is a claim about a core subject that is not met (the subject itself or an attribute of it), or an
@@ -350,7 +350,7 @@ def expected_split(prompt: str) -> Json:
 
 
 SHARES = {"macro": 50.0, "micro": 40.0, "style": 10.0}
-"""Percent of the adherence, by group of claims; that of style is the most. The share of an empty group goes to the others."""
+"""Percent of the adherence, by group of claims; the share of style is a maximum. The share of an empty group goes to the others."""
 
 STYLE_TO_DETAIL = 2.0  # most that a claim about style weighs, in details
 

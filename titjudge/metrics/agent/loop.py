@@ -130,7 +130,7 @@ def _draw(state: AgentState, claim: Claim) -> bytes:
 
 SPARE_ROUNDS = 3  # rounds beyond one for each look
 SEEN_WORDS = 6  # that a judge that sees the image writes of a thing
-MAX_SEEN = 200  # characters of what a judge that sees the image says of a claim
+MAX_SEEN = 200  # characters of the text on a claim by a judge that sees the image
 IDLE = 2  # rounds without progress that end the loop
 LITTLE_PERCENT = 5  # of the claims' weight
 EXPECTED_LOOKS = 2  # at an image, the description included: what a dry run prices

@@ -84,8 +84,8 @@ async def tit_agent(
     has them, else it answers in JSON. Where a detector is configured, it proposes places of the things that claims are about: no
     evidence, and no look.
 
-    The score is 100 x core x adherence. Adherence is half the met share of the core (macro) claims, four tenths that of
-    details, at most one tenth that of style; core is the met share of macro claims, and at most .95 for each clear error (a
+    The score is 100 x core x adherence. Adherence is half the met share of the core (macro) claims, four tenths the share of
+    details, at most one tenth the share of style; core is the met share of macro claims, and at most 0.95 for each clear error (a
     wrong claim about a core subject). `parts` hold the claim table, the evidence, the transcript, and counts of looks
     and of everything refused. An item with less than 60% of the weight decided is unparsed. An item whose judge gives
     no usable answer, or whose looks end in an outage, has no score, and keeps its `parts` as far as they are known.

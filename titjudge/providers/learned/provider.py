@@ -226,7 +226,7 @@ def _from_file(key: str) -> Json:
 
 
 def _is_bundled(prompt: Prompt) -> bool:
-    """Return True if a template is titjudge's own, which is no part of a key: what it says goes by the row's version."""
+    """Return True if a template comes with titjudge: the version of the row stands for its text in a key."""
     bundled = template_folders()
     return prompt.name in prompt_names(bundled) and read_prompt(prompt.name, bundled).sha256 == prompt.sha256
 

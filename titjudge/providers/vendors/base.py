@@ -49,7 +49,7 @@ class Family:
     omit_thinking: frozenset[str] = frozenset()
 
     def capabilities(self, *, tools: bool = False) -> Capabilities:
-        """Return the capabilities of a model of this family; `tools` says whether its provider sends tools."""
+        """Return the capabilities of a model of this family; `tools` shows whether its provider sends tools."""
         return Capabilities(
             images=self.images,
             schema=self.schema,

@@ -67,7 +67,7 @@ _MOST = 5  # damaged lines that are named
 
 
 def torn(file: Path) -> bool:
-    """Return True if the last line of a file lacks its newline."""
+    """Return True if the last line of a file has no newline."""
     if packed(file) is not None:
         return any(not line.endswith(b"\n") for line in deque(raw_lines(file), maxlen=1))
     with file.open("rb") as opened:

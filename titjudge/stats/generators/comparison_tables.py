@@ -299,7 +299,7 @@ def ranked_means(scores: ScoreTable, scale: Scale, ranking: Sequence[RankedGener
 
 
 def making(items: Sequence[item_meta.HasMeta]) -> list[Cell | str | None]:
-    """Return the metadata of the images of a generator: USD and seconds per image, vendor, licence; None for what no image says."""
+    """Return the metadata of the images of a generator: USD and seconds per image, vendor, licence; None for facts that no image has."""
     made = [record for item in items if isinstance(record := item_meta.MADE_WITH.get(item), Mapping)]
     cells: list[Cell | str | None] = []
     for name, digits in (("cost", 4), ("seconds", 1)):

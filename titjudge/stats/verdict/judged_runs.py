@@ -137,8 +137,8 @@ def stored_run(run: StoredRun, name: str, results: Results | None = None, **read
     Args:
         run: The folder.
         name: Tells the run from the others.
-        results: Its results; by default those in the folder, or those of its scores so far if the folder has none, or has
-            those of an earlier session.
+        results: Its results; by default the results in the folder, or of its scores so far if the folder has none, or has
+            only results of an earlier session.
         reading: `alone`: there is no other run; `whole`: read all of it, texts, replies and parts; `slim`: read only what
             tables count.
 

@@ -62,7 +62,7 @@ def headline(verdict: Verdict, settle: SettleRecord | None = None, lacking: str 
 
 
 def is_undecided(verdict: Verdict, settle: SettleRecord | None = None) -> bool:
-    """Return True if the first of the `sentences` says that two generators cannot be distinguished."""
+    """Return True if two generators cannot be distinguished by the first of the `sentences`."""
     record = verdict.generators
     return (
         not (settle is not None and settle.pairs) and record is not None and bool(record.second) and not record.better

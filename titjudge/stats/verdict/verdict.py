@@ -61,7 +61,7 @@ Judge = tuple[MetricResult, Values]
 def best_judge(runs: Sequence[JudgedRun]) -> BestJudge | None:
     """Compare the metrics, or those of several runs, by their agreement with people; None without pairs that they share.
 
-    Difference, interval and p of two metrics are those of `judges agreement RUN`; p of more allows for the best being chosen on these
+    Difference, interval and p of two metrics come from `judges agreement RUN`; p of more allows for the best being chosen on these
     pairs (`paired_differences.below_the_best`).
     """
     pairs = runs[0].results.human_pairs

@@ -1,4 +1,4 @@
-"""`suites aggregate longt2ibench`: the flags of LongT2IBench's official files, and what they give."""
+"""`suites aggregate longt2ibench`: the flags of LongT2IBench's official files, and their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`suites aggregate qwen-image-bench`: the flags of Qwen-Image-Bench's official files, and what they give."""
+"""`suites aggregate qwen-image-bench`: the flags of Qwen-Image-Bench's official files, and their results."""
 
 from __future__ import annotations
 

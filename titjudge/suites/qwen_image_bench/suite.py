@@ -282,7 +282,7 @@ def _rows(file: Path, columns: Columns) -> Rows:
 
 
 def _is_hub(file: Path, columns: Columns) -> bool:
-    """Return True if a file is that of the hub: its rows have two prompts, and no column of their own image."""
+    """Return True if a file comes from the hub: its rows have two prompts, and no column of an image."""
     if "image" in columns:
         return False
     first = next((row for _, row in read_rows(file)), None)

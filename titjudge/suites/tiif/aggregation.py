@@ -1,4 +1,4 @@
-"""`suites aggregate tiif` and `suites aggregate tiif-text`: the flags of TIIF-Bench's official files, and what they give."""
+"""`suites aggregate tiif` and `suites aggregate tiif-text`: the flags of TIIF-Bench's official files, and their results."""
 
 from __future__ import annotations
 

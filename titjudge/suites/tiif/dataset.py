@@ -258,7 +258,7 @@ def _images(place: Path) -> Images:
 
 
 def numbering(lines: Lines, tree: Tree, subset: str, top: Path) -> str:
-    """Return the numbering in the names of the images: those of the prompt files (`file`), or for testmini of the `full` set.
+    """Return the numbering in the names of the images: the numbers of the prompt files (`file`), or for testmini of the `full` set.
 
     Raises:
         DataError: Both occur, or images numbered as testmini lie beside the prompts of the full set.

@@ -141,7 +141,7 @@ class Tiif(Suite):
                     yield PromptPlace(f"{kind}/{length}/{number}", line.prompt(length), image.as_posix(), fields)
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
-        """Make the tables of `suites aggregate tiif` from the scores of a run, and that of GNED where text was read."""
+        """Make the tables of `suites aggregate tiif` from the scores of a run, and the table of GNED if text was read."""
         text = text_table(items, scores)
         return [*tables(self.summary(items, scores)), *([text] if text else [])]
 

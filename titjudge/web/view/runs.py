@@ -162,7 +162,7 @@ class Runs:
 def _whole_state(
     cached: _CachedRun, folder: Path, open_run: Callable[[Path], StoredRun] | None, status: str
 ) -> RunState:
-    """Add the results to what the manifest says; the scores so far while the run goes on, was killed or has no results."""
+    """Add the results to the facts of the manifest; the scores so far while the run goes on, was killed or has no results."""
     assert cached.manifest_state is not None
     file = folder / "results.json"
     running, results = status == RUNNING, () if status in (RUNNING, STOPPED) else identity(file)

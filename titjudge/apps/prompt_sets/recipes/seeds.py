@@ -65,7 +65,7 @@ def tiif_seeds(number: int, draw: random.Random) -> Iterator[Seed]:
 def facet_seeds(number: int, draw: random.Random) -> Iterator[Seed]:
     """Draw facets so that facets and pillars come about equally often (Qwen-Image-Bench paper, Eq. 1).
 
-    The numbers of pillars (3 to 5) and of facets (5.17 on average) are those of the 1,000 published prompts. Both balances cannot be
+    The numbers of pillars (3 to 5) and of facets (5.17 on average) come from the 1,000 published prompts. Both balances cannot be
     exact, because the pillars have 6 to 20 facets. The next facet is the one drawn least, of the pillar that is furthest behind in the
     prompts that have it and in the mean draws of its facets, both relative to their means.
     """
