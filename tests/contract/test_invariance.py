@@ -639,7 +639,7 @@ def qwen_responses(
         rows += [{"case": "few/0", "ID": 0, "model": "few", "dim": "Quality", "response": "no"}]
     write_lines(folder / "r.jsonl", *change(rows))
     write_lines(folder / "m.jsonl", *({"ID": k, "dims_en": "Quality / Detail / Noise"} for k in range(3)))
-    return ("qwen-image-bench", "--responses", "r.jsonl", "--metadata", "m.jsonl")
+    return ("qwen-image-bench", "r.jsonl", "m.jsonl")
 
 
 def geneval_results(
@@ -654,7 +654,7 @@ def geneval_results(
                 for tag in ("single_object", "colors", "counting") for k in range(4)]  # fmt: skip
         write_lines(folder / f"{names.get(model, model)}.jsonl", *change(rows))
         files.append(f"{names.get(model, model)}.jsonl")
-    return ("geneval", *(part for file in files for part in ("--results", file)))
+    return ("geneval", *files)
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,8 @@ def test_tiif_answers_to_every_official_file(tmp_path: Path) -> None:
             folder = tmp_path / "answers" / "mine" / kind / length
             folder.mkdir(parents=True)
             (folder / "0.json").write_text(json.dumps(answer(kind, length, 4, right)))
-    arguments = ("--json", "out.json", "--xlsx", "result_summary.xlsx", "--summary", "summary.txt")
-    out = cli(tmp_path, "suites", "aggregate", "tiif", "--answers", "answers", *arguments)
+    arguments = ("--json", "out.json", "--official-files", ".")
+    out = cli(tmp_path, "suites", "aggregate", "tiif", "answers", *arguments)
     short = read(tmp_path / "out.json")["generators"]["mine"]["short"]
     assert (short["types"]["color+3d"], short["types"]["style"]) == (75, 25)
     assert (short["questions"], short["correct"]) == (8, 4)
@@ -37,12 +37,12 @@ def test_tiif_answers_to_every_official_file(tmp_path: Path) -> None:
     assert "mine" in (tmp_path / "summary.txt").read_text()
     assert "mine" in out
     for file, overall in (("result_summary.xlsx", 50.0), ("summary.txt", 50.0)):  # what others published, read again
-        said = cli(tmp_path, "suites", "aggregate", "tiif", "--published", file, "--json", "again.json")
+        said = cli(tmp_path, "suites", "aggregate", "tiif", file, "--json", "again.json")
         assert "official summary" in said
         again = read(tmp_path / "again.json")["generators"]["mine"]["short"]
         assert (again["overall"], again["dimensions"]["style"]) == (overall, 25.0)
-    assert "cannot be combined with --answers or --run" in cli(
-        tmp_path, "suites", "aggregate", "tiif", "--published", "summary.txt", "--answers", "answers", code=2
+    assert "one folder of answers or one official summary" in cli(
+        tmp_path, "suites", "aggregate", "tiif", "summary.txt", "answers", code=2
     )
 
 
@@ -52,13 +52,13 @@ def test_answers_of_others_become_scores_to_compare_with(tmp_path: Path) -> None
     folder = tmp_path / "answers" / "mine" / "style" / "short"
     folder.mkdir(parents=True)
     (folder / "3.json").write_text(json.dumps(answer("style", "short", 4, 1) | {"line_idx": 3}))
-    cli(tmp_path, "suites", "aggregate", "tiif", "--answers", "answers", "--scores", "theirs.csv")
-    assert read_human_scores(tmp_path / "theirs.csv").means == {"score": {"mine/style/short/3": 0.25}}
+    cli(tmp_path, "suites", "aggregate", "tiif", "answers", "--official-files", "official")
+    assert read_human_scores(tmp_path / "official/scores.csv").means == {"score": {"mine/style/short/3": 0.25}}
 
 
 def test_the_shared_responses_of_qwen_image_bench(tmp_path: Path, shared: Path) -> None:
     place = shared / "qwen_image_bench"
-    arguments = ("--responses", str(place / "responses.jsonl"), "--metadata", str(place / "bench_metadata.json"))
+    arguments = (str(place / "responses.jsonl"), str(place / "bench_metadata.json"))
     cli(
         tmp_path,
         "suites",
@@ -67,11 +67,11 @@ def test_the_shared_responses_of_qwen_image_bench(tmp_path: Path, shared: Path) 
         *arguments,
         "--json",
         "out.json",
-        "--detail",
-        "detail.json",
+        "--official-files",
+        "official",
     )
     assert len(read(tmp_path / "out.json")["cases"]) == 72
-    assert set(read(tmp_path / "detail.json")) == set(read(tmp_path / "out.json")["models"])
+    assert set(read(tmp_path / "official/scores_detail.json")) == set(read(tmp_path / "out.json")["models"])
 
 
 def test_ranks_with_a_reference(tmp_path: Path) -> None:
@@ -91,9 +91,8 @@ def test_votes_to_pairs(tmp_path: Path) -> None:
 
 
 def test_what_is_missing_is_one_line(tmp_path: Path) -> None:
-    assert "--answers DIR" in cli(tmp_path, "suites", "aggregate", "tiif", code=2)
-    assert "--generations FILE" in cli(tmp_path, "suites", "aggregate", "longt2ibench", code=2)
-    assert "none" in cli(tmp_path, "suites", "aggregate", "tiif", "--answers", "none", code=2)
+    assert "SOURCE" in cli(tmp_path, "suites", "aggregate", "tiif", code=2)
+    assert "none" in cli(tmp_path, "suites", "aggregate", "tiif", "none", code=2)
 
 
 def write_run(run: Path, items: list[Any], scores: list[Any]) -> None:
@@ -115,17 +114,16 @@ def test_a_run_of_longt2ibench_becomes_the_official_files(tmp_path: Path) -> Non
     ]
     scores = [Score(item.id, "graph-alignment", i / 9, parts={"alignment": said}) for i, item in enumerate(items)]
     write_run(tmp_path / "run", items, scores)
-    official = ("--write-generations", "g.json", "--write-predictions", "p.json")
-    cli(tmp_path, "suites", "aggregate", "longt2ibench", "--run", "run", *official, "--json", "run.json")
-    cli(tmp_path, "suites", "aggregate", "longt2ibench", "--predictions", "p.json", "--json", "back.json")
-    cli(tmp_path, "suites", "aggregate", "longt2ibench", "--generations", "g.json")
+    official = ("--official-files", "official")
+    cli(tmp_path, "suites", "aggregate", "longt2ibench", "run", *official, "--json", "run.json")
+    cli(tmp_path, "suites", "aggregate", "longt2ibench", "official/prediction_results.json", "--json", "back.json")
+    cli(tmp_path, "suites", "aggregate", "longt2ibench", "official/generation_results.json")
     assert read(tmp_path / "back.json")["correlation"] == read(tmp_path / "run.json")["correlation"]
     assert read(tmp_path / "back.json")["correlation"]["overall"]["srcc"] == pytest.approx(1)
-    assert "Add --run RUN" in cli(
-        tmp_path, "suites", "aggregate", "longt2ibench", "--predictions", "p.json", *official, code=2
-    )
-    assert "or --run" in cli(
-        tmp_path, "suites", "aggregate", "longt2ibench", "--predictions", "p.json", "--run", "run", code=2
+    predictions = "official/prediction_results.json"
+    assert "requires a run" in cli(tmp_path, "suites", "aggregate", "longt2ibench", predictions, *official, code=2)
+    assert "prediction_results alone" in cli(
+        tmp_path, "suites", "aggregate", "longt2ibench", predictions, "s.json", code=2
     )
 
 
@@ -150,17 +148,16 @@ def test_a_run_of_qwen_image_bench_becomes_the_official_files(tmp_path: Path) ->
     write_run(tmp_path / "run", items, scores)
     metadata = tmp_path / "m.jsonl"
     write_lines(metadata, *({"ID": n, "dims_en": "Quality / Detail / Noise"} for n in answers))
-    official = ("--official-files", "out", "--xlsx", "scores_result.xlsx")
-    cli(tmp_path, "suites", "aggregate", "qwen-image-bench", "--run", "run", *official, "--json", "run.json")
+    official = ("--official-files", "out")
+    cli(tmp_path, "suites", "aggregate", "qwen-image-bench", "run", *official, "--json", "run.json")
     files = ["g_bench_scores.json", "g_bench_scores.xlsx", "g_judged.jsonl", "scores_detail.json", "scores_result.xlsx"]
     assert sorted(each.name for each in (tmp_path / "out").iterdir()) == files
-    assert (tmp_path / "scores_result.xlsx").is_file()
     assert read(tmp_path / "out/g_bench_scores.json")["total"] == 50.0
-    again = ("--responses", "out/g_judged.jsonl", "--metadata", "m.jsonl", "--json", "again.json")
+    again = ("out/g_judged.jsonl", "m.jsonl", "--json", "again.json", "--official-files", "again")
     cli(tmp_path, "suites", "aggregate", "qwen-image-bench", *again)
     assert read(tmp_path / "again.json")["models"] == read(tmp_path / "run.json")["models"]
     assert QwenImageBench().summary(items, scores)[0] == read(tmp_path / "run.json")["models"]
-    assert "--responses FILE with --metadata FILE" in cli(tmp_path, "suites", "aggregate", "qwen-image-bench", code=2)
-    assert "Add --run RUN" in cli(
-        tmp_path, "suites", "aggregate", "qwen-image-bench", *again[:4], "--write-answers", "out", code=2
+    assert sorted(each.name for each in (tmp_path / "again").iterdir()) == files[3:]
+    assert "the answers of the judge and bench_metadata.json" in cli(
+        tmp_path, "suites", "aggregate", "qwen-image-bench", again[0], code=2
     )

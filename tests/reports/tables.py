@@ -144,15 +144,15 @@ REPORTS = [
     ),
     Command(
         "viiika/Meissonic#32", "a table over a part of the 553 prompts stands beside published ones",
-        {"r.jsonl": geneval(TASKS)}, ["suites", "aggregate", "geneval", "--results", "r.jsonl"], prints=["553"],
+        {"r.jsonl": geneval(TASKS)}, ["suites", "aggregate", "geneval", "r.jsonl"], prints=["553"],
     ),
     Command(
         "Tongyi-MAI/Z-Image#142", "the total is the mean of five tasks of the six",
-        {"r.jsonl": geneval(TASKS[:5])}, ["suites", "aggregate", "geneval", "--results", "r.jsonl"], prints=["color_attr"],
+        {"r.jsonl": geneval(TASKS[:5])}, ["suites", "aggregate", "geneval", "r.jsonl"], prints=["color_attr"],
     ),
     Command(
         "Tongyi-MAI/Z-Image#142", "the total is the mean over a task that is not GenEval's, too",
-        {"r.jsonl": geneval((*TASKS, "negation"))}, ["suites", "aggregate", "geneval", "--results", "r.jsonl"], prints=["no task negation"],
+        {"r.jsonl": geneval((*TASKS, "negation"))}, ["suites", "aggregate", "geneval", "r.jsonl"], prints=["no task negation"],
     ),
     Files(
         "found beside easydiffusion/easydiffusion#99", "paths with a drive or server of Windows are only missing files",

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from titjudge.cli.commands import Broken, Command, Group
 from titjudge.cli.logs import add_log_options
-from titjudge.cli.options import JSON, PATH, option, with_options
+from titjudge.cli.options import JSON, OFFICIAL_FILES, PATH, SUITE_OPTION, key_values, with_options
 from titjudge.cli.output import show_tables, write_json
 from titjudge.cli.terminal import say
-from titjudge.core.errors import ConfigError
+from titjudge.core.errors import ConfigError, unknown
 
 if TYPE_CHECKING:
-    from titjudge.core.types import Item, Score
-    from titjudge.suites.aggregation import Aggregation, Flag
+    from titjudge.suites.aggregation import Aggregation, Judged
 
 
 class _Aggregations(Group):
@@ -38,10 +37,9 @@ def aggregate() -> None:
 
     \b
     Examples:
-      python cli.py suites aggregate tiif --answers eval_results --json tiif.json
-      python cli.py suites aggregate tiif-text --ocr ocr.json
-      python cli.py suites aggregate qwen-image-bench --responses r.jsonl \\
-        --metadata bench_metadata.json
+      python cli.py suites aggregate tiif eval_results --json tiif.json
+      python cli.py suites aggregate tiif-text ocr.json
+      python cli.py suites aggregate qwen-image-bench r.jsonl bench_metadata.json
     """
 
 
@@ -59,33 +57,28 @@ def _command_of(name: str) -> click.Command:
 
 def make_command(name: str, aggregation: Aggregation) -> click.Command:
     """Make the command of what a suite announces."""
-    options = with_options(*map(_option, aggregation.flags), JSON)
-    run = options(functools.partial(_run, aggregation))
+    adds = [click.argument("sources", nargs=-1, required=True, type=PATH, metavar="SOURCE...")]
+    adds += [SUITE_OPTION] * bool(aggregation.options) + [OFFICIAL_FILES] * bool(aggregation.metrics)
+    run = with_options(*adds, JSON)(functools.partial(_run, aggregation))
     return click.command(name, cls=Command, help=aggregation.help, short_help=aggregation.summary)(run)
 
 
-def _option(flag: Flag) -> Any:
-    names = {"name": f"--{flag.alias}"} if flag.alias else {"name": flag.parameter}
-    paths = flag.metavar in ("FILE", "DIR", "RUN")
-    kind = click.Choice(flag.choices) if flag.choices else PATH if paths else click.STRING
-    return option(
-        f"--{flag.name}",
-        flag.help,
-        flag.metavar,
-        **names,
-        type=kind,
-        default=flag.default,
-        multiple=flag.several,
-        required=flag.required,
-    )
-
-
-def _run(aggregation: Aggregation, json_file: Path | None, **values: Any) -> int:
+def _run(
+    aggregation: Aggregation,
+    sources: tuple[Path, ...],
+    json_file: Path | None,
+    official_files: Path | None = None,
+    suite_options: tuple[str, ...] = (),
+) -> int:
     """Compute what the flags say, and show the results."""
-    for flag in aggregation.flags:
-        if flag.metavar == "RUN" and values[flag.parameter] is not None:
-            values[flag.parameter] = functools.partial(_judged, values[flag.parameter], aggregation.metrics)
-    computed = aggregation.compute(**values)
+    from titjudge.suites.aggregation import Source
+
+    options = _values(aggregation, key_values("--suite-option", suite_options))
+    if aggregation.metrics and len(sources) == 1 and (sources[0] / "manifest.json").is_file():
+        source = Source((), _judged(sources[0], aggregation.metrics), official_files)
+    else:
+        source = Source(sources, None, official_files)
+    computed = aggregation.compute(source, **options)
     for line in computed.written:
         say(line)
     show_tables(computed.tables)
@@ -93,7 +86,21 @@ def _run(aggregation: Aggregation, json_file: Path | None, **values: Any) -> int
     return 0
 
 
-def _judged(run: Path, metrics: tuple[str, ...]) -> tuple[list[Item], list[Score]]:
+def _values(aggregation: Aggregation, given: dict[str, str]) -> dict[str, str]:
+    """Return the value of each option of an aggregation.
+
+    Raises:
+        ConfigError: There is no such option, or no such value of it.
+    """
+    for key, value in given.items():
+        if key not in aggregation.options:
+            raise ConfigError(f"--suite-option: {unknown('option', key, aggregation.options)}")
+        if (known := aggregation.options[key]) and value not in known:
+            raise ConfigError(f"--suite-option {key}: {unknown('value', value, known)}")
+    return {key: next(iter(known), "") for key, known in aggregation.options.items()} | given
+
+
+def _judged(run: Path, metrics: tuple[str, ...]) -> Judged:
     """Read the items of a run, and its scores by these metrics."""
     from titjudge.runs.folder.run_folder import RunFolder
     from titjudge.stats.verdict.judged_runs import whole_frame

@@ -137,7 +137,7 @@ def suites() -> None:
     Examples:
       python cli.py suites
       python cli.py suites fetch geneval2
-      python cli.py suites aggregate tiif --answers eval_results --json tiif.json
+      python cli.py suites aggregate tiif eval_results --json tiif.json
       python cli.py suites published qwen-image-bench
     """
 

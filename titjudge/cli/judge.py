@@ -13,12 +13,14 @@ import click
 
 from titjudge.cli import BUDGET_REACHED, TOO_FEW_SCORED
 from titjudge.cli.commands import Command
-from titjudge.cli.option_groups import MODELS, OUTPUT, STOPPING
+from titjudge.cli.option_groups import MODELS, STOPPING
 from titjudge.cli.options import (
     DRY_RUN,
     EXPLAIN,
     JSON,
+    OFFICIAL_FILES,
     PATH,
+    SUITE_OPTION,
     F,
     RunKeys,
     Sinks,
@@ -155,14 +157,9 @@ _settling_options: Callable[[F], F] = gathered(
 )
 @key_option("per_prompt", "mean|best|any|all")
 @key_option("report", flag="--report/--no-report")
-@key_option("suite_options", "KEY=VALUE", "--suite-option", multiple=True)
+@SUITE_OPTION
 @metric_options
-@option(
-    "--official-files",
-    "Also write the files that the official scripts of the suite write (Qwen-Image-Bench, TIIF-Bench, LongT2IBench).",
-    "DIR",
-    group=OUTPUT,
-)
+@OFFICIAL_FILES
 @panel_options
 @sink_options
 @EXPLAIN

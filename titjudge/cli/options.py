@@ -377,6 +377,13 @@ metric_options: Callable[[F], F] = with_options(
         group=METRIC,
     ),
 )
+SUITE_OPTION = key_option("suite_options", "KEY=VALUE", "--suite-option", multiple=True)
+OFFICIAL_FILES = option(
+    "--official-files",
+    "Also write the files that the official scripts of the suite write (Qwen-Image-Bench, TIIF-Bench, LongT2IBench).",
+    "DIR",
+    group=OUTPUT,
+)
 panel_options: Callable[[F], F] = key_options(samples="N", vote=None, quorum="N")
 model_options: Callable[[F], F] = with_options(
     option(

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from titjudge.cli.commands import Group
-from titjudge.cli.options import JSON, F, RunKeys, configured, key_option, key_options, option, with_options
+from titjudge.cli.options import (
+    JSON,
+    SUITE_OPTION,
+    F,
+    RunKeys,
+    configured,
+    key_option,
+    key_options,
+    option,
+    with_options,
+)
 from titjudge.cli.output import check_writable, show_notes, show_problems, show_results
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
@@ -22,7 +32,7 @@ _SUITE: Callable[[F], F] = with_options(
     key_options(data="DATA", suite="NAME", images="PATTERN", prompt_file="FILE[:ID,PROMPT]"),
     key_option("sources", "PATTERN", multiple=True),
     key_option("image_root", "DIR", multiple=True),
-    key_option("suite_options", "KEY=VALUE", "--suite-option", multiple=True),
+    SUITE_OPTION,
     option(
         "--length",
         "Only short or only long prompts, if the suite has both.",

@@ -1,45 +1,41 @@
-"""Official files that `suites aggregate` reads and writes: the flags of a suite, and how tables are computed."""
+"""Official tables that `suites aggregate` computes from a run or from official files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from titjudge.core.errors import UserError
 from titjudge.core.types import Item, Score, Table
 
-Judged = Callable[[], tuple[Sequence[Item], Sequence[Score]]]
-"""Reads the items of a run, and its scores."""
+Judged = tuple[Sequence[Item], Sequence[Score]]
+"""The items of a run, and its scores."""
 
 
 @dataclass(frozen=True, slots=True)
-class Flag:
-    """A flag of `suites aggregate NAME`.
+class Source:
+    """What the tables are computed from.
 
     Attributes:
-        name: The flag without its dashes.
-        help: What it is for, in a sentence or two.
-        metavar: FILE or DIR for a path, RUN for a run folder, another word for a text.
-        choices: The values that it can have; any where there are none.
-        default: Its value where it is not given.
-        several: It can be given several times, and its value is a tuple.
-        required: It has to be given.
-        alias: Another name of it.
+        files: The official files that were given; empty for a run.
+        judged: The items and scores of a run; None for files.
+        official_files: The folder for official files; None to write none.
     """
 
-    name: str
-    help: str
-    metavar: str | None = "FILE"
-    choices: tuple[str, ...] = ()
-    default: str | None = None
-    several: bool = False
-    required: bool = False
-    alias: str = ""
+    files: tuple[Path, ...]
+    judged: Judged | None = None
+    official_files: Path | None = None
 
-    @property
-    def parameter(self) -> str:
-        """The parameter of `Aggregation.compute` that gets its value."""
-        return self.name.replace("-", "_")
+    def check_count(self, least: int, most: int, what: str) -> None:
+        """Check the number of files; `what` describes what to give.
+
+        Raises:
+            UserError: There are fewer or more.
+        """
+        if not least <= len(self.files) <= most:
+            raise UserError(f"{len(self.files)} files are given. Give a run folder, or {what}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +59,16 @@ class Aggregation:
 
     Attributes:
         summary: What it computes, in a few words.
-        help: The same at length, with an example: each of its lines is `python cli.py suites aggregate ...`.
-        flags: Its flags.
-        compute: Called with the value of each flag by its name (`write-answers` is `write_answers`), a Path for a file or folder and
-            `Judged` for a run, or None. A UserError says what is wrong with them.
-        metrics: The metrics whose scores of a run it reads.
+        help: The same at length: the files that it reads and writes, its options, and an example, each line of which begins with
+            `python cli.py suites aggregate`.
+        compute: Called with the source, and with the value of each option by its name. A UserError says what is wrong with them.
+        metrics: The metrics whose scores of a run it reads; empty if it reads files only.
+        options: The values of each `--suite-option`, the default first; a sequence without values allows any text, and its default
+            is an empty text.
     """
 
     summary: str
     help: str
-    flags: tuple[Flag, ...]
     compute: Callable[..., Aggregated]
     metrics: tuple[str, ...] = ()
+    options: Mapping[str, Sequence[str]] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from pathlib import Path
 from titjudge.core.errors import DataError, must_be
 from titjudge.core.grouping import group_means
 from titjudge.core.types import Json, Table, Values
-from titjudge.suites.aggregation import Aggregated, Aggregation, Flag
+from titjudge.suites.aggregation import Aggregated, Aggregation
 from titjudge.suites.base import benchmark_table
 
 TASKS = ("single_object", "two_object", "counting", "colors", "position", "color_attr")
@@ -84,19 +84,11 @@ def _summary(file: Path) -> Json:
 
 GENEVAL = Aggregation(
     summary="GenEval: the six tasks and their mean.",
-    help="""Compute the six tasks of GenEval and their mean from the results of its script.
+    help="""Compute the six tasks of GenEval and their mean from the results.jsonl that evaluate_images.py wrote for each generator.
 
     \b
     Example:
-      python cli.py suites aggregate geneval --results flux.jsonl --results sd3.jsonl
+      python cli.py suites aggregate geneval flux.jsonl sd3.jsonl
     """,
-    flags=(
-        Flag(
-            "results",
-            "results.jsonl of GenEval's evaluate_images.py; repeatable, one for each generator.",
-            several=True,
-            required=True,
-        ),
-    ),
-    compute=lambda results: Aggregated(*aggregate_results(results)),
+    compute=lambda source: Aggregated(*aggregate_results(source.files)),
 )

@@ -40,10 +40,10 @@ def test_results_of_several_generators(tmp_path: Path) -> None:
     assert (found["a"]["overall"], found["a"]["prompts_any"], found["a"]["prompts_all"]) == (0.25, 0.5, 0.0)
     assert table.rows[1] == ("b", 3, 2, 0.5, 0.0, 1.0, 2 / 3, 0.5, 0.5)
     assert table.columns[4:6] == ("counting", "colors")
-    given = ("--results", "a.jsonl", "--results", "b.jsonl", "--json", "t.json")
+    given = ("a.jsonl", "b.jsonl", "--json", "t.json")
     assert table.title in cli(tmp_path, "suites", "aggregate", "geneval", *given)
     assert json.loads((tmp_path / "t.json").read_text()) == found
-    assert "c.jsonl" in cli(tmp_path, "suites", "aggregate", "geneval", "--results", "c.jsonl", code=2)
+    assert "c.jsonl" in cli(tmp_path, "suites", "aggregate", "geneval", "c.jsonl", code=2)
 
 
 @pytest.mark.parametrize(

@@ -228,12 +228,10 @@ def test_several_files_and_the_official_keys(tmp_path: Path) -> None:
         "suites",
         "aggregate",
         "tiif-text",
-        "--ocr",
         "one.json",
-        "--ocr",
         "two.json",
-        "--official",
-        "gned.json",
+        "--official-files",
+        ".",
     )
     found = json.loads((tmp_path / "gned.json").read_text())
     assert [list(each) for each in found] == [
@@ -252,7 +250,7 @@ def test_what_a_run_has_read_is_written_as_upstream_does_and_read_again(tmp_path
             "files", OPENAI_API_KEY="sk-x",
         )  # fmt: skip
     assert [path.name for path in (tmp_path / "files").iterdir()] == ["ocr"]
-    told = cli(tmp_path, "suites", "aggregate", "tiif-text", "--run", "run", "--write-ocr", "ocr", "--json", "t.json")
+    told = cli(tmp_path, "suites", "aggregate", "tiif-text", "run", "--official-files", ".", "--json", "t.json")
     assert "1 files written to ocr" in told
     (row,) = json.loads((tmp_path / "ocr/g.json").read_text())
     assert [row] == json.loads((tmp_path / "files/ocr/g.json").read_text())
@@ -266,11 +264,8 @@ def test_official_files_of_a_suite_that_has_none_are_refused_before_anything_is_
     assert "the suite folder has no official files" in told
 
 
-def test_a_run_goes_with_a_folder(tmp_path: Path) -> None:
-    assert "--run RUN requires --write-ocr DIR" in cli(
-        tmp_path, "suites", "aggregate", "tiif-text", "--run", "r", code=2
-    )
-    assert "give --ocr FILE" in cli(tmp_path, "suites", "aggregate", "tiif-text", code=2)
+def test_a_source_is_required(tmp_path: Path) -> None:
+    assert "SOURCE" in cli(tmp_path, "suites", "aggregate", "tiif-text", code=2)
 
 
 # -- in a run ----------------------------------------------------------------------------------------------------------

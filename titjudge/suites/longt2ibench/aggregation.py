@@ -1,61 +1,49 @@
-"""`suites aggregate longt2ibench`: the flags of LongT2IBench's official files, and their results."""
+"""`suites aggregate longt2ibench`: results from official files of LongT2IBench, or from a run."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from titjudge.core.errors import UserError
-from titjudge.suites.aggregation import Aggregated, Aggregation, Flag, Judged
+from titjudge.suites.aggregation import Aggregated, Aggregation, Source
 
 
-def _compute(
-    generations: Path | None,
-    predictions: Path | None,
-    run: Judged | None,
-    write_generations: Path | None,
-    write_predictions: Path | None,
-    split: Path | None,
-    matching: str,
-) -> Aggregated:
-    """Compute the results from one of three sources, and write the official files that were asked for."""
-    from titjudge.core.files import write_json
+def _compute(source: Source, matching: str) -> Aggregated:
+    """Compute the results from a run or from the file of one official script, and write the official files."""
+    from titjudge.core.files import read_json
     from titjudge.suites.longt2ibench import suite
 
-    if sum(source is not None for source in (generations, predictions, run)) != 1:
-        raise UserError("give --generations FILE, --predictions FILE or --run RUN")
-    if run is None and (write_generations is not None or write_predictions is not None):
-        raise UserError("--write-generations and --write-predictions require the answers of a run. Add --run RUN")
-    if run is not None:
-        items, scores = run()
-        if write_generations is not None:
-            write_json(write_generations, suite.generation_results(items, scores))
-        if write_predictions is not None:
-            write_json(write_predictions, suite.prediction_results(items, scores))
-        return Aggregated(*suite.aggregate_run(items, scores, matching=matching))
-    if generations is not None:
-        return Aggregated(*suite.aggregate_generations(generations, split, matching=matching))
-    assert predictions is not None
-    return Aggregated(*suite.aggregate_predictions(predictions))
+    folder = source.official_files
+    if source.judged is not None:
+        written = []
+        if folder is not None:
+            count = suite.LongT2IBench().write_official(*source.judged, folder)
+            written.append(f"{count} files written to {folder}")
+        return Aggregated(*suite.aggregate_run(*source.judged, matching=matching), written)
+    source.check_count(1, 2, "generation_results or prediction_results, and the split if you have it")
+    if folder is not None:
+        raise UserError("--official-files requires a run. Give a run folder, or remove the option")
+    if isinstance(read_json(source.files[0]), list):
+        source.check_count(1, 1, "prediction_results alone")
+        return Aggregated(*suite.aggregate_predictions(source.files[0]))
+    return Aggregated(*suite.aggregate_generations(*source.files, matching=matching))
 
 
 LONGT2IBENCH = Aggregation(
     summary="LongT2IBench: accuracy, SRCC and PLCC.",
-    help="""Compute the results of LongT2IBench: accuracy of the interpretation (with --split), SRCC and PLCC, also by prompt length.
+    help="""Compute the results of LongT2IBench: accuracy of the interpretation, SRCC and PLCC, also by prompt length.
+
+    Give a run, or generation_results or prediction_results of the official scripts. For the accuracy, generation_results
+    needs the split (train, test or val .json) with the annotations as a second file. The official files of a run are
+    generation_results.json and prediction_results.json.
+
+    --suite-option matching=RULE chooses how predicted elements are matched: exact, casefold or loose.
 
     \b
-    Example:
-      python cli.py suites aggregate longt2ibench --run runs/mine \\
-        --write-generations g.json --write-predictions p.json
+    Examples:
+      python cli.py suites aggregate longt2ibench runs/mine \\
+        --official-files official
+      python cli.py suites aggregate longt2ibench generation_results.json test.json
     """,
-    flags=(
-        Flag("generations", "A saved generation_results file of the official script."),
-        Flag("predictions", "A saved prediction_results file of the official script."),
-        Flag("run", "A run of the suite instead of saved results.", "RUN"),
-        Flag("write-generations", "With --run: write its answers as generation_results."),
-        Flag("write-predictions", "With --run: write its scores as prediction_results."),
-        Flag("split", "The split (train, test or val .json) with the annotations."),
-        Flag("matching", "How predicted elements are matched.", "RULE", default="casefold"),
-    ),
     compute=_compute,
     metrics=("graph-alignment",),
+    options={"matching": ("casefold", "exact", "loose", "exact-group", "casefold-group", "loose-group")},
 )
