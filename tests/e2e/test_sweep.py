@@ -133,6 +133,42 @@ def test_prices_and_refusals_are_those_of_each_row(tmp_path: Path, data: Path, s
     assert money[1] < dear.price * IMAGES / 1000  # the descriptions were paid once
 
 
+def test_captioners_and_ways_of_judging_make_a_matrix(tmp_path: Path, data: Path, server: Server) -> None:
+    captioners = ["openai/gpt-4o", {"model": "openai/gpt-4.1"}]
+    found = swept(sweep_file(tmp_path, data, captioner=None, captioners=captioners, metrics=["self-eval", "tit-llm"]))
+    (matrix,) = found.matrix()
+    rows = {str(record["captioner"]): {name: str(cell) for name, cell in record.items()} for record in matrix.records}
+    assert rows["openai/gpt-4.1"] == {
+        "captioner": "openai/gpt-4.1", "self-eval": "100.0%", "tit-llm (openai/gpt-4.1)": "100.0%",
+        "tit-llm (openai/gpt-4o)": "0.0%",
+    }  # fmt: skip
+    assert rows["openai/gpt-4o"]["self-eval"] == "0.0%"  # it judges against the number
+    assert len(found.rows) == 6
+    assert "Accuracy by captioner" in (tmp_path / "out" / "sweep.html").read_text()
+    assert swept(sweep_file(tmp_path, data, out=str(tmp_path / "one"))).matrix() == []
+
+
+def test_lengths_of_descriptions_are_counted_by_captioner(tmp_path: Path, data: Path, server: Server) -> None:
+    inner = server.handler
+    assert inner is not None
+    server.handler = lambda seen: (
+        f"{inner(seen)} {' '.join(map(str, range(245)))}" if seen.images and seen.model == "gpt-4o" else inner(seen)
+    )
+    captioners = ["openai/gpt-4o", "openai/gpt-4.1"]
+    found = swept(sweep_file(tmp_path, data, captioner=None, captioners=captioners, judges=["openai/gpt-4.1"]))
+    cells = {str(record["captioner"]): str(record["description words"]) for record in found.table().records}
+    assert cells == {"openai/gpt-4o": "250, 100% in 250 to 350", "openai/gpt-4.1": "5, 0% in 250 to 350"}
+    long, short = (outcome.results for outcome in found.outcomes.values())
+    assert not [line for line in long.warnings if "250 to 350 words" in line]
+    (warning,) = [line for line in short.warnings if "250 to 350 words" in line]
+    assert warning.startswith("tit-llm: 0% of 12 descriptions")
+    assert short.descriptions["tit-llm"].words == 5
+    stored = json.loads((tmp_path / "out" / "sweep.json").read_text())
+    assert {row["captioner"]: row["descriptions"]["in_range"] for row in stored["rows"]} == {
+        "openai/gpt-4o": 1, "openai/gpt-4.1": 0,
+    }  # fmt: skip
+
+
 def test_a_metric_that_asks_no_judge_has_one_row(tmp_path: Path, data: Path, server: Server) -> None:
     found = swept(sweep_file(tmp_path, data, metrics=["self-eval", "tit-llm"]))
     assert [row.metric for row in found.rows].count("self-eval") == 1

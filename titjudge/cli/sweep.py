@@ -54,14 +54,14 @@ def sweep(
     if dry_run:
         return _dry_run(plan, json_file)
     outcome = plan.run(lambda config: watcher(config.limits.max_cost), say)
-    show_tables([outcome.table()])
+    show_tables([outcome.table(), *outcome.matrix()])
     say(f"\nspent {sum_words(outcome.spent, outcome.unpriced, f'${outcome.spent:.4f}')}")
     if outcome.status != "complete":
         say(how_to_resume(outcome.status))
     say(f"runs   {outcome.folder}")
     if outcome.outcomes:
         say(f"page   {outcome.folder / PAGE}")
-    write_json(json_file, declared(outcome.to_json(), [outcome.table()]))
+    write_json(json_file, declared(outcome.to_json(), [outcome.table(), *outcome.matrix()]))
     return exit_code(outcome.status)
 
 

@@ -548,6 +548,16 @@ class CutRecord(Record):
     longest: int = 0
 
 
+class DescriptionsRecord(Record):
+    """Lengths of the descriptions that a metric has read."""
+
+    images: int = 0
+    words: float = 0.0
+    """The mean."""
+    in_range: float = 0.0
+    """Share, 0 to 1, of descriptions with 250 to 350 words, as the template asks (TIT-Score paper, A.4.1)."""
+
+
 class QuestionsRecord(Record):
     """Questions about the images that have a score (`asked`), those without an answer, and the images with such."""
 
@@ -789,6 +799,7 @@ class Results(_File):
     reference: str = PEOPLE
     """The source of the preferences: `people` or `construction`."""
     cut: dict[str, CutRecord] = {}
+    descriptions: dict[str, DescriptionsRecord] = {}
     questions: dict[str, QuestionsRecord] = {}
     """Questions behind the scores of each metric that is made of such; facets of `checklist`."""
     not_applicable: dict[str, int] = {}

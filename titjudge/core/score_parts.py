@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, NotRequired, TypedDict, cast
 
 from titjudge.core.numbers import is_number
+from titjudge.core.words import count_words
 
 Parts = Mapping[str, Any]
 
@@ -155,6 +156,12 @@ def unread_as(parts: Parts) -> list[str]:
 def description(parts: Parts) -> str:
     """Return the description of the image that the metric read; empty where it read none."""
     return str(parts.get("description") or "").strip()
+
+
+def description_words(parts: Parts) -> int:
+    """Return the number of words of that description, also where only this number was kept."""
+    kept = parts.get("description_words")
+    return kept if isinstance(kept, int) else count_words(description(parts))
 
 
 # -- how steady a judge is ---------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ from titjudge.core.types import (
     Usage,
     Values,
 )
-from titjudge.core.words import truncated
+from titjudge.core.words import count_words, truncated
 
 T = TypeVar("T")
 MAX_PROMPT = 1_000_000  # characters
@@ -316,6 +316,8 @@ def lean_score(record: Values, *, counted: bool = False) -> Score:
     kept = {name: parts[name] for name in parts if (name in SUMMED if counted else name not in _SHOWN_ONLY)}
     if 0 < len(text := description(parts)) <= _SHORT:  # a refusal may be the description of many images
         kept["description"] = sys.intern(text)
+    elif text:
+        kept["description_words"] = count_words(text)
     shared = {name: sys.intern(record[name]) for name in ("item", "metric", "generator", "prompt_id")}
     reason = record["reason"] if record["value"] is None else ""
     return score_from({**record, **shared, "reason": reason, "replies": (), "parts": kept or _NONE})

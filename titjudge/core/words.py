@@ -46,7 +46,7 @@ def sentences(text: str) -> list[str]:
 
 def count_words(text: str) -> int:
     """Count the words of a text, with each Chinese or Japanese character as a word."""
-    return len(_WORD.findall(text))
+    return len(text.split() if text.isascii() else _WORD.findall(text))
 
 
 def normalised(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from titjudge.core.declarations import Declaration, Population, Unit
@@ -11,6 +12,7 @@ from titjudge.core.registry import base_metric
 from titjudge.core.run_records import (
     SCHEMA_VERSION,
     CutRecord,
+    DescriptionsRecord,
     FailureRecord,
     InvalidRecord,
     PairRecord,
@@ -18,7 +20,7 @@ from titjudge.core.run_records import (
     Results,
     TableRecord,
 )
-from titjudge.core.score_parts import question_counts, steadiness, texts_cut
+from titjudge.core.score_parts import description_words, question_counts, steadiness, texts_cut
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Status, Table
 from titjudge.engine.budget import Spending
 from titjudge.metrics import Metric
@@ -33,6 +35,9 @@ from titjudge.stats.scores.withheld import withheld
 from titjudge.suites.base import Suite
 
 STEADINESS = Declaration("steadiness", "answers of a judge to one question", Population.SCORED_IMAGES, Unit.IMAGE)
+
+WORDS = 250, 350  # of a description: TIT-Score paper, A.4.1
+LEAST_IN_RANGE = 0.5
 
 CONSTRUCTED = "These preferences follow from how the images were made. No person was asked."
 
@@ -58,11 +63,13 @@ def summarize(
     pairs = in_families(pairs, declared)
     excluded = not_applicable(images, judged, metrics)
     agreed = _agreement(images, judged, pairs, suite, metrics, excluded, per_prompt, settled=status == "settled")
+    agreed = agreed.joined(Results(descriptions=_descriptions(judged)))
     undecided_pairs = undecided(pairs, judged)
     tables = [*agreement_tables(agreed), *_steadiness(judged), *duel_tables(items, judged, declared)]
     tables += suite.aggregate(items, judged)
     cut, questions = _cut(judged), _question_counts(judged)
     warnings = [*agreed.warnings, *extra_warnings, *doubts, *_cut_warnings(cut), *_question_warnings(questions)]
+    warnings += _length_warnings(agreed.descriptions)
     warnings += _undecided_warnings(undecided_pairs)
     warnings += [
         f"{name} applies to no image: none has {' and '.join(metrics[name].needs)}"
@@ -134,6 +141,19 @@ def _cut_warnings(cut: Mapping[str, CutRecord]) -> list[str]:
     return [
         f"{name}: {texts.scores} texts were cut to the model's {texts.read} tokens (the longest has {texts.longest})"
         for name, texts in cut.items()
+    ]
+
+
+def _length_warnings(descriptions: Mapping[str, DescriptionsRecord]) -> list[str]:
+    """Warn about metrics that read mostly descriptions of another length; once where several read the same ones."""
+    metrics: dict[tuple[int, float, float], list[str]] = {}
+    for name, read in descriptions.items():
+        if read.in_range < LEAST_IN_RANGE:
+            metrics.setdefault((read.images, read.words, read.in_range), []).append(name)
+    return [
+        f"{', '.join(names)}: {share:.0%} of {images:,} descriptions have {WORDS[0]} to {WORDS[1]} words (mean {words:.0f}), as the "
+        "template asks (TIT-Score paper, A.4.1). Compare scores only between captioners with similar lengths"
+        for (images, words, share), names in metrics.items()
     ]
 
 
@@ -210,6 +230,22 @@ def _question_counts(scores: Sequence[Score]) -> dict[str, QuestionsRecord]:
                 asked=count.asked + asked, skipped=count.skipped + skipped, images=count.images + (skipped > 0)
             )
     return counts
+
+
+def _descriptions(scores: Sequence[Score]) -> dict[str, DescriptionsRecord]:
+    """Measure for each metric the lengths of the descriptions behind its scores."""
+    lengths: dict[str, list[int]] = {}
+    for score in scores:
+        if score.value is not None and (count := description_words(score.parts)):
+            lengths.setdefault(score.metric, []).append(count)
+    return {
+        name: DescriptionsRecord(
+            images=len(found),
+            words=fmean(found),
+            in_range=sum(WORDS[0] <= count <= WORDS[1] for count in found) / len(found),
+        )
+        for name, found in lengths.items()
+    }
 
 
 def _cut(scores: Sequence[Score]) -> dict[str, CutRecord]:

@@ -228,6 +228,8 @@ class LpgBench(Suite):
         "the embedder is a bundled MiniLM (512 tokens) by default; the paper's are Qwen3-Embedding-8B and -4B",
         "strict: the captioner runs at temperature 0; the released snippet uses the default sampling of the model. A "
         "description cut at 512 tokens has no score, and scores are not rounded to four decimals. official: as the snippet",
+        "the paper prints the six classes of themes (A.6), but not the class of each of its prompts: means by theme need `theme`, one "
+        "or several, in prompts.jsonl",
         "tit-llm, lmm-score and self-eval: the paper prints neither template nor scale; both are ours",
     )
 

@@ -165,7 +165,7 @@ def test_without_pairs_there_is_a_leaderboard_and_a_reason() -> None:
     assert [row.generator for row in found.leaderboard] == ["z", "y", "x"]
     assert {row.human for row in found.leaderboard} == {None}
     assert found.leaderboard_srcc == {"m": None}
-    assert agreement_tables(found)[0].columns == ("metric", "mean", "scored", "coverage")
+    assert agreement_tables(found)[0].columns == ("metric", "mean", "scored", "coverage", "description words")
     check(found)
 
 

@@ -27,8 +27,8 @@ from titjudge.core.declarations import FACTS, Declaration, Population, Unit
 from titjudge.core.errors import ConfigError, FatalProviderError, UserError, must_be, not_combined
 from titjudge.core.files import read_yaml, write_atomic
 from titjudge.core.numbers import known_sum, sum_words
-from titjudge.core.run_records import MetricResult, PeopleAgreement, joined_pairs, stopped_by
-from titjudge.core.tables import Cell, CellFormat, Table, dollars, p_value, percent, plain
+from titjudge.core.run_records import DescriptionsRecord, MetricResult, PeopleAgreement, joined_pairs, stopped_by
+from titjudge.core.tables import Cell, CellFormat, Table, Value, dollars, p_value, percent, plain
 from titjudge.core.types import Pair, Score, Status
 from titjudge.engine.forecast import Forecast
 from titjudge.metrics import Metric
@@ -38,7 +38,13 @@ from titjudge.runs.outcome import Outcome
 from titjudge.runs.resolve import ResolvedRun
 from titjudge.runs.session import Session, Watcher
 from titjudge.stats.pairwise_accuracy import Values
-from titjudge.stats.people.agreement_tables import AGREEMENT_IN_COMMON, OWN_ACCURACY, chance_level, own_accuracy
+from titjudge.stats.people.agreement_tables import (
+    AGREEMENT_IN_COMMON,
+    OWN_ACCURACY,
+    chance_level,
+    description_words,
+    own_accuracy,
+)
 from titjudge.stats.ranking.rank_agreement import GAIN, PAPER_FIT_GAIN
 from titjudge.stats.verdict.judged_runs import whole_frame
 
@@ -48,6 +54,10 @@ SWEEP = Declaration(
     by_column={**AGREEMENT_IN_COMMON.by_column, "refusals": Population.ALL_IMAGES}
     | dict.fromkeys(("USD per 1,000", "s per 1,000"), Population.ANSWERS),
 )  # fmt: skip
+
+MATRIX = Declaration(
+    "sweep_matrix", "accuracy by captioner and way of judging", Population.COMMON_PAIRS, Unit.PROMPT, order="name"
+)
 
 _EXPLANATION = (
     "Accuracy: with its 95% interval, on the pairs that all compared judges have scored; own accuracy: on all pairs of the judge. Chance threshold: the accuracy that scores without skill reach one time in twenty; p: how often "
@@ -81,6 +91,7 @@ class Combination:
 
 PAGE = "sweep.html"
 _SECONDARY = (
+    "description words",
     "paper fit chance",
     "paper fit",
     "nDCG chance",
@@ -118,6 +129,7 @@ class Row:
         unscored: The pairs of which it has no score of both images.
         below: The best row's accuracy minus this row's, on these common pairs; None for rows that are not compared.
         p_adjusted: The p-value of that difference (`stats.generators.paired_differences.below_the_best`).
+        descriptions: The lengths of the descriptions that it read; None if it reads none.
     """
 
     metric: str
@@ -132,6 +144,7 @@ class Row:
     unscored: list[str] = field(default_factory=list)
     below: float | None = None
     p_adjusted: float | None = None
+    descriptions: DescriptionsRecord | None = None
 
     @property
     def name(self) -> str:
@@ -147,6 +160,7 @@ class Row:
             "list_cost_per_1000": self.price,
             "seconds_per_1000": self.seconds,
             "refusals": self.refusals,
+            **({"descriptions": self.descriptions.to_json()} if self.descriptions else {}),
             **({"common": {name: getattr(self.common, name) for name in _OF_PAIRS}} if self.common else {}),
             "below_best": self.below,
             "p_adjusted": self.p_adjusted,
@@ -208,6 +222,31 @@ class Swept:
             declared=declared,
         )
 
+    def matrix(self) -> list[Table]:
+        """Tabulate the accuracy by captioner and way of judging (TIT-Score paper, Table 4); no table for fewer than two of either."""
+        rows = [row for row in self.rows if row.models["captioner"]]
+        uneven = any(row.common for row in rows)
+        captioners = sorted({row.models["captioner"] for row in rows})
+        ways: dict[str, dict[str, Row]] = {}
+        for row in rows:
+            ways.setdefault(self._way(row), {})[row.models["captioner"]] = row
+        if len(captioners) < 2 or len(ways) < 2:
+            return []
+
+        def cell(row: Row | None) -> Value:
+            return row and percent(((row.common or PeopleAgreement()) if uneven else row.numbers).accuracy)
+
+        cells = tuple((captioner, *(cell(ways[way].get(captioner)) for way in ways)) for captioner in captioners)
+        over = self.table().declared
+        declared = replace(MATRIX, population=over.population, unit=over.unit, sizes=over.sizes, excluded=over.excluded)
+        return [Table("Accuracy by captioner", ("captioner", *ways), cells, estimates=True, declared=declared)]
+
+    def _way(self, row: Row) -> str:
+        """Name the metric of a row, with those of its other models that the sweep varies."""
+        same = [other for other in self.rows if other.metric == row.metric]
+        roles = [role for role in row.models if role != "captioner" and len({other.models[role] for other in same}) > 1]
+        return " ".join([row.metric, *(f"({row.models[role]})" for role in roles)])
+
     def write_page(self) -> Path:
         """Write the table as a page, with the runs below it; returns its place."""
         from titjudge.report.html import write_page
@@ -223,6 +262,7 @@ class Swept:
         first = [name for name in swept.columns if name not in _SECONDARY]
         more = [name for name in swept.columns if name in _SECONDARY]
         tables = [_part(swept, first)]
+        tables += self.matrix()
         for title, columns in (("Time, coverage and ties", more[:4]), ("Order within prompts", more[4:])):
             tables.append(replace(_part(swept, [*named, *columns]), title=title, explanation=(), notes=()))
         write_page(f"Sweep {self.folder.resolve().name}", lines, [], [*tables, table], self.folder / PAGE)
@@ -381,7 +421,7 @@ def _rows_of(name_of_run: str, run: ResolvedRun, outcome: Outcome) -> list[Row]:
         numbers = outcome.results.metrics.get(name, MetricResult())
         refusals = sum(score.status is Status.REFUSED for score in judged)
         row = Row(name, _models(run.config, metric), name_of_run, numbers, *_per_thousand(judged, answers), refusals)
-        row.values = frame.values(name)
+        row.values, row.descriptions = frame.values(name), outcome.results.descriptions.get(name)
         rows.append(row)
     return rows
 
@@ -483,6 +523,7 @@ def _cells(row: Row, *, own: bool) -> dict[str, Any]:
         "nDCG chance": plain(numbers.ndcg_chance),
         "paper fit": plain(numbers.ndcg_paper_fit),
         "paper fit chance": plain(numbers.ndcg_paper_fit_chance),
+        "description words": description_words(row.descriptions),
     }
 
 

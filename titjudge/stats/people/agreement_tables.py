@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.run_records import (
     BradleyTerryRecord,
+    DescriptionsRecord,
     MetricResult,
     PairAgreement,
     PeopleAgreement,
@@ -72,9 +73,9 @@ STRENGTHS = Declaration(
 _COLUMNS = {  # by key
     "metric": "metric", "accuracy": "accuracy", "ties": "ties", "pairs": "pairs", "threshold": "chance threshold",
     "srcc": "SRCC", "krcc": "KRCC", "ndcg": "nDCG", "ndcg_chance": "nDCG chance", "fit": "paper fit",
-    "fit_chance": "paper fit chance", "prompts": "prompts", "coverage": "coverage",
+    "fit_chance": "paper fit chance", "prompts": "prompts", "coverage": "coverage", "words": "description words",
 }  # fmt: skip
-_SECONDARY = tuple("fit_chance fit ndcg_chance ndcg krcc ties prompts srcc coverage".split())
+_SECONDARY = tuple("words fit_chance fit ndcg_chance ndcg krcc ties prompts srcc coverage".split())
 
 
 def agreement_tables(agreed: Results, *, correlations: bool = True) -> list[Table]:
@@ -111,7 +112,10 @@ def _metrics(agreed: Results, notes: tuple[str, ...], explanation: tuple[str, ..
     metrics = agreed.metrics
     if any(result.pairs for result in metrics.values()):
         common = [result.common for result in metrics.values() if result.common]
-        rows = tuple(_metric_row(name, result, own=bool(common)) for name, result in metrics.items())
+        rows = tuple(
+            (*_metric_row(name, result, own=bool(common)), description_words(agreed.descriptions.get(name)))
+            for name, result in metrics.items()
+        )
         columns = dict(list(_COLUMNS.items())[:2]) | {"own_accuracy": OWN_ACCURACY} | _COLUMNS if common else _COLUMNS
         pairs = [agreement.pairs_scored or 0 for agreement in common]
         return Table(
@@ -126,10 +130,18 @@ def _metrics(agreed: Results, notes: tuple[str, ...], explanation: tuple[str, ..
             keys=tuple(columns),
         )
     rows = tuple(
-        (name, plain(result.mean, digits=4), result.scored, percent(result.coverage))
+        (
+            name,
+            plain(result.mean, digits=4),
+            result.scored,
+            percent(result.coverage),
+            description_words(agreed.descriptions.get(name)),
+        )
         for name, result in metrics.items()
     )
-    return Table("Metrics", ("metric", "mean", "scored", "coverage"), rows, notes, estimates=True, declared=METRICS)
+    words = _COLUMNS["words"]
+    return Table("Metrics", ("metric", "mean", "scored", "coverage", words), rows, notes, estimates=True, declared=METRICS,
+                 secondary=(words,))  # fmt: skip
 
 
 def _metric_row(name: str, result: MetricResult, *, own: bool) -> tuple[Any, ...]:
@@ -159,6 +171,11 @@ def _metric_row(name: str, result: MetricResult, *, own: bool) -> tuple[Any, ...
 def own_accuracy(result: PairAgreement) -> Value:
     """Make the cell of the accuracy on all pairs that a row has scored, with their number."""
     return percent(result.accuracy, result.accuracy_interval, note=f"{result.pairs_scored or 0} pairs")
+
+
+def description_words(read: DescriptionsRecord | None) -> Value:
+    """Make the cell of the mean length of the descriptions, and the share of these with the length asked for."""
+    return read and Cell(f"{read.words:.0f}, {read.in_range:.0%} in 250 to 350")
 
 
 def _correlated(result: PromptAgreement) -> str | None:
