@@ -2,4 +2,4 @@
 
 import logging
 
-logging.getLogger("titjudge").addHandler(logging.NullHandler())  # silent unless somebody asks for the log
+logging.getLogger("titjudge").addHandler(logging.NullHandler())  # silent unless the caller configures logging

@@ -87,9 +87,9 @@ class BoundAsk:
     """Ask on behalf of one item.
 
     Args:
-        engine: Where questions go.
-        item: What is judged.
-        reservation: The room in the budget that is kept for the item.
+        engine: Sends the questions.
+        item: The item to judge.
+        reservation: The part of the budget that is reserved for the item.
         alias: Roles whose place another role takes, by name.
         sample: Which repetition of the judgement this is.
 
@@ -137,7 +137,7 @@ class BoundAsk:
         planned: Planned | None = None,
         **variables: Any,
     ) -> Reply:
-        """Ask one question; the arguments are those of `titjudge.core.types.Ask`.
+        """Ask one question; the arguments are as in `titjudge.core.types.Ask`.
 
         Raises:
             Unanswered: Refused, truncated, unparsed, failed, or the image cannot be used; no probabilities came.

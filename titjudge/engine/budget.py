@@ -1,21 +1,23 @@
-"""The caps of a run. Before a request is sent, its worst case is set aside; what it cost replaces that afterwards.
+"""The caps of a run.
 
-    budget.reserve ──> Reservation (an item: what all its calls are likely to cost)
+Before a request is sent, its worst-case cost is reserved. When the answer comes, its actual cost replaces the reserved amount.
+
+    budget.reserve ──> Reservation (an item: the likely cost of all its calls)
                            └── draw ──> Hold (one request) ── settle, mark_uncertain or release
 
 At every moment `spent + uncertain + reserved <= cap`, as long as no answer costs more than its worst case. An answer that
-does is booked in full all the same, and `notes` says by how much the cap was passed.
+does is booked in full all the same, and `notes` gives the amount by which the cap was passed.
 
 What waits, and for what:
 
-- `reserve` waits in a queue, first come, first served, as long as requests or items under way may still give room back.
-  An item in the queue holds nothing, so no other item waits for it.
+- `reserve` waits in a queue, first come, first served, as long as requests or items under way may still release an amount.
+  An item in the queue has nothing reserved, so no other item waits for it.
 - A `draw` that needs more than its reservation has goes before that queue, because its item must finish to give its
-  reservation back. It waits for requests that are on their way. If there are none, and other items hold the room (they
-  may be waiting themselves), it ends as `BudgetHeld`: the item gives back what it holds, reserves once more with `again`,
-  which goes before items that have not begun, and finds the answers it already has in the cache. So there is no deadlock,
-  and no room stays unusable.
-- When nothing can make room any more, `exhausted` is set and the whole queue gets `BudgetExhausted`. Nothing new is
+  reservation back. It waits for requests that are on their way. If there are none, and other items have reserved the rest
+  (they may be waiting themselves), it ends as `BudgetHeld`: the item releases its reservation, reserves once more with
+  `again`, which goes before items that have not begun, and finds the answers it already has in the cache. So there is no
+  deadlock, and no part of the cap stays unusable.
+- When nothing under way can release any amount, `exhausted` is set and the whole queue gets `BudgetExhausted`. Nothing new is
   admitted from then on, not even a cheaper item that would fit: which items are judged depends on their order, not on
   their price. Items that have begun go on, and so do their draws.
 
@@ -35,7 +37,7 @@ from titjudge.core.errors import BudgetExhausted, BudgetHeld
 
 JOB = "job:"  # how the ledger's entries of batch jobs begin
 _PICO = 10**12
-_GRACE = 0.05  # seconds that an item waits for others that are between two requests, before it gives back its room
+_GRACE = 0.05  # seconds that an item waits for others that are between two requests, before it releases its reservation
 
 
 def job_entry(key: str) -> str:
@@ -45,7 +47,7 @@ def job_entry(key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """What a request cost, or costs at most.
+    """The cost of a request, or an upper bound of it.
 
     Attributes:
         cost: USD.
@@ -60,15 +62,15 @@ class Bill:
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What a run has spent, and may have spent, over all its sessions; amounts are USD.
+    """The known and the possible costs of a run over all its sessions, in USD.
 
     Attributes:
-        spent: What was billed.
+        spent: The amount billed.
         list_cost: List price of all answers used, those from a cache included.
         unlisted: Answers without a list price.
         requests: Requests sent, those without an answer included.
         tokens: Tokens billed, input and output.
-        uncertain: What requests without an answer may have cost: the worst case where no bill came.
+        uncertain: The possible cost of requests without an answer: the worst case if no bill came.
         uncertain_tokens: Their tokens, likewise.
         unpriced: Requests whose price is not known.
         overrun: By how much answers cost more than the worst case of their requests.
@@ -127,13 +129,13 @@ _NOTHING = _Amount()
 
 @dataclass(slots=True, eq=False)
 class _Wait:
-    """A caller that waits for room.
+    """A caller that waits for a part of the budget.
 
     Attributes:
-        want: The room it needs in all.
+        want: The whole amount it needs.
         parent: Its reservation, which is used up before the budget gives anything.
-        taken: What has come out of that reservation so far.
-        granted: Done when the budget has set the rest aside; an exception where it will not.
+        taken: The amount already taken from that reservation.
+        granted: Done when the budget has set the rest aside; an exception if it will not.
     """
 
     want: _Amount
@@ -149,12 +151,12 @@ class _Wait:
 
 
 class Budget:
-    """The caps of one run, and what counts against them.
+    """The caps of one run, and the amounts that count against them.
 
     Args:
-        max_cost: USD; None is no cap.
-        max_requests: Requests sent; None is no cap.
-        max_tokens: Input plus output tokens; None is no cap.
+        max_cost: USD; None: no cap.
+        max_requests: Requests sent; None: no cap.
+        max_tokens: Input plus output tokens; None: no cap.
 
     Attributes:
         exhausted: A cap was reached; nothing new is admitted.
@@ -174,7 +176,7 @@ class Budget:
         self._in_jobs: dict[str, _Amount] = {}  # the part of `_uncertain` that batch jobs of earlier sessions may bill
         self._in_flight = 0  # draws granted and not settled
         self._queue: deque[_Wait] = deque()  # items that have not begun
-        self._again: deque[_Wait] = deque()  # items that gave back their room and reserve once more
+        self._again: deque[_Wait] = deque()  # items that released their reservation and reserve once more
         self._draws: deque[_Wait] = deque()  # requests of items that have begun
         self._grace: asyncio.TimerHandle | None = None
 
@@ -194,7 +196,7 @@ class Budget:
 
     @property
     def list_cost(self) -> float:
-        """USD the answers would have cost without a cache: what was spent, plus the list price of cached answers."""
+        """USD the answers would have cost without a cache: the amount spent, plus the list price of cached answers."""
         return (self._spent.cost + self._cached) / _PICO
 
     @property
@@ -204,7 +206,7 @@ class Budget:
 
     @property
     def uncertain(self) -> float:
-        """USD that requests without an answer may have cost at most; it counts against the cap and is not in `spent`."""
+        """Upper bound, in USD, of the cost of requests without an answer; counts against the cap and is not in `spent`."""
         return self._uncertain.cost / _PICO
 
     @property
@@ -218,7 +220,7 @@ class Budget:
         return self._spent.tokens
 
     def notes(self) -> list[str]:
-        """Return a line that says by how much answers cost more than the worst case of their requests; none where none did."""
+        """Return a line with the amount by which answers cost more than the worst case of their requests; empty if none did."""
         if not self._overrun:
             return []
         return [
@@ -264,7 +266,7 @@ class Budget:
     # -- admission -------------------------------------------------------------------------------------------------
 
     async def reserve(self, cost: float, tokens: int, requests: int = 1, *, again: bool = False) -> Reservation:
-        """Set room aside for an item, and wait for it as long as items and requests under way may give some back.
+        """Reserve an amount for an item, and wait as long as items and requests under way may release some.
 
         An item that has a reservation draws from that one: reserving a second would wait for itself.
 
@@ -272,25 +274,26 @@ class Budget:
             cost: USD.
             tokens: Input plus output.
             requests: Number of requests.
-            again: The item has begun before, and gave its room back (`BudgetHeld`): it goes before those that have not begun.
+            again: The item has begun before, and released its reservation (`BudgetHeld`): it goes before items that have
+                not begun.
 
         Raises:
-            BudgetExhausted: There is no room, and nothing under way can give any back.
+            BudgetExhausted: The cap is reached, and nothing under way can release an amount.
         """
         want = await self._enter(_Amount.from_usd(cost, tokens, requests), self._again if again else self._queue)
         return Reservation(self, want)
 
     async def draw(self, cost: float, tokens: int, requests: int = 1) -> Hold:
-        """Set room aside for one request that belongs to no reservation.
+        """Reserve an amount for one request without a reservation of an item.
 
         Raises:
-            BudgetExhausted: There is no room, and no request on its way can give any back.
+            BudgetExhausted: The cap is reached, and no request on its way can release an amount.
         """
         want = await self._enter(_Amount.from_usd(cost, tokens, requests), self._draws)
         return Hold(self, None, want)
 
     def check_room(self, worst: Bill) -> None:
-        """Check once more, just before it is sent, that a request for which room was set aside fits under the cap.
+        """Check once more, just before it is sent, that a request with a reserved amount fits under the cap.
 
         While it waited for a slot, answers may have cost more than was set aside for them.
 
@@ -307,7 +310,7 @@ class Budget:
         return entry in self._in_jobs
 
     def draw_in_job(self, entry: str) -> Hold | None:
-        """Take over the room that `Hold.leave_in_job` kept for a question in a batch job; None where there is none."""
+        """Take over the amount that `Hold.leave_in_job` kept for a question in a batch job; None if there is none."""
         amount = self._in_jobs.pop(entry, None)
         if amount is None:
             return None
@@ -337,7 +340,7 @@ class Budget:
             raise
 
     def _admit(self) -> None:
-        """Grant the waiting calls that fit, in order, and refuse those that never will. Runs after every change."""
+        """Grant the waiting calls that fit, in order, and refuse calls that never will. Runs after every change."""
         while wait := _head(self._draws):
             missing = wait.top_up()
             if self._fits(missing, self._held):
@@ -351,7 +354,7 @@ class Budget:
             while wait := _head(line):
                 if self._fits(wait.want, self._held):
                     self._grant(line.popleft(), wait.want)
-                elif self._fits(wait.want, _NOTHING):  # it will fit when what is held comes back
+                elif self._fits(wait.want, _NOTHING):  # it will fit when the reserved amounts are released
                     return
                 else:
                     self._exhaust(wait.want)
@@ -373,7 +376,7 @@ class Budget:
             return True
         rest = wait.parent._rest if wait.parent is not None else _NOTHING
         if self._held == wait.taken + rest:
-            return False  # no other item holds anything
+            return False  # no other item has a reservation
         if self._grace is None:
             self._grace = asyncio.get_running_loop().call_later(_GRACE, self._grace_over, wait)
         return True
@@ -396,7 +399,7 @@ class Budget:
         wait.granted.set_result(None)
 
     def _refuse(self, wait: _Wait) -> None:
-        """End a draw as `BudgetHeld` where other items hold its room, else as `BudgetExhausted`; give back what it took."""
+        """End a draw as `BudgetHeld` if other items have reserved the amount, otherwise as `BudgetExhausted`; release it."""
         self._draws.remove(wait)
         if wait.parent is not None and self._fits(wait.want, _NOTHING):
             held = BudgetHeld(
@@ -420,7 +423,7 @@ class Budget:
 
     @property
     def reason(self) -> str:
-        """One line that says which cap was reached, with the current sums; empty while none is."""
+        """One line that names the cap that was reached, with the current sums; empty before that."""
         if not self.exhausted:
             return ""
         want, used = self._refused, self._spent + self._uncertain
@@ -438,14 +441,14 @@ class Budget:
     # -- called by reservations and draws ----------------------------------------------------------------------------
 
     def _return(self, amount: _Amount, parent: Reservation | None) -> None:
-        """Give unused room back to the reservation it came from, which may repeat the request, or else to the budget."""
+        """Return an unused amount to the reservation it came from, which may repeat the request, or otherwise to the budget."""
         if parent is not None and parent._open:
             parent._rest += amount
         else:
             self._held -= amount
 
     def _bill(self, held: _Amount, actual: _Amount) -> _Amount:
-        """Book `actual` as spent against what was set aside for it (`held`); returns what is left, which stays set aside."""
+        """Book `actual` as spent against the reserved amount `held`, and return the rest, which stays reserved."""
         used = actual.up_to(held)
         self._spent += actual
         self._held -= used
@@ -486,13 +489,13 @@ class Reservation(_Room):
         self._budget, self._rest, self._open = budget, amount, True
 
     async def draw(self, cost: float, tokens: int, requests: int = 1) -> Hold:
-        """Set room aside for one request: out of this reservation as far as it goes, the rest from the budget.
+        """Reserve an amount for one request: from this reservation as far as it suffices, the rest from the budget.
 
         It also works after `release` and on an exhausted budget, because a request under way may have to be repeated.
 
         Raises:
-            BudgetExhausted: The budget cannot give what the reservation lacks.
-            BudgetHeld: It could, and other items hold it now.
+            BudgetExhausted: The budget cannot cover the rest.
+            BudgetHeld: It could, but other items have reserved the rest now.
         """
         wait = _Wait(_Amount.from_usd(cost, tokens, requests), self)
         if wait.top_up() != _NOTHING:
@@ -500,13 +503,16 @@ class Reservation(_Room):
         return Hold(self._budget, self, wait.want)
 
     def settle(self, cost: float, tokens: int, requests: int = 1) -> None:
-        """Book what all requests of an item were billed, where it made no draws, and release. A second call does nothing."""
+        """Book the billed amount of all requests of an item that made no draws, and release the rest.
+
+        A second call does nothing.
+        """
         if self._open:
             self._rest = self._budget._bill(self._rest, _Amount.from_usd(cost, tokens, requests))
             self.release()
 
     def release(self) -> None:
-        """Give back what is left; requests under way keep their room. A second call does nothing."""
+        """Release the rest; requests under way keep their reserved amounts. A second call does nothing."""
         if self._open:
             self._open = False
             rest, self._rest = self._rest, _NOTHING
@@ -520,9 +526,9 @@ class Reservation(_Room):
 
 
 class Hold(_Room):
-    """Room for one request. The first call of `settle`, `mark_uncertain`, `leave_in_job` or `release` ends it.
+    """The amount reserved for one request. The first call of `settle`, `mark_uncertain`, `leave_in_job` or `release` ends it.
 
-    Later calls do nothing. What the request does not use goes back to the reservation or budget it came from.
+    Later calls do nothing. The unused part goes back to the reservation or budget it came from.
     """
 
     __slots__ = ("_amount", "_budget", "_open", "_parent")
@@ -551,7 +557,7 @@ class Hold(_Room):
             self.mark_uncertain()
 
     def release(self) -> None:
-        """Give back the room of a request that was not sent."""
+        """Release the amount of a request that was not sent."""
         if self._open:
             self._close(self._amount)
 

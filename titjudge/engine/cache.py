@@ -1,8 +1,8 @@
 """Answers on disk. A diskcache that never unpickles, never evicts, and notices damage.
 
-diskcache 5.6.3 unpickles rows that are marked so, also under its own JSONDisk (CVE-2025-69872): here every row that is
-not raw bytes is refused. Each value carries a checksum over itself and its key; a damaged one counts as absent and
-is asked anew, and what is whole in a damaged database is saved.
+diskcache 5.6.3 unpickles rows that are marked so, even with its JSONDisk (CVE-2025-69872). Here every row that is not raw
+bytes is refused. Each value has a checksum over itself and its key. A damaged value counts as absent and is requested
+again, and the intact part of a damaged database is saved.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class AnswerCache:
     """JSON objects under text keys, safe for several processes of one machine at once.
 
     Attributes:
-        network: The kind of network file system that the folder lies on; empty where it is local.
+        network: The kind of network file system that the folder lies on; empty if it is local.
 
     Raises:
         UserError: The folder cannot be made or opened.
@@ -166,7 +166,7 @@ class AnswerCache:
             return self._begin_anew(error)
 
     def _begin_anew(self, error: Exception) -> Any:
-        """Move a damaged database into a folder of its own, and copy what can be read of it into a new one."""
+        """Move a damaged database into a separate folder, and copy its readable entries into a new one."""
         aside = self.folder / f"damaged-{time.time_ns()}-{os.getpid()}"
         aside.mkdir()
         for path in self.folder.glob("cache.db*"):
@@ -221,7 +221,7 @@ class AnswerCache:
         self._write({key: _packed(key, value)})
 
     async def put(self, key: str, value: Json) -> None:
-        """As `set`, for many tasks at once: what they store within some milliseconds is written in one transaction."""
+        """Store like `set`, for many tasks at once: all values stored within some milliseconds share one transaction."""
         loop = asyncio.get_running_loop()
         written: asyncio.Future[None] = loop.create_future()
         if not self._waiting or self._waiting[0].get_loop() is not loop:
@@ -261,7 +261,7 @@ class AnswerCache:
         self._raise_failed()
 
     def _write_gathered(self) -> None:
-        """Write the entries of `put` and `later` in one transaction, and tell the callers of `put` how it went."""
+        """Write the entries of `put` and `later` in one transaction, and pass the outcome to the callers of `put`."""
         gathered, self._gathered = self._gathered, {}
         waiting, self._waiting = self._waiting, []
         failed: CacheWriteError | None = None
@@ -326,7 +326,7 @@ class AnswerCache:
 
 @contextlib.contextmanager
 def open_cache(folder: Path | None) -> Iterator[AnswerCache]:
-    """Open the cache in a folder, or where none is named in the usual one.
+    """Open the cache in a folder, by default in the usual one.
 
     Raises:
         UserError: Its folder cannot be used.
@@ -350,7 +350,7 @@ def _checksum_ok(key: str, raw: Any) -> bool:
 
 
 def _is_corruption(error: sqlite3.Error | UnicodeDecodeError) -> bool:
-    """Whether an error (UnicodeDecodeError: in the text of one) says that the file is broken, not just out of reach."""
+    """Return True if an error means that the file is broken, and not just out of reach (UnicodeDecodeError: in an error's text)."""
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:  # raised by Python's module itself: of a text column that is not UTF-8, for one
         return isinstance(error, UnicodeDecodeError) or "decode" in str(error).lower()
@@ -384,7 +384,7 @@ def _readable(database: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _file_system(folder: Path) -> str:
-    """Find the type of the file system that holds `folder`, as /proc/mounts names it; empty where there is none to ask."""
+    """Find the type of the file system of `folder` in /proc/mounts; empty if there is no such file."""
     try:
         mounts = Path("/proc/mounts").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

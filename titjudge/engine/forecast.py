@@ -1,4 +1,4 @@
-"""What a run would ask and cost: the metrics themselves, walked with estimating providers over a read-only cache."""
+"""Estimate the requests and the cost of a run: run the metrics with estimating providers and a read-only cache."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _SAMPLED = 8  # items from which the reach of a cap is estimated
 
 @dataclass(frozen=True, slots=True)
 class CapReach:
-    """How far the money left under a cap carries. Amounts are USD.
+    """The number of items that the rest of a cap pays for. Amounts are USD.
 
     Attributes:
-        money: What may still be used.
+        money: The amount that is left.
         worst, likely: Of an item, where all answers are as long as they may be, and of their usual length.
         reserved: At most set aside for an item before it is asked.
-        role: Whose answers take most of what is set aside and not used.
+        role: The role whose answers leave the largest unused part of the reserved amount.
         thinks: That model thinks before it answers.
     """
 
@@ -77,11 +77,11 @@ class CapReach:
 
 
 class Estimates:
-    """Stand-ins for the models of a plan, which note what they are asked.
+    """Estimating substitutes for the models of a plan, which record their requests.
 
     Args:
-        library: The templates, which say how long answers are.
-        settings_of: What the provider of a role's model is made from.
+        library: The templates, with the usual lengths of answers.
+        settings_of: Returns the settings for the provider of a role's model.
         per_item: Whether a question that several items ask counts for each of them, as when budget is reserved for one
             item, and not for the first alone, as in the price of a run.
 
@@ -100,11 +100,11 @@ class Estimates:
         self._counted_keys: set[str] = set()
 
     def provider(self, config: RoleConfig) -> Provider:
-        """Make the stand-in for the provider of a role."""
+        """Make the estimating substitute for the provider of a role."""
         return EstimateProvider(make_provider(config.provider, self._settings_of(config)), self._lengths, self._note)
 
     def embedder(self, config: RoleConfig) -> Embedder:
-        """Make the stand-in for the embedder."""
+        """Make the estimating substitute for the embedder."""
         real = make_embedder(config.provider, config.model_name, self._settings_of(config))
         return EstimateEmbedder(real, self._count_embedding)
 
@@ -136,8 +136,8 @@ class Planner:
     """Prices items before they are asked.
 
     Args:
-        engine: Asks the stand-ins, over a cache to which it writes nothing.
-        estimates: The stand-ins.
+        engine: Sends questions to the substitutes, with a read-only cache.
+        estimates: The substitutes for the models.
 
     Attributes:
         refused: Of a dry run: items that no metric could use.
@@ -152,7 +152,7 @@ class Planner:
         return self.roles.embedder_role() if name == "embedder" else self.roles[name]
 
     async def expect(self, item: Item, metrics: Mapping[str, Metric]) -> list[Expected]:
-        """List the requests an item would send now; what is cached is not among them."""
+        """List the requests that an item would send now, without cached answers."""
         scored = await asyncio.gather(
             *(
                 self._panel.score(self.engine, item, name, metric)
@@ -171,14 +171,15 @@ class Planner:
     async def reserve(
         self, item: Item, metrics: Mapping[str, Metric], budget: Budget, held: BudgetHeld | None = None
     ) -> Reservation:
-        """Reserve room in the budget for what an item is likely to ask.
+        """Reserve the likely cost of an item's questions in the budget.
 
-        That is the p90 of its answers' lengths, and at least the worst case of its dearest request: a description whose
-        judgement cannot be paid is not worth its money. Whatever goes beyond is drawn from the budget when it is asked; what
-        a batch job of an earlier session holds is counted already. `held` says why the item stepped back, when it did.
+        That is the p90 of its answers' lengths, and at least the worst case of its most expensive request: a description
+        is wasted if its judgement cannot be paid. Costs beyond it are drawn from the budget with each question; amounts
+        in a batch job of an earlier session are already counted. `held` is the reason why the item released its
+        reservation before, if it did.
 
         Raises:
-            BudgetExhausted: There is no room, and nothing outstanding will make any.
+            BudgetExhausted: The cap is reached, and nothing outstanding will release an amount.
         """
         requests = [
             request for request in await self.expect(item, metrics) if not budget.in_job(job_entry(request.key))
@@ -193,9 +194,9 @@ class Planner:
         return await budget.reserve(cost, int(tokens), len(requests), again=held is not None)
 
     async def reach(self, items: Iterable[Item], metrics: Mapping[str, Metric], money: float) -> CapReach | None:
-        """Estimate from the first items how many of such the money left under a cap pays for; None where they are free."""
+        """Estimate from the first items how many such items the money left under a cap pays for; None if they are free."""
         worst = middle = most_reserved = 0.0
-        # By role, USD of room that answers of a likely length leave unused.
+        # By role, USD reserved but not used by answers of a likely length.
         slack: dict[str, float] = defaultdict(float)
         count = 0
         for item in islice(items, _SAMPLED):
@@ -228,7 +229,7 @@ class Planner:
 
 
 class ReadOnlyCache:
-    """A cache as a plan sees it: nothing is written, and vectors are as blank as those of the estimating embedder."""
+    """A cache as a plan sees it: nothing is written, and vectors are blank, as from the estimating embedder."""
 
     def __init__(self, cache: AnswerCache) -> None:
         self._cache = cache
@@ -243,7 +244,7 @@ class ReadOnlyCache:
 
 @dataclass(slots=True)
 class RoleForecast:
-    """What a role would be asked.
+    """The requests that a role would get.
 
     Attributes:
         requests: How many requests.
@@ -260,12 +261,12 @@ class RoleForecast:
 
 @dataclass(slots=True)
 class Forecast:
-    """What a dry run found.
+    """The result of a dry run.
 
     Attributes:
         items: Items that can be judged.
         refused: Items that cannot, with the reason.
-        roles: What each role would be asked, by its name.
+        roles: The requests for each role, by its name.
         labels: The model of each role.
         costs: List prices of each role in USD at p10, p50 and p90; None where a price is unknown.
         cached: Answers that the cache has, by role.
@@ -400,7 +401,7 @@ class ForecastSum:
         self._saved, self._saved_cost = 0, 0.0
 
     def add(self, requests: Iterable[Expected]) -> None:
-        """Add requests, without those that are free, to the sums of their roles."""
+        """Add requests, except free ones, to the sums of their roles."""
         for request in requests:
             provider_role = self._planner.role(request.role)
             if provider_role.provider.is_free:
@@ -422,7 +423,7 @@ class ForecastSum:
                 )
 
     def forecast(self, items: int) -> Forecast:
-        """Price what was added, for so many items that can be judged."""
+        """Price the added requests, for `items` items that can be judged."""
         planner, roles = self._planner, self._roles
         if planner.estimates.embeddings and not planner.roles.embedder().is_free:
             tokens = Usage(input=planner.estimates.embedding_tokens)

@@ -51,10 +51,10 @@ Failed = Literal["keep", "again", "drop"]
 
 @dataclass(frozen=True, slots=True)
 class ReplyRules:
-    """What counts as an answer to a question.
+    """Rules that decide whether a reply is an answer to a question.
 
     Attributes:
-        schema: What the text must fit, as a pydantic model.
+        schema: The pydantic model that the text must fit.
         truncated: Whether a text that was cut off counts.
         empty: Whether an answer without a text counts: as one that failed, with an empty text.
         describes: Whether the answer describes an image, so that a text that declines to is a refusal.
@@ -74,7 +74,7 @@ class ReplyRules:
         return reply.status in taken and finished and NO_ANSWER not in reply.flags
 
     def of_empty(self, reply: Reply) -> Reply:
-        """Give an answer without a text the status that it has here, whatever it had for who asked first."""
+        """Give an answer without a text its status under these rules, whatever its status for the first caller."""
         if EMPTY not in reply.flags or reply.status not in (Status.FAILED, Status.UNPARSED):
             return reply
         if not self.empty:
@@ -96,9 +96,10 @@ class PendingQuestion:
     Attributes:
         key: Its key in cache and journal.
         role: Who answers.
-        request: What is sent.
-        reading: What counts as an answer.
-        reservation: What the caller has set aside for its questions.
+        request: The request to send.
+        reading: The rules for its answer.
+        reservation: The amount that the caller has
+            reserved for its questions.
     """
 
     key: str
@@ -109,7 +110,7 @@ class PendingQuestion:
 
     @property
     def names(self) -> dict[str, str]:
-        """What a log line names of it."""
+        """Return the fields that a log line has about it."""
         return {"role": self.request.role, "template": self.request.template, "item": self.request.item_id}
 
 
@@ -117,16 +118,16 @@ class Engine:
     """Asks models. One engine serves one run; use it inside one event loop.
 
     Args:
-        roles: Which model plays captioner, judge, embedder; their configuration says which protocol they follow (official
+        roles: Which model plays captioner, judge, embedder; their configuration has the protocol they follow (official
             or strict), and whether malformed JSON answers are repaired, and flagged (lenient).
         library: The prompt templates.
-        cache: Where answers are kept; None keeps none.
+        cache: Keeps the answers; None keeps none.
         budget: The caps; without one there are none.
         journal: Called with a kind and a JSON record: `reply` or `vector` for every answer used, once for each key, and
             `bill` for every request that was or may have been billed.
         dry_run: Write nothing to the cache and read only the headers of images.
         known: Keys the journal has already, and whether there is a good answer under them.
-        failed: What becomes of answers that cannot be used (refused, cut off, unreadable). `keep`: they are kept and not
+        failed: The treatment of answers that cannot be used (refused, cut off, unreadable). `keep`: they are kept and not
             paid again; `again`: those kept are asked for once more, and the new ones are kept; `drop`: neither.
         embeds: Texts will be embedded: an embedder in this process is loaded while the first answers are on their way.
 
@@ -164,7 +165,7 @@ class Engine:
         self._used = {_short(key) for key, good in (known or {}).items() if good}
         self._unusable = {_short(key) for key, good in (known or {}).items() if not good}
         self.failed, self._asked_again = failed, set[bytes]()
-        self._flights: dict[str, asyncio.Task[Any]] = {}  # by key: what is being answered now
+        self._flights: dict[str, asyncio.Task[Any]] = {}  # by key: the questions in progress
         self._readings: dict[str, ReplyRules] = {}  # by key: how it is read
         self._waiters: Counter[str] = Counter()
 
@@ -229,7 +230,7 @@ class Engine:
         schema: type[Any] | None = None,
         **named: Any,
     ) -> Request:
-        """Make a request as it will be sent: what the model cannot take is left out, what it thinks is allowed for.
+        """Make a request as it will be sent: without unsupported parameters, and with tokens for thinking.
 
         `named` are further fields of the request.
         """
@@ -254,15 +255,17 @@ class Engine:
         reading: ReplyRules | None = None,
         reservation: Reservation | None = None,
     ) -> Reply:
-        """Answer a question: from the cache, else by the model; identical questions at one time share one request.
+        """Answer a question: from the cache, otherwise by the model; identical questions at one time share one request.
 
-        A question that is being answered for somebody who reads answers in another way is answered after that, from what came.
+        If another caller with different rules is waiting for the same question, this one is answered after it, from the
+        same reply.
 
         Args:
-            role: Who answers.
+            role: The role that answers.
             request: The question.
-            reading: What counts as an answer.
-            reservation: What the caller has set aside for its questions.
+            reading: The rules for its answer.
+            reservation: The amount
+                that the caller has reserved for its questions.
 
         Raises:
             Unanswered: Refused, truncated, failed, or unreadable after a repair turn.
@@ -323,7 +326,7 @@ class Engine:
             self._count_kept(question, kept)
         else:
             reply, new = replace(await self._send(question), key=question.key), True
-            self.on_answer(request.item_id, question.key)  # now, as a repair turn would be a question of its own
+            self.on_answer(request.item_id, question.key)  # now, as a repair turn would be a separate question
             reply = _thought_out(reading.of_empty(reply))
             reply = reading.declined(_weighed(reply) if request.choices else reply, request)
             read = self._read(question, reply)
@@ -353,7 +356,7 @@ class Engine:
         return False
 
     async def _keep_failure(self, question: PendingQuestion, reply: Reply, *, new: bool) -> None:
-        """Keep a reply that is no answer, so that it is not paid again.
+        """Keep a reply without a usable answer, so that it is not paid again.
 
         Raises:
             Unanswered: A repair turn cannot make an answer of it.
@@ -373,7 +376,7 @@ class Engine:
             raise Unanswered(reply.status, reply.reason or _REASONS[reply.status], reply)
 
     def _read(self, question: PendingQuestion, reply: Reply) -> Reply | None:
-        """Read a reply; None where it is no answer, or does not fit the schema."""
+        """Read a reply; None if it is not an answer, or does not fit the schema."""
         schema, request = question.reading.schema, question.request
         if not question.reading.takes(reply, request):
             return None
@@ -388,7 +391,7 @@ class Engine:
         return None if data is None else replace(reply, data=data, flags=(*reply.flags, *flags))
 
     async def _repair(self, question: PendingQuestion, reply: Reply) -> Reply:
-        """Ask once more, with a turn that shows the model its own answer; the request carries an attempt number.
+        """Ask once more, with a turn that shows the model its previous answer; the request carries an attempt number.
 
         Raises:
             Unanswered: The second answer cannot be read either.
@@ -428,7 +431,7 @@ class Engine:
                 reply = replace(error.reply, list_cost=role.price_of(error.reply.usage))
                 role.tally.add(reply)
                 return reply
-            if error.status is Status.REFUSED:  # by a content filter, with an error in place of an answer
+            if error.status is Status.REFUSED:  # by a content filter, with an error instead of an answer
                 return Reply("", Status.REFUSED, error.reason, finish_reason="content_filter", list_cost=0.0)
             raise
         role.tally.add(reply)
@@ -451,7 +454,7 @@ class Engine:
         except Exception as error:
             raise retry.terminal_error(classified(role, error)) from error
         planned = role.worst(reply.usage) if self.dry_run else None  # a dry run makes up the answer, and prices it
-        # A recorded answer comes with its own list price.
+        # A recorded answer comes with a list price.
         reply = replace(reply, list_cost=planned or reply.list_cost or 0.0, seconds=time.monotonic() - started)
         role.tally.add(reply)
         return reply
@@ -466,18 +469,18 @@ class Engine:
             return None
         kept = replace(reply_from(record), key=question.key, cached=True)
         if kept.status is Status.OK and ending(kept.finish_reason) is Ending.BROKEN and not kept.first_token:
-            return None  # kept as a whole answer before finish reasons were told apart
+            return None  # kept as a whole answer before finish reasons were distinguished
         return _thought_out(kept)
 
     async def _keep(self, question: PendingQuestion, reply: Reply) -> None:
-        """Put a reply into the cache, unless another model than the one in its key answered."""
+        """Put a reply into the cache, unless the answer came from a model that is not the one in its key."""
         if OTHER_MODEL in reply.flags:
             return
         if self.cache is not None and question.role.provider.capabilities.cache and not self.dry_run:
             await self._store(self.cache, question.key, reply_record(reply))
 
     async def _store(self, cache: AnswerCache, key: str, record: Json) -> None:
-        """Put an answer into the cache: later where the journal has it, so that a kill loses nothing, else at once."""
+        """Put an answer into the cache: later if the journal has it, so that a kill loses nothing, otherwise at once."""
         if self.sender.journals:
             cache.later(key, record)
             return
@@ -557,7 +560,7 @@ def _thought_out(reply: Reply) -> Reply:
 
 
 def _weighed(reply: Reply) -> Reply:
-    """Judge a reply by the probabilities of its first token: OK with them, whatever its text, else UNPARSED."""
+    """Judge a reply by the probabilities of its first token: OK with them, whatever its text, otherwise UNPARSED."""
     if reply.first_token is not None:
         return replace(reply, status=Status.OK, reason="")
     if reply.status not in (Status.OK, Status.TRUNCATED):

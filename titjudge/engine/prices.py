@@ -1,4 +1,4 @@
-"""What an answer costs: the bundled price list of genai-prices, a user's own table on top, and the batch discounts.
+"""The cost of an answer: the bundled price list of genai-prices, a user's own table on top, and the batch discounts.
 
 A price that is not known is None, never 0: under a cap such a model does not start. Nothing here asks the network.
 """
@@ -26,14 +26,15 @@ FLAG_FORM = "MODEL=IN,OUT or MODEL=IN,OUT,CACHED in USD per million tokens, for 
 
 @dataclass(frozen=True, slots=True)
 class PriceTier:
-    """Rates of a long request, in USD per million tokens; they hold for all of its tokens.
+    """Rates of a long request, in USD per million tokens; they apply to all of its tokens.
 
     Attributes:
         above: Requests with more input tokens than these have them.
         input: Of input.
         output: Of output, thinking included.
-        cached_input: Of input that comes from the provider's cache; None: that of input.
-        image: Of image tokens in the input; None: that of input.
+        cached_input: Of input that comes from the provider's cache; None: as `input`.
+        image: Of image tokens in the
+            input; None: as `input`.
     """
 
     above: int
@@ -50,8 +51,9 @@ class Price:
     Attributes:
         input: Of input.
         output: Of output, thinking included.
-        cached_input: Of input that comes from the provider's cache; None: that of input.
-        image: Of image tokens in the input; None: that of input.
+        cached_input: Of input that comes from the provider's cache; None: as `input`.
+        image: Of image tokens in the
+            input; None: as `input`.
         per_request: USD for each request besides its tokens.
         tiers: Other rates of long requests.
         source: Where the numbers come from.
@@ -86,7 +88,7 @@ FREE = Price(0.0, 0.0, source="declared free")
 
 
 def at_vendor(provider: str, base_url: str) -> bool:
-    """Whether a provider is asked at its vendor's own address, where the vendor's price list holds."""
+    """Return True if a provider uses its vendor's usual address, for which the vendor's price list is valid."""
     hosts = {url_parts(address).hostname for address in base_url.split(",") if address.strip()}
     return hosts <= {url_parts(getattr(registry.provider_class(provider), "default_base", "")).hostname}
 
@@ -96,7 +98,7 @@ def batch_price(provider: str, price: Price, on: date | None = None, *, base_url
 
     Without a discount on file, and at any address but the vendor's own, it is the list price.
     Cached input keeps its list rate unless the discounted input is cheaper: Google's two discounts do not stack
-    (docs.cloud.google.com, batch prediction), and where they do (OpenAI, Anthropic) this is the upper bound.
+    (docs.cloud.google.com, batch prediction), and if they do (OpenAI, Anthropic) this is the upper bound.
     """
     day = on or retirements.today()
     vendor = VENDORS.get(registry.vendor(provider))
@@ -137,18 +139,18 @@ def price_of(
     """Find the list price of a model; None when it is not known.
 
     Args:
-        provider: Our name of it (`openai`, `gemini`, `litellm`, ...), whose class may name another as its vendor; a litellm
-            model names its own (`anthropic/x`).
+        provider: Our name of it (`openai`, `gemini`, `litellm`, ...), whose class may name another as its vendor; a
+            litellm model contains it (`anthropic/x`).
         model: The name the model is asked by.
         user: The user's table, by `provider/model` or `model`; it wins over the bundled list.
         base_url: A known address (OpenRouter, Azure, ...) names the provider better than `provider` does; at an unknown
-            one the vendor's list price is given (`elsewhere`), and what is billed there only the user knows.
+            one the vendor's list price is given (`elsewhere`), and only the user knows the bill there.
         free: The provider declares that it costs nothing (local, recorded, fake).
         embedding: A model without an output price is fine; for any other, that price is unknown.
-        when: Default now; prices that depend on the hour are taken at their dearest.
+        when: Default now; prices that depend on the hour are taken at their highest.
 
     Raises:
-        ConfigError: The user's table has an entry that is no price.
+        ConfigError: The user's table has an entry that is not a price.
     """
     for name in _names(provider, model):
         for key, entry in (user or {}).items():
@@ -199,7 +201,7 @@ def _from_user(name: str, entry: Price | Values) -> Price:
     """Read an entry of the user's table.
 
     Raises:
-        ConfigError: It is no price.
+        ConfigError: It is not a price.
     """
     if isinstance(entry, Price):
         return entry
@@ -220,7 +222,7 @@ def _from_user(name: str, entry: Price | Values) -> Price:
 
 
 def _bundled(provider: str, model: str, base_url: str, embedding: bool, when: datetime) -> Price | None:
-    """Look up the list price in genai-prices; None where it has no rates of the model."""
+    """Look up the list price in genai-prices; None if it has no rates of the model."""
     from importlib.metadata import version
 
     listing = _find(provider, model, base_url)
@@ -264,7 +266,7 @@ def _find(provider: str, model: str, base_url: str) -> tuple[str, Any, bool] | N
 def _listed_at(providers: Iterable[Any], address: str) -> str:
     """Find the provider that genai-prices lists for an address, or an empty string.
 
-    Its patterns are matched from the left and without an end, so that they fit strangers' addresses that begin like a
+    Its patterns are matched from the left and without an end, so that they match unrelated addresses that begin like a
     vendor's, or have one in their path: here the whole host must fit, and no other host may.
     """
     parts = url_parts(address)
@@ -284,7 +286,7 @@ def _listed_at(providers: Iterable[Any], address: str) -> str:
 
 
 class _Rates:
-    """One genai-prices record read at a moment: the dearest of the day where the hour matters."""
+    """One genai-prices record read at a moment: the highest of the day if prices depend on the hour."""
 
     def __init__(self, info: Any, when: datetime) -> None:
         from genai_prices.types import TimeOfDateConstraint
@@ -307,7 +309,7 @@ class _Rates:
         return sorted(starts)
 
     def flat(self, key: str, tokens: int = 0) -> float:
-        """Find the dearest rate of a key for a request of so many input tokens; 0 when the key has none."""
+        """Find the highest rate of a key for a request of this number of input tokens; 0 if the key has none."""
         rates = [0.0]
         for value in self._values(key):
             reached = [tier.price for tier in getattr(value, "tiers", ()) if tokens > tier.start]

@@ -1,21 +1,21 @@
-"""How fast one provider account is asked: slots, pauses, and the pace its answers tell.
+"""The request rate of one provider account: slots, pauses, and the limits in the headers of its answers.
 
     concurrency   additive increase, multiplicative decrease (as TCP does): up only while all slots are in use, down when
                   the account is limited or the server overloaded, at most once a round trip
     Retry-After   nothing is sent before it is over; then waiting requests go out at a pace, not all at once
     pace          token buckets: an explicit rpm or tpm, and the limits read from the headers of every answer
 
-A single 429 among many good answers concerns one request (it waits, see `retry`), not the account. The account counts as
-limited when many of the last requests got a 429, when nothing else comes back, or when the headers say that nothing is
-left. With `tolerance=0` every 429 makes it count so.
+A single 429 among many good answers concerns one request (it waits, see `retry`), not the account. The account is treated
+as limited in three cases: many of the last requests got a 429, nothing else comes back, or the headers report that
+nothing is left. With `tolerance=0` every 429 makes it count so.
 
-Of the waiting requests the one of the earliest item is sent first (`PLACE`); one event loop, no threads. A slot is held while a request is on its way and not while it
-backs off: enter `slot` once for each attempt.
+Of the waiting requests the one of the earliest item is sent first (`PLACE`); one event loop, no threads. A request
+occupies a slot while it is on its way and not while it backs off: enter `slot` once for each attempt.
 
 Token buckets for a rate that the user sets, or that is read from the headers of a provider's answers.
 
-The bucket of a server is a copy of the server's own: every answer says what is left in it; between answers it is refilled
-at the server's rate, and drained by what is sent, requests that the server has not counted yet included.
+The bucket of a server copies the server's bucket: every answer reports its level. Between answers it is refilled at the
+server's rate, and drained by each request sent, also by requests that the server has not counted yet.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from titjudge.core.types import Failure, FailureKind
 _UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|us|µs|ns|d|h|m|s)")
 _LONGEST_RESET = 2 * 86400.0  # a larger "reset" is a point in time, not a span
-_PROBE = 60.0  # seconds after which one request goes out whatever the headers said
+_PROBE = 60.0  # seconds after which one request goes out whatever the headers reported
 _SILENT = 3  # answers in a row without limits in their headers after which a limit is forgotten
 _STALE = 10.0  # seconds without a limit in headers after which the next answer without one is enough
 _HEADROOM = 0.1  # seconds of refill that stay in a server's bucket, as requests travel at different speeds
@@ -69,7 +69,7 @@ _NAMES = {
         ),
     ),
 }
-"""limit, remaining, reset. Anthropic's reset is a point in time by its clock, which its `Date` header tells."""
+"""limit, remaining, reset. Anthropic's reset is a point in time by its clock, which is in its `Date` header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,8 @@ class HeaderLimit:
 
     Attributes:
         limit: Requests or tokens of a window of time.
-        remaining: What is left of it.
-        reset: Seconds until all of it is back; None where the header does not say.
+        remaining: The rest of it.
+        reset: Seconds until all of it is back; None if the header does not give it.
     """
 
     limit: float
@@ -88,7 +88,7 @@ class HeaderLimit:
 
 
 def read_limits(headers: Mapping[str, str]) -> dict[str, HeaderLimit]:
-    """Read the limits in an answer's headers, by `requests` and `tokens`; what cannot be read is left out."""
+    """Read the limits in an answer's headers, by `requests` and `tokens`; unreadable values are skipped."""
     limit_headers = {name.lower(): value for name, value in headers.items() if "ratelimit" in name.lower()}
     if not limit_headers:
         return {}
@@ -173,7 +173,7 @@ class TokenBucket:
         return cls(now=now, tokens=tokens, rate=rate, capacity=max(1.0, rate))
 
     def delay(self, need: float, now: float) -> float:
-        """Seconds until `need` may be taken; more than the bucket holds may be taken when it is full."""
+        """Seconds until `need` may be taken; when the bucket is full, a need above its capacity may be taken too."""
         self._fill(now)
         lack = min(need + self.margin, self.capacity) - self._level
         if lack <= _EPSILON:
@@ -191,15 +191,16 @@ class TokenBucket:
         self._level = min(self.capacity, self._level + surplus)
 
     def short(self, need: float) -> bool:
-        """Whether the last headers said that less than `need` is left."""
+        """Whether the last headers reported that less than `need` is left."""
         return self._remaining < need
 
     def observe(self, header: HeaderLimit, in_transit: float, now: float) -> None:
         """Follow the server's bucket.
 
         Args:
-            header: What an answer's headers say.
-            in_transit: What was sent so recently that the server may not have counted it when it wrote them.
+            header: The limit in an answer's headers.
+            in_transit: The amount sent so recently that the server may not have
+                counted it when it wrote them.
             now: Seconds of the monotonic clock.
         """
         self._fill(now)
@@ -226,7 +227,7 @@ class TokenBucket:
 
 
 def _rate(header: HeaderLimit) -> float:
-    """Compute the refill a second. A limit is one a minute unless `reset` shows a longer window (Groq's is a day)."""
+    """Compute the refill a second. A limit is per minute unless `reset` shows a longer window (Groq's is a day)."""
     rate = header.limit / 60
     if (
         header.reset
@@ -284,7 +285,7 @@ class RateLimiter:
     """Limits how many requests, and how fast, are sent to one provider account.
 
     Args:
-        concurrency: Most requests in flight.
+        concurrency: Maximum number of requests in flight.
         rpm, tpm: Requests and tokens a minute that are never passed, beyond a burst of one second's worth.
         start: Requests in flight at first (default `concurrency`).
         tolerance: Share of the last requests (0 to 1) that may get a 429 before the account counts as limited.
@@ -336,7 +337,7 @@ class RateLimiter:
     # -- slots -----------------------------------------------------------------------------------------------------
 
     def slot(self, tokens: int = 0) -> Slot:
-        """`async with limiter.slot(tokens)`: room for one request of at most so many tokens."""
+        """`async with limiter.slot(tokens)`: wait until one request of at most `tokens` tokens may be sent."""
         return Slot(self, tokens)
 
     @property
@@ -414,7 +415,7 @@ class RateLimiter:
         if self._slot_freed is not None and not self._slot_freed.done() and self.in_flight < int(self.limit):
             self._slot_freed.set_result(None)
 
-    # -- what the server says ----------------------------------------------------------------------------------------
+    # -- the server's limits ----------------------------------------------------------------------------------------
 
     def failed(self, failure: Failure, slot: Slot) -> None:
         """Take note of a failed attempt and its slot; only rate limits and overload change the pace."""

@@ -1,4 +1,4 @@
-"""The one retry loop. Providers only classify a failure; what follows is decided here.
+"""The one retry loop. Providers only classify a failure; this module decides what happens next.
 
     retry, rate_limit, later   again, after a wait that is never shorter than Retry-After
     refused, rejected          `Unanswered`: this request has no answer
@@ -6,8 +6,8 @@
     fatal, barred              `FatalProviderError`: no request has
 
 Faults use up attempts; answers that a server broke off get fewer of them, since each is likely to be billed. Rate limits,
-overloaded servers and outages (a server that answered before and cannot be reached now) use up patience, in seconds, since
-they say "later" and not "no"; both are bounded.
+overloaded servers and outages (a server that answered before and cannot be reached now) use up patience, in seconds,
+since they mean "later" and not "no"; both are bounded.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def retrying(
 
     Args:
         policy: How long to go on.
-        sleep: Waits so many seconds; replaced by tests.
+        sleep: Waits the given seconds; replaced by tests.
         jitter: Returns a number from 0 to 1; replaced by tests.
     """
     from tenacity import AsyncRetrying, retry_if_exception_type
@@ -97,7 +97,7 @@ def retrying(
 
 
 class _Failures:
-    """The failures of one question so far, and what they mean for the next attempt: tenacity's strategies."""
+    """The failures of one question so far, and their effect on the next attempt: tenacity's strategies."""
 
     def __init__(self, policy: Policy, jitter: Callable[[], float]) -> None:
         self.policy, self._jitter = policy, jitter
@@ -140,14 +140,14 @@ class _Failures:
         """End the question.
 
         Raises:
-            Unanswered: What was used up, and the last failure.
+            Unanswered: The limit that was reached, and the last failure.
         """
         error = _last(state)
         why = self._exhausted(error.failure) or error.failure.message
         raise _unanswered(error.failure, why) from error.__cause__
 
     def _exhausted(self, failure: Failure) -> str | None:
-        """Return why no further attempt may follow a failure, in words; None where one may."""
+        """Return why no further attempt may follow a failure, in words; None if one may."""
         policy, last, attempts = self.policy, f": {failure.message}", self.faults + self.put_off
         if (failure.retry_after or 0.0) > policy.patience:
             return f"the server asks to wait {failure.retry_after:.0f} s, longer than the {policy.patience:g} s allowed{last}"

@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 SAMPLING = frozenset("temperature top_p top_k min_p seed".split())
 _UNLIMITED = 1_000_000  # requests in flight
 M = TypeVar("M", bound=Model)
-Q = TypeVar("Q")  # what is asked
+Q = TypeVar("Q")  # the provider or embedder
 A = TypeVar("A")  # what comes
 
 
 @dataclass(slots=True)
 class RoleStats:
-    """What a role did in this run.
+    """Counts of a role's requests and answers in this run.
 
     Attributes:
         asked: Requests that were answered.
@@ -87,12 +87,13 @@ class Role(Generic[M, Q, A]):
 
     Attributes:
         name: Captioner, judge, embedder, or a fixed `provider/model`.
-        config: What the user has set for it.
-        provider: What is asked.
-        price: List price; None where it is not known.
-        limiter: That of its account.
-        tally: What it did in this run.
-        priced_as: Finds the price where another model answers.
+        config: Its settings from the user.
+        provider: The model that answers.
+        price: List price; None if it is not known.
+            limiter: The rate limiter of its account.
+            tally: Its counts in this run.
+            priced_as: Finds the price if another
+            model answers.
         model: Its name at the provider; kept when the day comes on which another model would be the default.
         label: `provider/model`, for people.
     """
@@ -123,21 +124,22 @@ class Role(Generic[M, Q, A]):
         return self.price_of(usage) or 0.0
 
     def worst(self, usage: Usage) -> float:
-        """Return the most that a usage can cost, in USD.
+        """Return the maximum cost of a usage, in USD.
 
-        Once a model has retired, its vendor may answer by another one: then the dearer of both prices counts.
+        Once a model has retired, its vendor may answer by another one: then the higher of both prices counts.
         """
         successor = retirements.stands_in(self.config.provider, self.model)
         price = self.priced_as(successor) if successor else None
         return max(self.cost(usage), price.cost(usage) if price is not None else 0.0)
 
     def bill(self, usage: Usage, bound: Usage, *, price: Callable[[Usage], float | None] | None = None) -> Bill:
-        """Make the bill of a reported usage: the higher of its list price and what the server says it has billed.
+        """Make the bill of a reported usage: the higher of its list price and the amount that the server reports as billed.
 
         Args:
             usage: As reported; without tokens in it, `bound` is booked.
-            bound: What the request can use at most.
-            price: The list price of a usage, where it is not that of this role's model.
+            bound: The maximum usage of the request.
+            price: The list price of a usage, if another model than this role's
+                answered.
         """
         booked, _ = believed(usage, bound)
         self.tally.absurd += booked != usage
@@ -149,22 +151,22 @@ class Role(Generic[M, Q, A]):
 
     @abstractmethod
     def bound(self, question: Q) -> Usage:
-        """Bound the tokens that one request can cost at most."""
+        """Compute an upper bound of the tokens of one request."""
 
     @abstractmethod
     async def ask(self, question: Q, bound: Usage) -> tuple[A, Bill]:
-        """Send a question once: the answer, and what it cost."""
+        """Send a question once, and return the answer and its cost."""
 
     def job_entry(self, question: Q) -> str:
         """Return the id of a batch question's entry in the ledger; empty where requests end with the process."""
         return ""
 
     def in_job(self, question: Q) -> bool:
-        """Whether a batch job at the provider holds a question and may yet answer and bill it."""
+        """Return True if a batch job at the provider contains a question and may yet answer and bill it."""
         return False
 
     def item_of(self, question: Q) -> str:
-        """Return the id of the item that a question is about; empty where it is about none."""
+        """Return the id of the item that a question is about; empty if it is about none."""
         return ""
 
     def unsent(self, protocol: str) -> list[str]:
@@ -202,7 +204,7 @@ class ProviderRole(Role[Provider, Request, Reply]):
             price = self.priced_as(retirements.same_name(self.model, reply.model_version))
         bill = self.bill(reply.usage, bound, price=lambda used: None if price is None else price.cost(used))
         cost = None if bill.unpriced else bill.cost
-        # What the other model costs is not known: the worst case is booked.
+        # The price of the other model is not known: the worst case is booked.
         if bill.unpriced and is_other and self.price is not None:
             self.tally.unpriced -= 1
             bill = Bill(self.worst(bound), bound.input + bound.output)
@@ -231,7 +233,7 @@ class ProviderRole(Role[Provider, Request, Reply]):
     def sampling(self, params: Values, protocol: str) -> Json:
         """Collect the parameters to send: the configuration before the metric's, those before the defaults.
 
-        `max_tokens` counts the answer; what a thinking model may think comes on top of it.
+        `max_tokens` limits the answer; tokens for thinking are added.
         """
         capabilities = self.provider.capabilities
         sent: Json = {"max_tokens": 2048}
@@ -308,7 +310,7 @@ class Roles:
         return ProviderRole(name, config, provider, price, limiter, priced_as=priced_as)
 
     def _price(self, config: RoleConfig, model: Model, *, name: str = "") -> prices.Price | None:
-        """Find the list price of a provider's or an embedder's model; an estimating stand-in says itself what is free."""
+        """Find the list price of a provider's or an embedder's model; an estimating substitute decides itself what is free."""
         embedding = isinstance(model, Embedder)
         user = {model_name: price.model_dump() for model_name, price in self.config.prices.items()}
         names = (name,) if name else tuple(dict.fromkeys((config.model_name, model.listed_as or config.model_name)))
@@ -448,7 +450,7 @@ class Roles:
                 self._make(config)
 
     def new_provider(self, config: RoleConfig) -> Provider:
-        """Make the provider of a role's configuration, without adding the role to those in use."""
+        """Make the provider of a role's configuration, without adding the role to the roles in use."""
         return adapted_provider(self._make(config))
 
     def with_panel(self, names: Iterable[str]) -> list[str]:

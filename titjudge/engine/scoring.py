@@ -37,11 +37,11 @@ async def score_item(
     """Run one metric on one item. A question without an answer makes a score without a value.
 
     Args:
-        engine: Where questions go.
-        item: What is judged.
-        name: Of the metric in this run.
+        engine: Sends the questions.
+        item: The item to judge.
+        name: Name of the metric in this run.
         metric: The metric.
-        reservation: The room in the budget that is kept for the item.
+        reservation: The part of the budget that is reserved for the item.
         alias: Roles whose place another role takes, by name.
         sample: Which repetition this is.
 
@@ -90,7 +90,7 @@ class Panel:
         judges: Names of their roles.
         samples: How often each judge is asked.
         rule: Mean, median or majority (the value that more than half of the votes agree on).
-        quorum: The least number of judges that must have answered.
+        quorum: Minimum number of judges that must have answered.
     """
 
     judges: tuple[str, ...] = ("judge",)
@@ -109,7 +109,7 @@ class Panel:
     async def score(
         self, engine: Engine, item: Item, name: str, metric: Metric, reservation: Reservation | None = None
     ) -> list[Score]:
-        """Return the metric's score, followed by each judge's own (named `metric [model]`) where there are several."""
+        """Return the metric's score, followed by each judge's score (named `metric [model]`) if there are several."""
         if not self.votes_on(metric):
             return [await score_item(engine, item, name, metric, reservation)]
         results = await asyncio.gather(
@@ -118,7 +118,7 @@ class Panel:
                 for judge in self.judges
                 for sample in range(self.samples)
             ),
-            return_exceptions=True,  # what was asked is awaited, also when the run is ending: it is paid for
+            return_exceptions=True,  # await questions already sent, also when the run is ending: they are paid for
         )
         votes: list[Score] = []
         for result in results:
@@ -156,7 +156,7 @@ class Panel:
         return label, replace(score, value=value)
 
     def _together(self, scores: Sequence[tuple[str, Score]], item: Item, name: str) -> Score:
-        """Combine the scores of several judges in one, whose parts hold the votes; without a quorum it has no value."""
+        """Combine the scores of several judges in one, with the votes in its parts; without a quorum it has no value."""
         values = [score.value for _, score in scores if score.value is not None]
         votes = [
             PanelVote(judge=label, value=score.value, status=str(score.status), reason=score.reason)

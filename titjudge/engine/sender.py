@@ -1,8 +1,8 @@
-"""Send one paid request: room in the budget -> a slot -> the ledger -> send (retry) -> the bill -> the ledger.
+"""Send one paid request: reserve in the budget -> a slot -> the ledger -> send (retry) -> the bill -> the ledger.
 
-Descriptions, judgements and vectors all go this way; a `Role` knows how to ask, and what an answer costs. A request is
-written into the ledger with its worst case before it is sent, and settled afterwards. So whatever stops the process in
-between, the next one finds what may have been billed.
+Descriptions, judgements and vectors all go this way; a `Role` sends the request and computes the cost of an answer. A
+request is written into the ledger with its worst case before it is sent, and settled afterwards. So whatever stops the
+process in between, the next one finds what may have been billed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MAX_SILENT = 64  # requests without any reply after which a server that never a
 _MAX_UNREACHABLE = 10.0  # seconds of refused connections, and nothing else, after which it counts so as well
 _MAX_BARRED = 8  # different items in a row that an address bars, or puts off, before it counts as out of reach for all
 _MAX_ALIKE = 8  # different items that failed alike, and no answer yet, before the same is expected of all
-_SILENCE = 10.0  # seconds of failures alone after which people are told
+_SILENCE = 10.0  # seconds of failures alone after which a warning is printed
 _LONGEST_PAUSE = 60.0  # seconds between attempts to recover from fatal failures
 _MAX_ALIKE_LATER = 32  # in a row, if there were answers before
 _SURE, _MAX_PASSING = 3, 128  # times that each of them must meet a fault that might pass, or all together
@@ -91,7 +91,7 @@ class _Alike:
 
     Attributes:
         answered: Whether the role has had a good answer.
-        refused: How often each item was refused, by what the refusals have in common.
+        refused: How often each item was refused, by the common part of the refusals.
         unusable: Why the paid answer of an item cannot be used, by item.
     """
 
@@ -135,7 +135,7 @@ class Sender:
         stopping: Nothing new is sent.
         fatal: The failure after which nothing more is sent; None where there was none.
         disk: Why the run folder cannot be written; None while it can. Nothing more is sent then.
-        recovers: After `fatal`, a later question is sent again: at once with another key, else after a pause.
+        recovers: After `fatal`, a later question is sent again: at once with another key, otherwise after a pause.
         well_known: An earlier session had good answers, so that an address that refuses an item works for others.
         not_dropped: Context in which the running task is not cancelled when the run ends: it has sent or paid something.
     """
@@ -178,7 +178,7 @@ class Sender:
         task.add_done_callback(self._protected.discard)
 
     def stop(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
-        """Send nothing more, and cancel those of the run's tasks that have nothing sent or paid for to lose."""
+        """Send nothing more, and cancel the run's tasks that have neither sent nor paid anything."""
         self.stopping = True
         for task in tasks:
             if not self.is_sending(task):
@@ -210,8 +210,8 @@ class Sender:
 
         Args:
             role: The model that is asked.
-            question: What it is asked.
-            reservation: Where the room for the requests comes from; None takes it from the budget.
+            question: The question to send.
+            reservation: Pays for the requests; None uses the budget.
 
         Raises:
             Unanswered: There is no answer.
@@ -295,7 +295,7 @@ class Sender:
                 slot.used(bill.tokens)
                 hold.settle(
                     bill.cost, bill.tokens
-                )  # before the slot is free: a bill that passes the cap holds back who waits
+                )  # before the slot is free: a bill above the cap stops the waiting requests
             self._fatal_in_a_row = 0
             self._reach[role.address].note_answer()
             self._alike[role.name].note_answer()
@@ -359,7 +359,7 @@ class Sender:
                 await asyncio.sleep(0)
 
     def _in_reach(self, role: Role[Any, Any, Any], item: str, failure: Failure) -> Failure:
-        """Reclassify a failure by what other requests to the same address met.
+        """Reclassify a failure by the outcome of other requests to the same address.
 
         It becomes fatal if the address answers no request, or bars all of them, and `LATER` (wait and repeat) if the address
         has answered before and cannot be reached now.
@@ -397,7 +397,7 @@ class Sender:
         return failure
 
     def note_kept(self, role: Role[Any, Any, Any], item: str, reply: Reply) -> None:
-        """Take note of an answer of an earlier session: a good one, or one that holds no answer."""
+        """Take note of an answer of an earlier session: a good one, or a reply without a usable answer."""
         alike = self._alike[role.name]
         if reply.status is Status.OK:
             alike.note_answer()
@@ -405,10 +405,10 @@ class Sender:
             alike.unusable[item] = reply.reason
 
     def _check_answers(self, role: Role[Any, Any, Any]) -> None:
-        """Check that the model has not given paid answers alone that cannot be used.
+        """Check that not all paid answers of the model are unusable.
 
         Raises:
-            FatalProviderError: So many different items have one.
+            FatalProviderError: The limit of different items with an unusable answer is reached.
         """
         unusable = self._alike[role.name].unusable
         if len(unusable) >= (_MAX_ALIKE_LATER if self._was_answered(role) else _MAX_ALIKE):
@@ -471,7 +471,7 @@ class Sender:
     def _book(
         self, hold: Hold, role: Role[Any, Any, Any], entry: str, failure: Failure, bound: Usage, worst: Bill
     ) -> None:
-        """Book what a failed attempt cost: the usage that was reported, the worst case if it may be billed, else nothing."""
+        """Book the cost of a failed attempt: the reported usage, the worst case if it may be billed, otherwise nothing."""
         if failure.usage is not None and failure.usage != Usage():
             self._bill(hold, role.name, entry, role.bill(failure.usage, bound))
         elif failure.maybe_billed or failure.answered:  # it was sent, and no usage was reported
