@@ -90,10 +90,9 @@ class Role(Generic[M, Q, A]):
         config: Its settings from the user.
         provider: The model that answers.
         price: List price; None if it is not known.
-            limiter: The rate limiter of its account.
-            tally: Its counts in this run.
-            priced_as: Finds the price if another
-            model answers.
+        limiter: The rate limiter of its account.
+        tally: Its counts in this run.
+        priced_as: Finds the price if another model answers.
         model: Its name at the provider; kept when the day comes on which another model would be the default.
         label: `provider/model`, for people.
     """

@@ -1,7 +1,7 @@
 """The protocol of models. A provider answers requests, an embedder makes vectors; both are a `Model`.
 
-Everything that can have a default has one, so a new provider is a subclass with `complete`, and `usage_bound` where it
-costs money. It never retries, never caches, never counts money: it sends one request, returns the reply, and classifies
+Everything that can have a default has one, so a new provider is a subclass with `complete`, and `usage_bound` if it costs
+money. It never retries, never caches, never counts money: it sends one request, returns the reply, and classifies
 exceptions. Everything else is the engine's.
 """
 
@@ -34,10 +34,10 @@ class Ending(StrEnum):
     | BROKEN   | The server broke off, which may pass: requested again, three times in all; then kept as unparsed.   |
     | UNKNOWN  | A word in no list: unparsed; kept, and not paid again, as asking again may bring the same word.     |
 
-    A server that gives no reason at all (no such key, an empty text) is believed: some know none. `null` is another matter: in
-    OpenAI's wire format it is the word for an answer that goes on, as in all chunks of a stream but the last, so that in a whole
-    answer it says that the end never came. It is UNKNOWN. Google says the same of a missing `finishReason` ("If empty, the
-    model has not stopped generating tokens", ai.google.dev/api/generate-content).
+    A server that gives no reason at all (no such key, an empty text) is believed: some know none. `null` is another
+    matter: in OpenAI's wire format it is the word for an answer that goes on, as in all chunks of a stream but the last,
+    so in a whole answer it means that the end never came. It is UNKNOWN. Google gives a missing `finishReason` the same
+    meaning ("If empty, the model has not stopped generating tokens", ai.google.dev/api/generate-content).
     """
 
     WHOLE = "whole"
@@ -131,7 +131,7 @@ class Capabilities:
         schema: It has native JSON-schema answers.
         omit: Parameters the model rejects; they are left out of the request and of its cache key.
         omit_thinking: Other parameters, which it rejects if it thinks.
-        direct: The engine calls it at once, without a price, a rate limit or a retry: a model in this process, or a stand-in.
+        direct: The engine calls it at once, without a price, a rate limit or a retry: a model in this process, or a substitute.
         in_flight: How many requests it can use at once (None: as many as the engine likes).
         cache: Its answers are worth keeping (a recorded answer is on disk already).
         thinking: Tokens it may think before it answers, on top of `max_tokens`, when no `thinking_budget` is given.
@@ -212,12 +212,12 @@ class Model:
 
     @cached_property
     def base_url(self) -> str:
-        """Where requests go; a subclass may set it, or compute it when it is first needed."""
+        """The address that requests go to; a subclass may set it, or compute it when it is first needed."""
         return ""
 
     @property
     def address(self) -> str:
-        """What a run that is resumed must find again: `base_url`, or an address that the environment gives besides."""
+        """The address that must be the same when a run is resumed: `base_url`, or one from the environment."""
         return self.base_url
 
     @property
@@ -300,7 +300,7 @@ class Provider(Model, ABC):
             return []
         present = next((name for name in cls.key_envs if os.environ.get(name)), "")
         facts = f"{present} is set" if present else f"set {' or '.join(cls.key_envs)}"
-        if os.environ.get(cls.base_env):  # not shown: it may hold a password
+        if os.environ.get(cls.base_env):  # not shown: it may contain a password
             facts += f"; requests go to the address in {cls.base_env}"
         return [(cls.name, "ok" if present else "no key", facts)]
 
@@ -316,7 +316,7 @@ class Provider(Model, ABC):
 
     @cached_property
     def capabilities(self) -> Capabilities:
-        """What the model can do; a subclass may set it, or find it out when it is first needed."""
+        """Abilities of the model; a subclass may set it, or find it out when it is first needed."""
         return Capabilities()
 
     @property

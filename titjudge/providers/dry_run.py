@@ -1,4 +1,4 @@
-"""Stand-ins for models that send nothing and count what would be sent, for dry runs and reservations."""
+"""Substitutes for models that send nothing and count the requests, for dry runs and reservations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from titjudge.providers.token_counts import fitted
 
 
 def made_up_reply(request: Request, usual: str) -> Reply:
-    """Make up a reply: the answer that the metric plans with, else the smallest of the schema, else `usual`.
+    """Make up a reply: the answer that the metric plans with, otherwise the smallest of the schema, otherwise `usual`.
 
     All choices are equally likely to be its first token.
     """
@@ -69,7 +69,7 @@ class Expected:
 
 
 class EstimateProvider(WrappedProvider):
-    """Stands in for another provider.
+    """Replace another provider in a dry run.
 
     Args:
         real: The provider that would be asked; nothing is sent to it.
@@ -154,7 +154,7 @@ class _Zeros:
 
 
 class EstimateEmbedder(Embedder):
-    """Stands in for an embedder: its name and identity, so that the cache is consulted; vectors of zeros, no model."""
+    """Replace an embedder: its name and identity, so that the cache is consulted; vectors of zeros, no model."""
 
     def __init__(self, real: Embedder, sink: Callable[[int], None]) -> None:
         self.name, self.identity = real.name, real.identity

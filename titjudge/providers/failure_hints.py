@@ -1,4 +1,4 @@
-"""Known fixes for what servers say of a request that they refuse."""
+"""Known fixes for the error messages of servers that refuse a request."""
 
 from __future__ import annotations
 

@@ -18,12 +18,12 @@ class Fake(Provider):
 
     Args:
         settings: As for other providers; may be None. With the option `remember: false` no requests are kept.
-        answers: A function from Request to text, Reply or Exception; or an iterable of those, used in order; without
-            it a request gets the answer that its metric can read (the best one of a question's rule, the smallest valid instance
-            of a schema, each choice as likely as the others), and any other a fixed sentence. A Reply may hold `tool_calls` or a
-            `first_token`, where `capabilities` has `tools` or `probabilities`.
+        answers: A function from Request to text, Reply or Exception; or an iterable of those, used in order; without it a
+            request gets the answer that its metric can read (the best one of a question's rule, the smallest valid
+            instance of a schema, each choice as likely as the others), and any other a fixed sentence. A Reply may have
+            `tool_calls` or a `first_token`, if `capabilities` has `tools` or `probabilities`.
         latency: Seconds each answer takes.
-        capabilities: What it can do; by default it runs in this process and, without `answers`, has probabilities.
+        capabilities: Its abilities; by default it runs in this process and, without `answers`, has probabilities.
 
     `requests` lists every request it was sent.
 
@@ -68,7 +68,7 @@ class Fake(Provider):
 
 
 def _function_of(answers: Callable[[Request], Answer] | Iterable[Answer] | None) -> Callable[[Request], Answer]:
-    """Make a function of what a Fake is to answer."""
+    """Make a function that returns the answers of a Fake."""
     if answers is None:
         return lambda request: _from_fake(made_up_reply(request, "A picture of something."))
     if callable(answers):

@@ -15,7 +15,7 @@ from titjudge.core.types import Json, Values
 IN_PROMPT = "schema-in-prompt"  # flag of a reply: the schema was asked for in words
 
 # Keywords that strict mode does not support ("Structured model outputs", supported schemas, platform.openai.com/docs);
-# what they demand is still checked on the answer, by pydantic.
+# pydantic still checks them on the answer.
 _UNSUPPORTED = frozenset(
     (
         "default examples minLength maxLength uniqueItems contains minContains maxContains prefixItems "
@@ -35,7 +35,7 @@ _MAPS = ("properties", "$defs", "definitions")
 
 
 def strict(schema: Values) -> tuple[Json, bool]:
-    """Rewrite a pydantic JSON schema in OpenAI's strict form, and say whether it can be strict at all.
+    """Rewrite a pydantic JSON schema in OpenAI's strict form, and return whether it can be strict at all.
 
     Every object is closed and requires all its properties. A schema with free-form objects (`dict[str, ...]`) cannot be
     strict: it comes back as it is, with False. Callers share the result and must not change it.

@@ -1,16 +1,16 @@
 """Replay answers from files, of a model or a person, as a captioner or a judge, without any network.
 
-`descriptions.jsonl` has one object a line: `image` (path relative to the file's folder) and `description`; an optional
-`instruction` says what was asked. It answers the question for a description of an image, whatever its wording.
+`descriptions.jsonl` has one object per line: `image` (path relative to the file's folder) and `description`; an optional
+`instruction` is the question that was asked. It answers the question for a description of an image, whatever its wording.
 
 `answers.jsonl` (beside it) has one answer a line, to exactly one question. `answers record` writes it:
 
-    key         what was asked: SHA-256 over the texts, the bytes of the images and the number of the sample, so it is
+    key the question: SHA-256 over the texts, the bytes of the images and the number of the sample, so it is
                 the same on every machine, for every model, role and folder
     template    name of the prompt              sample      number of a repeated answer, absent for the first
     images      their paths, for people        question    the texts that were sent, for people
-    answer      the answer                      by          who gave it
-    choices     tokens whose probability was asked for, with `first_token`, what was said of them; absent elsewhere
+    answer      the answer its author
+    choices     tokens whose probability was asked for, with `first_token`, their probabilities; absent elsewhere
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def question_key(messages: Sequence[Any], sample: int = 0, choices: Sequence[str
     Args:
         messages: The conversation as `serialization.request_record` has it (texts, and images by the hash of their bytes).
         sample: Number of a repeated answer to the same question.
-        choices: Tokens whose probability is wanted.
+        choices: Tokens for which the probability is requested.
     """
     content = {"messages": messages, "sample": sample, **({"choices": list(choices)} if choices else {})}
     return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
@@ -84,7 +84,7 @@ class Recorded(Provider):
     """Replays `descriptions.jsonl` and `answers.jsonl`. Costs nothing and is never cached.
 
     Args:
-        settings: `options["file"]` is the path of the descriptions, `options["answers"]` that of the answers (default:
+        settings: `options["file"]` is the path of the descriptions, `options["answers"]` the path of the answers (default:
             answers.jsonl beside the descriptions). Either may be absent (with `options["new"]` both); an answer goes before
             a description.
 
@@ -158,7 +158,7 @@ class Recorded(Provider):
 
 
 def _reply(text: str, file: Path, first: FirstToken | None = None) -> Reply:
-    """Make the reply of a recorded answer; its file stands in for the address of a server."""
+    """Make the reply of a recorded answer; its file replaces the address of a server."""
     return Reply(
         text, finish_reason="stop", model_version="recorded", endpoint=file.name, flags=("recorded",), first_token=first
     )

@@ -1,10 +1,10 @@
 """Retirements of hosted models: when they end, which model answers in their place, and whether another model answered.
 
-A vendor may route requests for a retired model to its successor, at the successor's rates: the reply then names another
-model than the request. Such a reply is priced as that of the model that gave it, and never cached under the requested
-name. The table is `retirements.toml`.
+A vendor may route requests for a retired model to its successor, at the successor's rates: the reply then names a
+different model. Such a reply is priced by the model that gave it, and never cached under the requested name. The table is
+`retirements.toml`.
 
-The current day, on which retirements and prices of models depend: the machine's, or that of TITJUDGE_TODAY.
+The current day, on which retirements and prices of models depend: the machine's, or the day in TITJUDGE_TODAY.
 
 The environment variable (YYYY-MM-DD) shows what a command will do on a later day.
 """
@@ -57,9 +57,9 @@ class Retirement:
 
     Attributes:
         on: The day from which on it answers no more.
-        routed: Whether its requests go to the successor then; else they fail.
+        Whether its requests go to the successor then; if not, they fail.
         successor: The model that takes its place.
-        source: Where this was read.
+        source: The page with this information.
     """
 
     provider: str
@@ -76,7 +76,7 @@ class Retirement:
 
     @property
     def ends(self) -> str:
-        """What happens to the model, and on which day."""
+        """The end of the model with its day, in words."""
         verb = ("retires", "retired")[self.past] if self.routed else ("is", "was")[self.past] + " shut down"
         return f"{verb} on {self.on}"
 
@@ -107,7 +107,7 @@ def retirement_of(provider: str, model: str) -> Retirement | None:
 
 
 def listed_default(provider: str) -> str:
-    """Return the default model that the class of a provider names; empty where there is none."""
+    """Return the default model that the class of a provider names; empty if there is none."""
     return getattr(registry.provider_class(provider), "default_model", "")
 
 
@@ -122,7 +122,7 @@ def default_model(provider: str) -> str:
 
 
 def stands_in(provider: str, model: str) -> str:
-    """Return the model that answers in place of a retired one today, or an empty string."""
+    """Return the model that answers instead of a retired one today, or an empty string."""
     retired = retirement_of(provider, model)
     return retired.successor if retired is not None and retired.routed and retired.past else ""
 
@@ -132,7 +132,7 @@ def same_model(asked: str, answered: str) -> bool:
     """Return True if the model that answered is, or may be, the one that was requested.
 
     Snapshots (`gpt-4o` answers as `gpt-4o-2024-08-06`), prefixes (`models/`, a vendor's) and fingerprints (`@fp_1`) do
-    not make another model; names of deployments and aliases do not tell, and are accepted.
+    not make another model; names of deployments and aliases do not show it, and are accepted.
     """
     requested, replied = _bare(asked), _bare(answered)
     if not (_NAMED.match(requested) and _NAMED.match(replied)) or requested.endswith("-latest"):
@@ -153,7 +153,7 @@ def notices(models: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def replaced_default(provider: str) -> list[str]:
-    """Return a line that the default model of a provider has become another one; none where it has not."""
+    """Return a line if another model has become the default of a provider; none if not."""
     model, retired = default_model(provider), retirement_of(provider, listed_default(provider))
     if retired is None or retired.model == model:
         return []

@@ -1,7 +1,7 @@
 """Count the tokens of images and texts without any tokenizer, exactly where a provider publishes its rule.
 
-What is booked is always the usage in the answer; these numbers are for the price before a run and for what is reserved under a
-cap.
+The booked usage is always the usage in the answer. These numbers are for the price before a run and for the amount
+reserved under a cap.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def text_tokens_bound(text: str) -> int:
     """Bound the tokens of a text by a number that no tokenizer exceeds: its bytes in UTF-8.
 
     Byte-level BPE (GPT, Qwen, Llama 3) and SentencePiece with byte fallback (Gemini, Llama 2) make no token of less
-    than a byte, so this holds for any text, with no vocabulary to download; plain English takes about a quarter.
+    than a byte, so this is true for any text, with no vocabulary to download; plain English takes about a quarter.
     """
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
@@ -101,7 +101,7 @@ def input_least(request: Request, provider: str, model: str) -> int:
 
 
 _PER_MESSAGE, _PER_REQUEST = 8, 16  # role markers and the start of the answer, generously
-_PER_TOOLS = 1000  # what a provider tells its model about calling tools (Anthropic: up to some 800)
+_PER_TOOLS = 1000  # a provider's instructions to its model about calling tools (Anthropic: up to some 800)
 
 
 def tools_text(request: Request) -> str:

@@ -1,11 +1,11 @@
-"""Read what an answer reports as billed: tokens, and USD where the server says it; None where it reports nothing plausible.
+"""Read the usage that an answer reports: tokens, and USD if the server gives it; None if it reports nothing plausible.
 
 A count is a finite number of at least 0, or the text of one. A missing usage is never taken for zero: a request whose usage
-is unknown is booked at the most it may have cost. Of two readings the dearer one holds.
+is unknown is booked at the most it may have cost. Of two readings the higher one counts.
 
 Read the log probabilities of the first token: `logprobs` of chat completions, `logprobsResult` of Gemini.
 
-None where they are missing or malformed, which matters only to a request that asks for them.
+None if they are missing or malformed, which matters only to a request that asks for them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from titjudge.core.types import Usage, Values
 NO_USAGE = "usage-missing"  # flag of a reply: the server did not report what it billed
 ODD_USAGE = "usage-odd"  # flag: the server reports more than the request can have used
 MOST_TOKENS = 10_000_000  # no model reads and writes more in one request: the largest contexts announced have as many
-MOST_COST = 10_000.0  # USD; so many tokens at the dearest rates of price lists cost less
+MOST_COST = 10_000.0  # USD; as many tokens at the highest rates of price lists cost less
 _COST_HEADER = "x-litellm-response-cost"  # of LiteLLM's proxy; docs.litellm.ai/docs/proxy/response_headers
 
 
@@ -40,10 +40,10 @@ def token_count(value: Any) -> int | None:
 
 
 def openai_usage(usage: Any, headers: Mapping[str, str] | None = None) -> Usage | None:
-    """Read usage in OpenAI's form, and what `headers` (of the answer, in lower case) say of its cost.
+    """Read usage in OpenAI's form, and its cost in `headers` (of the answer, in lower case).
 
-    Thinking is part of the completion (OpenAI), beside it (xAI), or in the total alone: what the total has beyond the input
-    is output, and more thinking than completion comes on top of it. Where only the total is reported, it counts as output,
+    Thinking is part of the completion (OpenAI), beside it (xAI), or only in the total. The total minus the input is
+    output, and more thinking than completion comes on top of it. If only the total is reported, it counts as output,
     which costs more.
     """
     cost = billed_cost(usage, headers or {})
@@ -64,10 +64,10 @@ def openai_usage(usage: Any, headers: Mapping[str, str] | None = None) -> Usage 
 
 
 def billed_cost(usage: Any, headers: Mapping[str, str]) -> float | None:
-    """Read the USD that a server says it has billed: `usage.cost` (OpenRouter, Perplexity) or a header; the higher of both.
+    """Read the USD that a server reports as billed: `usage.cost` (OpenRouter, Perplexity) or a header; the higher of both.
 
-    With a key of one's own OpenRouter's `cost` is its fee, and what the vendor bills comes on top (openrouter.ai/docs, Usage
-    Accounting). A header of 0 says that the proxy knows no price.
+    With a key of the user, OpenRouter's `cost` is its fee, and the vendor's bill comes on top (openrouter.ai/docs, Usage
+    Accounting). A header of 0 means that the proxy knows no price.
     """
     amounts = [_dollars(headers.get(_COST_HEADER)) or None]
     if isinstance(usage, Mapping):
@@ -87,8 +87,8 @@ def _dollars(value: Any) -> float | None:
 def gemini_usage(usage: Any, headers: Mapping[str, str] | None = None) -> Usage | None:
     """Read usage in Google's form, and the cost in `headers`: thinking is output, text read by tools is input.
 
-    Google leaves out counts of 0, so an answer without `candidatesTokenCount` counts only if the total is there. What the
-    total has beyond all that is output.
+    Google leaves out counts of 0, so an answer without `candidatesTokenCount` counts only if the total is there. The rest
+    of the total is output.
     """
     cost = billed_cost(None, headers or {})
     unknown = None if cost is None else Usage(cost=cost)
@@ -114,9 +114,9 @@ def gemini_usage(usage: Any, headers: Mapping[str, str] | None = None) -> Usage 
 def believed(usage: Usage, bound: Usage) -> tuple[Usage, bool]:
     """Return the usage to book for a reported one, and whether the reported one exceeds what its request can have used.
 
-    It is booked as reported even above the bound, as a server may ignore a limit or add a prompt of its own. Only where it
-    reports more than any model can use, which is a fault in its counting, the bound is booked instead; a cost that no
-    request can have is left out.
+    It is booked as reported even above the bound, as a server may ignore a limit or add a prompt. Only if it reports more
+    than any model can use, which is a fault in its counting, the bound is booked instead; a cost that no request can have
+    is left out.
     """
     total, most = usage.input + usage.output, bound.input + bound.output
     absurd = (usage.cost or 0.0) > MOST_COST

@@ -1,4 +1,4 @@
-"""What a batch provider keeps on disk: which requests are in which job, and the answers the jobs gave.
+"""The files of a batch provider: the jobs with their requests, and the answers of the jobs.
 
 jobs.jsonl          append-only; one event a line:
   intent            a tag that exists once in the world, the file that was uploaded, the keys of its requests
@@ -8,7 +8,7 @@ jobs.jsonl          append-only; one event a line:
                     (both with `lost`: keys that are billed, or may be, and have no answer)
   taken             keys whose answers were handed over; twice in the list means: for good
   unusable          keys that may have been billed for an answer that cannot be used
-TAG.answers.jsonl   one line a request: its key, whether it holds an answer, and the provider's own line
+TAG.answers.jsonl   one line per request: its key, whether it has an answer, and the provider's line
 
 An intent without an id is an orphan: its job may exist (the process died, or the connection broke, in between), so its
 requests are sent again only once the provider has been asked for the tag.
@@ -58,7 +58,7 @@ class ResultLine:
 
     Attributes:
         key: The request that it answers.
-        good: It holds an answer, and no error.
+        good: It contains an answer, and no error.
         content: JSON that can be read again.
     """
 
@@ -127,7 +127,7 @@ class JobJournal:
         return key in self._holders
 
     def loser(self, key: str) -> BatchJob | None:
-        """Return the ended job that has lost the answer to a request; None where there is none, or it was reported."""
+        """Return the ended job that has lost the answer to a request; None if no job has lost it, or the loss was reported."""
         return self.jobs.get(self._lost.get(key, ""))
 
     def take(self, key: str) -> Answered | None:

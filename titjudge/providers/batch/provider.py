@@ -1,9 +1,10 @@
 """Answer requests by batch jobs, at half price: a provider around a hosted one, whose answers take up to a day.
 
-Requests that come together go out together, as one job of OpenAI's or Google's batch service, and each waits for its answer
-for as long as the job takes (the services promise a day). Which requests are in which job is on disk before a job exists, so
-the process may die or be stopped at any time: the same command collects what is done, waits for what is live, and sends only
-what is in no job. `queue.py` has the queue, `journal.py` the files, `service.py` the services.
+Requests that come together go out together, as one job of OpenAI's or Google's batch service, and each waits for its
+answer for as long as the job takes (the services promise a day). Which requests are in which job is on disk before a job
+exists, so the process may die or be stopped at any time: run the command again, and it collects finished jobs, waits for
+live ones, and sends only requests that are in no job. `queue.py` has the queue, `journal.py` the files, `service.py` the
+services.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class BatchProvider(WrappedProvider):
                 raise
             raise _not_to_be_resent(error.failure) from None
         finally:
-            if tools:  # the answer may say that the model calls none
+            if tools:  # the answer may report that the model calls none
                 self.capabilities = replace(self.capabilities, tools=self.queue.service.native_tools)
         # An answer of one token is cut, and complete.
         usable = reply.status is Status.OK or reply.first_token is not None
@@ -91,10 +92,10 @@ class BatchProvider(WrappedProvider):
         return replace(reply, endpoint=self.queue.service.address, flags=(*reply.flags, FLAG))
 
     def classify(self, error: Exception) -> Failure:
-        """Classify as the real provider does, but for what may have been billed.
+        """Classify as the real provider does, except for requests that may have been billed.
 
-        What a live job holds, or one that may have been created, stays open in the ledger (`in_job`) and is paid when the answers
-        are handed over. Only the answers of a job that has ended may be lost.
+        Requests in a live job, or in one that may have been created, stay open in the ledger (`in_job`) and are paid when
+        the answers are handed over. Only the answers of a job that has ended may be lost.
         """
         failure = self.real.classify(error)
         if isinstance(error, _GatewayGaveUp):
@@ -157,7 +158,7 @@ def folder_name(real: Provider) -> str:
 
 
 def live_jobs(folder: Path) -> int:
-    """Count the jobs below a run's batch folder that were begun and have not ended, as far as its files say."""
+    """Count the jobs below a run's batch folder that were begun and have not ended, according to its files."""
     count = 0
     for file in folder.glob("*/jobs.jsonl"):
         journal = JobJournal(file.parent)

@@ -31,7 +31,7 @@ from titjudge.providers.hosted.http import TransportError, Unreachable, Untruste
 logger = logging.getLogger(__name__)
 
 MAX_RESENDS = 1  # times a question is sent again after an answer that cannot be used
-_MAX_IDLE_TIMES = 30  # where requests keep coming slowly, they are sent after so many times the idle time
+_MAX_IDLE_TIMES = 30  # if requests keep coming slowly, they are sent after this multiple of the idle time
 _MIN_NOT_FOUND = 3  # number of polls that must find a job unknown before it is given up
 _LAST_STEP = 2.0  # seconds that a step under way may take when the run ends
 
@@ -64,7 +64,7 @@ class BatchTiming:
         poll: Time between two looks at live jobs.
         idle: Time without a new request after which a job is sent; a full one is sent at once.
         settle: Time after which a job that was begun, and cannot be found, counts as never created.
-        gone: Time after which a job or its answers that the provider does not know are given up, after three polls at least.
+        gone: Time after which a job or its answers that the provider does not know are given up, after at least three polls.
         max_requests, max_bytes: The largest job; None for the provider's own limit.
 
     Raises:
@@ -90,7 +90,7 @@ class BatchQueue:
         service: The provider's batch service.
         folder: Where the jobs are written down; one process at a time.
         timing: When jobs are sent, looked at and given up.
-        say: Gets a line for people whenever a job is submitted or done.
+        say: Called with a line for people whenever a job is submitted or done.
         again: Also send questions to which earlier sessions got no usable answer as often as is paid for.
     """
 
@@ -118,11 +118,11 @@ class BatchQueue:
         self._queue_full = False
         self._leaving = False
         self._last_warning = ""
-        self._missing: dict[tuple[str, str], list[float]] = {}  # by tag and what was missing: when it was
+        self._missing: dict[tuple[str, str], list[float]] = {}  # by tag and missing part: since when
 
     @property
     def journal(self) -> JobJournal:
-        """What is on disk, read at first use."""
+        """The journal on disk, read at first use."""
         if self._journal is None:
             self._journal = JobJournal(self.folder)
             if self._again:
@@ -229,7 +229,7 @@ class BatchQueue:
         return min(self._last_unsent + idle, self._first_unsent + idle * _MAX_IDLE_TIMES)
 
     def _held_back(self) -> bool:
-        """Whether the account's queue is full and a live job of ours will make room in it."""
+        """Return True if the account's queue is full and a live job of this queue will leave it."""
         return self._queue_full and bool(self.journal.in_state("live"))
 
     async def _pause(self) -> None:
@@ -283,7 +283,7 @@ class BatchQueue:
                 self._find_at = time.monotonic() + max(0.01, min(self.timing.settle - missing_for, self.timing.poll))
 
     def _adopt(self, job: BatchJob) -> None:
-        """Let the pending requests that a job holds wait for that job."""
+        """Let the pending requests that are in a job wait for that job."""
         for key in job.keys:
             if key in self._unsent:
                 self._in_jobs[key] = self._unsent.pop(key)
@@ -361,7 +361,7 @@ class BatchQueue:
     # -- collecting ------------------------------------------------------------------------------------------------
 
     async def _poll(self) -> None:
-        """Look at every live job and collect those that have ended."""
+        """Look at every live job and collect the ended ones."""
         self._poll_at = time.monotonic() + self.timing.poll
         for job in self.journal.in_state("live"):
             if self._leaving:
@@ -372,7 +372,7 @@ class BatchQueue:
                 if not status.ended:
                     self._missing.pop((job.tag, what), None)
                     continue
-                what = "has no answers"  # whatever its state is said to be from now on
+                what = "has no answers"  # whatever state is reported from now on
                 await self._collect(job, status)
             except JobNotFound:
                 if self._waited_for(job, what):
@@ -386,7 +386,7 @@ class BatchQueue:
                     raise
 
     def _waited_for(self, job: BatchJob, what: str) -> bool:
-        """Note that a job or its answers cannot be had; returns whether that has lasted for `BatchTiming.gone`.
+        """Note that a job or its answers are not available; returns whether that has lasted for `BatchTiming.gone`.
 
         It may pass, and the job is billed all the same.
         """

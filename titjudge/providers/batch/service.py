@@ -1,9 +1,9 @@
-"""What the batch services of OpenAI and Google have in common: upload a file, create a job, ask for its state, download answers.
+"""The common part of the batch services of OpenAI and Google: upload a file, create a job, ask for its state, download answers.
 
 Sources: "Batch API" (platform.openai.com/docs/guides/batch, /docs/api-reference/batch) and "Batch API" (ai.google.dev/
-gemini-api/docs/batch-api). All of it goes through the vendors' SDKs with their own retries off: creating a job is not
-repeatable (an SDK that tries twice pays twice), and looking at one is repeated by the queue's polls. The bodies of requests and
-the reading of replies are those of the hosted provider.
+gemini-api/docs/batch-api). Everything goes through the vendors' SDKs with SDK retries switched off: creating a job is not
+repeatable (an SDK that tries twice pays twice), and looking at one is repeated by the queue's polls. The hosted provider
+writes the bodies of requests and reads the replies.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ class BatchService(ABC, Generic[H]):
     """
 
     max_requests: int
-    """Most lines of a job."""
+    """Maximum number of lines of a job."""
     max_bytes: int
     """Largest file of a job."""
     key_field: str
-    """The field of a line of answers that holds the key of its request."""
+    """The field of a line of answers with the key of its request."""
     in_order: bool = False
     """A line of answers without a key belongs to the request in the same line."""
 
@@ -91,7 +91,7 @@ class BatchService(ABC, Generic[H]):
         """Whether the model calls tools."""
         return self.real.capabilities.tools
 
-    # -- what a service does its own way ---------------------------------------------------------------------------
+    # -- the parts that differ between services ---------------------------------------------------------------------------
 
     @abstractmethod
     def _connect(self, headers: Mapping[str, str], timeout: float, web: Any) -> Any:
@@ -115,7 +115,7 @@ class BatchService(ABC, Generic[H]):
 
     @abstractmethod
     async def status(self, job_id: str) -> JobStatus:
-        """Ask how a job stands.
+        """Request the state of a job.
 
         Raises:
             JobNotFound: The provider does not know it.
@@ -126,14 +126,14 @@ class BatchService(ABC, Generic[H]):
 
     @abstractmethod
     def _holds_answer(self, line: Any) -> bool:
-        """Whether a line of answers holds an answer, not an error."""
+        """Return True if a line of answers contains an answer, not an error."""
 
     @abstractmethod
     def read(self, line: Any, *, in_prompt: bool, tools: bool = False) -> Reply:
         """Read the reply in a line of answers.
 
         Raises:
-            ProviderFailure: It holds none.
+            ProviderFailure: The line contains none.
         """
 
     @abstractmethod
@@ -196,7 +196,7 @@ class BatchService(ABC, Generic[H]):
 
         Args:
             call: The call.
-            of_job: It is about one job or its files, so that a 404 says `JobNotFound` and not that nothing will ever pass.
+            of_job: It is about one job or its files, so that a 404 means `JobNotFound` and not that nothing will ever pass.
         """
         try:
             return await call

@@ -1,7 +1,7 @@
 """Azure OpenAI: OpenAI's chat completions behind a deployment, through OpenAI's SDK.
 
-The name is the deployment's: `azure/DEPLOYMENT`. It is authorised by the token in AZURE_OPENAI_AD_TOKEN, else
-by the key in AZURE_OPENAI_API_KEY, else by Entra ID as azure-identity finds it (a managed identity, `az login`, a service
+The name is the deployment's: `azure/DEPLOYMENT`. Credentials are tried in this order: the token in AZURE_OPENAI_AD_TOKEN,
+the key in AZURE_OPENAI_API_KEY, then Entra ID through azure-identity (a managed identity, `az login`, a service
 principal).
 """
 
@@ -20,7 +20,7 @@ from titjudge.providers.hosted import http
 from titjudge.providers.hosted.openai import OpenAI
 from titjudge.providers.hosted.sdk import AzureSdk
 
-API_VERSION = "2024-10-21"  # the last that is no preview; learn.microsoft.com/azure/ai-foundry/openai/reference
+API_VERSION = "2024-10-21"  # the last one that is not a preview; learn.microsoft.com/azure/ai-foundry/openai/reference
 _TOKEN, _KEY = "AZURE_OPENAI_AD_TOKEN", "AZURE_OPENAI_API_KEY"
 _SCOPE = "https://cognitiveservices.azure.com/.default"
 
@@ -29,9 +29,9 @@ class Azure(OpenAI):
     """One deployment at Azure OpenAI.
 
     `base_url` or AZURE_OPENAI_ENDPOINT, in any form that Azure's portal gives: the endpoint, the base of the v1 API
-    (`.../openai/v1/`), or the target URI of a deployment. The version of the API is that of the option `api_version`, of the
-    address, or of OPENAI_API_VERSION; the v1 API needs none.
-    The option `model` says which model the deployment has, where its name does not: parameters and prices go by it.
+    (`.../openai/v1/`), or the target URI of a deployment. The version of the API comes from the option `api_version`,
+    from the address, or from OPENAI_API_VERSION; the v1 API needs none. The option `model` gives the model of the
+    deployment, if its name does not: parameters and prices depend on it.
     """
 
     name = "azure"
@@ -80,7 +80,7 @@ class Azure(OpenAI):
         """Return the endpoint, or the base of the v1 API, of an address as the portal gives it.
 
         Raises:
-            ConfigError: It is that of another deployment.
+            ConfigError: It is the address of another deployment.
         """
         parts = url_parts(address)
         if not parts.hostname:
@@ -129,6 +129,6 @@ class Azure(OpenAI):
             from azure.identity.aio import DefaultAzureCredential, get_bearer_token_provider
         except ImportError as error:
             raise MissingExtra("azure-identity", "azure", "Azure OpenAI without AZURE_OPENAI_API_KEY") from error
-        logging.getLogger("azure").addHandler(logging.NullHandler())  # it would print ten lines before the one of ours
+        logging.getLogger("azure").addHandler(logging.NullHandler())  # it would print ten lines before titjudge's line
         self._credentials.append(DefaultAzureCredential())
         return {"azure_ad_token_provider": get_bearer_token_provider(self._credentials[-1], _SCOPE)}

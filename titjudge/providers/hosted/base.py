@@ -1,4 +1,4 @@
-"""What hosted providers share: the key, the addresses, one request over the network, and images as base64.
+"""The common parts of hosted providers: the key, the addresses, one request over the network, and images as base64.
 
 Read from an error which parameter of a request a server refuses.
 
@@ -76,7 +76,7 @@ _PARAMETERS = SAMPLING_PARAMETERS | {"max_completion_tokens"}
 
 
 def refused_parameter(message: str) -> str:
-    """Return the name of the parameter that an error refuses, "" where it refuses none.
+    """Return the name of the parameter that an error refuses, "" if it refuses none.
 
     >>> refused_parameter("Unsupported value: 'temperature' does not support 0 with this model.")
     'temperature'
@@ -101,7 +101,7 @@ _LIMIT_NAMES = frozenset({"max_tokens", "max_completion_tokens"})
 MAY_BE_LEFT_OUT = frozenset(
     "temperature top_p top_k min_p seed frequency_penalty presence_penalty repetition_penalty".split()
 )
-_PICTURES = 24 * 2**20  # bytes of base64 kept: those of the images in flight
+_PICTURES = 24 * 2**20  # bytes of base64 kept: the images in flight
 _PIECE = 3 * 2**18  # bytes; a multiple of three
 _KEPT = 20_000  # bytes of an answer in no known form
 
@@ -150,22 +150,22 @@ async def image_base64(image: ImageFile) -> bytes:
 
 
 class Remote(Provider):
-    """A model behind a network. What it takes is known by its family, and learned from errors of its server.
+    """A model behind a network. The accepted parameters are known from its family, and learned from errors of its server.
 
     Raises:
-        ConfigError: The option `tools` is no truth value.
+        ConfigError: The option `tools` is not a truth value.
     """
 
     option_names: frozenset[str] = frozenset({"body", "tools"})
     """The options that a role may have."""
     schema: bool = False
-    """Whether it sends JSON schemas natively; else they are asked for in words."""
+    """Whether it sends JSON schemas natively; if not, the prompt asks for them in words."""
     tools: bool = False
-    """Whether it offers tools natively and reads their calls; else an agent's tools are asked for in words."""
+    """Whether it offers tools natively and reads their calls; if not, the prompt asks for an agent's tools in words."""
     probabilities: bool = False
     """Whether it asks for and reads how likely the first token of an answer is."""
     families: tuple[vendors.Family, ...] = ()
-    """What its models accept, where `vendor` is none that is known here; the first row that matches counts."""
+    """The families of its models, if `vendor` is not known here; the first row that matches counts."""
     image_rules: tuple[vendors.ImageRule, ...] = ()
     """How many tokens an image has for them, where the vendor's own rules do not count."""
 
@@ -214,7 +214,7 @@ class Remote(Provider):
         return vendors.family(self.vendor or self.name, self.model, self.families)
 
     def _calls_tools(self) -> bool:
-        """Whether the model calls tools, where the option `tools` does not say."""
+        """Return True if the model calls tools, if the option `tools` does not decide it."""
         return self.family.tools
 
     def _secrets(self) -> list[str]:
@@ -241,7 +241,7 @@ class Remote(Provider):
             message: Its text.
             schema: The request had a JSON schema outside its prompt.
             tools: The request had tools.
-            sent: The parameters of the request; None where they are not known any more.
+            sent: The parameters of the request; None if they are not known any more.
             named: The parameter that the error refuses.
             about: The parameter that a field of the error names.
         """
@@ -288,7 +288,7 @@ class Remote(Provider):
         return tuple(f"without-{name}" for name in sorted(self._refused & set(request.params)))
 
     def key_at_fault(self, status: int, message: str) -> str:
-        """Name the variable that holds the key, if an error says that the key is refused; empty for other errors."""
+        """Return the name of the variable with the key, if an error means that the key is refused; empty for other errors."""
         return ""
 
     def _log_unsupported(self, text: str) -> None:
@@ -303,11 +303,11 @@ class Remote(Provider):
         status: int = 0,
         place: str = "",
     ) -> ProviderFailure:
-        """Make a classified failure whose message holds no key, and the fix where one is known.
+        """Make a classified failure with a message without keys, and with the fix if it is known.
 
         Args:
             kind: Its kind.
-            message: What went wrong.
+            message: The problem.
             wait: Seconds that the server asks to wait.
             status: HTTP status of the answer; 0 if there is none.
             place: The address that answered with it.
@@ -316,7 +316,7 @@ class Remote(Provider):
         return ProviderFailure(Failure(kind, line, wait, maybe_billed=may_be_billed(status), slow=status in TIMEOUTS))
 
     def _line(self, message: str, kind: FailureKind, status: int = 0, place: str = "") -> str:
-        """Write a message in one line without keys; that of a refusal with the fix, if one is known."""
+        """Write a message in one line without keys; a refusal gets the fix, if it is known."""
         line = one_line(message, self._secrets())
         final = kind in (FailureKind.REJECTED, FailureKind.BARRED, FailureKind.FATAL)
         return with_hint(line, self.settings.model, status, place) if final else line
@@ -335,7 +335,7 @@ class Remote(Provider):
 
         Args:
             message: Why it cannot be used.
-            usage: What it reports as billed.
+            usage: The billed usage that it reports.
             kind: UNUSABLE: it is kept; RETRY: the server broke it off, and it is requested again first.
             wait: Seconds that the server asks to wait.
             empty: The model ended its answer without a word.
@@ -367,7 +367,7 @@ class Hosted(Remote):
 
     option_names = Remote.option_names | {"client"}
     pasted = re.compile(r"/(?:(?:chat/)?completions|responses|embeddings|images/(?:generations|edits))/?(?=\?|$)")
-    """What an address ends with if it is that of an endpoint, and not its base."""
+    """The end of an address that is an endpoint's, and not its base."""
 
     def __init__(self, settings: ProviderSettings, transport: http.Transport | None = None) -> None:
         super().__init__(settings)
@@ -525,7 +525,7 @@ class Hosted(Remote):
         raise NotImplementedError
 
     def _key_env(self) -> str:
-        """Name the environment variable that holds the key."""
+        """Return the name of the environment variable with the key."""
         if self.settings.api_key_env:
             return self.settings.api_key_env
         return next((name for name in self.key_envs if os.environ.get(name)), next(iter(self.key_envs), ""))

@@ -1,6 +1,6 @@
 """Hosted embedding models: any OpenAI-compatible `/embeddings`, and Gemini's `:embedContent`.
 
-One text a request: usage is then known for each text. No instruction, no task type unless the option says so.
+One text per request: usage is then known for each text. No instruction, and no task type unless the option sets it.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class GeminiEmbedder(Gemini, HostedEmbedder):
     async def _embed_one(self, text: str) -> Embedding:
         content = {"parts": [{"text": text}]}
         total, billed = text_tokens_estimate(text), 0
-        if len(text.encode("utf-8", "replace")) > self.max_tokens:  # a token is a byte at least: shorter texts fit
+        if len(text.encode("utf-8", "replace")) > self.max_tokens:  # a token has at least one byte: shorter texts fit
             counted = await self._ask("countTokens", {"contents": [{**content, "role": "user"}]})
             total = token_count(counted.get("totalTokens")) or 0
             billed = total

@@ -1,7 +1,7 @@
-"""Read what a server says in an error, however many gateways have wrapped it.
+"""Read the error of a server, however many gateways have wrapped it.
 
-Forms of OpenAI, Azure, Google, Anthropic, FastAPI (`detail`), Cloudflare (`errors`), LiteLLM's proxy (the vendor's JSON inside a
-message), and OpenRouter (`metadata.raw`, openrouter.ai/docs/api-reference/errors).
+Forms of OpenAI, Azure, Google, Anthropic, FastAPI (`detail`), Cloudflare (`errors`), LiteLLM's proxy (the vendor's JSON
+inside a message), and OpenRouter (`metadata.raw`, openrouter.ai/docs/api-reference/errors).
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ class ServerError:
         codes: Its codes, types and reasons, in lower case.
         param: The parameter that a field of it names.
         vendor: The vendor behind a gateway, where the gateway names it.
-        moderated: A field says that the input was flagged.
-        generated: What the model wrote, where the server returns it with the error.
+        moderated: A field reports that the input was flagged.
+        generated: The model's text, if the server returns it with the error.
         details: Google's `details`.
     """
 
@@ -133,7 +133,7 @@ class ServerError:
 
     @property
     def status(self) -> int:
-        """The HTTP status that its codes, or common words, stand for; 500 if they say nothing."""
+        """The HTTP status that its codes, or common words, stand for; 500 if they have no meaning."""
         numbers = [int(code) for code in self.codes if code.isdecimal() and len(code) == 3 and 400 <= int(code) < 600]
         named = (_STATUSES[code] for code in sorted(self.codes) if code in _STATUSES)
         worded = (status for words, status in _WORDED if any(map(words.search, self.messages)))
@@ -141,7 +141,7 @@ class ServerError:
 
     @property
     def refused(self) -> str:
-        """The parameter that it refuses, by a field or in words; empty where it refuses none."""
+        """The parameter that it refuses, by a field or in words; empty if it refuses none."""
         name = self.param.rpartition(".")[2]
         if name and self.codes & _REFUSED_PARAMETER:
             return name
@@ -149,7 +149,7 @@ class ServerError:
         return worded or (name if name in MAY_BE_LEFT_OUT and not _RANGE.search(self.text) else "")
 
     def filtered(self, status: int) -> bool:
-        """Whether it says that a content filter refused the request."""
+        """Return True if it reports that a content filter refused the request."""
         return status in (400, 403, 422, 446, 451, 500, 502) and (
             self.moderated
             or not self.codes.isdisjoint(_FILTERED)
@@ -171,7 +171,7 @@ class ServerError:
 
 
 def read(body: bytes) -> ServerError:
-    """Read the body of an error; of a body that is no JSON, its text."""
+    """Read the body of an error; of a body that is not JSON, its text."""
     found = ServerError()
     try:
         _read(parsed(body), found, 0)
@@ -195,7 +195,7 @@ def holds_error(data: Any) -> bool:
 
 
 def says_failure(error: Any) -> bool:
-    """Whether the `error` beside a whole answer says that something failed: some gateways write `code: 0` or `success`."""
+    """Return True if the `error` next to a whole answer reports a failure: some gateways write `code: 0` or `success`."""
     if isinstance(error, str):
         error = {"message": error}
     said = [error.get(name) for name in _SIGNS] if isinstance(error, Mapping) else [error]
@@ -228,14 +228,14 @@ def failure_of(
     """Make the failure of an error.
 
     Args:
-        provider: What was asked.
+        provider: The provider that sent the request.
         place: The address that answered.
         status: HTTP status; of an error in an answer with a status of success, the one that it stands for.
-        error: What the server says.
+        error: The error, as read.
         headers: Those of the answer.
-        usage: What the error reports as billed.
+        usage: The billed usage that the error reports.
         answered: It came with a status of success and may be billed.
-        kind: Its kind, if the vendor's own words say more than the codes.
+        kind: Its kind, if the vendor's words are more precise than the codes.
         wait: Seconds that the vendor's own fields ask to wait.
     """
     kind = kind or error.kind(status)
@@ -254,7 +254,7 @@ def failure_of(
 
 
 class ErrorReader(Hosted):
-    """A hosted provider that reads errors, also those in answers with a status of success."""
+    """A hosted provider that reads errors, also errors in answers with a status of success."""
 
     def read_error(
         self, answer: Answer, *, schema: bool = False, tools: bool = False, sent: Collection[str] | None = None
@@ -288,7 +288,7 @@ class ErrorReader(Hosted):
 
 
 def _wait_in(message: str) -> float | None:
-    """Read the seconds of "Please try again in 1m2.5s" or "retry after 450ms"; it stands there even where a gateway drops the header."""
+    """Read the seconds of "Please try again in 1m2.5s" or "retry after 450ms"; it is there even if a gateway drops the header."""
     match = re.search(
         r"(?:try again|retry)\w* (?:in|after) (?:(\d{1,4})h)?(?:(\d{1,4})m)?(\d{1,9}(?:\.\d+)?) ?(ms|milliseconds?|s|sec|seconds?)\b",
         message,
@@ -301,7 +301,7 @@ def _wait_in(message: str) -> float | None:
 
 
 def _read(value: Any, found: ServerError, depth: int) -> None:
-    """Add what a part of an error says; texts with JSON in them are read as that."""
+    """Add the content of a part of an error; texts that contain JSON are read as JSON."""
     if depth > _DEEPEST or len(found.messages) >= _MOST:
         return
     if isinstance(value, list):
@@ -337,7 +337,7 @@ def _read_object(value: Values, found: ServerError, depth: int) -> None:
 
 
 def _json_in(text: str) -> Any:
-    """Read the object or list that a text is, or that follows a few plain words; None where there is none of an error.
+    """Read the object or list that a text is, or that follows a few plain words; None if there is none with an error.
 
     Words of the prompt may be quoted in an error, so a quotation before the JSON ends the search.
     """

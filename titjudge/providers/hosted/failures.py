@@ -1,4 +1,4 @@
-"""Classify what went wrong with one request as a `FailureKind`. Nothing here ever holds a key."""
+"""Classify what went wrong with one request as a `FailureKind`. Nothing here ever contains a key."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from titjudge.core.types import Failure, FailureKind
 from titjudge.providers.hosted.http import TimedOut, TransportError, Unreachable, Untrusted, trust_hint
 
 LONGEST_WAIT = 3600.0  # seconds; a longer Retry-After is cut
-_LONGEST_BLIND_WAIT = 120.0  # seconds, for a date from a server that does not send its own time
+_LONGEST_BLIND_WAIT = 120.0  # seconds, for a date from a server that does not send its time
 _UNCONNECTED = frozenset(
-    {  # exceptions of HTTP libraries that say that nothing was sent
+    {  # exceptions of HTTP libraries that mean that nothing was sent
         "ClientConnectorError",
         "ClientProxyConnectionError",
         "ConnectionRefusedError",
@@ -31,7 +31,7 @@ _KINDS = {
     **dict.fromkeys((408, 409, 425), FailureKind.RETRY),
     **dict.fromkeys((403, 404, 405), FailureKind.BARRED),
     **dict.fromkeys((401, 402, 407), FailureKind.FATAL),  # 407: a proxy wants a password
-}  # the rest goes by its hundred
+}  # other statuses are classified by their hundred
 
 
 class ProviderFailure(Exception):
@@ -133,12 +133,13 @@ def first_cause(chain: Sequence[BaseException], address: str) -> str:
 
 
 def connection_error(error: BaseException, address: str, further_names: Set[str] = frozenset()) -> Exception | None:
-    """Return why an SDK could not connect to `address`: our own error among the causes, else one made for it.
+    """Return why an SDK could not connect to `address`: titjudge's exception among the causes, otherwise a new one.
 
     Args:
         error: The exception.
         address: Where the request was to go.
-        further_names: Further names of exceptions that say that nothing was sent. What may be raised after sending must not be among
+        further_names: Further names of exceptions that mean that nothing was sent. Exceptions that may be raised after
+            sending must not be among
             them: its request would be sent again without counting against the cap.
     """
     chain = list(causes(error))

@@ -1,7 +1,7 @@
 """Google's Gemini API: `models.generateContent`, ai.google.dev/api/generate-content.
 
 Requests do not go through the SDK (which takes ten times the CPU) unless that is asked for, or they go to Vertex AI, whose
-credentials only the SDK knows; a contract test holds the bodies equal to the SDK's.
+credentials only the SDK knows; a contract test checks that the bodies are equal to the SDK's.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class Gemini(ErrorReader):
     `base_url` or GOOGLE_GEMINI_BASE_URL; the key from `api_key_env`, GEMINI_API_KEY or GOOGLE_API_KEY.
     Parameters: `temperature`, `max_tokens` (thinking included, as Google counts), `top_p`, `top_k`, `seed`, `stop`,
     `thinking_budget` (tokens; 0 is off where the model allows it), `thinking_level`, `media_resolution`,
-    `safety_settings`. The option `client: sdk` sends through Google's SDK; `body` holds what only the server knows:
+    `safety_settings`. The option `client: sdk` sends through Google's SDK; `body` has settings that only the server knows:
     `safetySettings`, `labels`, `generationConfig: {topK: 1}`.
 
     With the option `vertexai: true`, or GOOGLE_GENAI_USE_VERTEXAI, requests go to Vertex AI, through the SDK, with
     application-default credentials: `project` or GOOGLE_CLOUD_PROJECT, `location` or GOOGLE_CLOUD_LOCATION (global). Without a
-    project they go there with the API key (express mode), over our own HTTP.
+    project they go there with the API key (express mode), over titjudge's HTTP.
     """
 
     name = "gemini"
@@ -195,7 +195,7 @@ class Gemini(ErrorReader):
             text = "".join(part.get("text") or "" for part in parts if not part.get("thought"))
             finish, detail = str(candidate.get("finishReason") or ""), candidate.get("finishMessage") or ""
             called = tool_calls.gemini_calls(parts) if tools else ()
-            # A malformed call is still a reply: the metric tells the model what is wrong with it.
+            # A malformed call is still a reply: the metric explains the mistake to the model.
             garbled = tools and finish in _GARBLED
             first = gemini_first_token(candidate)
             status, reason, why = self._status(text, blocked, finish, detail, usage, called=bool(called) or garbled)
@@ -228,7 +228,7 @@ class Gemini(ErrorReader):
     def _status(
         self, text: str, blocked: str, finish: str, detail: str, usage: Usage | None, *, called: bool = False
     ) -> tuple[Status, str, FailureKind | None]:
-        """Decide the status of a reply and its reason, and, if it is no answer, the kind of its failure."""
+        """Decide the status of a reply and its reason, and, if it is not an answer, the kind of its failure."""
         if blocked and blocked != "BLOCK_REASON_UNSPECIFIED":
             return Status.REFUSED, f"the prompt was blocked: {blocked}", None
         end = ending(finish or None)
@@ -315,7 +315,7 @@ def _kind(status: int, message: str, details: Sequence[Values]) -> FailureKind:
 
 
 def _used_up(message: str, details: Sequence[Values]) -> bool:
-    """Whether a 429 says that no request will pass today: a daily quota, or a quota of zero.
+    """Return True if a 429 means that no request will pass today: a daily quota, or a quota of zero.
 
     Google words short and long limits alike; the name of the violated quota differs, and a short limit names a delay.
     """

@@ -1,7 +1,7 @@
 """Send HTTP requests to models, for all providers: one aiohttp session for each event loop, bytes in, bytes out.
 
 The SDKs cost 2 to 3 ms of CPU per request. It never retries, follows no redirect (a key must not travel to another host) and
-keeps no cookies. Each request has its own connection: on a shared one, a second response to an earlier request would count as
+keeps no cookies. Each request has a new connection: on a shared one, a second response to an earlier request would count as
 the answer. That costs 0.2 ms of CPU per request, 0.7 ms with TLS. Tests replace it by passing another `Transport`.
 """
 
@@ -42,10 +42,10 @@ LONGEST_HEADER = 2**16  # bytes
 
 
 class TransportError(Exception):
-    """No answer came over the wire; the message holds no key and no query.
+    """No answer came over the wire; the message contains no key and no query.
 
     Attributes:
-        answered: An answer began: its status and headers came, and what followed cannot be used.
+        answered: An answer began: its status and headers came, and the rest cannot be used.
     """
 
     def __init__(self, message: str, *, answered: bool = False) -> None:
@@ -90,7 +90,7 @@ class Answer:
 
 
 class Transport:
-    """HTTP for all providers of a process. Each event loop gets its own session, made at the first request.
+    """HTTP for all providers of a process. Each event loop gets a separate session, made at the first request.
 
     A session is closed when the last of its users has left it (`leave`), or by `aclose`.
     """
@@ -100,7 +100,7 @@ class Transport:
         self._users: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakSet[Any]] = WeakKeyDictionary()
 
     async def post_json(self, url: str, *, headers: Mapping[str, str], body: bytes, timeout: float) -> Answer:
-        """POST `body` (JSON text) once, or GET where it is empty, and translate the exceptions of aiohttp.
+        """POST `body` (JSON text) once, or GET if it is empty, and translate the exceptions of aiohttp.
 
         Raises:
             TransportError: No complete HTTP answer within `timeout` seconds.
@@ -136,7 +136,7 @@ class Transport:
                     raise Unreachable(f"cannot connect to {_place(url)}{through}: {_reason(error)}") from None
                 if isinstance(error, TimeoutError):
                     raise TimedOut(f"no answer from {_place(url)} within {timeout:g} s") from None
-                answered = isinstance(error, aiohttp.ClientResponseError)  # what came cannot be read as HTTP
+                answered = isinstance(error, aiohttp.ClientResponseError)  # the answer cannot be read as HTTP
                 raise Dropped(f"the connection to {_place(url)} broke: {_reason(error)}", answered=answered) from None
 
     async def get(self, url: str, *, timeout: float) -> Answer:
@@ -165,7 +165,7 @@ class Transport:
         session = self._sessions.pop(asyncio.get_running_loop(), None)
         if session is not None:
             await session.close()
-            await asyncio.sleep(0)  # lets the closed connections tell the loop so
+            await asyncio.sleep(0)  # lets the closed connections report to the loop
 
     def session(self) -> aiohttp.ClientSession:
         """Return the running loop's session, made when it is first needed."""
@@ -205,10 +205,10 @@ def _new_session() -> aiohttp.ClientSession:
 
 @dataclass(slots=True)
 class SendingProgress:
-    """How far a request came.
+    """The progress of a request.
 
     Attributes:
-        connected: The connection stands, also through a proxy. Before, nothing of the request was sent.
+        connected: The connection is open, also through a proxy. Before, nothing of the request was sent.
     """
 
     connected: bool = False
@@ -238,7 +238,7 @@ def _note_connected() -> None:
 async def whole(
     status: int, headers: Mapping[str, str], chunks: AsyncIterator[bytes], most: int = LONGEST_ANSWER
 ) -> bytes:
-    """Read the body of an answer, decompressed and without secrets. If an error breaks off, what came of it is enough.
+    """Read the body of an answer, decompressed and without secrets. If an error breaks off, the received part of it is enough.
 
     Raises:
         Dropped: An answer with a status of success broke off, cannot be decompressed or has more than `most` bytes.
@@ -252,14 +252,14 @@ async def whole(
             size += len(pieces[-1])
             if size > most:
                 raise Dropped(f"the answer is longer than {most >> 20} MB")
-    except Exception as error:  # each HTTP library has its own
+    except Exception as error:  # each HTTP library has a different one
         if 200 <= status < 300:
             raise Dropped(f"the answer cannot be read to its end: {_reason(error)}", answered=True) from error
     return without_secrets(b"".join(pieces))
 
 
 def _unpacker(encoding: str) -> Callable[[bytes, int], bytes]:
-    """Make what turns a piece of a body into at most so many bytes of its text."""
+    """Make a function that turns a piece of a body into its text, of at most the given number of bytes."""
     name = encoding.strip().lower()
     if name in ("", "identity"):
         return lambda chunk, most: chunk
@@ -269,7 +269,7 @@ def _unpacker(encoding: str) -> Callable[[bytes, int], bytes]:
 
     def unpack(chunk: bytes, most: int) -> bytes:
         nonlocal decompressor
-        if decompressor is None and chunk:  # what is called deflate comes with and without a header
+        if decompressor is None and chunk:  # content called deflate comes with and without a header
             bare = name == "deflate" and chunk[0] & 0x0F != 8
             decompressor = zlib.decompressobj(-zlib.MAX_WBITS if bare else zlib.MAX_WBITS | 32)
         return bytes(decompressor.decompress(chunk, most)) if chunk else b""

@@ -1,8 +1,8 @@
 """The long tail of hosted models through litellm: Anthropic, Azure, Bedrock, OpenRouter, Mistral, Ollama, ...
 
-litellm takes seconds to import and would fetch a price list then: it is imported at the first request, in a thread,
-with its bundled list. Its retries and its silent dropping of parameters are off; the vendors' tables say what is left
-out. Names are litellm's: `litellm/anthropic/claude-sonnet-4-5`, `litellm/azure/DEPLOYMENT`, ...
+litellm takes seconds to import and would fetch a price list then: it is imported at the first request, in a thread, with
+its bundled list. Its retries and its silent dropping of parameters are off; the vendors' tables list the omitted
+parameters. Names are litellm's: `litellm/anthropic/claude-sonnet-4-5`, `litellm/azure/DEPLOYMENT`, ...
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from titjudge.providers.token_counts import fitted
 
 logger = logging.getLogger(__name__)
 
-_KINDS = {  # litellm's exceptions by name, most special first; the rest goes by status
+_KINDS = {  # litellm's exceptions by name, most special first; the status decides about others
     "ContentPolicyViolationError": FailureKind.REFUSED,
     "AuthenticationError": FailureKind.FATAL,
     "PermissionDeniedError": FailureKind.BARRED,
@@ -69,13 +69,13 @@ _KINDS = {  # litellm's exceptions by name, most special first; the rest goes by
 }
 
 
-# From these words on an error message holds nothing of use.
+# From these words on an error message contains nothing of use.
 _HOPELESS = re.compile(r"\bis not (set|supported)\b")  # litellm's words for a missing key, or what a vendor cannot do
 _OWN_WORDS = re.compile(r"This looks like a bug in LiteLLM|Traceback \(most recent call last\)")
 
 
 class _Failed(Exception):
-    """A call that failed, classified where it was known what had been sent."""
+    """A call that failed, classified at the place that knows what had been sent."""
 
     def __init__(self, failure: Failure) -> None:
         self.failure = failure
@@ -160,7 +160,7 @@ class LiteLLM(Remote):
         tools: bool = False,
         sent: Collection[str] | None = None,
     ) -> Exception:
-        """Make the exception for a call that failed, classified by what is known of it; learns as `unsupported` does."""
+        """Make the exception for a call that failed, classified by the known facts about it; learns as `unsupported` does."""
         own = error_bodies.read(str(error).encode("utf-8", "replace"))  # if nothing was sent, or not by this transport
         vendors_own = error_bodies.read(trace.body) if trace.status >= 400 and trace.body.strip() else own
         status = trace.status or getattr(error, "status_code", 0)
@@ -190,7 +190,7 @@ class LiteLLM(Remote):
         return self.unreadable(trace.body, usage, self.endpoint)
 
     def _failure_of(self, error: Exception, trace: litellm_client.CallTrace) -> Failure:
-        """Classify by what happened on the network, then by the name of litellm's exception and its HTTP status."""
+        """Classify by the events on the network, then by the name of litellm's exception and its HTTP status."""
         connection_failure = connection_error(error, self.base_url or self.model)
         failure = self._named(error) if connection_failure is None else classify(connection_failure)
         if trace.accepted:  # litellm could not fetch what the answer points to
@@ -258,7 +258,7 @@ class LiteLLM(Remote):
             out["response_format"] = deepcopy(response_format(request))  # litellm changes what it is given
         if request.tools:
             out["tools"] = deepcopy(tool_calls.openai_tools(request.tools))
-            out["_skip_mcp_handler"] = True  # litellm would import its MCP gateway, which needs a package of its own
+            out["_skip_mcp_handler"] = True  # litellm would import its MCP gateway, which needs a separate package
         if extra:
             request_options.check_foreign(extra, self._litellm.types.utils.all_litellm_params)
             out["allowed_openai_params"] = list(extra)
@@ -315,7 +315,7 @@ def _kind_by_name(error: Exception) -> FailureKind | None:
 
 
 def _lowered(headers: Any) -> dict[str, str]:
-    """Write header names in lower case, without the prefix that litellm gives those of the provider."""
+    """Write header names in lower case, without the prefix that litellm adds to the provider's headers."""
     return {str(name).lower().removeprefix("llm_provider-"): str(value) for name, value in dict(headers or {}).items()}
 
 
@@ -334,7 +334,7 @@ def _turns(message: Message, turn: Json) -> list[Json]:
 def _calls(message: Values) -> tuple[ToolCall, ...]:
     """Read the calls of an answer.
 
-    Gemini's signatures are part of the ids that litellm gives; Anthropic's thinking goes with the first call.
+    Gemini's signatures are part of the ids that litellm gives; Anthropic's thinking is sent with the first call.
     """
     calls = tool_calls.openai_calls(message.get("tool_calls"))
     blocks = message.get("thinking_blocks")

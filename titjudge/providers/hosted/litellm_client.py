@@ -1,9 +1,9 @@
-"""Guard what litellm does on the network: one request for each call, to its own address, and an answer of bounded size.
+"""Guard litellm's use of the network: one request for each call, to the configured address, and an answer of bounded size.
 
-litellm follows redirects (and would send the image and the prompt wherever a server points), reads answers of any size, and
-reports failures by exceptions of its own that do not say whether anything was sent. All its clients use one transport: it is
-guarded here, sends through the session and the proxy of `titjudge.providers.hosted.http`, and what it saw of a call is kept in a
-`CallTrace`.
+litellm follows redirects (and would send the image and the prompt wherever a server points), reads answers of any size,
+and reports failures by special exceptions that do not show whether anything was sent. All its clients use one transport:
+it is guarded here, sends through the session and the proxy of `titjudge.providers.hosted.http`, and records each call in
+a `CallTrace`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from titjudge.providers.hosted.failures import ProviderFailure, causes, connecti
 from titjudge.providers.hosted.sdk import unpacked, unreadable_head
 from titjudge.providers.usage import openai_usage
 
-_LOGS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")  # its loggers have handlers of their own, on standard error
+_LOGS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")  # its loggers have separate handlers, on standard error
 _WARNINGS = ("Items? '.*' on TypedDict class", "Pydantic serializer warnings")
 _SENDS_AGAIN = ("single_connection_request", "single_connection_post_request")  # the second before version 1.108
 _FINISH = tuple("finish_reason finishReason stop_reason stopReason done_reason".split())  # the first of several counts
@@ -39,7 +39,7 @@ _NO_COUNT = re.compile(rb'token[a-z_]*"\s*:\s*(?:true|false)', re.IGNORECASE)
 
 @dataclass(slots=True)
 class CallTrace:
-    """What one call did on the network.
+    """The network events of one call.
 
     Attributes:
         sent: A request was sent.
@@ -65,7 +65,7 @@ class CallTrace:
         return 200 <= self.status < 300
 
     def usage(self, translated: Any) -> Usage | None:
-        """Read what the server reports as billed: as it writes it where that is OpenAI's form, else as litellm translates it.
+        """Read the usage that the server reports: from an answer in OpenAI's form, otherwise from litellm's translation.
 
         A truth value for a count of tokens is none; litellm takes it for 1 or 0.
         """
@@ -75,7 +75,7 @@ class CallTrace:
         return openai_usage(None if _NO_COUNT.search(self.body) else translated, self.headers)
 
     def data(self) -> Values:
-        """Return the answer as the vendor wrote it; nothing where it is no JSON object."""
+        """Return the answer as the vendor wrote it; nothing if it is not a JSON object."""
         try:
             data = parsed(self.body)
         except (ValueError, RecursionError):
@@ -150,7 +150,7 @@ def load() -> Any:
 
 
 def _not_ours(record: logging.LogRecord) -> bool:
-    """Let litellm log to the terminal for others only: what it says of our calls, in tracebacks too, is in their `Failure`."""
+    """Keep litellm's log records of titjudge's calls from the terminal: their content, with tracebacks, is in their `Failure`."""
     return _current.get() is None
 
 
@@ -198,7 +198,7 @@ def _guarded(send: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any],
 
     async def handle_async_request(self: Any, request: Any) -> Any:
         trace = _current.get()
-        if trace is None:  # a call of somebody else in this process
+        if trace is None:  # a call of other code in this process
             return await send(self, request)
         if request.method == "POST" and trace.error is not None:  # an SDK behind litellm sends it again by itself
             raise trace.error

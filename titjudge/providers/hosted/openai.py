@@ -1,7 +1,8 @@
 """OpenAI's chat completions, and every server that speaks them (vLLM, SGLang, llama.cpp, Azure, OpenRouter, ...).
 
 Wire format: "Create chat completion", platform.openai.com/docs/api-reference/chat. Requests do not go through the SDK
-(which takes ten times the CPU) unless the option `client` says so; a contract test holds the bodies equal to the SDK's.
+(which takes ten times the CPU) unless the option `client` asks for it; a contract test checks that the bodies are equal
+to the SDK's.
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ from titjudge.providers.usage import NO_USAGE, openai_first_token, openai_usage,
 class OpenAI(ErrorReader):
     """One model behind `/chat/completions`.
 
-    `base_url` (or OPENAI_BASE_URL) may hold several comma-separated addresses; `structured` auto asks for JSON-schema
-    answers natively and, once a server has said that it knows none, in words from then on (flag `schema-in-prompt`).
-    The option `tools` (true, false) says whether the model calls tools natively, where the table cannot know; `client: sdk`
-    sends through OpenAI's SDK.
+    `base_url` (or OPENAI_BASE_URL) may contain several comma-separated addresses; `structured` auto asks for JSON-schema
+    answers natively. Once a server has reported that it does not support them, the prompt asks in words (flag
+    `schema-in-prompt`). The option `tools` (true, false) sets whether the model calls tools natively, if the table does
+    not know it; `client: sdk` sends through OpenAI's SDK.
     Parameters: `max_tokens`, `detail` (of images: low, high, auto), `reasoning_effort`, and any other the server knows;
-    the option `body` holds what only the server knows: `service_tier`, OpenRouter's `provider`, vLLM's `chat_template_kwargs`.
+    the option `body` has settings that only the server knows: `service_tier`, OpenRouter's `provider`, vLLM's
+    `chat_template_kwargs`.
     """
 
     name = "openai"
@@ -113,7 +115,7 @@ class OpenAI(ErrorReader):
 
 
 def first_choice(choices: Any) -> Values:
-    """Return the choice with index 0, wherever it stands; else the first.
+    """Return the choice with index 0, at any position; otherwise the first.
 
     Raises:
         LookupError, TypeError, AttributeError: There is none.
@@ -133,7 +135,7 @@ def chat_reply(
     """Make the reply of a choice of a chat completion `data`.
 
     Raises:
-        ProviderFailure: It holds no answer.
+        ProviderFailure: It contains no answer.
     """
     message, finish = choice.get("message") or {}, choice.get("finish_reason", "")
     end = ending(finish)
@@ -146,7 +148,7 @@ def chat_reply(
     if not text.strip():
         elsewhere, where = _text_elsewhere(message or choice)
     first, unfinished = None, ""
-    why: FailureKind | None = None  # it is no answer
+    why: FailureKind | None = None  # it is not an answer
     if refusal:
         status, reason = Status.REFUSED, f"the model declined: {refusal}"
     elif end is Ending.FILTERED:
@@ -181,7 +183,7 @@ def chat_reply(
 
 
 def _text_elsewhere(message: Values) -> tuple[str, str]:
-    """Find what a message without text in `content` holds in other places, and say where."""
+    """Find the text of a message without `content` in other places, and return it with its place."""
     for name in ("reasoning_content", "reasoning", "thinking", "reasoning_details", "thinking_blocks"):
         if message.get(name):
             what = f"the answer is in {name}, and content is empty: turn thinking off, or raise max_tokens"
@@ -243,7 +245,7 @@ async def chat_messages(
 async def message_of(
     message: Message, detail: str | None = None, url_of: Callable[[ImageFile], Awaitable[Any]] = data_url
 ) -> Json:
-    """Write a turn in chat form: a plain string when it holds only text, else its parts in their order."""
+    """Write a turn in chat form: a plain string if it is only text, otherwise its parts in order."""
     if all(isinstance(part, str) for part in message.parts):
         return {"role": message.role, "content": message.text}
     content: list[Json] = []
@@ -267,7 +269,7 @@ def response_format(request: Request) -> Json:
 
 
 def text_of(content: Any) -> str:
-    """Read the text of a message whose content is a string or a list of parts; "" where it holds none."""
+    """Read the text of a message whose content is a string or a list of parts; "" if it has none."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) and all(isinstance(part, Mapping) for part in content) else []

@@ -1,7 +1,7 @@
 """The option `body` of a role: settings that only the server knows, put into the body of each request.
 
-What titjudge itself writes is not replaced by it: a setting with a key of its own would otherwise be one thing in the manifest
-and another in the request, and a cap could not hold.
+It does not replace anything that titjudge itself writes. If a setting with a separate key could be replaced, the manifest
+and the request would differ, and a cap could fail.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def checked(body: Any) -> Json:
     """Return the settings of the option `body`, an empty dict for None.
 
     Raises:
-        ConfigError: They are no mapping of JSON values, or name what is not theirs to set.
+        ConfigError: They are not a mapping of JSON values, or set a key that they may not set.
     """
     if body is None:
         return {}

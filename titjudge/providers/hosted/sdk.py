@@ -39,12 +39,12 @@ _PACKED = ("content-encoding", "content-length", "transfer-encoding")
 
 @dataclass(slots=True)
 class _Trace:
-    """What one call did on the network.
+    """The network events of one call.
 
     Attributes:
         sent: Its request went out.
         answered: The status and headers of an answer came.
-        answer: What came back, before the SDK read it; of an error at first its status and headers alone.
+        answer: The response, before the SDK read it; of an error at first only its status and headers.
     """
 
     sent: bool = False
@@ -63,7 +63,7 @@ def careful_client(
 ) -> httpx.AsyncClient:
     """Make the HTTP client for an SDK: it sends to one host alone, follows no redirect, and bounds the size of answers.
 
-    Each request has its own connection, through the same proxy as in `titjudge.providers.hosted.http`.
+    Each request has a new connection, through the same proxy as in `titjudge.providers.hosted.http`.
 
     Args:
         address: An address of the host.
@@ -122,7 +122,7 @@ def careful_client(
         headers={"accept-encoding": "gzip, deflate", "connection": "close"},
         limits=httpx.Limits(max_keepalive_connections=0),
         proxy=proxy and proxy.url,
-        trust_env=False,  # the proxy is known; .netrc holds no key of a model
+        trust_env=False,  # the proxy is known; .netrc has no key of a model
     )
 
 
@@ -148,18 +148,18 @@ async def unpacked(
 
 @lru_cache(maxsize=1)
 def _tls() -> ssl.SSLContext:
-    """Trust the certificates that our own HTTP trusts; reading them takes tens of milliseconds."""
+    """Trust the certificates that titjudge's HTTP trusts; reading them takes tens of milliseconds."""
     return ssl.create_default_context()
 
 
 def lost(error: BaseException, address: str, *, sent: bool = True) -> Exception:
-    """Translate an exception of an SDK that is no HTTP status; its text holds no registered secret."""
+    """Translate an exception of an SDK that is not an HTTP status; its text contains no registered secret."""
     connection_failure = connection_error(error, address, _UNCONNECTED)
     if connection_failure is not None:
         return connection_failure
     chain = list(causes(error))
     text = first_cause(chain, address)
-    if not sent:  # what authorises requests has failed, for now or for good
+    if not sent:  # the authorisation of requests has failed, for now or for good
         may_pass = any(
             getattr(error, "retryable", False) or type(error).__name__ == "TransportError" for error in chain
         )
@@ -176,9 +176,9 @@ def unreadable_head(chain: Iterable[BaseException]) -> bool:
 
 
 class SdkTransport(http.Transport, ABC):
-    """An SDK in place of our own HTTP, for one model. Each event loop has its own clients, one for each address."""
+    """An SDK instead of titjudge's HTTP, for one model. Each event loop has separate clients, one for each address."""
 
-    package = ""  # what is imported for it
+    package = ""  # the package that is imported for it
 
     def __init__(self, model: str) -> None:
         super().__init__()
@@ -275,8 +275,8 @@ class AzureSdk(OpenAISdk):
     Args:
         model: The deployment.
         version: The version of the API that was asked for; empty for none.
-        default_version: The one where none was.
-        credential: Returns the client's arguments with the key, or with what makes tokens of Entra ID.
+        default_version: The version if none was.
+        credential: Returns the client's arguments with the key, or with the function that makes tokens of Entra ID.
     """
 
     def __init__(self, model: str, version: str, default_version: str, credential: Callable[[], Values]) -> None:
@@ -360,7 +360,7 @@ class VertexSdk(GeminiSdk):
 
     Args:
         model: The model.
-        address: Where Vertex AI is.
+        address: The address of Vertex AI.
         project: The project that pays.
         location: Its region, or `global`.
     """

@@ -34,10 +34,11 @@ def served_model(settings: ProviderSettings, flags: Sequence[str]) -> str:
         flags: The options that name the model, for example `--captioner`.
 
     Returns:
-        The name; empty for the default model of the provider: at the addresses of OpenAI and Azure, and on a gateway that has it.
+        The name; empty for the default model of the provider: at the addresses of OpenAI and Azure, and on a gateway that
+        has it.
 
     Raises:
-        ConfigError: The server gives no list of models; says how to name the model.
+        ConfigError: The server gives no list of models; the message explains how to name the model.
         Unclear: It has several models; lists the option for each.
     """
     provider = OpenAI(settings)

@@ -33,7 +33,7 @@ def tools_option(settings: ProviderSettings) -> bool | None:
 
 
 def unknown_here(status: int, message: str) -> bool:
-    """Whether an error says that this model or server calls no tools (as of vLLM, Ollama, OpenRouter, OpenAI's reasoning)."""
+    """Return True if an error means that this model or server calls no tools (vLLM, Ollama, OpenRouter, OpenAI's reasoning)."""
     if status == 500:
         return "jinja" in message.lower()  # llama.cpp
     return status in (400, 404, 422, 501) and _ABOUT_TOOLS.search(message) is not None
@@ -53,7 +53,7 @@ def openai_tools(tools: Sequence[Tool]) -> list[Json]:
 
 
 def openai_turns(message: Message, turn: Json) -> list[Json]:
-    """Write a turn with its calls; or its results, and then the turn itself where it also has text or images."""
+    """Write a turn with its calls; or its results, and then the turn itself if it also has text or images."""
     if message.calls:
         return [{**turn, "content": turn["content"] or None, "tool_calls": [_openai_call(c) for c in message.calls]}]
     results = [{"role": "tool", "tool_call_id": result.call.id, "content": result.text} for result in message.results]
@@ -61,7 +61,7 @@ def openai_turns(message: Message, turn: Json) -> list[Json]:
 
 
 def _openai_call(call: ToolCall) -> Json:
-    """Write a call as the model made it; arguments that are no object become `{}`, an impossible name a possible one."""
+    """Write a call as the model made it; arguments that are not an object become `{}`, an impossible name a possible one."""
     arguments = "{}" if json_object(call.arguments) is None else call.arguments
     return {"id": call.id, "type": "function", "function": {"name": name_of(call.name), "arguments": arguments}}
 

@@ -1,4 +1,4 @@
-"""What learned metrics have in common: one image and one text in, a measurement out; where their files lie."""
+"""The common parts of learned metrics: one image and one text in, a measurement out; the places of their files."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ class ModelCheckpoint:
         weights_commit: Their commit on the hub, "" for a folder.
         base: Folder, or name on the hub, of configuration, processor and tokenizer.
         base_commit: Their commit on the hub, "" for a folder.
-        file: The released file of the weights, where there is one.
+        file: The released file of the weights, if there is one.
         dtype: Name of the floating-point type, as torch has it.
-        device: Where it computes, as torch names it.
-        prompts: The templates that a text is put into, by dimension (`LearnedMetric.dimensions`); none where it is read as it is.
+        device: The device that computes, as torch names it.
+        prompts: The templates that a text is put into, by dimension (`LearnedMetric.dimensions`); none if it is read unchanged.
     """
 
     weights: str
@@ -98,7 +98,7 @@ class ModelCheckpoint:
         return AutoImageProcessor.from_pretrained(self.base, backend="pil", **self.base_pin)
 
     def state(self) -> Json:
-        """Load the state dict in `file`; a pickle that holds more than tensors is refused."""
+        """Load the state dict in `file`; a pickle with anything except tensors is refused."""
         assert self.file is not None
         if self.file.suffix == ".safetensors":
             from safetensors.torch import load_file
@@ -116,11 +116,11 @@ class ModelCheckpoint:
 
 
 class Adapter:
-    """The model of a learned metric. A subclass loads it, from its own arguments of this form, and scores.
+    """The model of a learned metric. A subclass loads it, from arguments of this form, and scores.
 
     Args:
         row: The metric.
-        checkpoint: What the model is loaded from.
+        checkpoint: The files of the model.
         options: The user's own, by name (see `titjudge.providers.learned.provider.Scorer`).
     """
 

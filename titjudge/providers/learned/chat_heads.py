@@ -70,11 +70,11 @@ def _lengths(inputs: Any, positions: int, key: str) -> list[int]:
 
 
 class AnswerTokens(Adapter):
-    """What a chat model would answer, read from the probabilities of the first token of its answer.
+    """The likely answer of a chat model, read from the probabilities of the first token of its answer.
 
     The score is the probability of the row's `answer` over the whole vocabulary; or, with `labels`, each with a value, the sum
     of these values weighted by the softmax over the labels' first tokens. `parts["mass"]` is then the probability of all labels
-    together: where it is small, the model meant to answer something else.
+    together: if it is small, the model meant to give another answer.
     """
 
     def __init__(self, row: LearnedMetric, checkpoint: ModelCheckpoint, options: Values) -> None:
@@ -131,12 +131,13 @@ def _chat_model(row: LearnedMetric, checkpoint: ModelCheckpoint, options: Values
 class TokenHead(Adapter):
     """A head of linear layers with ReLU between, on the last state of one token of the question or the answer.
 
-    The row's options: `token`; `head` (prefix of the head's parameters in the weights, or the name of a file beside them);
-    `template`, the prompt with the question, or with `raw` the whole conversation; `answer` (the turn with the token) where
-    there is one; `text_first`; `pixels` (least, most); `sigmoid`; `positions` ("text": the tokens of an image have positions
-    like words, not by row and column). The head computes in float32; its first output is the score, a second one is kept as
-    `sigma`. With `axes` it has two outputs for each of them, mean and log of sigma; the first is the score. With `dimensions`,
-    which name a `template` and a `head` each, the model is asked once for each, and the means over them count.
+    The row's options: `token`; `head` (prefix of the head's parameters in the weights, or the name of a file beside
+    them); `template`, the prompt with the question, or with `raw` the whole conversation; `answer` (the turn with the
+    token), if there is one; `text_first`; `pixels` (least, most); `sigmoid`; `positions` ("text": the tokens of an image
+    have positions like words, not by row and column). The head computes in float32; its first output is the score, a
+    second one is kept as `sigma`. With `axes` it has two outputs for each of them, mean and log of sigma; the first is
+    the score. With `dimensions`, which name a `template` and a `head` each, the model is asked once for each, and the
+    means over them count.
     """
 
     def __init__(self, row: LearnedMetric, checkpoint: ModelCheckpoint, options: Values) -> None:

@@ -1,7 +1,7 @@
 """Learned metrics with two encoders (CLIPScore, PickScore, HPSv2) or a matching head (BLIP-2, FGA-BLIP2, ImageReward).
 
-Stock transformers classes; the formulas are those of the source named in each row of `titjudge.data.learned_metrics.TABLE`.
-A score depends on its own image and text alone. Imported in the worker thread only.
+Stock transformers classes; the formulas come from the source named in each row of `titjudge.data.learned_metrics.TABLE`.
+A score depends only on its image and text. Imported in the worker thread only.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class DualEncoder(Adapter):
 
 
 def cleaned(text: str) -> str:
-    """Clean a text as OpenAI's CLIP and open_clip tokenise it: characters mended, HTML entities resolved twice."""
+    """Clean a text as OpenAI's CLIP and open_clip tokenise it: characters repaired, HTML entities resolved twice."""
     import ftfy
 
     return html.unescape(html.unescape(ftfy.fix_text(text))).strip()
@@ -153,7 +153,7 @@ class ItmHead(Adapter):
             model = Blip2ForImageTextRetrieval(checkpoint.config())
             state_dicts.fill(model, state_dicts.lavis_blip2(checkpoint.state()), self.row.key)
             model.vision_model.post_layernorm.eps = 1e-5  # LAVIS' ln_vision
-        model.config.image_token_index = None  # else forward would drop the first tokens of the text
+        model.config.image_token_index = None  # otherwise forward would drop the first tokens of the text
         return model
 
     def _blip(self) -> tuple[Any, Any]:

@@ -1,16 +1,16 @@
 """A learned metric that a command of the user's own computes: JSONL in, JSONL out, one run for each batch.
 
-For models that need an environment of their own (LMM4LMM, VisionReward) or a stranger's scorer. The command of
-`external/NAME` stands in the environment variable `TITJUDGE_EXTERNAL_NAME` (upper case, every other character an
-underscore): a command line, or the path of a YAML file with `command` (a list of words, or one line), `timeout` (seconds
-for one batch; 3600), `batch_size` (256), `version` (raise it when the answers change) and `pass_environment` (names of
-variables the command may see; `NAME*` for all that begin so). It sees no others but those that programs need to run: PATH,
-HOME, the language, the time zone, temporary folders, proxies, Python, Conda, CUDA, threads and the caches of models.
+For models that need a separate environment (LMM4LMM, VisionReward) or a third-party scorer. The command of
+`external/NAME` is in the environment variable `TITJUDGE_EXTERNAL_NAME` (upper case, every other character an underscore):
+a command line, or the path of a YAML file with `command` (a list of words, or one line), `timeout` (seconds for one
+batch; 3600), `batch_size` (256), `version` (raise it when the answers change) and `pass_environment` (names of variables
+the command may see; `NAME*` for all that begin so). It sees only these others, which programs need to run: PATH, HOME,
+the language, the time zone, temporary folders, proxies, Python, Conda, CUDA, threads and the caches of models.
 
-The command reads on its standard input one JSON object a line: {"id", "prompt", "image"}, `image` being the path of a
-file that lives as long as the command. It writes on its standard output one JSON object a line: {"id", "score"}, and
-if it likes "tokens_used" and "tokens_total" (both or none), "parts" (numbers by name) and "reason"; "score": null with
-a reason says that it has no score. No shell is involved. What is missing, double, late or invalid is a failure with its
+The command reads on its standard input one JSON object per line: {"id", "prompt", "image"}, `image` being the path of a
+file that lives as long as the command. It writes on its standard output one JSON object per line: {"id", "score"}, and if
+it likes "tokens_used" and "tokens_total" (both or none), "parts" (numbers by name) and "reason"; "score": null with a
+reason means that it has no score. No shell is involved. A missing, double, late or invalid line is a failure with its
 reason, never a score.
 """
 
@@ -109,13 +109,13 @@ _LINE = 64 * 2**10  # bytes of output that one request may need
 
 
 def variable(name: str) -> str:
-    """Name the environment variable that holds the command of `external/NAME`."""
+    """Return the name of the environment variable with the command of `external/NAME`."""
     return "TITJUDGE_EXTERNAL_" + re.sub(r"[^A-Z0-9]", "_", name.upper())
 
 
 @dataclass(frozen=True, slots=True)
 class ScoringCommand:
-    """What is run.
+    """The command and its limits.
 
     Attributes:
         words: Program and arguments; no shell reads them.
@@ -133,7 +133,7 @@ class ScoringCommand:
 
 
 def command_of(name: str, options: Values) -> ScoringCommand:
-    """Find the command of `external/NAME`: from the role's options, else from its environment variable.
+    """Find the command of `external/NAME`: from the role's options, otherwise from its environment variable.
 
     Raises:
         ConfigError: There is none, it is malformed, or its program does not exist.
@@ -189,7 +189,7 @@ class External(LearnedMetricProvider):
     """A command that scores; it is started for each batch and ends with it.
 
     Args:
-        settings: `model` is the name; `options` may hold what the YAML file may (module docstring).
+        settings: `model` is the name; `options` may have the keys of the YAML file (module docstring).
 
     Raises:
         ConfigError: There is no command, or it cannot be run.
@@ -208,7 +208,7 @@ class External(LearnedMetricProvider):
 
     @cached_property
     def base_url(self) -> str:
-        """What pins the scorer: the words of the command, its `version` and the contents of the files among its words."""
+        """The identity of the scorer: the words of the command, its `version` and the contents of the files among its words."""
         digest = hashlib.sha256(json.dumps([self.command.words, self.command.version]).encode())
         for word in self.command.words:
             path = Path(word)

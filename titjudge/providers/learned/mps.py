@@ -1,8 +1,8 @@
 """MPS: CLIP's tokens, four layers of cross-attention from image to text, cosine with the text's end token.
 
-Written from the description in the paper (Zhang et al., CVPR 2024, 4.1) and the released shapes. What the released code
-leaves to the batch is settled here: the condition mask is scaled by each sample's own highest similarity, so that a
-score depends on its own image and text alone. Imported in the worker thread only.
+Written from the description in the paper (Zhang et al., CVPR 2024, 4.1) and the released shapes. The released code leaves
+one step to the batch. Here the condition mask is scaled by the highest similarity of each sample, so that a score depends
+only on its image and text. Imported in the worker thread only.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class SelfAttention(nn.Module):  # type: ignore[misc]
 
 
 class CrossModel(nn.Module):  # type: ignore[misc]
-    """The layers after CLIP; parameters are named as in the released file, without its `fn.`."""
+    """The layers after CLIP; parameters have the names of the released file, without its `fn.`."""
 
     def __init__(self, layers: int, width: int, heads: int, head: int, factor: int) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ class CrossModel(nn.Module):  # type: ignore[misc]
 
 
 class Mps(Adapter):
-    """MPS's overall score: exp(logit_scale) * cosine. The row's `threshold` is that of the condition mask."""
+    """MPS's overall score: exp(logit_scale) * cosine. The row's `threshold` is the threshold of the condition mask."""
 
     def __init__(self, row: LearnedMetric, checkpoint: ModelCheckpoint, options: Mapping[str, Any]) -> None:
         from transformers import CLIPModel
@@ -181,7 +181,7 @@ class Mps(Adapter):
         return self.model.text_projection(out.last_hidden_state), self.model.text_projection(out.pooler_output)
 
     def _mask(self, tokens: Any) -> Any:
-        """Make a mask that is 0 where a text token resembles the condition, else minus infinity; shape (rows, 1, 1, 77)."""
+        """Make a mask that is 0 where a text token resembles the condition, otherwise minus infinity; shape (rows, 1, 1, 77)."""
         similarity = torch.einsum("bid,jd->bij", tokens, self._condition[0]).amax(dim=-1)
         similarity = similarity / similarity.amax(dim=-1, keepdim=True)
         mask = torch.where(similarity > float(self.row.options["threshold"]), 0.0, float("-inf"))

@@ -45,11 +45,12 @@ class Scorer(LearnedMetricProvider):
     """The model of one learned metric, loaded when the first request comes, in the thread that scores.
 
     Args:
-        settings: `model` is a key of the table. `options`: `weights` (a folder, or the released file) and `base` (folder with
-            configuration, processor and tokenizer) instead of the hub's; `dtype` (the row's, else float32), `device`,
-            `batch_size` (32), `antialias` (true; HPSv2 only), `local` (options of the chat model behind a VQAScore). Without
-            `weights`, `$TITJUDGE_WEIGHTS/<key>` goes before the hub. A metric names its model itself and has no options:
-            they stand in the YAML file that `$TITJUDGE_SCORERS` names, by key, after those of `all`.
+        settings: `model` is a key of the table. `options`: `weights` (a folder, or the released file) and `base` (folder
+            with configuration, processor and tokenizer) instead of the hub's; `dtype` (the row's, otherwise float32),
+            `device`, `batch_size` (32), `antialias` (true; HPSv2 only), `local` (options of the chat model behind a
+            VQAScore). Without `weights`, `$TITJUDGE_WEIGHTS/<key>` goes before the hub. A metric names its model itself
+            and has no options: they are in the YAML file that `$TITJUDGE_SCORERS` names, by key, after the options of
+            `all`.
 
     Raises:
         ConfigError: There is no such row, or titjudge does not run it; or an option is unknown.
@@ -80,10 +81,10 @@ class Scorer(LearnedMetricProvider):
 
     @cached_property
     def _checkpoint(self) -> ModelCheckpoint:
-        """Find the files that the model is loaded from: the user's own, else those on the hub.
+        """Find the files that the model is loaded from: the user's files, otherwise the files on the hub.
 
         Raises:
-            UserError: They are not to be had; says where they go.
+            UserError: They are not available; the message explains where to put them.
         """
         hub.quiet()
         own_weights = self._own_weights()
@@ -110,7 +111,7 @@ class Scorer(LearnedMetricProvider):
 
     @cached_property
     def _prompts(self) -> dict[str, Prompt]:
-        """The templates of the row, by dimension: the user's own, where there is one of this name, else titjudge's."""
+        """The templates of the row, by dimension: the user's template of this name if there is one, otherwise titjudge's."""
         names = {dimension: about.get("template") for dimension, about in self.row.dimensions.items()}
         return {dimension: read_prompt(name, self._templates) for dimension, name in names.items() if name}
 
@@ -119,10 +120,10 @@ class Scorer(LearnedMetricProvider):
         return str(self._options.get("dtype") or self.row.options.get("dtype", "float32"))
 
     def _own_weights(self) -> Path | None:
-        """Find the user's own folder or file of the weights; None where they come from the hub.
+        """Find the user's own folder or file of the weights; None if they come from the hub.
 
         Raises:
-            UserError: They are not where the option says, or the hub has none.
+            UserError: They are not at the place in the option, or the hub has none.
         """
         place = str(self._options.get("weights") or "")
         if not place and os.environ.get(FOLDER):
@@ -142,9 +143,9 @@ class Scorer(LearnedMetricProvider):
 
     @cached_property
     def base_url(self) -> str:
-        """What pins weights and arithmetic; part of the cache key. Touches no network and loads nothing.
+        """The identity of weights and arithmetic; part of the cache key. Touches no network and loads nothing.
 
-        Weights on the hub are named by their commit where they are in the local cache, else by their name alone.
+        Weights on the hub are named by their commit if they are in the local cache, otherwise only by their name.
         """
         own_weights = self._own_weights()
         parts = [self.row.weights if own_weights is None else _digest(own_weights), self._dtype]
@@ -207,10 +208,10 @@ class Scorer(LearnedMetricProvider):
 
 
 def _from_file(key: str) -> Json:
-    """Read the options of a row from the file that the environment names; `all` holds those of every row.
+    """Read the options of a row from the file that the environment names; `all` has the options of every row.
 
     Raises:
-        ConfigError: The file is unreadable or no mapping of mappings, or a key of it is no row.
+        ConfigError: The file is unreadable or not a mapping of mappings, or a key of it is not a row.
     """
     if not os.environ.get(SETTINGS, "").strip():
         return {}

@@ -16,7 +16,7 @@ State = Json
 
 
 def unwrapped(state: Values) -> State:
-    """Return the tensors themselves; some files hold them under `state_dict` or `model`, or with the prefix `module.`."""
+    """Return the tensors themselves; some files have them under `state_dict` or `model`, or with the prefix `module.`."""
     for key in ("state_dict", "model"):
         if isinstance(state.get(key), Mapping):
             state = state[key]

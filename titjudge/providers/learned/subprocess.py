@@ -46,10 +46,10 @@ def run(
     environment: Mapping[str, str],
     stopping: Callable[[], bool] = lambda: False,
 ) -> ProcessOutcome:
-    """Run `words` (no shell) with `data` as standard input, for `timeout` seconds at most.
+    """Run `words` (no shell) with `data` as standard input, for at most `timeout` seconds.
 
-    The command is the head of a process group of its own, which is ended with it, on time-out, when it writes more than
-    `limit` bytes, and when `stopping` says so.
+    The command is the head of a new process group, which is ended with it, on time-out, when it writes more than `limit`
+    bytes, and when `stopping` returns True.
     """
     with tempfile.TemporaryFile() as source:
         source.write(data)

@@ -36,7 +36,7 @@ class ClipFlanT5(Adapter):
 
         super().__init__(row, checkpoint, options)
         config = T5Config.from_pretrained(checkpoint.weights, **checkpoint.weights_pin)
-        config.scale_decoder_outputs = False  # T5 1.1 has an output layer of its own
+        config.scale_decoder_outputs = False  # T5 1.1 has an output layer that is separate
         self.model = T5ForConditionalGeneration.from_pretrained(
             checkpoint.weights, config=config, **checkpoint.weights_pin
         )
@@ -123,9 +123,9 @@ def _projector(row: LearnedMetric, checkpoint: ModelCheckpoint) -> Any:
 
 
 def weight_files(checkpoint: ModelCheckpoint, part: str) -> list[Path]:
-    """List the files of weights with parameters that have `part` in their name, as the index of the shards says.
+    """List the files of weights with parameters that have `part` in their name, by the index of the shards.
 
-    Other `.bin` files beside them (training_args.bin) hold no tensors.
+    Other `.bin` files beside them (training_args.bin) have no tensors.
     """
     from transformers.utils import cached_file
 

@@ -1,9 +1,10 @@
-"""What models of this machine have in common: loaded at the first request, asked in batches, failing alike.
+"""The common parts of models of this machine: loaded at the first request, asked in batches, failing alike.
 
 A model is loaded at its first use: once, and one model after the other in a process.
 
-transformers changes classes of its own while it loads a model (it stops weights from being tied, for example) and changes
-them back: where two models load at the same time, in two threads, the change can stay, and models loaded later are wrong.
+transformers changes some of its classes while it loads a model (it stops weights from being tied, for example) and
+changes them back: if two models load at the same time, in two threads, the change can stay, and models loaded later are
+wrong.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def halve_on_failure(
     *,
     may_halve: Callable[[Exception], bool] = lambda error: True,
 ) -> list[R | Exception]:
-    """Run a batch; where it fails as a whole, run its halves, down to the one element that fails.
+    """Run a batch; if it fails as a whole, run its halves, down to the one element that fails.
 
     Args:
         batch: The elements.
@@ -141,7 +142,7 @@ def rgb(image: Any, *, on_white: bool) -> Any:
     """Convert a PIL image of any mode to RGB. 16 bits a pixel become 8 (PIL's own conversion would turn them white)."""
     image = eight_bits(image)
     plain = (image_decoding.on_white(image) if on_white else image).convert("RGB")
-    plain.info.pop("transparency", None)  # else some processors lay the picture on white after all
+    plain.info.pop("transparency", None)  # otherwise some processors lay the picture on white after all
     return plain
 
 
@@ -183,7 +184,7 @@ class LoadOnce(Generic[M]):
 
 def _after_fork() -> None:
     global _one_at_a_time
-    _one_at_a_time = threading.Lock()  # another thread may have held it
+    _one_at_a_time = threading.Lock()  # another thread may have had it
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -209,7 +210,7 @@ class LocalModel(Model, Generic[M, T, R]):
     It is loaded at the first call, in the thread that computes; calls that come together are computed together.
 
     Args:
-        max_batch: Elements that `_run` is given at once, at most.
+        max_batch: Maximum number of elements that `_run` is given at once.
     """
 
     uses_device = True
@@ -243,8 +244,8 @@ class LocalProvider(LocalModel[M, Request, Reply], Provider):
     A subclass has a name, loads the model (`_load`) and answers a batch (`_run`).
 
     Args:
-        settings: `model` is a name on the hub or a folder; `options` may hold `revision` and `trust_remote_code`.
-        max_batch: Requests that `_run` is given at once, at most.
+        settings: `model` is a name on the hub or a folder; `options` may have `revision` and `trust_remote_code`.
+        max_batch: Maximum number of requests that `_run` is given at once.
 
     Raises:
         ConfigError: There is no model name.
@@ -267,7 +268,7 @@ class LocalProvider(LocalModel[M, Request, Reply], Provider):
         """Find the folder of the small files and their commit; see `hub.folder_of`.
 
         Raises:
-            UserError: There is no such model, or it wants to run its own code.
+            UserError: There is no such model, or it needs remote code.
         """
         folder, commit = hub.folder_of(self.model, self._revision)
         if hub.has_remote_code(folder) and not self._options.get("trust_remote_code"):
@@ -278,7 +279,7 @@ class LocalProvider(LocalModel[M, Request, Reply], Provider):
 
     @cached_property
     def _weights(self) -> str:
-        """What pins the weights: the commit on the hub, or the hash of the folder's content."""
+        """The identity of the weights: the commit on the hub, or the hash of the folder's content."""
         pinned = hub.identity_of(self.model, self._revision)
         return pinned.get("revision") or pinned["content"]
 
@@ -286,14 +287,14 @@ class LocalProvider(LocalModel[M, Request, Reply], Provider):
         """Find the model now rather than at the first request.
 
         Raises:
-            UserError: There is none, or it wants to run its own code.
+            UserError: There is none, or it needs remote code.
         """
         _ = self._folder
 
     # -- answering -----------------------------------------------------------------------------------------------------
 
     async def complete(self, request: Request) -> Reply:
-        """Answer one request, together with those that arrive at the same time.
+        """Answer one request, together with others that arrive at the same time.
 
         Raises:
             UserError: The model cannot be loaded.
@@ -316,10 +317,10 @@ class LocalChatModel(LocalProvider[M]):
 
     @cached_property
     def capabilities(self) -> Capabilities:
-        """What the model can do, by its configuration.
+        """Abilities of the model, by its configuration.
 
         Raises:
-            UserError: There is no such model, or it wants to run its own code.
+            UserError: There is no such model, or it needs remote code.
         """
         return Capabilities(
             images=self._reads_images,
@@ -337,7 +338,7 @@ class LocalChatModel(LocalProvider[M]):
 
     @cached_property
     def _without_effect(self) -> frozenset[str]:
-        """`chat_template_kwargs` where it changes nothing: an option settles thinking, or no template asks for it.
+        """`chat_template_kwargs` if it changes nothing: an option settles thinking, or no template asks for it.
 
         The engine then leaves it out, so that it is not recorded as sent.
         """

@@ -1,7 +1,7 @@
 """Generate for many requests at once: grouped by their sampling parameters, sorted by length, bounded in memory.
 
-A row's tokens do not depend on the others of its batch: rows are left-padded, end on their own, and sampled rows draw from
-a generator of their own. Imported in the worker thread only.
+A row's tokens do not depend on the other rows of its batch: rows are left-padded, end separately, and each sampled row
+has a separate generator of random numbers. Imported in the worker thread only.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class GenerationPlan:
         turns: Its conversation, as the chat template takes it.
         images: Its images.
         tokens: Estimate of its input: text by its bytes, images as the processor counts.
-        limit: Most tokens of the answer.
+        limit: Maximum number of tokens of the answer.
     """
 
     position: int
@@ -67,9 +67,9 @@ def run(
     Args:
         loaded: The model.
         requests: The requests.
-        rows: Requests in a batch, at most.
+        rows: Maximum number of requests in a batch.
         tokens: Padded tokens of a batch, answers included, at most (one request may have more).
-        template: Arguments of the chat template, which go before those of a request.
+        template: Arguments of the chat template, which take precedence over the arguments of a request.
         stopping: Asked at every token; True ends generation.
     """
     results: list[Reply | Exception] = [RowError("not generated")] * len(requests)
@@ -275,7 +275,7 @@ def _with_pixels(content: Any) -> Any:
 def _sampling(loaded: LoadedModel, batch: Sequence[GenerationPlan], limit: int) -> tuple[Any, list[Any]]:
     """Make the generation config, and the logits processor that samples.
 
-    The model's own config applies where the request says nothing; temperature 0 is greedy.
+    The model's own config applies where the request sets nothing; temperature 0 is greedy.
     """
     params = batch[0].request.params
     config = copy.deepcopy(loaded.model.generation_config)
@@ -333,7 +333,7 @@ def _seed(request: Request) -> int:
 
 
 class _RowSampler:
-    """Samples each row with a generator of its own (Gumbel-max), so that the others of its batch do not matter.
+    """Samples each row with a separate generator (Gumbel-max), so that the others of its batch do not matter.
 
     It leaves one token a row. transformers would apply temperature, top_k, top_p and the like after it, to a token that is
     drawn already, so these warpers are applied here.
@@ -387,7 +387,7 @@ def _stop(stopping: Callable[[], bool]) -> Any:
 
 
 def _reply(loaded: LoadedModel, request: Request, tokens: list[int], prompt: Usage, in_thought: bool) -> Reply:
-    """Make the reply of a row of generated tokens; `prompt` is the usage of what was read."""
+    """Make the reply of a row of generated tokens; `prompt` is the usage of the input."""
     end = next((n for n, token in enumerate(tokens) if token in loaded.eos), None)
     written = len(tokens) if end is None else end + 1
     text = loaded.tokenizer.decode(tokens[:written], skip_special_tokens=True)

@@ -1,16 +1,16 @@
 """Report what this machine can run: memory, devices, libraries, and which of the known models fit, at what batch size.
 
-Nothing is loaded or downloaded; torch is used only where it is installed. The formula, an estimate:
+Nothing is loaded or downloaded; torch is used only if it is installed. The formula, an estimate:
 
     weights = parameters * bytes
     row     = tokens * bytes * (2 * layers * kv_heads * head_dim  +  2 * intermediate + 4 * hidden)
     batch   = (SHARE * free memory - RESERVE - weights) / row
 
 A row is one request: image of 1024 x 1024, prompt and answer together, in tokens; the first term is its key-value cache
-(none in an encoder: layers = 0), the second what one layer holds while it reads. `bytes` is 2 (bfloat16) for chat and
-embedding models and that of the row's own dtype for learned metrics. SHARE leaves room for fragments, RESERVE for the
-runtime. Parameter counts follow from the shapes of the released models: the tests build every one of them, without memory,
-and count; "about" is said of those that they cannot build whole.
+(none in an encoder: layers = 0), the second the memory of one layer while it reads. `bytes` is 2 (bfloat16) for chat and
+embedding models and the size of the row's dtype for learned metrics. SHARE leaves memory for fragments, RESERVE for the
+runtime. Parameter counts follow from the shapes of the released models: the tests build every one of them, without
+memory, and count; "about" marks models that they cannot build whole.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ Row = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A memory that can hold a model. On a Mac, `mps` and `cpu` share one memory.
+    """A memory that a model can be loaded into. On a Mac, `mps` and `cpu` share one memory.
 
     Attributes:
         name: As torch names it.
-        label: What it is.
+        label: Its description.
         total: Bytes.
         free: Bytes that no process uses.
     """
@@ -92,7 +92,9 @@ KNOWN: tuple[KnownModel, ...] = (
     _chat("local/OpenGVLab/InternVL3_5-8B-HF", 8.53, _QWEN3_8B, _TILES),
     _chat("local/OpenGVLab/InternVL3_5-14B-HF", 15.1, _QWEN3_14B, _TILES),
     _chat("local/OpenGVLab/InternVL3_5-38B-HF", 38.4, _QWEN3_32B, _TILES),
-    _chat("local/google/gemma-3n-E2B-it", 5.44, (30, 2, 256, 2048, 8192), 256, about=True),  # its eyes are timm's
+    _chat(
+        "local/google/gemma-3n-E2B-it", 5.44, (30, 2, 256, 2048, 8192), 256, about=True
+    ),  # its vision encoder is timm's
     _chat("local/google/gemma-3n-E4B-it", 7.85, (35, 2, 256, 2048, 16384), 256, about=True),
     _chat("local/XiaomiMiMo/MiMo-VL-7B-RL", 8.31, (36, 8, 128, 4096, 11008), _Q25),
     _chat("local/HuggingFaceTB/SmolVLM-256M-Instruct", 0.256, (30, 3, 64, 576, 1536), 17 * 64),
@@ -141,7 +143,7 @@ def _gib(count: int) -> str:
 
 
 def memory() -> Device:
-    """Measure main memory, or the share of it that this container may use; 0 where it cannot be measured."""
+    """Measure main memory, or the share of it that this container may use; 0 if it cannot be measured."""
     total, free = _main_memory()
     limit, used = _container()
     if limit is not None and limit < total:
@@ -215,7 +217,7 @@ def _by_torch() -> list[Device]:
 
 
 def _by_nvidia_smi() -> list[Device]:
-    """List the devices that the program nvidia-smi reports; empty where there is none."""
+    """List the devices that the program nvidia-smi reports; empty if it is not installed."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return []

@@ -1,4 +1,4 @@
-"""Models in folders and on the hub, before they are loaded: where their files are, and what identifies them.
+"""Models in folders and on the hub, before they are loaded: the places of their files, and their identity.
 
 Nothing here imports torch or transformers at the top; `folder_of` and `identity_of` never do.
 """
@@ -36,7 +36,7 @@ def absent(model: str) -> UserError:
 
 
 def untrusted(model: str) -> UserError:
-    """Make the error of a model that comes with code of its own."""
+    """Make the error of a model that comes with remote code."""
     return UserError(
         f"model '{model}' contains Python code that must be run: add --trust-remote-code if you trust it (or the option "
         "trust_remote_code: true)"
@@ -68,7 +68,7 @@ def folder_of(model: str, revision: str = "") -> tuple[Path, str]:
                 model, revision=revision or None, allow_patterns=list(SMALL_FILES), local_files_only=offline()
             )
         )
-    except Exception as error:  # the hub's client raises a dozen kinds; each means that the model cannot be had
+    except Exception as error:  # the hub's client raises a dozen kinds; each means that the model is not available
         raise absent(model) from error
     return folder, folder.name
 
@@ -116,13 +116,13 @@ def read_json(folder: Path, name: str) -> Any:
 
 
 def has_remote_code(folder: Path) -> bool:
-    """Whether the model wants to run code of its own from its folder."""
+    """Return True if the model needs to run remote code from its folder."""
     names = ("config.json", "tokenizer_config.json", "processor_config.json", "preprocessor_config.json")
     return any("auto_map" in read_json(folder, name) for name in names)
 
 
 def positions(folder: Path) -> int | None:
-    """Find how many tokens the architecture reads, from the small files alone; None where they set no limit."""
+    """Find how many tokens the architecture reads, from the small files alone; None if they set no limit."""
     config: Values = read_json(folder, "config.json")
     config = {**config, **config.get("text_config", {})}
     limits = [config.get("max_position_embeddings"), read_json(folder, "tokenizer_config.json").get("model_max_length")]
@@ -157,7 +157,7 @@ def pinned(commit: str) -> Json:
 
 
 def model_arguments(options: Values, dtype: str = "auto") -> Json:
-    """Make the arguments of `from_pretrained` that a model's options name; `dtype` where they name none."""
+    """Make the arguments of `from_pretrained` that a model's options name; `dtype` if they name none."""
     arguments: Json = {"dtype": options.get("dtype", dtype)}
     if options.get("attention"):
         arguments["attn_implementation"] = options["attention"]
@@ -167,7 +167,7 @@ def model_arguments(options: Values, dtype: str = "auto") -> Json:
 
 
 def default_device(options: Values) -> str:
-    """Choose the device that a model's options name, else the first GPU, else the CPU."""
+    """Choose the device in a model's options, otherwise the first GPU, otherwise the CPU."""
     import torch
 
     return str(options.get("device") or ("cuda" if torch.cuda.is_available() else "cpu"))
@@ -179,7 +179,7 @@ def message_of(error: BaseException) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception of any library says that memory is used up."""
+    """Return True if an exception of any library means that memory is used up."""
     text = str(error).lower()
     return (
         isinstance(error, MemoryError)
@@ -190,7 +190,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def loading_error(model: str, error: BaseException) -> UserError:
-    """Make the error of a model that does not load: why, and what to do, in one line."""
+    """Make the error of a model that does not load: the reason and the remedy in one line."""
     if isinstance(error, UserError):
         return error
     text = " ".join(str(error).split())

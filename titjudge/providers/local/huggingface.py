@@ -33,12 +33,12 @@ class Local(LocalChatModel["LoadedModel"]):
     """One model of this machine, loaded when the first request comes, in the thread that generates.
 
     Args:
-        settings: `model` is a name on the hub or a folder. `options`: `dtype` (auto: the checkpoint's own), `device` (cuda
-            where there is one), `device_map` (auto spreads a large model; needs accelerate), `attention`, `revision`,
-            `processor` (arguments of the model's processor, for example {size: {shortest_edge: 3136, longest_edge: 1003520}}), `enable_thinking`
-            (given to the chat template), `batch_size` (rows; 16), `batch_tokens` (padded tokens of a batch, answers
-            included; 65536), `trust_remote_code` (false), `adapter` (a LoRA adapter that is merged into the weights: a
-            folder, or a name on the hub; needs peft).
+        settings: `model` is a name on the hub or a folder. `options`: `dtype` (auto: the checkpoint's own), `device`
+            (cuda, if available), `device_map` (auto spreads a large model; needs accelerate), `attention`, `revision`,
+            `processor` (arguments of the model's processor, for example {size: {shortest_edge: 3136, longest_edge:
+            1003520}}), `enable_thinking` (given to the chat template), `batch_size` (rows; 16), `batch_tokens` (padded
+            tokens of a batch, answers included; 65536), `trust_remote_code` (false), `adapter` (a LoRA adapter that is
+            merged into the weights: a folder, or a name on the hub; needs peft).
 
     Without any sampling parameter the model's own generation_config applies; at temperature 0 it is greedy. A sampled
     answer depends on the request, `seed` and the sample number alone, not on what else is asked at the time.
@@ -60,7 +60,7 @@ class Local(LocalChatModel["LoadedModel"]):
 
     @cached_property
     def base_url(self) -> str:
-        """What pins the weights and the arithmetic; part of the cache key as an address is of a hosted model."""
+        """The identity of the weights and the arithmetic; part of the cache key as an address is of a hosted model."""
         parts = [self._weights, str(self._options.get("dtype", "auto"))]
         parts += [f"{name}={self._options[name]}" for name in _CHANGE_ANSWERS if name in self._options]
         if self._options.get("adapter"):

@@ -22,7 +22,7 @@ from titjudge.providers.local import hardware, hub
 _NAMES_BEFORE_4_52 = {r"^model\.(?=layers\.)": "model.language_model.", r"^visual\.": "model.visual."}
 """How transformers from 4.52 on names the parts of a vision-language model that adapters trained before it name otherwise."""
 _WRAPPERS = ("module.", "_orig_mod.", "base_model.model.")
-"""What training wrappers write before the names of parameters."""
+"""Prefixes that training wrappers add to the names of parameters."""
 _BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "float8_e4m3fn": 1}
 
 
@@ -35,13 +35,13 @@ class LoadedModel:
         processor: Of its images and texts.
         tokenizer: Of its texts.
         images: It reads images.
-        device: Where it computes, as torch names it.
+        device: The device that computes, as torch names it.
         dtype: Name of its floating-point type.
         attention: The implementation of attention.
         eos: Tokens that end an answer.
         pad: The token that fills up shorter rows.
-        image_token: The token that stands for an image; None where there is none.
-        positions: Most tokens that are read and written.
+        image_token: The token that stands for an image; None if there is none.
+        positions: Maximum number of tokens that are read and written.
     """
 
     model: Any
@@ -165,7 +165,7 @@ def refuse_incomplete(name: str, missing: Collection[str], unexpected: Collectio
 
 
 def _prefix_of(unexpected: Collection[str], known: Collection[str]) -> str:
-    """Find what stands before the names of parameters in the files; empty if nothing does."""
+    """Find the prefix of the names of parameters in the files; empty if there is none."""
     for key in unexpected:
         wrapper = "".join(wrapper for wrapper in _WRAPPERS if key.startswith(wrapper))
         dots = [index + 1 for index, letter in enumerate(key) if letter == "."]
@@ -200,8 +200,8 @@ def _with_adapter(model: Any, adapter: str) -> Any:
 def load_processor(source: str, **arguments: Any) -> Any:
     """Load a model's processor with PIL image processing, without its video half where torchvision is missing.
 
-    transformers refuses to build a processor with a video half without torchvision, even for images alone. Where torchvision
-    is installed it would take torchvision's image processing, whose pixels differ: an answer must not depend on that.
+    transformers refuses to build a processor with a video half without torchvision, even for images alone. If torchvision
+    is installed, it would use torchvision's image processing, whose pixels differ: an answer must not depend on that.
     """
     from transformers import AutoImageProcessor, AutoProcessor
     from transformers.utils import is_torchvision_available
@@ -313,7 +313,7 @@ def weight_bytes(folder: Path, dtype: str) -> int:
 
 
 def free_bytes(device: str) -> int | None:
-    """Measure the free memory of a device in bytes, within what a container may use; None where it cannot be measured."""
+    """Measure the free memory of a device in bytes, within what a container may use; None if it cannot be measured."""
     if device.startswith("cuda"):
         import torch
 

@@ -34,10 +34,10 @@ class SentenceTransformers(LocalModel[Any, str, Embedding], Embedder):
 
     Args:
         model: Name on the hub, or a folder.
-        settings: `options` may hold `dtype` (float32), `device` (cuda where there is one), `device_map`, `attention`,
+        settings: `options` may have `dtype` (float32), `device` (cuda, if available), `device_map`, `attention`,
             `revision`, `max_length` (tokens; at most what the model reads), `batch_size` (32), `pooling` (lasttoken, mean
-            or cls: needed for a folder without modules.json, which says nothing of it, but not for CLIP, whose text embedding is
-            its own projection), `trust_remote_code` (false).
+            or cls: needed for a folder without modules.json, which does not set it, but not for CLIP, which has a
+                projection for text embeddings), `trust_remote_code` (false).
 
     Raises:
         ConfigError: An option is unknown, or there is no model name.
@@ -75,7 +75,7 @@ class SentenceTransformers(LocalModel[Any, str, Embedding], Embedder):
         return folder
 
     def _pools_itself(self, folder: Path) -> bool:
-        """Return True if CLIP's own text embedding is taken: of a folder of CLIP for which no other pooling is named."""
+        """Return True if CLIP's text embedding is used: for a folder of CLIP without another `pooling`."""
         return not self._pooling and hub.read_json(folder, "config.json").get("model_type") == "clip"
 
     @cached_property
@@ -90,7 +90,7 @@ class SentenceTransformers(LocalModel[Any, str, Embedding], Embedder):
 
     @cached_property
     def max_tokens(self) -> int:
-        """Tokens read of a text; what follows is cut, and counted."""
+        """Tokens read of a text; the rest is cut, and counted."""
         limit = min(LONGEST, hub.positions(self._folder) or LONGEST)
         return min(limit, int(self._options.get("max_length", limit)))
 
@@ -202,7 +202,7 @@ class SentenceTransformers(LocalModel[Any, str, Embedding], Embedder):
         return None if self._options.get("device_map") else hub.default_device(self._options)
 
     def _modules(self) -> list[Any]:
-        """Make transformer, pooling as the user says (of CLIP its own), and normalization; the text modality is pinned (no chat template)."""
+        """Make transformer, pooling (the user's choice, for CLIP its projection) and normalization, for plain text without chat template."""
         from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
 
         common = {key: value for key, value in self._arguments().items() if key in ("revision", "trust_remote_code")}
@@ -229,7 +229,7 @@ class SentenceTransformers(LocalModel[Any, str, Embedding], Embedder):
         """Take away prompt and chat template, set our length, and pad on the left for last-token pooling.
 
         Raises:
-            UserError: The model would still be given something else than the plain text.
+            UserError: The model would still not get the plain text.
         """
         model.eval()
         model.default_prompt_name = None
@@ -252,7 +252,7 @@ def default(model: str, settings: ProviderSettings) -> SentenceTransformers:
     """Make the default embedder, all-MiniLM-L6-v2 from its package: no network, 384 dimensions, 512 tokens, CPU, float32.
 
     Raises:
-        ConfigError: Another model is named.
+        ConfigError: The name is another model's.
         UserError: The package is not installed.
     """
     from importlib.util import find_spec

@@ -1,6 +1,6 @@
 """Models of this machine through vLLM, in this process: continuous batching for a whole run at once.
 
-Where vLLM runs as a server instead, use `openai/MODEL --base-url http://HOST:8000/v1`; nothing of this file is needed.
+If vLLM runs as a server instead, use `openai/MODEL --base-url http://HOST:8000/v1`; nothing of this file is needed.
 
 Tried with vLLM 0.32 on a processor and a tiny random Qwen2.5-VL: descriptions and constrained JSON, in process and from
 its server (the same descriptions); on one machine with other programs `gpu_memory_utilization` must be set (0.92 there).
@@ -36,7 +36,7 @@ from titjudge.providers.local.hub import message_of
 
 SAMPLING = tuple("temperature top_p top_k min_p repetition_penalty frequency_penalty presence_penalty".split())
 _OURS = frozenset({"batch_size", "chat_template", "enable_thinking", "revision"})
-_SAME_ANSWERS = frozenset(  # options of the engine that change how fast it is, not what it says
+_SAME_ANSWERS = frozenset(  # options of the engine that change how fast it is, not its answers
     (
         "batch_size cpu_offload_gb disable_log_stats download_dir enable_chunked_prefill "
         "enable_prefix_caching gpu_memory_utilization limit_mm_per_prompt max_num_batched_tokens max_num_seqs "
@@ -59,9 +59,9 @@ class VLLM(LocalChatModel[Any]):
 
     Args:
         settings: `model` is a name on the hub or a folder. `options`: `enable_thinking` and `chat_template` (given to the
-            chat template), `batch_size` (most requests handed over at once; 1024), `revision`; everything else is an
-            argument of vLLM's engine (dtype, quantization, max_model_len, tensor_parallel_size, ...). `structured`
-            prompt puts the schema into the prompt only; auto and native also constrain the answer to it.
+            chat template), `batch_size` (maximum number of requests handed over at once; 1024), `revision`; everything
+            else is an argument of vLLM's engine (dtype, quantization, max_model_len, tensor_parallel_size, ...).
+            `structured` prompt puts the schema into the prompt only; auto and native also constrain the answer to it.
 
     Sampling parameters that are not set are the model's own (generation_config). A sampled answer depends on the
     request, `seed` and the sample number.
@@ -87,7 +87,7 @@ class VLLM(LocalChatModel[Any]):
 
     @cached_property
     def base_url(self) -> str:
-        """What pins the weights and the arithmetic; part of the cache key as an address is of a hosted model."""
+        """The identity of the weights and the arithmetic; part of the cache key as an address is of a hosted model."""
         parts = [f"{name}={value}" for name, value in sorted(self._options.items()) if name not in _SAME_ANSWERS]
         parts += [] if self._constrains else ["structured=prompt"]
         return "vllm:" + ",".join([self._weights, *parts, f"vllm={_version()}"])
@@ -218,7 +218,7 @@ def conversation(request: Request) -> list[Json]:
 
 
 def _content(message: Message) -> Any:
-    """Write parts in their order; plain text where there is no image, which every chat template takes."""
+    """Write parts in their order; plain text if there is no image, which every chat template takes."""
     if not any(isinstance(part, ImageFile) for part in message.parts):
         return message.text
     return [

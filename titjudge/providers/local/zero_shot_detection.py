@@ -1,7 +1,8 @@
 """Detectors on this machine: transformers' zero-shot object detection finds things in an image by their names.
 
-OWLv2, OWL-ViT, Grounding DINO and whatever else `AutoModelForZeroShotObjectDetection` knows. A request is one image and the names
-of things, one a line of its last turn; the reply is JSON: boxes in fractions of the image's width and height, with scores.
+OWLv2, OWL-ViT, Grounding DINO and whatever else `AutoModelForZeroShotObjectDetection` knows. A request is one image and
+the names of things, one per line of its last turn; the reply is JSON: boxes in fractions of the image's width and height,
+with scores.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _DIGITS = 4  # of a coordinate and a score
 
 
 class _Detector(NamedTuple):
-    """A model with its processor, and most tokens of the names that it reads at once (None: any number)."""
+    """A model with its processor, and the maximum number of tokens of the names that it reads at once (None: any number)."""
 
     model: Any
     processor: Any
@@ -36,14 +37,14 @@ class ZeroShotDetection(LocalProvider[_Detector]):
     """A zero-shot object detector, loaded when the first request comes, in the thread that computes.
 
     Args:
-        settings: `model` is a name on the hub or a folder. `options`: `threshold` (least score of a box; without it that of the
-            model's processor: 0.1 for OWLv2, 0.25 for Grounding DINO), `text_threshold` (Grounding DINO: least score of a word of
-            a name), `top_k` (most boxes of an image, the best; 100), `dtype` (float32), `device` (cuda where there is one),
-            `revision`, `trust_remote_code` (false).
+        settings: `model` is a name on the hub or a folder. `options`: `threshold` (least score of a box; by default the
+            model processor's threshold: 0.1 for OWLv2, 0.25 for Grounding DINO), `text_threshold` (Grounding DINO: least
+            score of a word of a name), `top_k` (most boxes of an image, the best; 100), `dtype` (float32), `device`
+            (cuda, if available), `revision`, `trust_remote_code` (false).
 
-    Names that are longer than a model reads are cut (OWLv2: 16 tokens). A model that reads all names as one text (Grounding DINO)
-    is shown the image again for those that do not fit; it may call a box by a part of a name, which counts where only one name
-    has these words, and else is left out.
+    Names that are longer than a model reads are cut (OWLv2: 16 tokens). A model that reads all names as one text
+    (Grounding DINO) is shown the image again for names that do not fit. It may call a box by a part of a name: the box
+    counts if only one name has these words, otherwise it is left out.
 
     Raises:
         ConfigError: An option is unknown or no number, or there is no model name.
@@ -94,7 +95,7 @@ class ZeroShotDetection(LocalProvider[_Detector]):
 
     @cached_property
     def base_url(self) -> str:
-        """What pins the weights and the arithmetic; part of the cache key as an address is of a hosted model."""
+        """The identity of the weights and the arithmetic; part of the cache key as an address is of a hosted model."""
         self._check_type()
         parts = [self._weights, self._dtype, *(f"{name}={least:g}" for name, least in self._least.items())]
         return f"{self.name}:" + ",".join([*parts, f"top_k={self._most}", f"transformers={version('transformers')}"])
@@ -148,7 +149,7 @@ class ZeroShotDetection(LocalProvider[_Detector]):
         )
 
     def _boxes(self, loaded: _Detector, image: Any, names: Sequence[str]) -> Iterator[Json]:
-        """Yield name, box and score of what the model finds, by transformers' own processing of its output."""
+        """Yield name, box and score of each object that the model finds, by transformers' processing of its output."""
         import torch
 
         model, processor, _ = loaded
@@ -200,7 +201,7 @@ def index_of(text: str, names: Sequence[str]) -> int | None:
     It is the name that equals the text, or the only one with all words of the text, or the only one without a further word.
 
     Returns:
-        The index of the name; None where none or several are meant.
+        The index of the name; None if none or several are meant.
     """
     if text in names:
         return names.index(text)
@@ -218,7 +219,7 @@ def index_of(text: str, names: Sequence[str]) -> int | None:
 
 
 def _parts(loaded: _Detector, names: list[str]) -> list[list[str]]:
-    """Divide names so that those of each part are read at once."""
+    """Divide names so that the names of each part are read at once."""
     if loaded.longest is None:
         return [names] if names else []
     parts: list[list[str]] = []

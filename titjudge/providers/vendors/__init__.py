@@ -1,6 +1,7 @@
 """The vendors whose models are known here: one file each, and the line in `VENDORS`.
 
-A provider of another package says on its class what its models are (`families`, `image_rules`), or whose (`vendor`).
+A provider of another package declares on its class the types of its models (`families`, `image_rules`), or their vendor
+(`vendor`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ VENDORS: dict[str, Vendor] = {vendor.name: vendor for vendor in (OPENAI, GEMINI,
 
 @lru_cache(maxsize=256)
 def family(vendor: str, model: str, first: tuple[Family, ...] = ()) -> Family:
-    """Find the row that says what a model accepts: of a provider's own (`first`), its vendor's, or those of open models.
+    """Find the row of parameters that a model accepts: the provider's (`first`), its vendor's, or the open models'.
 
     >>> family("openai", "o4-mini").limit_name
     'max_completion_tokens'
@@ -32,7 +33,7 @@ def family(vendor: str, model: str, first: tuple[Family, ...] = ()) -> Family:
 
 @lru_cache(maxsize=256)
 def image_rule(provider: str, model: str) -> ImageRule:
-    """Find the row that counts a model's images: of those on the provider's class, its vendor's, or the one its name says.
+    """Find the row that counts a model's images: the provider class's, its vendor's, or the one for its name.
 
     A server that speaks OpenAI's language may serve any vendor's models.
     """
@@ -43,7 +44,7 @@ def image_rule(provider: str, model: str) -> ImageRule:
 
 
 def thinking_room(model: str) -> int:
-    """Return how many tokens an open model thinks before it answers, as far as its name says that it does; else 0.
+    """Return how many tokens an open model thinks before it answers, if its name shows that it does; otherwise 0.
 
     >>> thinking_room("Qwen/Qwen3-VL-8B-Thinking"), thinking_room("Qwen/Qwen3-VL-8B-Instruct")
     (8192, 0)
@@ -52,7 +53,7 @@ def thinking_room(model: str) -> int:
 
 
 def vendor_of(model: str) -> str:
-    """Return the vendor of a model by its name: openai, gemini, anthropic, or "" where the name does not say."""
+    """Return the vendor of a model by its name: openai, gemini, anthropic, or "" if the name does not show it."""
     name = bare(model)
     return next((vendor.name for vendor in VENDORS.values() if re.match(vendor.model_names, name)), "")
 

@@ -1,6 +1,6 @@
-"""Anthropic's models: what each family of them accepts and does, what its images and its batch jobs cost.
+"""Anthropic's models: the parameters and abilities of each family, and the costs of images and batch jobs.
 
-Rows say what its documentation says ("Models overview", "Migration guide"), as known in
+Rows follow its documentation ("Models overview", "Migration guide"), as known in
 November 2026; none was tried against a live service.
 """
 
@@ -20,7 +20,7 @@ _OMIT = LOCAL_ONLY - {"top_k"} | set(
     ).split()
 )
 _FIXED_SAMPLING = _OMIT | {"temperature", "top_p", "top_k"}
-# "Building with extended thinking" of Anthropic: no temperature but 1, no top_k; what is thought counts as output.
+# "Building with extended thinking" of Anthropic: no temperature but 1, no top_k; thinking counts as output.
 _ON_REQUEST: dict[str, Any] = {"thinking_asked": 8_192, "omit_thinking": frozenset({"temperature", "top_k"})}
 
 

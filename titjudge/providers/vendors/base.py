@@ -1,4 +1,4 @@
-"""The types that describe a vendor's models, on whichever server they run, and what several vendors share."""
+"""The types that describe a vendor's models, on whichever server they run, and the rules that several vendors share."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ ON_REASONING: Json = {"thinks": True, "thinking": 8_192, "max_output": 65_536}
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """What the models that a pattern matches accept and do.
+    """Accepted parameters and abilities of the models that a pattern matches.
 
     Attributes:
         pattern: Regular expression that the beginning of a model's name matches.
         omit: Parameters that they do not accept.
         limit_name: What `max_tokens` is called in a request.
         thinks: Hidden tokens are billed as output.
-        thinking: How many of them to leave room for when no budget is set.
+        thinking: Number of hidden tokens to reserve when no budget is set.
         thinking_asked: The same, of a model that thinks only where a `reasoning_effort` is set.
-        omit_thinking: What it does not accept besides `omit` where it is asked to think.
+        omit_thinking: Parameters that it rejects in addition to `omit` if it is asked to think.
         max_output: Bounds the tokens of an answer for which no `max_tokens` is set.
         system: It takes a system turn.
         tools: It calls tools in chat completions (OpenAI's from 5.2 on, which reason, do so on another address only).
@@ -62,7 +62,7 @@ class Family:
         )
 
     def sent(self, request: Request) -> Json:
-        """Return the parameters that are sent: those of the request, without those that the family rejects."""
+        """Return the parameters that are sent: the request's, without those the family rejects."""
         logprobs = {"logprobs": True, "top_logprobs": TOP} if request.choices else {}
         params = {**logprobs, **request.params}
         left_out = rejected(params, self.omit, self.omit_thinking)
@@ -87,18 +87,18 @@ class ImageRule:
 
 
 def grid(width: float, height: float, unit: int) -> int:
-    """Count the squares of `unit` pixels that cover so many pixels."""
+    """Count the squares of `unit` pixels that cover an area of these pixels."""
     return math.ceil(round(width / unit, 6)) * math.ceil(round(height / unit, 6))
 
 
 @dataclass(frozen=True, slots=True)
 class BatchDiscount:
-    """What a vendor's batch jobs cost relative to its list price, from a date on.
+    """The cost of a vendor's batch jobs relative to its list price, from a date on.
 
     Attributes:
         factor: Of the list price, 0 to 1.
         since: The first day.
-        source: Where it was announced.
+        source: The announcement.
     """
 
     factor: float
@@ -113,9 +113,9 @@ class Vendor:
     Attributes:
         name: As `Provider.vendor` and genai-prices call it.
         model_names: Regular expression that the beginning of its models' names matches.
-        families: What its models accept; the first row that matches counts.
+        families: The parameters its models accept; the first row that matches counts.
         image_rules: How many tokens an image has for them; the first row that matches counts.
-        batch_discounts: What batch jobs cost; the newest one that is in force counts.
+        batch_discounts: The cost of batch jobs; the newest one that is in force counts.
     """
 
     name: str

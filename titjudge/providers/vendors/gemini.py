@@ -1,6 +1,6 @@
-"""Google's models: what each family of them accepts and does, what its images and its batch jobs cost.
+"""Google's models: the parameters and abilities of each family, and the costs of images and batch jobs.
 
-Rows say what its documentation says ("Thinking", "Gemini models", "What's new in Gemini 3.6 Flash and 3.5 Flash-Lite"), as known in
+Rows follow its documentation ("Thinking", "Gemini models", "What's new in Gemini 3.6 Flash and 3.5 Flash-Lite"), as known in
 November 2026; none was tried against a live service.
 """
 
@@ -18,7 +18,7 @@ _OWN_SAMPLING = _OMIT | {"temperature", "top_p", "top_k"}  # ignored, and an err
 
 
 def gemini_tiles(width: int, height: int, detail: str) -> int:
-    """Count for Gemini to 2.5: 258 for sides of at most 384, else for each tile of min(sides)/1.5 (256 to 768) pixels."""
+    """Count for Gemini to 2.5: 258 for sides of at most 384, otherwise for each tile of min(sides)/1.5 (256 to 768) pixels."""
     if max(width, height) <= 384:
         return 258
     unit = min(768, max(256, min(width, height) * 2 // 3))

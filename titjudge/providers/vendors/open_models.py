@@ -1,6 +1,6 @@
 """Open models, on servers that speak OpenAI's language, and every model of which nothing is known.
 
-A model without a row of its own is assumed to accept everything; its server rejects what it does not take.
+A model without a row is assumed to accept everything; its server rejects what it does not take.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from titjudge.providers.vendors.base import ON_REASONING, Family, ImageRule, Rule, Vendor, grid
 
 _OMIT = frozenset({"thinking_budget", "thinking_level", "media_resolution"})
-_THINKERS = r".*(thinking|reasoning|reasoner)|qwq|qvq|.*\br1\b"  # those that always think, by their names
+_THINKERS = r".*(thinking|reasoning|reasoner)|qwq|qvq|.*\br1\b"  # models that always think, by their names
 _QWEN = "Qwen2-VL paper, section 2.1 (arXiv 2409.12191), and smart_resize of its image processor"
 _QWEN3 = "Qwen3-VL report, section 2 (arXiv 2511.21631): patches of 16 merged two by two"
 
@@ -33,7 +33,7 @@ def qwen(unit: int, least: int, most: int) -> Rule:
 
 
 def unknown(width: int, height: int, detail: str) -> int:
-    """Count for a model without a published rule: the largest of what others take.
+    """Count for a model without a published rule: the largest count of the other rules.
 
     16-pixel patches of the image within 1024 x 1024 (Pixtral), 28-pixel patches of all of it (Qwen-VL), and the 3,328
     of thirteen 448-pixel tiles (InternVL).

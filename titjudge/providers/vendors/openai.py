@@ -1,6 +1,6 @@
-"""OpenAI's models: what each family of them accepts and does, what its images and its batch jobs cost.
+"""OpenAI's models: the parameters and abilities of each family, and the costs of images and batch jobs.
 
-Rows say what its documentation says ("Reasoning models", "Images and vision"), as known in
+Rows follow its documentation ("Reasoning models", "Images and vision"), as known in
 November 2026; none was tried against a live service.
 """
 
