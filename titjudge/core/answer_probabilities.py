@@ -1,7 +1,7 @@
 """Probabilities of the answers to a question, from the log probabilities of the first token.
 
-A model in this process gives those of all tokens. A server returns the likeliest tokens only (20, as a rule): any other
-is at most as likely as the least likely one that it returns, so the probability of an answer is an interval.
+A model in this process gives the probabilities of all tokens. A server returns the likeliest tokens only (20, as a rule):
+any other is at most as likely as the least likely one that it returns, so the probability of an answer is an interval.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class FirstToken:
 
 
 def tokens_by_choice(choices: Choices) -> dict[str, tuple[str, ...]]:
-    """Return the tokens that count for each choice: those given, else its spellings (cases, also after a space).
+    """Return the tokens that count for each choice: the given ones, otherwise its spellings (cases, also after a space).
 
     Raises:
         ValueError: Two choices share a token, or one has none.
@@ -126,7 +126,7 @@ def probabilities(first: FirstToken, tokens: Mapping[str, Sequence[str]]) -> dic
 
 
 def expectation(chances: Mapping[str, Probability], values: Mapping[str, float]) -> Expectation | None:
-    """Compute the expected value of choices, with their probabilities normalised; None where none of them is known.
+    """Compute the expected value of choices, with their probabilities normalised; None if none of them is known.
 
     A bound is reached where all choices above some value have their greatest probability and the others their least, or
     the other way round.

@@ -1,4 +1,4 @@
-"""An image inside another file (a table, an archive, a grid), and what the readers of such files share."""
+"""An image inside another file (a table, an archive, a grid), and the shared code of the readers of such files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ImageCell(NamedTuple):
 
 
 def without_images(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record without the images inside its file, which are no JSON."""
+    """Return a record without the images inside its file, which are not JSON."""
     return {
         key: value
         for key, value in record.items()
@@ -79,7 +79,7 @@ def check_columns(names: Sequence[str], required: Sequence[str], path: Path, lin
     """Check that a table has its required columns, and no name twice.
 
     Raises:
-        DataError: One is missing; names those that there are. Or two columns have the same name.
+        DataError: One is missing; the message lists the columns of the table. Or two columns have the same name.
     """
     if twice := next((name for name, count in Counter(filter(None, names)).items() if count > 1), ""):
         raise DataError(f"two columns are called '{truncated(twice, 40)}'. Rename or delete one", path, line)

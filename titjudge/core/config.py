@@ -20,7 +20,7 @@ from titjudge.core.types import Json, ProviderSettings, Values
 
 
 def first_key_problem(error: ValidationError) -> ErrorDetails:
-    """Return the first unknown key, as a misspelt one often explains the other problems; else the first problem."""
+    """Return the first unknown key, as a misspelt one often explains the other problems; otherwise the first problem."""
     problems = error.errors(include_url=False)
     return next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
 
@@ -28,7 +28,7 @@ def first_key_problem(error: ValidationError) -> ErrorDetails:
 def key_place(problem: ErrorDetails, model: type[BaseModel]) -> tuple[str, list[str]]:
     """Return the place of a problem as the file has it, such as `tables.0.title`, and the keys that are known there.
 
-    Pydantic's names of validators and of the branches of a union are no keys, and are left out.
+    Pydantic's names of validators and of the branches of a union are not keys, and are left out.
     """
     parts, types = list[str](), list[Any]([model])
     unknown = problem["loc"][-1:] if problem["type"] == "extra_forbidden" else ()
@@ -64,10 +64,10 @@ def _alternatives(kind: Any) -> Iterator[Any]:
 
 
 def key_problem(error: ValidationError, model: type[BaseModel], above: str = "") -> str:
-    """Describe the first problem: the key, what is wrong with it, and for an unknown one the nearest known key.
+    """Describe the first problem: the key, its fault, and for an unknown key the nearest known one.
 
     Args:
-        error: What the model says.
+        error: The validation error.
         model: The model.
         above: The place of the whole in its file, with a full stop behind it.
     """
@@ -265,7 +265,7 @@ class RunConfig(_Strict):
     image_root: list[Path] = Field(default_factory=list)
     """A folder outside of DATA whose images the data may name, and to which links may lead."""
     images: str | None = None
-    """Where images lie, below DATA if that is given: 'out/{generator}/{prompt_id}_{sample}.png'; needs a prompt file."""
+    """Paths of images, below DATA if that is given: 'out/{generator}/{prompt_id}_{sample}.png'; needs a prompt file."""
     prompt_file: str | None = None
     """The prompts of `images`, or of a folder with names that contain the ids: FILE[:ID,PROMPT] (csv, tsv, xlsx, json, jsonl, parquet; two columns), or FILE.txt[:NUMBER OF ITS FIRST LINE]."""
     columns: Columns = Field(default_factory=dict)
@@ -303,13 +303,13 @@ class RunConfig(_Strict):
     detector: Role | None = None
     """Proposes to tit-agent where things are: zero-shot-object-detection/MODEL on this machine, or any model that answers with boxes."""
     limits: Limits = Limits()
-    """What a run may use: requests in flight, money, tokens, time."""
+    """Limits of a run: requests in flight, money, tokens, time."""
     prices: dict[str, PriceConfig] = Field(default_factory=dict)
     """USD per million tokens by model, over the bundled table: `{MODEL: {input: 2.5, output: 10}}`."""
     prompts: Path | None = None
     """A folder whose templates replace the bundled ones of the same name."""
     cache: Path | None = None
-    """Where answers are kept; without it $TITJUDGE_CACHE, or cache/ of a checkout, or the user's cache."""
+    """Folder of the answers; without it $TITJUDGE_CACHE, or cache/ of a checkout, or the user's cache."""
     out: Path | None = None
     """The run folder; by default runs/DATA-HASH. Run the command again to resume it."""
     limit: Positive | None = None
@@ -343,7 +343,7 @@ class RunConfig(_Strict):
 
     @model_validator(mode="after")
     def _fits_in_json(self) -> RunConfig:
-        """Check that a manifest can hold it as it is."""
+        """Check that it can be written to a manifest unchanged."""
         if problem := json_problem(self.model_dump()):
             raise ValueError(problem)
         return self
@@ -386,7 +386,7 @@ class RunConfig(_Strict):
         return self.judge if name == "judge" else others.get(name)
 
     def without_model(self, roles: Iterable[str]) -> list[str]:
-        """Return those of some roles that have no model."""
+        """Return the roles among `roles` that have no model."""
         return [role for role in roles if self.role(role) is None]
 
 
@@ -536,7 +536,7 @@ def _merge(base: Json, over: Json) -> Json:
 
 
 def _without_old_provider(old: Json, new: Json) -> Json:
-    """Return the settings of a role without those of its provider, where the new settings name another provider.
+    """Return the settings of a role without its provider's settings, if the new settings name another provider.
 
     Otherwise the key and the address of the one would be used for the other.
     """
@@ -564,6 +564,6 @@ def _explain(error: ValidationError, path: Path | None) -> str:
     value = problem.get("input")
     if not where:
         return f"{prefix}{rule_of(problem)}"
-    if isinstance(value, dict | list):  # may be long, and hold a secret
+    if isinstance(value, dict | list):  # may be long, and contain a secret
         return f"{prefix}'{where}': {rule_of(problem)}"
     return f"{prefix}'{where}': {rule_of(problem)}, not {value!r:.100}"

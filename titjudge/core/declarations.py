@@ -1,6 +1,7 @@
-"""What the numbers of a table are over: population, unit, rule for missing scores, order and correction.
+"""The basis of the numbers of a table: population, unit, rule for missing scores, order and correction.
 
-A `Declaration` is a constant of the module that makes the table. Caption, `--json`, CSV, report and docs/reference/populations.md take their words from it.
+A `Declaration` is a constant of the module that makes the table. Caption, `--json`, CSV, report and
+docs/reference/populations.md take their words from it.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from titjudge.core.words import first_of, truncated
 
 
 class Population(StrEnum):
-    """What the numbers of a table are over, by its one printed name.
+    """The set of things that the numbers of a table are over, by its printed name.
 
     Attributes:
-        meaning: What belongs to it.
+        meaning: The things that belong to it.
     """
 
     meaning: str
@@ -84,7 +85,7 @@ class Population(StrEnum):
 
 
 class Unit(StrEnum):
-    """What intervals and tests draw anew or exchange as a whole; of a table without them, what it counts."""
+    """The unit that intervals and tests resample or exchange as a whole; of a table without them, the unit it counts."""
 
     IMAGE = "image"
     PROMPT = "prompt"
@@ -140,20 +141,20 @@ Excluded = Mapping[str, Mapping[str, Sequence[str]]]
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What the numbers of a table are over.
+    """The basis of the numbers of a table: population, unit, rules.
 
     Attributes:
         id: Stable name of the table, for programs.
-        compares: What it compares, or counts.
+        compares: The things it compares, or counts.
         population: Its `Population`; empty for a list of facts.
-        unit: What is counted or drawn anew.
-        missing: What happens to missing scores.
-        order: What the rows are sorted by.
+        unit: The thing that is counted or resampled.
+        missing: The treatment of missing scores.
+        order: The sort key of the rows.
         correction: Names of the corrections of its p-values.
         by_column: Population of each column that has another one, by the first words of its title.
-        counts: Column with the number of units of each row, if rows have their own.
+        counts: Column with the number of units of each row, if it differs between rows.
         sizes: Number of units of a population in these data, or the lowest and the highest.
-        excluded: Ids of what these data have and the table does not count, by reason and by the name that it is of.
+        excluded: Ids that are in these data but not counted in the table, by reason and by the kind of thing.
         doubts: Name of each row whose level is not reliable -> `Doubt`.
     """
 
@@ -179,12 +180,12 @@ class Declaration:
         constructed: bool = False,
         doubts: Mapping[str, str] | None = None,
     ) -> Declaration:
-        """Fill in what the data at hand give.
+        """Fill in the facts about the data at hand.
 
         Args:
             sizes: Of the populations, or of the first.
-            excluded: Ids of what is not counted.
-            families: Whether these are the unit in place of prompts.
+            excluded: Ids of things that are not counted.
+            families: Whether these are the unit instead of prompts.
             constructed: Whether the preferences come from how the images were made, so that no name speaks of people.
             doubts: `Doubt` by row; rows with an empty one are reliable.
         """
@@ -205,7 +206,7 @@ class Declaration:
         )
 
     def caption(self, titles: Sequence[str] = ()) -> str:
-        """Write populations and sizes, unit, correction and what is excluded in one line; empty for a list of facts.
+        """Write populations and sizes, unit, correction and exclusions in one line; empty for a list of facts.
 
         Args:
             titles: Of columns and rows; a population that is of none of them is not named.
@@ -232,7 +233,7 @@ class Declaration:
         return "; ".join(parts)
 
     def _named(self, title: str) -> str:
-        """Return the name in `by_column` of a title, which may begin with that of a metric."""
+        """Return the name in `by_column` of a title, which may begin with the name of a metric."""
         return next((name for name in self.by_column if re.match(rf"(.*: )?{re.escape(name)}\b", title)), "")
 
     def _sized(self, population: str) -> str:
@@ -241,7 +242,7 @@ class Declaration:
 
     @property
     def left_out(self) -> str:
-        """What is excluded: for each reason the first names with their numbers of ids, and the first ids."""
+        """The exclusions: for each reason the first names with their numbers of ids, and the first ids."""
         reasons = []
         for why, of in self.excluded.items():
             names = [f"{truncated(name, 100)} {len(ids):,}".strip() if ids else name for name, ids in of.items()]
@@ -280,7 +281,7 @@ def _constructed(text: str) -> str:
 
 UNDECLARED = Declaration("")
 FACTS = Declaration("facts")
-"""A list without a statistic, such as that of all providers."""
+"""A list without a statistic, such as the list of all providers."""
 BENCHMARK = Declaration(
     "benchmark",
     "numbers of a benchmark",

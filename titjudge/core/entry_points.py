@@ -1,4 +1,4 @@
-"""What installed packages announce by entry points. Only to import `importlib.metadata` takes as long as to import click."""
+"""Read the entry points of installed packages. Only to import `importlib.metadata` takes as long as to import click."""
 
 from __future__ import annotations
 

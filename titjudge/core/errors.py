@@ -9,7 +9,7 @@ TitjudgeError
 ├── Unanswered           a question got no usable answer: becomes a Score with value None and a status
 ├── FatalProviderError   every request will fail (wrong key, no quota, no such model): the run stops
 ├── BudgetExhausted      the cap is reached: nothing new is sent, the run ends as `incomplete: budget`
-│   └── BudgetHeld       it is not, but other items hold what is left: the item gives back its hold and waits
+│   └── BudgetHeld       it is not, but other items have reserved the rest: the item releases its reservation and waits
 └── CacheWriteError      an answer could not be written to disk: the run ends before more is paid for
 """
 
@@ -166,7 +166,7 @@ def must_be(name: str, rule: str, value: object) -> str:
 
 
 def rule_of(problem: Mapping[str, Any]) -> str:
-    """Return the broken rule of a problem that pydantic reports, without its own words."""
+    """Return the broken rule of a problem that pydantic reports, without pydantic's words."""
     rule = re.sub(r"^Value error, |, (unable to parse|got a number).*", "", problem["msg"])
     return rule.replace("Input should be", "must be")
 

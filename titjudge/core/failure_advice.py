@@ -1,4 +1,4 @@
-"""What to do about images that got no score, by cause: the same lines in the terminal, in `view` and in the report."""
+"""Remedies for images without a score, by cause: the same lines in the terminal, in `view` and in the report."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What to do about the failures of one cause.
+    """The remedy for the failures of one cause.
 
     Attributes:
         cause: Its `Cause`, or its status if that is the cause.
         count: Number of scores that are missing for it; an image counts once for each metric.
-        remedy: What to do, in one line.
+        remedy: The action to take, in one line.
     """
 
     cause: Cause | Status
@@ -42,7 +42,7 @@ def advice(failures: Iterable[FailureRecord], limits: Values | None = None) -> l
 
     Args:
         failures: `Results.failures`.
-        limits: `Manifest.limits`, or those of a configuration; the advice on concurrency is half of theirs.
+        limits: `Manifest.limits`, or the limits of a configuration; the advice is half of their concurrency.
     """
     counts = Counter(map(cause_of, failures))
     concurrency = int((limits or {}).get("concurrency") or 32)
@@ -93,4 +93,4 @@ WORDS: dict[Cause | Status, tuple[str, str]] = {
         "run the command again with a higher cap (--max-cost)",
     ),
 }
-"""Each cause in words that follow the number of scores, and what to do."""
+"""Each cause in words that follow the number of scores, and the action to take."""

@@ -37,7 +37,7 @@ _PROSE = lazy_pattern(
 
 
 def checked_quotes(row: list[str], lines: list[str], mark: str, width: int, path: Path, first: int) -> list[str]:
-    """Return the cells of a row with quotes, read as they are written if the quotes are not those of CSV.
+    """Return the cells of a row with quotes, read as they are written if the quotes do not follow CSV rules.
 
     Args:
         row: The cells, as `csv` reads them.
@@ -83,7 +83,7 @@ def _are_even(lines: Iterable[Sequence[str]], width: int) -> bool:
 
 
 def _hold_rows(row: Sequence[str], lines: Sequence[Sequence[str]], width: int) -> bool:
-    """Return True if one of the lines of a row looks like a separate row.
+    """Return True if any of the lines of a row looks like a separate row.
 
     It has as many cells, and file names and numbers (without any, single words) in the columns where this row has them.
     """
@@ -120,7 +120,7 @@ _SQLITE = b"SQLite format 3\0"
 _DATABASE = "a database, not a table. If it is the store of `label`, write its tables with `label export`"
 UTF16 = "this is UTF-16 text: save the file as UTF-8"
 _BOM = b"\xef\xbb\xbf"
-_LINE = 4096  # bytes: most lines are shorter
+_LINE = 4096  # bytes: nearly all lines are shorter
 _DEEPEST = 50
 _MOST_VALUES = 100_000
 _MOST_DIGITS = 100
@@ -143,7 +143,7 @@ def check_regular(path: Path) -> None:
 
 
 def open_regular(path: Path) -> IO[bytes]:
-    """Open a file to read its bytes; unlike `open` it never waits for somebody to write into a pipe.
+    """Open a file to read its bytes; unlike `open` it never waits for a writer of a pipe.
 
     Raises:
         OSError: It cannot be opened.
@@ -188,7 +188,7 @@ def read_json(path: Path) -> Any:
 
 
 def load_yaml(text: str) -> Any:
-    """Parse YAML: values that JSON has too, no key twice, and not of a size or depth that nobody writes. Dates are texts.
+    """Parse YAML: only values that JSON has, no key twice, and a limited size and depth. Dates are texts.
 
     Raises:
         ValueError: It is not YAML, or not of that kind; on one line.
@@ -255,7 +255,7 @@ def read_yaml(path: Path, what: str, named_by: str = "") -> dict[str, Any]:
 
     Args:
         path: The file.
-        what: What the file is, for messages (`a configuration`).
+        what: The kind of file, for messages (`a configuration`).
         named_by: Where the path comes from, for messages, if not from the command line (an environment variable).
 
     Raises:
@@ -392,7 +392,7 @@ def read_jsonl(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int
     """Yield the lines as `scan_jsonl` does; the first bad line is raised.
 
     Raises:
-        DataError: The file is missing, or a line is not UTF-8, not an object, or lacks a required key.
+        DataError: The file is missing, or a line is not UTF-8, not an object, or has no value for a required key.
     """
     lines = locate_jsonl(path, required, strict=True)
     return cast("Iterator[tuple[int, dict[str, Any]]]", ((number, record) for number, _, record in lines))
@@ -495,7 +495,7 @@ def _drop_incomplete_line(path: Path) -> None:
 
 _FORMULA = tuple("=+-@\t＝＋－＠")
 _SEPARATOR = re.compile(r"sep=([,;\t|])\s*")
-_FIELD_LIMIT = 10_000_000  # characters; a prompt of 20,000 words is no mistake
+_FIELD_LIMIT = 10_000_000  # characters; a prompt of 20,000 words is not a mistake
 
 
 def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -552,7 +552,7 @@ def _delimiter(header: str) -> str:
 
 
 def csv_separator(path: Path) -> str:
-    """Return the separator of the cells of a CSV or TSV file; empty for files of other formats, and those that cannot be read."""
+    """Return the separator of the cells of a CSV or TSV file; empty for files of other formats, and unreadable ones."""
     name = path.name.lower().removesuffix(".gz")
     if not name.endswith((".csv", ".tsv")):
         return ""
@@ -617,11 +617,11 @@ def _is_formula(text: str) -> bool:
 def scan_csv(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
     """Yield line number and cells by column name of every row; for a bad row the DataError that describes it.
 
-    A row may lack cells at its end, as long as no required column is among them: they are None. An apostrophe in front
+    Cells may be missing at the end of a row, except in required columns: they are None. An apostrophe in front
     of a formula (`'=1`) is not part of the text.
 
     Raises:
-        DataError: The file cannot be read, or lacks a required column.
+        DataError: The file cannot be read, or a required column is missing.
     """
     rows = csv_rows(path)
     line, header = next(rows, (1, []))

@@ -53,9 +53,9 @@ def listed(refused: Iterable[Refused], examples: int, kinds: int | None = None, 
 
     Args:
         refused: Items and reasons.
-        examples: Most lines of a kind.
+        examples: Maximum number of lines of a kind.
         kinds: Most kinds; None for all.
-        all_in: Where all of them can be found, in words, to be appended to the counts.
+        all_in: The place of the complete list, in words, to be appended to the counts.
     """
     groups = alike(refused)
     for group in groups[:kinds]:
@@ -67,7 +67,7 @@ def listed(refused: Iterable[Refused], examples: int, kinds: int | None = None, 
 
 
 def _with_item(item: str, reason: str) -> str:
-    """Write item and reason; the reason alone where it begins with the item's path."""
+    """Write item and reason; only the reason if it begins with the item's path."""
     place = reason.partition(": ")[0]
     return reason if place == item or place.endswith(f"/{item}") else f"{item}: {reason}"
 
@@ -83,6 +83,6 @@ def _kind(item: str, reason: str) -> str:
     place = PurePosixPath(item.replace("\\", "/"))
     for name in (item, str(place)):
         reason = reason.replace(name, "*")
-    if place.stem:  # the name may have another ending or folder: that of a text file beside the image
+    if place.stem:  # the name may have another ending or folder: the name of a text file next to the image
         reason = re.sub(rf"(?<!\w){re.escape(place.stem)}(?=\.\w)", "*", reason)
     return re.sub(r"\d+", "#", reason)

@@ -19,13 +19,13 @@ _BLOCK = 2**16  # compressed bytes that are read at a time
 _STEP = 2**22  # unpacked bytes from one checkpoint to the next, at first
 _MOST = 128  # checkpoints of a file, of some 45 KiB each; twice the step where there would be more
 _FILES = 8  # whose checkpoints are kept
-_LONGEST = 2**26  # bytes of one read; more is no image and no header
+_LONGEST = 2**26  # bytes of one read; more is neither an image nor a header
 _UNPACKED = 2**30  # bytes from which on a file must not unpack to
 _RATIO = 200  # times its size
 
 
 class _Checkpoint(NamedTuple):
-    """Where unpacking can start again.
+    """A position from which unpacking can start again.
 
     Attributes:
         position: Bytes unpacked so far.
@@ -39,7 +39,7 @@ class _Checkpoint(NamedTuple):
 
 
 class _Checkpoints:
-    """The checkpoints of one file, shared by its readers in all threads: a change puts a new tuple in place of the old one."""
+    """The checkpoints of one file, shared by its readers in all threads: a change puts a new tuple instead of the old one."""
 
     def __init__(self) -> None:
         self._points: tuple[_Checkpoint, ...] = ()
@@ -66,7 +66,7 @@ def _checkpoints(_path: str, _version: tuple[int, int]) -> _Checkpoints:
 
 
 def beginning(packed: bytes, size: int) -> bytes:
-    """Unpack up to `size` bytes of the beginning of a file; none of what is no gzip file."""
+    """Unpack up to `size` bytes of the beginning of a file; empty if the file is not a gzip file."""
     try:
         return zlib.decompressobj(_GZIP).decompress(packed, size)
     except zlib.error:
@@ -110,7 +110,8 @@ class GzipReader:
         """Read `size` bytes; fewer at the end.
 
         Raises:
-            DataError: The file is damaged or unpacks to far more than its size, or more is wanted than an image or a header has.
+            DataError: The file is damaged or unpacks to far more than its size, or more is requested than an image or a
+                header has.
         """
         if not 0 <= size <= _LONGEST:
             raise DataError(f"one piece has {size / 2**20:,.0f} MiB, more than {_LONGEST >> 20}. Divide it", self.path)
@@ -136,7 +137,7 @@ class GzipReader:
         return self.read(size)
 
     def lines(self) -> Iterator[bytes]:
-        """Yield the lines of the file, each with its newline where it has one."""
+        """Yield the lines of the file, each with its newline, if any."""
         rest = b""
         while piece := self.read(2**20):
             *whole, rest = (rest + piece).split(b"\n")

@@ -1,7 +1,7 @@
-"""The schema of `Item.meta`: what data and suites tell metrics, tables and reports about an item.
+"""The schema of `Item.meta`: the facts about an item that data and suites give to metrics, tables and reports.
 
-Meta are JSON. A data set may have any further columns, which templates and tables by category can use; the keys that our
-code reads are defined here, each with the form of its value, who writes it and who reads it. No other file reads `meta`
+Meta are JSON. A data set may have any further columns, which templates and tables by category can use; the keys that
+titjudge reads are defined here, each with the form of its value, its writers and its readers. No other file reads `meta`
 by a key in quotes.
 """
 
@@ -39,8 +39,8 @@ class MetaKey(Generic[T]):
     Attributes:
         name: The key itself.
         form: The form of its value.
-        written: Who writes it; "data" where it stands in the files of the user.
-        read: Who reads it.
+        written: Its writers; "data" if it comes from the user's files.
+        read: Its readers.
     """
 
     name: str
@@ -57,7 +57,7 @@ class MetaKey(Generic[T]):
     @overload
     def get(self, item: HasMeta, default: T) -> T: ...
     def get(self, item: HasMeta, default: T | None = None) -> T | None:
-        """Return the value as it is, for readers that make do with any; `default` where there is none."""
+        """Return the value as it is, for readers that make do with any; `default` if there is none."""
         value: T | None = item.meta.get(self.name, default)
         return value
 
@@ -73,7 +73,7 @@ class MetaKey(Generic[T]):
         return value
 
     def checked(self, item: HasMeta) -> T | None:
-        """Return the value; None where there is none.
+        """Return the value; None if there is none.
 
         Raises:
             DataError: It has another form.
@@ -157,7 +157,7 @@ CONSISTENCY_FREE_ABSENT = MetaKey(
     "rise: whether this edit has no consistency_free, and another one has",
 )
 
-# What tables and reports group by
+# Keys that tables and reports group by
 TYPE = MetaKey("type", _TEXT, "data; tiif; prompts make", "tables of tiif; slices of the report; labelling")
 LENGTH = MetaKey("length", _TEXT, "tiif; prompts make", "tables of tiif; slices of the report: short or long")
 INDEX = MetaKey("index", _WHOLE, "tiif; longt2ibench", "official files; pairs of short and long prompts in the report")
@@ -181,7 +181,7 @@ MASK: MetaKey[str | list[int]] = MetaKey(
     "preservation: image of the region that may change (white); or its runs in a grid of 512 x 512 (PIE-Bench)",
 )
 
-# What people say of an image, and what is known of it by construction
+# Ratings of people on an image, and facts known from its construction
 ANNOTATION = MetaKey(
     "annotation", _OBJECT, "longt2ibench; known-answer",
     "their tables; probes: the elements and, if marked, whether they are true",
@@ -193,7 +193,7 @@ GRAPH_TRUTH = MetaKey("graph_truth", _OBJECT, "known-answer", "tables of known-a
 PROMPT_ANSWERS = MetaKey("prompt_answers", _TEXTS, "known-answer", "tables of known-answer; probes: answers that are true for the prompt")
 PROMPT_WORDS = MetaKey("prompt_words", _TEXTS, "known-answer", "probes: words that the prompt asks for")
 
-# What a recipe of prompts make starts from
+# The inputs of a recipe of `prompts make`
 CONCEPTS = MetaKey("concepts", _TEXTS, "prompts make", "tiif")
 THEME_CLASS = MetaKey("theme_class", _TEXT, "prompts make", "six-block")
 TAGS = MetaKey("tags", _ANYTHING, "prompts make; data", "six-block")

@@ -14,7 +14,7 @@ from titjudge.core.run_records import Manifest
 from titjudge.core.serialization import json_bytes
 from titjudge.core.types import InvalidItem, Item
 
-SERVER = "http://own-server"  # in place of the address of a server
+SERVER = "http://own-server"  # instead of the address of a server
 
 
 class LocalNames:
@@ -37,7 +37,7 @@ class LocalNames:
 
     @classmethod
     def of_runs(cls, runs: Iterable[tuple[Path, Manifest, Iterable[Item | InvalidItem]]]) -> Self:
-        """Find what runs may name: folders of their images and data, their own, the current one, the user's, the temporary; their servers.
+        """Find the names in runs: folders of images, data and runs, the current, the user's and the temporary folder; their servers.
 
         Args:
             runs: Folder, manifest and items of each.
@@ -48,7 +48,7 @@ class LocalNames:
             folders |= {image.parent for item in valid for image in (item.image, *item.sources) if image is not None}
             data = {Path(str(manifest.identity[key])) for key in ("data", "prompts") if manifest.identity.get(key)}
             folders |= {*(path.parent for path in data), folder.resolve(), folder.resolve().parent}
-            folders -= data  # the name of a data folder is shown, not where it is
+            folders -= data  # the name of a data folder is shown, not its path
             addresses |= set(_addresses(manifest))
         return cls(folders, addresses)
 
@@ -78,7 +78,7 @@ def _any(names: Iterable[str]) -> str:
 
 
 def _addresses(manifest: Manifest) -> Iterator[str]:
-    """Yield the addresses that the user gave, and those of the roles that are not public."""
+    """Yield the addresses that the user gave, and the non-public addresses of the roles."""
     values = manifest.identity.values()
     for role in (role for value in values for role in (value if isinstance(value, list) else [value])):
         if isinstance(role, Mapping):

@@ -18,7 +18,7 @@ _NOTHING = frozenset("na nan none null n/a #n/a <na> nat".split())
 
 
 def plain(name: str) -> str:
-    """Return a name as names are compared: in Unicode NFC, without outer blanks and what nobody sees.
+    """Return a name as names are compared: in Unicode NFC, without outer blanks and invisible characters.
 
     Zero-width characters that shape or direct letters remain inside. Other blanks than the ideographic one count as a space.
     """
@@ -37,7 +37,7 @@ def by_usual_name(columns: Iterable[str]) -> dict[str, str]:
 
 
 def split_names(text: str, known: Iterable[str]) -> tuple[str, ...]:
-    """Split names at the commas between them; those of `known` stay whole with their own commas."""
+    """Split names at the commas between them; known names with commas stay whole."""
     name = "|".join([*map(re.escape, sorted(known, key=len, reverse=True)), "[^,]*"])
     return tuple(map(plain, re.findall(rf"(?:^|,)\s*({name})(?=\s*(?:,|$))", text)))
 
@@ -49,6 +49,6 @@ def id_of(value: Any) -> str:
 
 
 def is_nothing(text: str) -> bool:
-    """Return True for a blank text, and for what programs write in the place of a missing one (`nan`, `None`, `NULL`)."""
+    """Return True for a blank text, and for the words that programs write for a missing one (`nan`, `None`, `NULL`)."""
     text = plain(text)
     return not text or text.casefold() in _NOTHING

@@ -20,7 +20,7 @@ def finite(value: Any) -> float | None:
 
 
 def as_sample(value: Any) -> int:
-    """Return the number or seed of a sample, also from a text or from 7.0; 0 for anything that is no whole number from 0 on.
+    """Return the number or seed of a sample, also from a text or from 7.0; 0 for anything except a whole number from 0 on.
 
     It has at most 18 digits, as more do not fit into 64 bits.
     """
@@ -50,19 +50,19 @@ def is_number(value: Any) -> TypeGuard[int | float]:
 
 
 def known_sum(value: float, unpriced: int) -> float | None:
-    """Round a sum of USD to millionths; None where it is of things whose price nobody knows (`unpriced` of them) alone."""
+    """Round a sum of USD to millionths; None if it consists only of requests without a known price (`unpriced` of them)."""
     return None if unpriced and not value else round(value, 6)
 
 
 def sum_words(value: float | None, unpriced: int, text: str) -> str:
-    """Return the `text` of a sum of USD, or say that it is unknown, or a part only; see `known_sum`."""
+    """Return the `text` of a sum of USD, or report it as unknown or partial; see `known_sum`."""
     if value is None or (unpriced and not value):
         return "unknown"
     return f"at least {text}" if unpriced else text
 
 
 def uncertain_words(amount: float) -> str:
-    """Return the end of a sentence on costs: what requests without an answer may have cost, in USD; empty where none may."""
+    """Return the end of a sentence on costs: the possible cost of requests without an answer, in USD; empty if there is none."""
     return f"; requests that got no answer may have cost up to ${amount:.4f} more" if amount else ""
 
 

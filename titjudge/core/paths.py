@@ -33,7 +33,7 @@ def bundled_root() -> Path:
 
 
 def example_folder() -> Path | None:
-    """Return the bundled example, inside the wheel or in a checkout; None where it is missing."""
+    """Return the bundled example, inside the wheel or in a checkout; None if it is missing."""
     places = (_PACKAGE / "_example", _CHECKOUT / "examples" / "known_answer")
     return next((place for place in places if (place / "images.jsonl").is_file()), None)
 
@@ -52,7 +52,7 @@ def pages() -> dict[str, Path]:
 
 
 def cache_folder(named: Path | None = None) -> Path:
-    """Return the answer cache: `named`, else $TITJUDGE_CACHE, else `cache/` of a checkout or the user's cache."""
+    """Return the answer cache: `named`, otherwise $TITJUDGE_CACHE, otherwise `cache/` of a checkout or the user's cache."""
     if named is not None:
         return named
     if variable := os.environ.get("TITJUDGE_CACHE"):

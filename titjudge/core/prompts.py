@@ -7,9 +7,9 @@
     ---
     Jinja body
 
-Optional front matter: `system` (text of the system turn), `images: first|last` (where images stand in the user turn;
-default first; `{{ image }}` and `{{ image2 }}` in the body place them inline), `output_tokens: [p10, p50, p90]`
-(expected length of the answer, for price estimates). Exactly one newline at the end of the file is not part of the
+Optional front matter: `system` (text of the system turn), `images: first|last` (the position of images in the user turn;
+default first; `{{ image }}` and `{{ image2 }}` in the body place them inline), `output_tokens: [p10, p50, p90]` (expected
+length of the answer, for price estimates). Exactly one newline at the end of the file is not part of the
 prompt. Variables are data: a value that looks like a template is not rendered, and one with a tag of the template
 (`<prompt>` ... `</prompt>`) can neither open nor close it, as its `<` becomes `‹`.
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[a-z0-9_\-]+(/[a-z0-9_\-.]+)+")
 _KNOWN = set("version source vars system images output_tokens".split())
-_MARK = f"\u2060picture:{secrets.token_hex(8)}:"  # random, so that no prompt can hold it
+_MARK = f"\u2060picture:{secrets.token_hex(8)}:"  # random, so that no prompt can contain it
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Prompt:
     """A template.
 
     Attributes:
-        images: Where the images stand in the user turn: first or last.
+        images: The position of the images in the user turn: first or last.
         output_tokens: Expected tokens of an answer: 10th, 50th and 90th percentile.
         sha256: Hash of the whole file, as manifests record it.
         fence: Matches its tags in variables.
@@ -95,7 +95,7 @@ class Prompt:
 
 
 def _place(text: str, images: Sequence[ImageFile], where: str) -> tuple[Part, ...]:
-    """Put the images where the prompt marks them, else before or after its text."""
+    """Put the images where the prompt marks them, otherwise before or after its text."""
     if _MARK in text and not images:
         raise ConfigError("the prompt template needs an image, but the request has none")
     if _MARK in text:
@@ -192,7 +192,7 @@ def _sha256(raw: str) -> str:
     return hashlib.sha256(raw.encode()).hexdigest()
 
 
-@lru_cache(maxsize=256)  # compiling a template takes milliseconds, and every `Judge` has a library of its own
+@lru_cache(maxsize=256)  # compiling a template takes milliseconds, and every `Judge` has a separate library
 def _parsed(name: str, path: Path, raw: str) -> Prompt:
     """Parse a prompt file: front matter and template.
 

@@ -15,13 +15,13 @@ from titjudge.core.words import in_one_line, truncated
 
 
 def url_parts(address: str) -> SplitResult:
-    """Split an address as `urlsplit` does; one that it refuses, or with a port that is no port, has no parts at all.
+    """Split an address as `urlsplit` does; one that it refuses, or with an invalid port, has no parts at all.
 
-    Callers so refuse it like any other text that is no address: it has neither scheme nor host name.
+    Callers so refuse it like any other text that is not an address: it has neither scheme nor host name.
     """
     try:
         parts = urlsplit(address.strip())
-        usable = parts.port != 0  # which raises for most others that are no port
+        usable = parts.port != 0  # which raises for most other invalid ports
     except ValueError:
         usable = False
     return parts if usable else SplitResult("", "", "", "", "")
@@ -80,7 +80,7 @@ def register_secret(secret: str) -> None:
 
 
 def environment_secrets() -> list[str]:
-    """Return the values of environment variables with names like that of a key."""
+    """Return the values of environment variables with names like a key's."""
     named = (value.strip() for name, value in os.environ.items() if _NAMES.search(name))
     return [value for value in named if len(value) >= _SHORTEST_VALUE]
 

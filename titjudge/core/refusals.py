@@ -24,11 +24,11 @@ _SENTENCE = lazy_pattern(r"(?<=[.!?…。！？।؟])\s*|\n+")
 
 _IMAGE = r"(?:images?|pictures?|photos?|photographs?|pics?|attachments?|visuals?|visual (?:content|inputs?)|files?|screenshots?)"
 _NOT = r"(?:can't|cannot|can not|couldn't|could not|won't|don't|do not|didn't|did not|haven't|(?:have|has) not|hasn't|unable to|(?:\w+n't|not) (?:\w+ )?able to|incapable of|lack)"
-_HERE = (  # what follows the word image if it is the whole image that is missing, and not one in the image
+_HERE = (  # words that follow "image" if the whole image is missing, and not one in the image
     r"(?=\W*$|[,.;:!)]|,? (?:(?:was |were |has been |is |are )?(?:\w+ )?(?:attached|provided|uploaded|included|received|shared|sent|loaded|available|supplied)"
     r"|in (?:your|this|our|the (?:message|chat|conversation|prompt|request|input))|here|to (?:describe|view|analy)|for me|directly|you|that|at|right now|yet|currently|from|so|because|with (?:your|this)|came|come|arrived|got)\b)"
 )
-_ABSENT = lazy_pattern(  # there is no image for the model: what follows is made up
+_ABSENT = lazy_pattern(  # there is no image for the model: the rest is made up
     rf"(?:^|\b(?:i|we|am|i'm|assistant|model)\b[^.!?]{{0,60}}?\b){_NOT} (?:\w+ ){{0,2}}?(?:see(?:ing)?|view(?:ing)?|find|received?|access(?:ing)?|open|detect|load|display|perceive|"
     rf"process(?:ing)?|interpret(?:ing)?|analy[sz](?:e|ing)|look at|inspect|have|the ability to (?:see|view)|get)(?: (?:or|and) \w+)? "
     rf"(?:(?:an?|any|the|this|your|actual|external|uploaded|attached|provided|visual|contents? of|access to|to|ability)\s)*{_IMAGE}(?: (?:or|and) \w+)?{_HERE}"
@@ -57,7 +57,7 @@ _DECLINES = lazy_pattern(
     r"|\bagainst (?:our|the|my|usage|content)\b[^.!?]{0,20}?(?:polic|guideline))|\bi(?:'m| am) not comfortable \w+|\bi(?:'d| would) rather not\b|\bi(?:'m| am) programmed (?:to avoid|not to)\b"
     r"|^(?:(?:the|this|your) )?(?:content|request|response|output|answer) (?:(?:was|has been) )?(?:blocked|filtered|rejected|refused|denied)"
 )
-_HINT = lazy_pattern(  # each match of `_ABSENT` and `_DECLINES` holds one of these, which are found in a tenth of the time
+_HINT = lazy_pattern(  # each match of `_ABSENT` and `_DECLINES` contains one of these, which are found in a tenth of the time
     r"n't|not|no\b|unable|incapable|lack|issue|problem|error|trouble|forgot|fail|broken|corrupted|only|must|have to|refuse|decline|"
     r"violat|polic|guideline|programmed|block|filter|reject|flag|denied"
 )
@@ -109,7 +109,7 @@ _TALK_SIGNS = lazy_pattern(  # the same in Chinese, Japanese and Korean
     "画像|写真|が|を|は|も|に|の|見当たり|読み込め|読み込み|見え|見る|見|ありません|ません|できません|でした|確認|提供|添付|されて|い|この|説明|する|こと|失敗|しました|エラー|申し訳|すみません|"
     "이미지|사진|를|을|가|이|는|없습니다|없음|없|볼|수|제공|첨부|되지|않았습니다|않|로드|오류|설명|할|어"
 )
-_DESCRIBES = lazy_pattern(  # says what is there all the same
+_DESCRIBES = lazy_pattern(  # describes the content all the same
     r"\b(?:but|however|though|although|still|instead|only)\b,? (?!i\b|i'm|as an? |if you|you\b|please|no\b|there (?:is|are) no|[^.!?]{0,80}\b(?:might|may|would)\b)[^.!?]{0,60}?\b(?:shows?|depicts?|"
     r"there (?:is|are)|features?|contains?(?! content)|(?:can|do) see|portrays?|stands?|lies|sits|wears?)\b|[但][是]?,? ?(?:画面|图|可以看|能看|中央|其中)"
     r"|\b(?:mais|aber|pero|sino|mas|ma|но|maar|ale)\b[^.!?]{0,60}?\b(?:montre|zeigt|muestra|mostra|toont|показыва\w+|на (?:фото|изображении)|on (?:y )?voit|il y a|se ve|hay|há|c'è|(?:sieht|zu sehen)|видн\w+)"
@@ -128,7 +128,7 @@ _CHAT = lazy_pattern(
     r"\b(?:message|upload\w*|provided?|chat|conversation|directly|request|you|your|language|text-(?:based|only)|share)\b"
 )
 
-# Of other languages: apologies; what a speaker cannot do or see; what that is about, or a request for an image.
+# Of other languages: apologies; verbs of inability to do or see; their objects, or a request for an image.
 _OTHERS = [
     ("(?:我)?(?:很|非常|实在|十分|真的|深感)?(?:抱歉|对不起|不好意思|遗憾|對不起|遺憾)|作[为為][^，。]{0,16}(?:模型|助手|人工智能|ai)|(?:由于|因为|鉴于|根据)[^，。]{0,20}(?:规定|政策|内容|安全|敏感|限制)",
      "无法|不能|没办法|没法|未能|不支持|無法|沒辦法|不便|看不到|看不见|看不見|没有(?:看到|收到|提供|上传|检测到|附|找到)|未(?:检测|能)|没有学会|沒有(?:看到|收到|提供|上傳)|未(?:上传|提供|收到)|没(?:看到|收到)",
@@ -178,7 +178,7 @@ _ASKS_OTHERS = lazy_pattern(
 
 @lru_cache(maxsize=256)  # several metrics read one description
 def refusal(text: str, asked: str = "") -> str:
-    """Return in one line why a text is no description of an image, but for example the text of `asked`; empty if it is one."""
+    """Return in one line why a text is not a description of an image (but for example the text of `asked`); empty if it is one."""
     if not text.strip():
         return ""
     if len(bare := _bare(text)) > _LEAST_REPEATED and bare in _bare(asked):
@@ -205,9 +205,9 @@ def _without_content(bare: str) -> bool:
 
 
 def declines(text: str, *, answers: bool = False) -> bool:
-    """Whether a text refuses, or says that there is no image, and describes nothing.
+    """Return True if a text refuses, or reports that there is no image, and describes nothing.
 
-    What stands in quotation marks does not count, as it may be written in the image. With `answers`, the text is the answer
+    Text in quotation marks does not count, as it may be written in the image. With `answers`, the text is the answer
     to a question, which may be about a picture in the image: only what is about the conversation counts.
     """
     text = unicodedata.normalize("NFKC", without_chat_tokens(text)).replace("’", "'").casefold().strip("*_ \n")
@@ -251,9 +251,9 @@ def addresses_someone(text: str) -> bool:
 
 
 def _described(sentences: Sequence[str], before: str) -> bool:
-    """Whether a sentence describes something: one that is not about the conversation, or says what is there all the same.
+    """Whether a sentence describes something: one that is not about the conversation, or describes the content all the same.
 
-    So does what follows a colon or `While ...,`; and what stands `before` the refusal, and ends in a colon, quotes it.
+    So does text after a colon or `While ...,`. Text `before` the refusal that ends in a colon quotes it.
     """
     head, _, quoted = before.rpartition(":")
     clauses = re.split(r"[:;] |^(?:while|although|though) [^,]*, ", sentences[0])[1:]

@@ -68,25 +68,25 @@ TABLES: dict[str, dict[str, str]] = {
         "gemini": "titjudge.providers.hosted.embeddings:GeminiEmbedder",
     },
     "metrics": _declared("metrics", _METRIC) | {name: f"{_LEARNED}({name})" for name in _learned()},
-    "tasks": {},  # what writes prompts; it reads no image and does not judge
+    "tasks": {},  # the writer of prompts; it reads no image and does not judge
     "suites": {
         **_declared("suites", _SUITE),
         **{file.stem: f"{_YAML_SUITE}({file})" for file in sorted((_PACKAGE / "suites").glob("*.yaml"))},
     },
     "aggregations": _declared("suites", _AGGREGATION),  # what `suites aggregate` computes from official files
     "sinks": {},
-    "learned_metrics": {},  # rows beside those of titjudge/data/learned_metrics.yaml
-    "runners": {},  # what runs a configuration elsewhere than in this process
+    "learned_metrics": {},  # rows in addition to titjudge/data/learned_metrics.yaml
+    "runners": {},  # objects that run a configuration outside this process
 }
 _ATTRIBUTES = {
     "metrics": tuple("name roles range needs summary scope sources".split()),
     "suites": ("name", "VERSION", "metrics", "DEVIATIONS"),
 }
-"""What an object of another package must have to be one of a kind; without it an `AttributeError` would end the command."""
+"""Attributes of an object of another package, by kind; without it an `AttributeError` would end the command."""
 DECIDES = "tit-llm"  # the metric that is looked at first where a run has several
 BESIDE = frozenset({"preservation", "preservation-l1", "preservation-ssim"})
-"""Metrics that stand beside the success of an edit: an edit that was not made has the best values, so they never decide."""
-VENDOR_NAMES = {"google": "gemini"}  # what genai-prices calls a vendor, to what it is called here
+"""Metrics shown in addition to the success of an edit: an edit that was not made has the best values, so they never decide."""
+VENDOR_NAMES = {"google": "gemini"}  # name of a vendor in genai-prices -> name here
 
 
 def _known(kind: str) -> dict[str, str]:
@@ -96,11 +96,11 @@ def _known(kind: str) -> dict[str, str]:
 
 
 def overridden(kind: str, own: Iterable[str] = ()) -> dict[str, str]:
-    """Return the entry points of other packages that have a name of titjudge's own, which goes first: name -> `module:attribute`.
+    """Return the entry points of other packages that have a name of titjudge, which takes precedence: name -> `module:attribute`.
 
     Args:
         kind: A kind of `TABLES`, or commands.
-        own: The names of titjudge's own; those of the table of the kind without it.
+        own: The names of titjudge; without it, the names of the kind's table.
     """
     # A row of a learned metric is a metric of its name.
     taken = {*own} or {*TABLES["metrics" if kind == "learned_metrics" else kind]}
@@ -123,7 +123,7 @@ def names(kind: str) -> list[str]:
 
 
 def check(kind: str, name: str) -> str:
-    """Return the target of a name, without importing it: `module:attribute`, or `module:function(argument)` of our own.
+    """Return the target of a name, without importing it: `module:attribute`, or for titjudge's own `module:function(argument)`.
 
     Raises:
         ConfigError: There is no such name; the message suggests the nearest one.
@@ -139,7 +139,7 @@ def check(kind: str, name: str) -> str:
 
 
 def provider_class(name: str) -> Any:
-    """Import the class of a provider, which tells of it what holds for all its models; None where there is none that loads."""
+    """Import the class of a provider, which describes all its models; None if none can be loaded."""
     try:
         return load("providers", name) if name in _known("providers") else None
     except ConfigError:
@@ -147,7 +147,7 @@ def provider_class(name: str) -> Any:
 
 
 def default_model(provider: str) -> str:
-    """Return a provider's default model, from the day of its retirement on its successor; empty where there is none."""
+    """Return a provider's default model, from the day of its retirement on its successor; empty if there is none."""
     model: str = importlib.import_module("titjudge.providers.retirements").default_model(provider)
     return model
 
@@ -164,13 +164,13 @@ def uses_device(name: str) -> bool:
 
 
 def vendor(provider: str) -> str:
-    """Return the vendor whose models a provider serves, as its class says; else the provider's own name."""
+    """Return the vendor whose models a provider serves, from its class; otherwise the provider's name."""
     name = getattr(provider_class(provider), "vendor", "") or provider
     return VENDOR_NAMES.get(name, name)
 
 
 def listed(provider: str, model: str) -> tuple[str, str]:
-    """Return the vendor of a provider's model and its name there, as the provider's class says; else both as they are."""
+    """Return the vendor of a provider's model and its name there, from the provider's class; otherwise both unchanged."""
     known = getattr(provider_class(provider), "listed", None)
     vendor, name = known(model) if known is not None else (provider, model)
     return VENDOR_NAMES.get(vendor, vendor), name
@@ -182,11 +182,11 @@ def base_metric(name: str) -> str:
 
 
 def first_metric(names: Iterable[str]) -> str:
-    """Return the metric that decides where several do: `tit-llm` where it is there, else the first that is not in `BESIDE`.
+    """Return the metric that decides if there are several: `tit-llm` if present, otherwise the first that is not in `BESIDE`.
 
     Args:
-        names: Names of scores in the order of the run, one at least; one judge's part of a panel comes after all others. The name
-            of a run may follow, as in `tit-llm (first)`.
+        names: Names of scores in the order of the run, at least one; one judge's part of a panel comes after all others.
+            The name of a run may follow, as in `tit-llm (first)`.
     """
 
     def place(name: str) -> tuple[bool, bool, bool]:

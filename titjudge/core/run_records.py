@@ -62,7 +62,7 @@ class _File(Record):
 
         Raises:
             OSError: The file cannot be read.
-            DataError: It is no file, is damaged, or was written by a later version of titjudge.
+            DataError: It is not a file, is damaged, or was written by a later version of titjudge.
         """
         try:
             with open_regular(file) as opened:
@@ -121,7 +121,7 @@ class RoleRecord(Record):
     spent: float = 0.0
     """USD."""
     unpriced: int = 0
-    """Requests whose price nobody knows; their cost is not in `spent`."""
+    """Requests without a known price; their cost is not in `spent`."""
     not_sent: list[str] = []
     """Parameters that were wanted, and that the model does not take or its server has refused."""
     seconds: float = 0.0
@@ -177,7 +177,7 @@ class ProgressRecord(Record):
     """The progress of a run."""
 
     total: int | None = None
-    """Number of items, including those that cannot be judged."""
+    """Number of items, including invalid ones."""
     done: int = 0
     resumed: int = 0
     """Items of `done` that earlier sessions have judged."""
@@ -188,9 +188,9 @@ class ProgressRecord(Record):
     answers: int = 0
     """Questions that the last session has had answered, by a model or the cache."""
     expected: int | None = None
-    """Answers that it is likely to get in all; None where nobody knows."""
+    """Answers that it is likely to get in all; None if unknown."""
     waits: list[str] = Field(default_factory=list)
-    """What questions and texts wait for, a line each."""
+    """Reasons why questions and texts wait, one line each."""
 
 
 class MergedRecord(Record):
@@ -251,15 +251,15 @@ class Manifest(_File):
     """Unix time at which this file was written."""
     progress: ProgressRecord | None = None
     spent: float | None = None
-    """USD; null where no price is known."""
+    """USD; null if no price is known."""
     unpriced: int = 0
-    """Requests whose price nobody knows; their cost is in no sum."""
+    """Requests without a known price; their cost is in no sum."""
     list_cost: float | None = None
     """USD that all answers used cost at list price, including those from the cache."""
     uncertain: float | None = None
     """USD that requests without an answer may have cost in addition."""
     mixed: list[str] = []
-    """Models that answered in place of those requested, in words."""
+    """Models that answered instead of the requested ones, in words."""
     canary: CanaryRecord | None = None
     merged: list[MergedRecord] | None = None
     """The runs that this one was merged from."""
@@ -291,7 +291,7 @@ def stopped_by(status: str) -> str:
 
 
 class _Statistics(Record):
-    """Statistics of one metric. An undefined one is null, and `reasons` says why."""
+    """Statistics of one metric. An undefined one is null, and `reasons` gives the reason."""
 
     reasons: dict[str, str] = {}
 
@@ -408,7 +408,7 @@ class PlaceRecord(_RankRange):
     scored: int | None = None
     prompts: int | None = None
     spread: float | None = None
-    """Standard deviation of the images of one prompt, where some have several."""
+    """Standard deviation of the images of one prompt, if some have several."""
     first_places: int | None = None
     """Of people: prompts on which no generator has a better rank, where people's ranks are given."""
 
@@ -434,7 +434,7 @@ class BradleyTerryRecord(Record):
     """Strengths of generators by the Bradley-Terry model with ties, strongest first."""
 
     generators: list[GeneratorStrength] = []
-    """Empty, with a `reason`, where there is no finite fit on all pairs."""
+    """Empty, with a `reason`, if there is no finite fit on all pairs."""
     tie: float | None = None
     """Weight t of ties (0: none occur; null: only ties): P(tie) = 2t sqrt(pq) / (p + q + 2t sqrt(pq)) for strengths p, q on
     the exponential scale."""
@@ -461,23 +461,23 @@ class PairRecord(Record):
     family: str = ""
     """The family of the prompt, whose prompts are one unit of all statistics."""
     annotator: str = ""
-    """Who alone made the choice, if that is known."""
+    """The only person who made the choice, if known."""
 
     @classmethod
     def of_pair(cls, pair: Pair) -> Self:
-        """Record a pair; what it lacks is left out."""
+        """Record a pair, without fields that it does not have."""
         marks = {name: value for name in ("both_bad", "ranks", "family", "annotator") if (value := getattr(pair, name))}
         record = cls(prompt_id=pair.prompt_id, a=pair.a, b=pair.b, preference=pair.preference)
         return record.model_copy(update=marks) if marks else record
 
 
 class PopulationRecord(Record):
-    """What a table of a run is over, if scores are missing or prompts are in families."""
+    """The basis of a table of a run, if scores are missing or prompts are in families."""
 
     sizes: dict[str, list[int]] = {}
     """Number of units of each population, or the lowest and the highest."""
     excluded: dict[str, dict[str, list[str]]] = {}
-    """Ids of what is not counted, by reason and by the name that it is of."""
+    """Ids of things that are not counted, by reason and by kind."""
     families: bool = False
     """Whether families of prompts are the unit."""
     doubts: dict[str, str] = {}
@@ -493,7 +493,7 @@ class TableRecord(Record):
     """Stable names of the columns; empty if these are their titles."""
     id: str = ""
     population: str = ""
-    """What its numbers are over (docs/reference/populations.md)."""
+    """The basis of its numbers (docs/reference/populations.md)."""
     unit: str = ""
     by_column: dict[str, str] = {}
     sizes: dict[str, list[int]] = {}
@@ -501,7 +501,7 @@ class TableRecord(Record):
 
     @classmethod
     def of_table(cls, table: Table) -> Self:
-        """Record a table; cells, and what a suite of another package gives that is not JSON, become text."""
+        """Record a table; cells, and values of a suite of another package that are not JSON, become text."""
         rows = [
             [value if isinstance(value, str | int | float | None) else str(value) for value in row]
             for row in table.plain_rows
@@ -537,7 +537,7 @@ class FailureRecord(Record):
     status: str = ""
     reason: str = ""
     cause: str = ""
-    """`crowded`, `unanswered` or `rejected` if the status is `failed`; any other status is its own cause."""
+    """`crowded`, `unanswered` or `rejected` if the status is `failed`; any other status is itself the cause."""
 
 
 class CutRecord(Record):
@@ -585,7 +585,7 @@ class SettledPair(Record):
     method: str = ""
     """`betting`, or `asymptotic` on a scale without ends."""
     without_score: dict[str, int] = {}
-    """By generator: prompts that were left out, as it lacks a score there."""
+    """By generator: prompts that were left out because its score is missing there."""
     reason: str = ""
     """Why the scores that are left out may decide."""
 
@@ -607,7 +607,7 @@ class SettleRecord(Record):
     of_images: int = 0
     """Images that there are."""
     spent: float | None = None
-    """USD; null where no price is known."""
+    """USD; null if no price is known."""
     saved: float | None = None
     """USD that judging the remaining images would have cost, at list price."""
 
@@ -620,11 +620,11 @@ class JudgedExample(Record):
     item: str = ""
     score: float | None = None
     reason: str = ""
-    """What the judge said of it; empty for a metric that gives no reason."""
+    """The judge's reason; empty for a metric that gives none."""
 
 
 class PromptExample(Record):
-    """A prompt on which two generators differ most: `difference` is the score of the first minus that of the second."""
+    """A prompt on which two generators differ most: `difference` is the score of the first minus the score of the second."""
 
     prompt_id: str = ""
     difference: float = 0.0
@@ -661,7 +661,7 @@ class RankedGenerator(_RankRange):
 
     generator: str = ""
     mean: float | None = None
-    """Over one set of prompts (`stats.scores.population.adjusted_scores`); its own mean if it is not compared."""
+    """Over one set of prompts (`stats.scores.population.adjusted_scores`); its separate mean if it is not compared."""
     prompts: int = 0
     tier: int | None = None
     """1 is best; a tier ends before the first that is clearly worse than its best. Null with too few prompts."""
@@ -673,7 +673,7 @@ class PromptsNeeded(Record):
     difference: float
     prompts: int
     range: tuple[int, int]
-    """What the prompts at hand leave open."""
+    """The ranks that the prompts at hand leave open."""
 
 
 class BetterGenerator(Record):
@@ -681,14 +681,14 @@ class BetterGenerator(Record):
 
     metric: str = ""
     metric_range: tuple[float, float] | None = None
-    """Ends of the scale of the scores; null where it has none."""
+    """Ends of the scale of the scores; null if it has none."""
     higher_is_better: bool = True
     ranking: list[RankedGenerator] = []
-    """The generators, best first; those that are not compared come last."""
+    """The generators, best first; uncompared ones come last."""
     set_aside: dict[str, int] = {}
     """Generators that are not compared, with the number of prompts that each shares with the best one."""
     to_judge: list[str] = []
-    """The prompts on which each of them, or a leader that lacks scores, has no score, in words."""
+    """The prompts on which each of them, or a leader with missing scores, has no score, in words."""
     first: str = ""
     second: str = ""
     better: bool = False
@@ -696,13 +696,13 @@ class BetterGenerator(Record):
     difference: float | None = None
     """How much better the first is than the second: a positive number favours it, also where less is better."""
     interval: Interval | None = None
-    """Of the difference, 95%; of three or more generators all hold together."""
+    """Of the difference, 95%; of three or more generators they are simultaneous."""
     p: float | None = None
     """By exchange within prompts; of three or more generators it allows for the best being chosen on these prompts."""
     prompts: int = 0
     """Prompts on which both have a score."""
     families: int | None = None
-    """Families of these prompts, which are the unit of interval and p; null if each prompt is its own."""
+    """Families of these prompts, which are the unit of interval and p; null if each prompt is its only member."""
     images: tuple[int, int] | None = None
     """The smallest and the largest number of scored images of these prompts; null if all are equal."""
     wins: int = 0
@@ -711,7 +711,7 @@ class BetterGenerator(Record):
     detectable: float | None = None
     """The smallest difference that these prompts would have shown, with a power of 80%."""
     needed: PromptsNeeded | None = None
-    """Where nothing can be told."""
+    """Present if there is no verdict."""
     weak: WeakSpot | None = None
     weakest: WeakPart | None = None
     won: list[PromptExample] = []
@@ -719,9 +719,9 @@ class BetterGenerator(Record):
     lost: list[PromptExample] = []
     """The prompts on which it is furthest behind."""
     others: dict[str, str] = {}
-    """What the other metrics of the run say of the two: `same`, `opposite` or `open`."""
+    """Results of the other metrics of the run on the two: `same`, `opposite` or `open`."""
     reason: str = ""
-    """Why nothing can be told, where it is not for want of prompts."""
+    """Why there is no verdict, if the reason is not too few prompts."""
     doubt: str = ""
     """Why the level of the interval is not reliable: `few_units`, `disagree` or `one_score`; empty if it is."""
 
@@ -763,14 +763,14 @@ class BestJudge(Record):
     pairs: int = 0
     """Pairs that both have scored."""
     level_with: list[str] = []
-    """The metrics that cannot be told from the first."""
+    """The metrics that cannot be distinguished from the first."""
 
 
 class Verdict(Record):
-    """What is to be known first: which generator is better, and with human pairs which metric can be trusted."""
+    """The main result: the better generator, and with human pairs the metric that can be trusted."""
 
     runs: list[str] = []
-    """Names of the runs, where there are several."""
+    """Names of the runs, if there are several."""
     apart: list[str] = []
     """Why their generators are not compared with each other."""
     generators: BetterGenerator | None = None
@@ -782,9 +782,9 @@ class Results(_File):
 
     status: str = ""
     spent: float | None = None
-    """USD; null where no price is known."""
+    """USD; null if no price is known."""
     unpriced: int = 0
-    """Requests whose price nobody knows; their cost is in no sum."""
+    """Requests without a known price; their cost is in no sum."""
     list_cost: float | None = None
     items: int | None = None
     bad_items: list[InvalidRecord] = []

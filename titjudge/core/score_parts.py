@@ -1,8 +1,8 @@
-"""The schema of `Score.parts`: what metrics keep beside their score, for runs, reports and statistics.
+"""The schema of `Score.parts`: the data that metrics keep with their score, for runs, reports and statistics.
 
-Parts are JSON, written to scores.jsonl; keys are only ever added. A metric may keep anything; what more than one module
-uses is defined here, as a `TypedDict` for those that write it and a function for those that read it. A file may be old,
-foreign or damaged, so the readers leave out what is malformed.
+Parts are JSON, written to scores.jsonl; keys are only ever added. A metric may keep anything. Parts that more than one
+module uses are defined here, as a `TypedDict` for writers and a function for readers. A file may be old, foreign or
+damaged, so the readers leave out what is malformed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TABLED = tuple(
 
 
 class GraphFrom(StrEnum):
-    """Who named the elements of a graph: `graph_from` of the parts."""
+    """The source of the elements of a graph: `graph_from` of the parts."""
 
     JUDGE = "the judge"
     DATA = "the data"
@@ -100,13 +100,13 @@ class Bounds(TypedDict):
 
 
 def bounds_of(parts: Parts) -> tuple[float, float] | None:
-    """Return the lower and the upper bound of a score; None where it has none."""
+    """Return the lower and the upper bound of a score; None if it has none."""
     low, high = parts.get("lower"), parts.get("upper")
     return (low, high) if is_number(low) and is_number(high) else None
 
 
 class Faults(TypedDict):
-    """What a judge finds wrong: `lmm-critique`."""
+    """Faults that a judge finds: `lmm-critique`."""
 
     missing: list[str]
     contradicted: list[str]
@@ -154,7 +154,7 @@ def unread_as(parts: Parts) -> list[str]:
 
 
 def description(parts: Parts) -> str:
-    """Return the description of the image that the metric read; empty where it read none."""
+    """Return the description of the image that the metric read; empty if it read none."""
     return str(parts.get("description") or "").strip()
 
 
@@ -248,7 +248,7 @@ class YesNoAnswers(TypedDict):
 
 
 def predictions(parts: Parts) -> Sequence[str]:
-    """Return the answers to yes/no questions; empty where there are none."""
+    """Return the answers to yes/no questions; empty if there are none."""
     answers: Sequence[str] = parts.get("preds") or ()
     return answers
 
@@ -259,7 +259,7 @@ def questions(parts: Parts) -> list[Mapping[str, Any]]:
 
 
 class QuestionCounts(TypedDict):
-    """The questions (of `checklist`: facets) that a score was asked for, and those of them without an answer."""
+    """The questions (of `checklist`: facets) that a score was asked for, and how many of them have no answer."""
 
     questions_asked: int
     questions_skipped: int
@@ -269,12 +269,12 @@ COULD_BE = "could_be"
 
 
 def could_be(parts: Parts) -> Mapping[str, Any]:
-    """Return [worst, best] of the value ("") and of parts that missing ratings could change, by name; empty where none is missing."""
+    """Return [worst, best] of the value ("") and of parts that missing ratings could change, by name; empty if none is missing."""
     return mapping(parts.get(COULD_BE))
 
 
 def question_counts(parts: Parts) -> tuple[int, int]:
-    """Count the questions behind a score, and those of them without an answer; (0, 0) where it is made of none."""
+    """Count the questions behind a score, and the unanswered ones; (0, 0) if it is not made of questions."""
     if rows := questions(parts):
         return len(rows), sum(all(row.get(key) is None for key in ("answer", "yes", "right")) for row in rows)
     asked, skipped = (parts.get(key) for key in QuestionCounts.__annotations__)
@@ -308,12 +308,12 @@ def element_name(words: Iterable[Any]) -> str:
 
 
 def facet_name(pillar: str, sub: str, facet: str) -> str:
-    """Return the name of a facet in files and tables; its own name alone may occur under two pillars."""
+    """Return the name of a facet in files and tables; the same short name may occur under two pillars."""
     return f"{pillar} / {sub} / {facet}"
 
 
 def facet_points(parts: Parts) -> Mapping[tuple[str, str, str], float | None]:
-    """Return the points of each facet of `checklist`, None where it does not apply; without unreadable marks."""
+    """Return the points of each facet of `checklist`, None if it does not apply; without unreadable marks."""
     unread = {(pillar, str(facet)) for pillar, facets in (parts.get("unread") or {}).items() for facet in facets}
     return {
         (str(pillar), str(sub), str(facet)): points
@@ -328,11 +328,11 @@ def facet_points(parts: Parts) -> Mapping[tuple[str, str, str], float | None]:
 
 
 class SeenRow(TypedDict, total=False):
-    """Where a claim was settled and what was seen there, as far as it is known.
+    """The place in the image where a claim was decided, and the observation there, as far as known.
 
     Attributes:
         place: [left, top, right, bottom] in fractions of width and height.
-        seen: The line of the inventory, or what a judge that sees the image says.
+        seen: The line of the inventory, or the words of a judge that sees the image.
         sure: Whether the reader of the inventory was sure of it.
     """
 
@@ -377,7 +377,7 @@ class EvidenceRow(TypedDict):
     Attributes:
         tool: describe, inventory, see (the image itself), ask, zoom, count or read_text.
         box: [left, top, right, bottom] in fractions of width and height.
-        failed: The status of a look without a result, else empty.
+        failed: The status of an image request without a result, otherwise empty.
         cut: The answer was truncated.
         settles: It can settle a claim.
         source: The OCR engine.
@@ -433,12 +433,12 @@ class PlaceRow(TypedDict):
 
 
 class PlacesPart(TypedDict):
-    """What a detector proposed.
+    """The proposals of a detector.
 
     Attributes:
         things: The names that it was asked for.
         proposed: The places that the judge was shown.
-        failed: Status and reason where it gave no usable answer, else empty.
+        failed: Status and reason if it gave no usable answer, otherwise empty.
     """
 
     things: list[str]
@@ -452,7 +452,7 @@ class AgentParts(TypedDict):
     Attributes:
         number: Number of claims, by verdict.
         weight: Weight of claims, by verdict.
-        levels: Met share of the decided macro, micro and style claims; None where none is decided.
+        levels: Met share of the decided macro, micro and style claims; None if none is decided.
         unfounded: Claims whose words are not in the prompt.
         repeated: Number of claims that repeat another one.
         claims_over: Number of claims beyond the limit.
@@ -460,10 +460,10 @@ class AgentParts(TypedDict):
         counts: Looks, rounds and everything refused, by kind.
         max_looks: Bound on looks.
         max_cost: Bound in USD, or None.
-        stopped: covered, little left, too dear, looks, budget, no progress, rounds, or "no answer: STATUS".
+        stopped: covered, little left, too expensive (`too dear`), looks, budget, no progress, rounds, or "no answer: STATUS".
         protocol: That of the last round.
         ocr: The OCR engine.
-        places: What a detector proposed; absent where none is configured.
+        places: The proposals of a detector; absent if none is configured.
     """
 
     claims: list[ClaimRow]
@@ -487,7 +487,7 @@ class AgentParts(TypedDict):
 
 
 def claims(parts: Parts) -> list[Mapping[str, Any]]:
-    """Return rows like `ClaimRow`; those of other metrics may lack columns."""
+    """Return rows like `ClaimRow`; rows of other metrics may have fewer columns."""
     return objects(parts.get("claims"))
 
 
@@ -502,7 +502,7 @@ def transcript(parts: Parts) -> list[Mapping[str, Any]]:
 
 
 def place(value: Any) -> tuple[float, float, float, float] | None:
-    """Return a place in an image: left, top, right, bottom as fractions of width and height; None where it is none."""
+    """Return a place in an image: left, top, right, bottom as fractions of width and height; None if it is not one."""
     listed = sequence(value)
     if len(listed) != 4 or not all(is_number(number) and 0 <= number <= 1 for number in listed):
         return None

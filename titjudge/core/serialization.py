@@ -62,11 +62,11 @@ def json_bytes(value: Any, option: int = 0) -> bytes:
     """Write JSON; `option` is orjson's. Lone surrogates become question marks, for a paid answer must not fail for one.
 
     Raises:
-        TypeError: It is no JSON data.
+        TypeError: It is not JSON data.
     """
     try:
         return orjson.dumps(value, option=option)
-    except TypeError:  # of all reasons this one alone can be mended, and looking for it first would cost as much again
+    except TypeError:  # this is the only reason that can be repaired, and checking for it first would double the cost
         return orjson.dumps(without_surrogates(value), option=option)
 
 
@@ -115,7 +115,7 @@ def fields_of(record: Any) -> Json:
 
 
 def json_value(value: Any) -> Any:
-    """Convert a record for JSON, as `default=` of `json.dumps`: by its own `to_json`, else a dataclass by its fields.
+    """Convert a record for JSON, as `default=` of `json.dumps`: by its `to_json` method, otherwise a dataclass by its fields.
 
     Anything else becomes text.
     """
@@ -125,7 +125,7 @@ def json_value(value: Any) -> Any:
 
 
 def request_record(request: Request) -> Json:
-    """Convert a request, with images by hash; `tools` (names) and `choices` only where there are some."""
+    """Convert a request, with images by hash; `tools` (names) and `choices` only if there are some."""
     record: Json = {
         "item": request.item_id,
         "role": request.role,
@@ -154,7 +154,7 @@ def request_record(request: Request) -> Json:
 def reply_record(reply: Reply) -> Json:
     """Convert a reply, without `data`, which is parsed again from the text.
 
-    `tool_calls`, each [name, arguments, id, signature], and `first_token` only where there are some.
+    `tool_calls`, each [name, arguments, id, signature], and `first_token` only if there are some.
     """
     usage = reply.usage
     record: Json = {
@@ -245,9 +245,9 @@ def score_from(record: Values) -> Score:
 
 
 def storable(item: Item | InvalidItem) -> Item | InvalidItem:
-    """Return the item, or an invalid one where it cannot be kept: data nested too deeply, huge integers, endless prompts."""
+    """Return the item, or an invalid one if it cannot be stored: data nested too deeply, huge integers, endless prompts."""
     if isinstance(item, Item):
-        if len(item.prompt) > MAX_PROMPT:  # a few kilobytes of a compressed file can hold gigabytes
+        if len(item.prompt) > MAX_PROMPT:  # a few kilobytes of a compressed file can unpack to gigabytes
             reason = f"the prompt has {len(item.prompt):,} characters: at most {MAX_PROMPT:,} are judged"
             return InvalidItem(item.id, reason, item.generator, item.prompt_id)
         try:
@@ -310,7 +310,7 @@ def lean_score(record: Values, *, counted: bool = False) -> Score:
 
     Args:
         record: As `score_record` makes it; strings that repeat are kept once.
-        counted: Whether to leave out all parts but those that tables sum up.
+        counted: Whether to leave out all parts that tables do not sum up.
     """
     parts = record["parts"]
     kept = {name: parts[name] for name in parts if (name in SUMMED if counted else name not in _SHOWN_ONLY)}
@@ -329,7 +329,7 @@ def lean_item(item: Item | InvalidItem, *, alone: bool = False, counted: bool = 
     Args:
         item: The item.
         alone: Whether to leave the digest out too, as no other run can have the same item.
-        counted: Whether to leave out prompt, images and all meta but those of families, as the item is only counted.
+        counted: Whether to leave out prompt, images and all meta except families, as the item is only counted.
     """
     id, generator, prompt_id = map(sys.intern, (item.id, item.generator, item.prompt_id))
     if isinstance(item, InvalidItem):

@@ -32,7 +32,7 @@ def ended_by_ctrl_c() -> Iterator[None]:
 def end_interrupted() -> NoReturn:
     """End the process of an interrupted command without waiting for its threads.
 
-    A model that a thread still loads can take a minute, and Python prints what Ctrl-C cuts off in its own shutdown.
+    A model that a thread still loads can take a minute, and Python prints what Ctrl-C cuts off in its shutdown.
     """
     with contextlib.suppress(ValueError):
         signal.signal(signal.SIGINT, lambda number, frame: os._exit(INTERRUPTED))
@@ -76,7 +76,7 @@ def _handled(number: int, handler: Any) -> Iterator[None]:
 def interrupts_noticed() -> Iterator[list[int]]:
     """Note each SIGINT in the list that is given, also where the process ignores it; otherwise act on it at the end.
 
-    For calls into libraries that react to SIGINT themselves. In another thread than the main one nothing is noted.
+    For calls into libraries that react to SIGINT themselves. Outside the main thread nothing is noted.
     """
     noted: list[int] = []
     before = signal.getsignal(signal.SIGINT)

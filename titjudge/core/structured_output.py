@@ -63,7 +63,7 @@ def after_thinking(text: str) -> str:
 
 
 def ends_in_thinking(text: str) -> bool:
-    """Whether a text ends inside a thought that begins a line (`<think>` or another such tag): it holds no answer."""
+    """Whether a text ends inside a thought that begins a line (`<think>` or another such tag): it contains no answer."""
     return _after_thoughts(text)[1]
 
 
@@ -107,7 +107,7 @@ def objects(text: str) -> list[dict[str, Any]]:
 
 
 class _Found(NamedTuple):
-    """A complete top-level object, where it stands in the text, and keys that it holds twice."""
+    """A complete top-level object, its position in the text, and keys that occur twice in it."""
 
     value: dict[str, Any]
     start: int
@@ -147,7 +147,7 @@ def _found(text: str) -> Iterator[_Found]:
 
 
 def _asides(text: str, question: str) -> list[tuple[int, int]]:
-    """Return the spans of a text that are no answer: inside a tag pair that closes before the end, or an open thought.
+    """Return the spans of a text that are not an answer: inside a tag pair that closes before the end, or an open thought.
 
     A tag in the `question` may be quoted, and opens no thought.
     """
@@ -191,12 +191,12 @@ def _braced(text: str) -> set[tuple[str, ...]]:
 def validated(
     text: str, schema: type[M], *, lenient: bool = False, question: str = ""
 ) -> tuple[M | None, tuple[str, ...]]:
-    """Return the last object in `text` that validates as `schema`, with flags that say how it was obtained.
+    """Return the last object in `text` that validates as `schema`, with flags that show how it was obtained.
 
-    It is the last one, because a judge may quote the text it judges (which may hold a score) before it answers. An
+    It is the last one, because a judge may quote the text it judges (which may contain a score) before it answers. An
     object in the text of the `question` is skipped, whatever its form, because it may be quoted after the answer. So is
     an object inside a tag pair that closes before the end (`<draft>{...}</draft>`). There is no clear answer if a key of the
-    object occurs twice, or if an object with other values stands before it without a word between them. An object that
+    object occurs twice, or if an object with other values comes before it without a word between them. An object that
     validates under the only key of another (`{"answer": {...}}`) is accepted and flagged `unwrapped`. With `lenient`,
     an answer without any complete object is repaired with json-repair and flagged
     `json-repaired`.
@@ -286,7 +286,7 @@ _KNOWN: dict[Any, dict[str, Any]] = {}
 
 
 def schema_of(model: Any) -> dict[str, Any]:
-    """Return the JSON schema of a pydantic model, with `$ref`s resolved as some servers lack them; cached by model."""
+    """Return the JSON schema of a pydantic model, with `$ref`s resolved as some servers do not support them; cached by model."""
     if model not in _KNOWN:
         schema = model.model_json_schema()
         _KNOWN[model] = _inline(schema, schema.pop("$defs", {}))
@@ -304,7 +304,7 @@ def _inline(node: Any, definitions: Mapping[str, Any]) -> Any:
 
 
 def smallest(schema: Mapping[str, Any], fields: Mapping[str, Any] | None = None) -> str:
-    """Write the smallest JSON that validates against a pydantic model's schema, with these fields in place of its own."""
+    """Write the smallest JSON that validates against a pydantic model's schema, with these fields instead of the schema's."""
     return json.dumps({**_instance(schema), **(fields or {})}, ensure_ascii=False)
 
 

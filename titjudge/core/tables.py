@@ -131,7 +131,7 @@ class Table:
 
     @property
     def sized(self) -> Declaration:
-        """What its numbers are over, with the size that its rows name."""
+        """The basis of its numbers, with the size that its rows give."""
         declared = self.declared
         if declared.counts not in self.columns or declared.population in declared.sizes:
             return declared
@@ -145,7 +145,7 @@ class Table:
 
     @property
     def caption(self) -> str:
-        """What its numbers are over, in one line; empty for a list of facts."""
+        """The basis of its numbers, in one line; empty for a list of facts."""
         return self.sized.caption([*self.columns, *(str(row[0]) for row in self.rows if row)])
 
     @property
@@ -181,7 +181,7 @@ def _numeric(values: Sequence[Value]) -> bool:
 def _is_numeric(value: Value) -> bool:
     if isinstance(value, Cell):
         return value.order is not None or _is_numeric(value.value)
-    if isinstance(value, str):  # files hold cells as text
+    if isinstance(value, str):  # files have cells as text
         return _LIKE_A_NUMBER.fullmatch(value) is not None or value == words.DASH
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 

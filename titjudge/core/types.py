@@ -23,7 +23,7 @@ class Status(StrEnum):
     OK = "ok"
     TRUNCATED = "truncated"  # the answer hit its token limit
     REFUSED = "refused"  # by a content filter or by the model itself
-    UNPARSED = "unparsed"  # the answer does not say what was asked
+    UNPARSED = "unparsed"  # the answer does not show what was asked
     FAILED = "failed"  # there is no answer: outage, timeout, rejected request
     BAD_INPUT = "bad_input"  # the image or the prompt cannot be used
     MISSING = "missing"  # a recorded answer is not on file
@@ -31,7 +31,7 @@ class Status(StrEnum):
 
 
 class Cause(StrEnum):
-    """What happened to the request of a score that failed; of several causes of one score the first is stored."""
+    """Why the request of a failed score got no answer; of several causes of one score the first is stored."""
 
     CROWDED = "crowded"  # rate limits, an overloaded server, no answer in time
     UNANSWERED = "unanswered"  # an outage, a broken connection
@@ -378,7 +378,7 @@ class FailureKind(StrEnum):
     RETRY = "retry"  # 408, 409, 500, 502, 504, connection, timeout, an answer that the server broke off
     RATE_LIMIT = "rate_limit"  # 429: retried, with a lower concurrency
     LATER = "later"  # 503, 529: the server is overloaded or away; retried, with the patience and the pace of a 429
-    UNUSABLE = "unusable"  # an answer with a status of success that holds no reply: kept, and not paid again
+    UNUSABLE = "unusable"  # an answer with a status of success that contains no reply: kept, and not paid again
     REFUSED = "refused"  # a content filter answered with an error
     REJECTED = "rejected"  # 400, 413, 422: this request will never succeed
     BARRED = "barred"  # 403, 404, 405: no request will succeed, or, where others do, this one will not

@@ -59,7 +59,7 @@ def normalised(text: str) -> str:
 
 
 def truncated(text: str, longest: int) -> str:
-    """Cut a text to so many characters, the last of which says that there was more."""
+    """Cut a text to at most `longest` characters, with a mark at its end that there was more."""
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
@@ -102,7 +102,7 @@ def decimals(values: Iterable[float]) -> int:
 
 
 def score_digits(scores: Iterable[float]) -> int:
-    """Return the decimals that scores are shown with, given some of them or the ends of their scale: three up to 2, else one."""
+    """Return the decimals that scores are shown with, given some of them or the ends of their scale: three up to 2, otherwise one."""
     return 3 if max(map(abs, scores), default=0.0) <= 2 else 1
 
 
@@ -127,7 +127,7 @@ def money(value: float) -> str:
 
 
 def spending(value: float | None, unpriced: int = 0) -> str:
-    """Format a sum of US dollars that `unpriced` requests are not in, as nobody knows their price."""
+    """Format a sum of US dollars that `unpriced` requests are not in, as their price is unknown."""
     text = money(value) if is_number(value) else DASH
     return sum_words(value, unpriced, text) if unpriced else text
 
@@ -137,7 +137,7 @@ def interval(low: str, high: str) -> str:
     return f"[{low}, {high}]"
 
 
-SHORT_EN, SHORT_ZH = 235, 70  # most characters of a short prompt (Qwen-Image-Bench paper, 3.2)
+SHORT_EN, SHORT_ZH = 235, 70  # maximum length of a short prompt in characters (Qwen-Image-Bench paper, 3.2)
 
 
 def script(prompt: str) -> str:
@@ -163,7 +163,7 @@ _WORDS_OF_LANGUAGES = {
         "Dutch": "de het een met van op en is zijn onder naast",
     }.items()
 }
-_FEWEST = 2  # different function words that tell a language
+_FEWEST = 2  # different function words that identify a language
 
 
 def language(prompt: str) -> str:
@@ -172,5 +172,5 @@ def language(prompt: str) -> str:
         return found
     words = set(prompt.casefold().split())
     counts = {name: len(words & known) for name, known in _WORDS_OF_LANGUAGES.items()}
-    best = max(counts, key=lambda name: counts[name])  # English if as many are its own
+    best = max(counts, key=lambda name: counts[name])  # English if as many are English
     return best if counts[best] >= _FEWEST else ""

@@ -34,7 +34,7 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
     """Yield number, from 1, and record of every row, as `parquet.rows` does.
 
     Raises:
-        DataError: It cannot be read, or lacks a required column.
+        DataError: It cannot be read, or a required column is missing.
         MissingExtra: pyarrow is not installed.
     """
     batches = _schema_and_batches(path)
@@ -116,8 +116,8 @@ class ArrowImages:
 def _schema_and_batches(path: Path, column: str | None = None) -> Iterator[Any]:
     """Yield the schema, then the batches, which are memory-mapped.
 
-    Every offset and text of a batch (or of one column) is checked first: pyarrow follows what a damaged file says, out of the
-    file and into other memory.
+    Every offset and text of a batch (or of one column) is checked first: pyarrow follows the offsets of a damaged file,
+    out of the file and into other memory.
 
     Raises:
         DataError: The file is damaged, or no arrow file.
@@ -136,7 +136,7 @@ def _schema_and_batches(path: Path, column: str | None = None) -> Iterator[Any]:
             mapped.seek(0)
             batches = ipc.open_stream(mapped)
             schema = batches.schema
-        kinds(schema)  # names of columns and fields that are no text are damage as well
+        kinds(schema)  # names of columns and fields that are not text are damage as well
         yield schema
         for batch in batches:
             (batch if column is None else batch.column(column)).validate(full=True)

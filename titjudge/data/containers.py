@@ -1,8 +1,9 @@
 """Files with images inside (parquet and arrow tables, tar archives, grids), and the paths of these images.
 
-`train.parquet/image/17` is the image in row 17 of the column `image` (`17.0` the first of a list); `shard.tar/512/20480` are 20,480 bytes of the
-archive (unpacked, where it is compressed) from byte 512 on; `7.png/2x2/3` is the third image of a grid. No such files exist:
-`holder` recognises such a path and `read_cell` reads the bytes, so that no copy of an image is ever written.
+`train.parquet/image/17` is the image in row 17 of the column `image` (`17.0` the first of a list); `shard.tar/512/20480`
+are 20,480 bytes of the archive (unpacked, if it is compressed) from byte 512 on; `7.png/2x2/3` is the third image of a
+grid. No such files exist: `holder` recognises such a path and `read_cell` reads the bytes, so that no copy of an image is
+ever written.
 """
 
 from __future__ import annotations
@@ -48,13 +49,13 @@ def holder(path: Path) -> str | None:
         stat = os.stat(file)
         kind = _kind(file, stat.st_size, stat.st_mtime_ns) if S_ISREG(stat.st_mode) else ""
         return file if kind and (kind != _GRID or grids.is_grid(os.path.basename(column))) else None
-    except (OSError, ValueError):  # reading the image will say what is wrong
+    except (OSError, ValueError):  # reading the image will report the fault
         return None
 
 
 @lru_cache(64)
 def _kind(file: str, _size: int, _changed: int) -> str:
-    """Return the kind of a file that holds images, by its first bytes; empty for any other file."""
+    """Return the kind of a file with images inside, by its first bytes; empty for any other file."""
     with open(file, "rb") as opened:
         head = opened.read(_HEAD)
     if head.startswith(b"PAR1"):

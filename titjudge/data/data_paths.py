@@ -33,7 +33,7 @@ def is_stray(name: str) -> bool:
 
 
 def files_below(folder: Path) -> list[Path]:
-    """List the files in a folder and below it, by path, without hidden ones and those of an operating system."""
+    """List the files in a folder and below it, by path, without hidden ones and files of an operating system."""
     return sorted(Path(place, name) for place, names, _ in _walked(folder) for name in names)
 
 
@@ -51,7 +51,7 @@ def _walked(folder: Path) -> Iterator[tuple[str, set[str], set[str]]]:
 
 
 def real_name(place: Path) -> Path:
-    """Return the path of an existing file whose names differ from those of `place` only as `plain` allows.
+    """Return the path of an existing file whose names differ from the names in `place` only as `plain` allows.
 
     A Mac writes "é" as two characters, most lists as one. If there is no such file, return `place` unchanged.
     """
@@ -77,7 +77,7 @@ def inside(root: Path, name: str, what: str = "image", roots: Sequence[Path] = (
     Args:
         root: The data folder.
         name: A path in the data. A relative one is looked for below `root`, then below each of `roots`.
-        what: What the path is of, for messages.
+        what: The kind of file, for messages.
         roots: Further folders that the user allows.
 
     Raises:
@@ -129,7 +129,7 @@ def _place(root: Path, name: str, roots: Sequence[Path]) -> Path | None:
 
 
 def relative_below(root: Path, place: str) -> str:
-    """Make an absolute path relative to `root` if it lies below it by name; else return it unchanged."""
+    """Make an absolute path relative to `root` if it lies below it by name; otherwise return it unchanged."""
     for base in (os.path.abspath(root), os.path.realpath(root)):
         if place.startswith(base.rstrip(os.sep) + os.sep):
             return os.path.relpath(place, base)

@@ -41,7 +41,7 @@ _MODELS = ("ckpt_name", "unet_name")
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedPrompt:
-    """How an image was made, as its file says.
+    """How an image was made, from its file.
 
     Attributes:
         source: The program that wrote it.
@@ -54,7 +54,7 @@ class EmbeddedPrompt:
 
 
 def embedded_prompt(path: Path) -> EmbeddedPrompt | None:
-    """Read the prompt in an image; None where there is none.
+    """Read the prompt in an image; None if there is none.
 
     Raises:
         OSError: The file cannot be read.
@@ -62,7 +62,7 @@ def embedded_prompt(path: Path) -> EmbeddedPrompt | None:
     with path.open("rb") as file:
         if file.read(len(_HEAD)) != _HEAD:
             comment = _user_comment(path)
-            # Cameras and phones write comments too ("Screenshot"): A1111's says how the image was made.
+            # Cameras and phones write comments too ("Screenshot"): A1111's describes how the image was made.
             return (
                 _a1111(comment)
                 if _SETTINGS.search(comment) or _NEGATIVE.search(comment) or isinstance(_json(comment), dict)
@@ -107,13 +107,13 @@ def _decoded(text: str) -> str:
 
 
 def _user_comment(path: Path) -> str:
-    """Read the comment in the EXIF data of an image; empty where there is none."""
+    """Read the comment in the EXIF data of an image; empty if there is none."""
     if not 0 < path.stat().st_size <= MAX_BYTES:
         return ""
     try:
         with path.open("rb") as file, quietly(), open_image(file, path, decode=False) as image:
             comment = image.getexif().get_ifd(_EXIF).get(_USER_COMMENT, b"")
-    except Exception:  # of a damaged file Pillow raises anything; it is named when the image is read
+    except Exception:  # of a damaged file Pillow raises anything; it is reported when the image is read
         return ""
     if isinstance(comment, str):
         comment = comment.encode("utf-8", "replace")
@@ -121,7 +121,7 @@ def _user_comment(path: Path) -> str:
 
 
 def _comment_text(comment: bytes) -> str:
-    """Decode a comment by the eight bytes before it; programs that say UNICODE write UTF-16 of either order, or UTF-8."""
+    """Decode a comment by the eight bytes before it; programs that declare UNICODE write UTF-16 of either order, or UTF-8."""
     code, text = comment[:8], comment[8:]
     if code != b"UNICODE\0":
         text = text if code in (b"ASCII\0\0\0", bytes(8)) else comment
@@ -155,7 +155,7 @@ def _a1111(text: str) -> EmbeddedPrompt | None:
         return (
             EmbeddedPrompt(prompt.strip(), "A1111", as_sample(record.get("seed"))) if isinstance(prompt, str) else None
         )
-    # A prompt may have such lines of its own: those that A1111 writes are the last ones.
+    # A prompt may contain such lines: the lines that A1111 writes are the last ones.
     *_, settings_at = len(text), *(match.start() for match in _SETTINGS.finditer(text))
     *_, end = settings_at, *(match.start() for match in _NEGATIVE.finditer(text, 0, settings_at))
     prompt, settings = text[:end].strip(), text[settings_at:]

@@ -1,4 +1,4 @@
-"""What an edit changed: the result beside its source, pixel by pixel, outside the region that may change."""
+"""The changes of an edit: the result compared with its source, pixel by pixel, outside the region that may change."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from titjudge.data.images import read
 Mask = Path | Sequence[int]
 """The region that an edit may change: an image of it, or runs of pixels."""
 THRESHOLD = 24
-"""Of 255 levels of a colour: what a pixel may differ by and still count as unchanged, as JPEG and resizing do to it."""
+"""Of 255 levels of a colour: difference up to which a pixel counts as unchanged, because of JPEG and resizing."""
 _SIGMA, _RADIUS, _C1, _C2 = 1.5, 5, (0.01 * 255) ** 2, (0.03 * 255) ** 2  # as in the paper on SSIM
 _OTHER_SHAPE = 0.02  # by which two ratios of width and height may differ where sizes are rounded
 _GRID = 512  # pixels of a side of PIE-Bench's masks
-_TWO_COLOURS = 0.99  # share of black and white pixels of what is a mask, and not a picture
+_TWO_COLOURS = 0.99  # share of black and white pixels from which an image is a mask, and not a picture
 _at_once = threading.BoundedSemaphore(4)  # each comparison takes about 30 bytes a pixel
 
 
@@ -59,8 +59,9 @@ class EditPixels:
     def ssim(self) -> float:
         """Compute the mean structural similarity of the luminance outside the mask, -1 to 1 (Wang et al. 2004).
 
-        Gaussian window of 11 x 11 pixels with sigma 1.5, K1 = 0.01, K2 = 0.03, at the pixels that a whole window surrounds; the image
-        is not scaled down before. What the mask covers counts as unchanged, so that windows that reach into it see no change there.
+        Gaussian window of 11 x 11 pixels with sigma 1.5, K1 = 0.01, K2 = 0.03, at the pixels that a whole window
+        surrounds; the image is not scaled down before. Masked pixels count as unchanged, so that windows that reach into
+        the mask show no change there.
 
         Raises:
             DataError: The image is smaller than a window, or no such pixel lies outside the mask.
@@ -80,13 +81,14 @@ def edit_pixels(source: Path, result: Path, mask: Mask | None = None) -> EditPix
 
     Args:
         source: The image that was edited.
-        result: What came of it.
-        mask: An image of the region that may change: black and white, where white may change; or partly transparent, as those of
-            MagicBrush, where transparent pixels may; or, as PIE-Bench has it, its runs [start, length, ...] in a grid of 512 x 512, to
-            which the grid's border belongs.
+        result: The edited image.
+        mask: An image of the region that may change: black and white, where white may change; or partly transparent, as
+            in MagicBrush, where transparent pixels may; or, as PIE-Bench has it, its runs [start, length, ...] in a grid
+            of 512 x 512, to which the grid's border belongs.
 
     Raises:
-        DataError: One cannot be read, the result has another shape than the source, or the mask is none or leaves nothing.
+        DataError: One cannot be read, the shape of the result differs from the source, or the mask is not a mask or
+            leaves nothing.
     """
     import numpy as np
     from PIL import Image

@@ -27,18 +27,18 @@ _SEQUENTIAL = (0xC0, 0xC1)  # frames with one scan of Huffman codes, as nearly a
 _SCAN = 0xDA
 _MARKER = re.compile(rb"\xff[^\0]")  # among the pixels; FF 00 stands for a byte of them
 _LONGEST_HEADER = 2**16  # bytes in front of the pixels
-_ALONE = frozenset({0x00, 0x01, *range(0xD0, 0xDA), 0xFF})  # markers without a length, and what is no marker
+_ALONE = frozenset({0x00, 0x01, *range(0xD0, 0xDA), 0xFF})  # markers without a length, and bytes that are not a marker
 
 _PNG_START = b"\x89PNG\r\n\x1a\n"
 _CHANNELS = {0: 1, 2: 3, 4: 2, 6: 4}  # grey, RGB, grey with alpha, RGBA; not palettes
 _MOST_PIXELS = 2**22  # their rows are in memory at once
 _TEXTS = frozenset({b"tEXt", b"zTXt", b"iTXt"})
 _UNSUITABLE = frozenset({b"eXIf", b"acTL", b"fcTL", b"fdAT"})
-_ROTATING = (b"Raw profile type ", b"XML:com.adobe.xmp")  # keywords of texts that may say how to turn the image
+_ROTATING = (b"Raw profile type ", b"XML:com.adobe.xmp")  # keywords of texts that may give the rotation of the image
 
 
 def without_pixels(raw: bytes) -> bytes | None:
-    """Return a JPEG without its compressed pixels; None where it may be damaged, is an unusual one, or is no JPEG.
+    """Return a JPEG without its compressed pixels; None if it may be damaged, is unusual, or is not a JPEG.
 
     The decoder, libjpeg, accepts any pixels: damaged ones only give wrong colours (jdhuff.c, warnings JWRN_HUFF_BAD_CODE and
     JWRN_HIT_MARKER). It refuses a file without an end, with a wrong marker among the pixels, or with a damaged header. So where
@@ -52,7 +52,7 @@ def without_pixels(raw: bytes) -> bytes | None:
 
 
 def _first_pixel(raw: bytes) -> int:
-    """Find the byte of a JPEG at which its compressed pixels begin, behind the header of the first scan; 0 where there is none."""
+    """Find the byte of a JPEG at which its compressed pixels begin, behind the header of the first scan; 0 if there is none."""
     position, sequential = len(_JPEG_START), False
     while (
         raw.startswith(_JPEG_START)
@@ -94,7 +94,7 @@ def is_whole_png(raw: bytes) -> bool:
 
 
 def _png_chunks(raw: bytes) -> list[tuple[bytes, memoryview]] | None:
-    """Split a file into kind and content of its chunks, up to the end chunk; None if one is not whole."""
+    """Split a file into kind and content of its chunks, up to the end chunk; None if any chunk is incomplete."""
     if not raw.startswith(_PNG_START):
         return None
     view, position, chunks = memoryview(raw), len(_PNG_START), list[tuple[bytes, memoryview]]()
@@ -155,7 +155,7 @@ _pixel_limit = _PixelLimit(MAX_PIXELS)
 
 
 def _after_fork() -> None:
-    """Begin without what threads of the parent process hold."""
+    """Begin without the locks of the parent process's threads."""
     global _pixel_limit
     _pixel_limit = _PixelLimit(MAX_PIXELS)
 
@@ -216,7 +216,7 @@ def quietly() -> Iterator[None]:
 def inspect(raw: bytes, path: Path, *, decode: bool = True, sha256: str = "") -> Json:
     """Decode an image and describe what will be sent: media type, size, SHA-256 of the bytes sent, whether converted.
 
-    `sha256` is the hash of `raw`, where it is known.
+    `sha256` is the hash of `raw`, if it is known.
 
     Raises:
         DataError: It is not an image, is truncated, or has too many pixels.
@@ -291,7 +291,7 @@ def _decode_all(image: Any) -> None:
 
 
 def _inspect(raw: bytes, path: Path, sha256: str, *, decode: bool, most: int | None) -> Json | None:
-    """Inspect an image; None where it has more pixels than `most`, so that decoding it would take long."""
+    """Inspect an image; None if it has more pixels than `most`, so that decoding it would take long."""
     if decode and (facts := inspect_by_header(raw, sha256)) is not None:
         return facts
     with quietly():
@@ -380,7 +380,7 @@ def eight_bits(image: Any) -> Any:
 
 
 def upright(image: Any) -> Any:
-    """Rotate a PIL image as its EXIF tag says, and convert it to 8 bits a channel in grey, RGB or RGBA."""
+    """Rotate a PIL image by its EXIF tag, and convert it to 8 bits a channel in grey, RGB or RGBA."""
     from PIL import ImageOps
 
     turned = eight_bits(ImageOps.exif_transpose(image))

@@ -1,8 +1,8 @@
-"""A second process that decodes large images, which would hold Python's global lock for too long in this one.
+"""A second process that decodes large images, which would keep Python's global lock for too long in this one.
 
-Pillow decodes a WebP or AVIF in one call that holds the lock for a tenth of a second or more; for other formats freeing
+Pillow decodes a WebP or AVIF in one call that keeps the lock for a tenth of a second or more; for other formats freeing
 tens of megabytes of pixels does. Even in a thread that would stop the event loop, and with it all requests in flight.
-The process starts with the first such image and ends with its parent. Where it cannot be started, or dies, images are
+The process starts with the first such image and ends with its parent. If it cannot be started, or dies, images are
 decoded in this process.
 
 It is not a `multiprocessing` pool, which imports the caller's main module again: a script that judges images without an
@@ -59,12 +59,12 @@ def call(job: str, raw: bytes, path: Path) -> bytes:
 
 
 def _after_fork() -> None:
-    """Leave the process to the parent: it ends when nobody else can write to it."""
+    """Leave the process to the parent: it ends when no other process can write to it."""
     global _one_at_a_time
     _one_at_a_time = threading.Lock()
     while _running:
         process = _running.pop()
-        process.returncode = 0  # it is no child of this process
+        process.returncode = 0  # it is not a child of this process
         _close_pipes(process)
 
 
@@ -72,7 +72,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def _started() -> subprocess.Popen[bytes]:
-    """Start the process, in a session of its own so that Ctrl-C does not reach it."""
+    """Start the process, in a new session so that Ctrl-C does not reach it."""
     return subprocess.Popen(
         [sys.executable, "-c", _CODE, json.dumps(sys.path)],
         stdin=subprocess.PIPE,

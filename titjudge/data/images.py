@@ -54,7 +54,7 @@ def hold(path: Path, raw: bytes, sha256: str) -> None:
 
 
 def let_go(path: Path) -> None:
-    """Undo `hold`."""
+    """Release a file that `hold` has kept."""
     _held.pop(path, None)
 
 
@@ -62,7 +62,7 @@ class Facts(Protocol):
     """A store of what `inspect` found out about images, by the hash of their files; the answer cache is one."""
 
     def get(self, key: str, /) -> Json | None:
-        """Return the facts stored under a key; None where there are none."""
+        """Return the facts stored under a key; None if there are none."""
         ...
 
     def later(self, key: str, value: Json, /) -> None:
@@ -157,7 +157,7 @@ def _hashed(path: Path) -> tuple[bytes, str]:
 
 
 def _weight(path: Path) -> int:
-    """Return the size of a file in bytes; for an image inside a table, which must be unpacked, that of a large one."""
+    """Return the size of a file in bytes; for an image inside a table, which must be unpacked, the size of a large one."""
     if path in _held:
         return 0  # there is nothing to read
     try:
@@ -276,7 +276,7 @@ class RequestImages:
     """The images that an item's requests have shown to models.
 
     Attributes:
-        judged: SHA-256 of the image that the item is about; None where the requests do not tell it from the others.
+        judged: SHA-256 of the image that the item is about; None if the requests do not distinguish it from the others.
         all: SHA-256 of every image that was shown.
     """
 
@@ -285,7 +285,7 @@ class RequestImages:
 
     @classmethod
     def from_requests(cls, requests: Sequence[tuple[str, Sequence[str]]]) -> RequestImages:
-        """Find the judged image: that of an agent's first look, else the only one in all requests, else one that is shown alone.
+        """Find the judged image: the first one of an agent, otherwise the only one in all requests, or one shown alone.
 
         Args:
             requests: Name of the template and hashes of the images of each request, in the order in which they were sent.

@@ -20,7 +20,7 @@ _DIFFUSION_DB = {"p": "prompt", "se": "seed"}  # its key of a record, and the us
 
 
 def columns(path: Path) -> tuple[str, ...] | None:
-    """Return None: each row has its own columns."""
+    """Return None: rows may have different columns."""
     return None
 
 
@@ -90,7 +90,7 @@ def _is_coco(content: Values) -> bool:
 
 
 def _is_by_name(content: Values) -> bool:
-    """Whether an object holds images by their file names, or nothing but objects."""
+    """Return True if an object has images by their file names, or nothing but objects."""
     name, record = next(iter(content.items()), ("", None))
     by_file = isinstance(record, dict) and name.lower().endswith(IMAGE_ENDINGS)
     return by_file or (bool(content) and all(isinstance(value, dict) for value in content.values()))

@@ -64,24 +64,24 @@ class LearnedMetric:
 
     Attributes:
         key: Name of the metric.
-        summary: What it computes, in a line.
-        adapter: The class that computes it: `module:Class`, or one of ours, dual (two encoders), itm (image-text matching
-            head), t5 (CLIP-FlanT5), prob (probability of an answer of a vision-language model), labels (expected value of
-            answer labels), head (a head on the state of one token), mps, likeness (of an edit and its source); external (the user's own command); empty where the
-            captioner and the judge are asked.
-        weights: `owner/name` or `owner/name:file` on the Hugging Face hub; empty where they are not there and the user
-            names a folder.
-        base: Repository of configuration, processor and tokenizer; empty where they are with the weights.
+        summary: The value it computes, in a line.
+        adapter: The class that computes it: `module:Class`, or one of titjudge's: dual (two encoders), itm (image-text
+            matching head), t5 (CLIP-FlanT5), prob (probability of an answer of a vision-language model), labels (expected
+            value of answer labels), head (a head on the state of one token), mps, likeness (of an edit and its source);
+            external (the user's own command); empty where the captioner and the judge are asked.
+        weights: `owner/name` or `owner/name:file` on the Hugging Face hub; empty if they are not there and the user names
+            a folder.
+        base: Repository of configuration, processor and tokenizer; empty if they are with the weights.
         licence: Licence of weights and code.
         tokens: Tokens of a text that are read, special tokens included; 0: as many as the user's model reads.
-        reads_prompt: It reads the prompt; else it scores an image once, whatever its prompts are.
+        reads_prompt: It reads the prompt; if not, it scores an image once, whatever its prompts are.
         reads_source: It compares an edit with its one source.
         range: Lowest and highest value.
         source: Paper or code that it follows.
-        status: Where it runs: NATIVE, COMMAND or ASKED.
+        status: The place where it runs: NATIVE, COMMAND or ASKED.
         options: Options of the adapter; `dtype` among them is the default of the row, `template` names the prompt that the
             text is put into, and `dimensions` are what the model is asked about one by one (see `TokenHead`).
-        gigabytes: Size of the weights, where it is known from the hub's listing.
+        gigabytes: Size of the weights, if it is known from the hub's listing.
         whole_base: Whether weights of `base` are needed, too.
         size: Memory it takes, for models that run in this process.
         version: Raised where what it computes changes: cached scores are then not used again.
@@ -107,13 +107,13 @@ class LearnedMetric:
 
     @property
     def dimensions(self) -> Mapping[str, Values]:
-        """The options of what is judged by a question of its own, by name; of all other metrics their one, without a name."""
+        """The options of each dimension with a separate question, by name; other metrics have one, without a name."""
         dimensions: Mapping[str, Values] = self.options.get("dimensions") or {"": self.options}
         return dimensions
 
     @property
     def also(self) -> str:
-        """The second repository that is needed besides that of the weights; empty where there is none."""
+        """The second repository that is needed, in addition to the repository of the weights; empty if there is none."""
         return self.base if self.base != self.weights.partition(":")[0] else ""
 
 
@@ -133,14 +133,14 @@ def _table() -> dict[str, LearnedMetric]:
 
 
 TABLE: Mapping[str, LearnedMetric] = _table()
-"""The rows of titjudge's own; those that ask the captioner and the judge come last."""
+"""The rows of titjudge; metrics of the captioner and the judge come last."""
 
 
 def find(key: str) -> LearnedMetric | None:
-    """Return a row, of titjudge or of another package; None where there is none.
+    """Return a row, of titjudge or of another package; None if there is none.
 
     Raises:
-        ConfigError: What another package announces is no row of this key.
+        ConfigError: The object of another package is not a row of this key.
     """
     if key in TABLE or key not in registry.names("learned_metrics"):
         return TABLE.get(key)

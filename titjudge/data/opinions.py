@@ -1,4 +1,4 @@
-"""What several people say in a table: a row for each of them, a column for each, or a list in a cell."""
+"""Opinions of several people in a table: a row for each of them, a column for each, or a list in a cell."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RATERS = tuple(
     for ending in ("", "_id", "id", "_name")
     for name in "annotator rater user worker judge evaluator participant labeler labeller reviewer".split()
 )
-"""Names of the column that says who speaks, as `_plain` writes them."""
+"""Names of the column with the person, as `_plain` writes them."""
 _OF_ONE = re.compile(
     rf"(?:(?:{_OPINION})[ _.-]*(?:(?:of|by)[ _.-]+)?)?(?:{_PERSON})(?:[ _.-]*\d+|[ _.-]+[a-z])(?:[ _.-]*(?:{_OPINION}))?"
     rf"|(?:{_OPINION}|r)[ _.-]*\d+"
@@ -39,7 +39,7 @@ def column_of(names: Iterable[Any], wanted: Sequence[str]) -> str | None:
 
 
 def opinion_columns(names: Iterable[Any], wanted: Sequence[str]) -> list[str]:
-    """List the columns in which people speak: the first of the wanted names, else `rater1`, `annotator_2`, `vote 3`, ..."""
+    """List the columns with people's opinions: the first of the wanted names, otherwise `rater1`, `annotator_2`, `vote 3`, ..."""
     names = list(names)
     column = column_of(names, wanted)
     return [name for name in names if _OF_ONE.fullmatch(_plain(name))] if column is None else [column]
@@ -106,10 +106,10 @@ def number_reader(path: Path) -> Callable[[Any], float | None]:
 
 
 class Opinions(Generic[Key, T]):
-    """What people say of each key, each of them once.
+    """The opinions of people on each key, one per person.
 
     Attributes:
-        of: Key -> name -> opinion. Who is not named is counted as another person in each row.
+        of: Key -> name -> opinion. A person without a name counts as a different person in each row.
         lines: Row of each opinion, by key and name.
         doubles: Number of opinions that repeat one of the same person.
         blanks: Number of rows without an opinion.
@@ -124,10 +124,10 @@ class Opinions(Generic[Key, T]):
         self.lines: dict[tuple[Key, str], int] = {}
 
     def add(self, key: Key, who: str, opinion: T, line: int, what: str) -> str | None:
-        """Add an opinion on `what`; return who said it, or None for a repetition, which is counted.
+        """Add an opinion on `what`; return the person, or None for a repetition, which is counted.
 
         Raises:
-            DataError: The same person has said another thing of the same key; names both rows.
+            DataError: The same person has another opinion on the same key; the message names both rows.
         """
         said = self.of.setdefault(key, {})
         who = who or f"#{len(said) + 1}"

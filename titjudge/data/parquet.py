@@ -43,10 +43,10 @@ def columns(path: Path) -> tuple[str, ...]:
 def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield number, from 1, and record of every row.
 
-    A column of images holds `ImageCell`s, or paths where it has no bytes; a column of lists of images holds lists of them.
+    A column of images has `ImageCell`s, or paths if it has no bytes; a column of lists of images has lists of them.
 
     Raises:
-        DataError: It cannot be read, or lacks a required column.
+        DataError: It cannot be read, or a required column is missing.
         MissingExtra: pyarrow is not installed.
     """
     with _opened(path) as file:
@@ -83,7 +83,7 @@ def _cell(place: Path, row: int, image: Any, element: int | None = None, *, is_p
 
 
 def _cells(value: Any, cell: Callable[..., Any], column: ImageColumn) -> Any:
-    """Return the cell of a row, or the list of its cells where the column holds lists of images."""
+    """Return the cell of a row, or the list of its cells if the column has lists of images."""
     if column.many and value is not None:
         return [cell(image, element) for element, image in enumerate(value)]
     return cell(value)
@@ -162,7 +162,7 @@ def _opened(path: Path) -> Any:
 
 
 def unreadable(path: Path, error: Exception, format: str = "parquet") -> DataError:
-    """Make the error of a damaged file, with the first line of what pyarrow says."""
+    """Make the error of a damaged file, with the first line of pyarrow's message."""
     return DataError(f"cannot be read as {format}: {(str(error).splitlines() or [''])[0]}", path)
 
 
@@ -171,8 +171,8 @@ class ImageColumn(NamedTuple):
 
     Attributes:
         name: Its name.
-        parts: The names of the fields of its structs, with `bytes` among them; empty where it has bytes themselves.
-        many: Whether it holds lists of images.
+        parts: The names of the fields of its structs, with `bytes` among them; empty if it has bytes themselves.
+        many: Whether its cells are lists of images.
     """
 
     name: str
@@ -181,7 +181,7 @@ class ImageColumn(NamedTuple):
 
 
 def kinds(schema: Any) -> tuple[list[str], dict[str, ImageColumn]]:
-    """Sort columns into those of plain values, and those of images: bytes, structs with bytes, lists of either.
+    """Sort columns into plain values and images: bytes, structs with bytes, lists of either.
 
     A column with bytes in another form is in none of them and is not read.
     """

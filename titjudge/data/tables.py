@@ -1,4 +1,4 @@
-"""Read tables of any format: the ending of a file says which module reads its rows."""
+"""Read tables of any format: the ending of a file decides which module reads its rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TableReader(NamedTuple):
     """Reads one format.
 
     Attributes:
-        columns: Reads the names of the columns; None where each row has its own.
+        columns: Reads the names of the columns; None if rows have different columns.
         rows: Yields the rows; the second argument are names of required columns.
     """
 
@@ -47,13 +47,13 @@ def is_table(path: Path) -> bool:
 
 
 def reader_of(path: Path) -> TableReader:
-    """Return the reader of a file, by its ending; that of JSON lines for any other ending."""
+    """Return the reader of a file, by its ending; the reader of JSON lines for any other ending."""
     name = path.name.lower()
     return next((reader for ending, reader in READERS.items() if name.endswith(ending)), _JSON_LINES)
 
 
 def table_columns(path: Path) -> tuple[str, ...] | None:
-    """Read the names of a table's columns; None where each row has its own, as in JSON.
+    """Read the names of a table's columns; None if rows have different columns, as in JSON.
 
     Raises:
         DataError: The file cannot be read.
@@ -73,7 +73,7 @@ def scan_table(path: Path, required: tuple[str, ...] = ()) -> Rows:
 
 
 def first_row(path: Path) -> dict[str, Any]:
-    """Return the first good record of a table; an empty one where there is none.
+    """Return the first good record of a table; an empty one if there is none.
 
     Raises:
         DataError: The file cannot be read.

@@ -25,7 +25,7 @@ _TEXT = 2**20  # most bytes of a text or JSON file
 
 
 def columns(path: Path) -> tuple[str, ...] | None:
-    """Return None: each row has its own columns."""
+    """Return None: rows may have different columns."""
     return None
 
 
@@ -105,7 +105,7 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _add(record: Json, archive: Any, member: Any, ending: str, path: Path) -> str:
-    """Add a member to the record of its sample; return what is wrong with it, else an empty string."""
+    """Add a member to the record of its sample; return its fault, or an empty string."""
     column, _, last = ending.rpartition(".")
     kind = f".{last.lower()}"
     if kind in IMAGE_ENDINGS:

@@ -1,6 +1,6 @@
 """Spreadsheets (.xlsx) as tables: the first sheet, with the names of the columns in its first row that is not blank.
 
-A file is untrusted: no formula is computed (a cell has the value that was saved with it), and what it unpacks to, its rows, its
+A file is untrusted: no formula is computed (a cell has the value that was saved with it), and its unpacked size, its rows, its
 columns and the text of a cell are limited.
 """
 
@@ -55,7 +55,7 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
     An empty cell, and one with an error such as #REF!, is None; dates are texts.
 
     Raises:
-        DataError: It cannot be read, or lacks a required column.
+        DataError: It cannot be read, or a required column is missing.
         MissingExtra: openpyxl is not installed.
     """
     numbered_rows = _rows(path)
@@ -83,7 +83,7 @@ def _rows(path: Path) -> Iterator[tuple[int, list[Any]]]:
                 sheets = library.load_workbook(file, read_only=True, data_only=True, keep_links=False).worksheets
             if not sheets:
                 raise DataError("the file has no sheet. Save it as CSV", path)
-            sheets[0].reset_dimensions()  # a file says how large its sheet is, and may say anything
+            sheets[0].reset_dimensions()  # a file declares how large its sheet is, and may declare anything
             rows = enumerate(sheets[0].iter_rows(max_row=_ROWS, max_col=_COLUMNS + 1), 1)
             while (row := _next(rows)) is not None:
                 number, cells = row
@@ -121,7 +121,7 @@ def _value(cell: Any) -> Any:
 
 
 def _check_size(file: Any, path: Path) -> None:
-    """Refuse a file that unpacks to too much; `zipfile` reads no more of a part than its entry in the list says.
+    """Refuse a file that unpacks to too much; `zipfile` reads no more of a part than its entry in the list declares.
 
     Raises:
         DataError: It does.

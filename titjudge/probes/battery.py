@@ -43,7 +43,7 @@ def _written(text: str, share: float) -> Change:
         words, width, height = text.format(prompt=prompt), image.width, round(share * image.height)
         band = Image.new("RGB", (width, height), "#f4f4f4")
         draw = ImageDraw.Draw(band)
-        for size in range(max(8, height // 2), 7, -1):  # the largest letters that fit, else the smallest
+        for size in range(max(8, height // 2), 7, -1):  # the largest letters that fit, otherwise the smallest
             font = ImageFont.load_default(size)
             lines = textwrap.fill(words, max(1, int(width * 0.94 / (0.56 * size))))
             if lines.count("\n") * (font.getbbox("A")[3] + _BETWEEN_LINES) > 0.9 * height:
@@ -87,7 +87,7 @@ class ImageChange(NamedTuple):
     Attributes:
         change: Changes the image.
         quality: Quality of the JPEG that is written, 0 to 100.
-        may_fall: Whether the score may fall, as the image shows something else; else it must not move either way.
+        may_fall: Whether the score may fall, as the image shows something else; if not, it must not move either way.
     """
 
     change: Change
@@ -143,11 +143,12 @@ def longer(text: str) -> str:
 
 
 ROBUST, SENSITIVE = 0.05, 0.02  # limits, in units of the judge's own span
-# Least share of single errors found out. A blind judge guesses (.5); one that takes a tenth of its span off for an error
-# finds .95 as long as its noise is within the limit for repeated answers. At .7 twelve prompts could not catch a blind one.
+# Least share of single errors found out. A blind judge guesses (0.5); one that takes a tenth of its span off for an error
+# finds 0.95 as long as its noise is within the limit for repeated answers. At 0.7 twelve prompts could not catch a blind
+# one.
 FOUND = 0.8
 MORE_THAN_WORDS = 0.05  # least share of errors that a judge finds out beyond the bag of words
-ATTACKED = (2, 3)  # levels of errors at which a score has room to rise
+ATTACKED = (2, 3)  # levels of errors at which a score can still rise
 MOST = 6  # errors of a kind for each image, one at a time
 
 
@@ -187,7 +188,7 @@ def place(before: str, after: str) -> float:
 
 
 def adherence_item(item: Item) -> Item:
-    """Make the item for a judge of adherence: its gold answers are those that the PROMPT requires."""
+    """Make the item for a judge of adherence: its gold answers are the answers that the PROMPT requires."""
     return replace(item, meta={**item.meta, item_meta.GOLD_ANSWERS.name: item_meta.PROMPT_ANSWERS.required(item)})
 
 
@@ -225,7 +226,7 @@ def sensitivity(items: Sequence[Item], most: int = MOST) -> list[Test]:
 def _several(
     facts: tuple[str, Values, list[str], str], visible: set[prompt_edits.Element] | None, most: int
 ) -> list[str]:
-    """Make prompts with three errors of a kind, or with two where there is no room for three."""
+    """Make prompts with three errors of a kind, or with two if three are not possible."""
     drawn = [
         prompt_edits.several(*facts, 3, visible, k) or prompt_edits.several(*facts, 2, visible, k) for k in range(most)
     ]
@@ -317,5 +318,5 @@ def descriptions(items: Iterable[tuple[Item, str]]) -> list[Test]:
 
 
 def attacked(items: Sequence[Item]) -> list[Item]:
-    """Keep the images whose score has room to rise."""
+    """Keep the images with a score that can still rise."""
     return [item for item in items if item_meta.LEVEL.get(item) in ATTACKED]

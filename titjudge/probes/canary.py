@@ -3,9 +3,9 @@
 A canary is a known-answer item scored by a metric. The first time, the scores are frozen in a file; later, the same
 questions are asked again, without the cache, and compared. A flip is a score that moved by more than `MOVED` units, or
 is missing on one side only. The unit of a metric is twice the spread of its frozen scores, and at most its range: the
-range of a cosine or a logit alone does not say what a large change is. A model that is not deterministic flips now and
+range of a cosine or a logit alone does not show what a large change is. A model that is not deterministic flips now and
 then, so the questions are asked `ROUNDS` times when they are frozen, and drift is more flips than between these rounds.
-Questions about one image flip together, as they rest on one description of it, also those of several metrics: the unit of
+Questions about one image flip together, as they rest on one description of it, also questions of several metrics: the unit of
 the test is the image.
 """
 
@@ -44,7 +44,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Canary:
-    """A frozen question: an item, a metric, the frozen value, and those of the further rounds of freezing."""
+    """A frozen question: an item, a metric, the frozen value, and the values of the further rounds of freezing."""
 
     item: str
     metric: str
@@ -86,7 +86,7 @@ class CanaryReport(CanaryRecord):
 
 
 def _reported(state: str, file: Path, fingerprint: str, **more: Any) -> CanaryReport:
-    """Make a report; all of its keys but `why` and `backends` stand in the manifest."""
+    """Make a report; all of its keys but `why` and `backends` are in the manifest."""
     empty: Json = {"asked": 0, "flips": [], "own_flip_rate": 0.0, "p_value": None, "versions": {}, "effect": None}
     return CanaryReport(state=state, file=str(file), fingerprint=fingerprint, **empty | more)
 
@@ -94,10 +94,10 @@ def _reported(state: str, file: Path, fingerprint: str, **more: Any) -> CanaryRe
 def canary_items(data: Path, count: int = COUNT, *, edited: bool = True) -> list[Item]:
     """List up to `count` known-answer items, always the same, by hash, so that a few have all levels of errors.
 
-    Where there are more canaries than images, `edited` adds images without errors with a prompt that has one.
+    If there are more canaries than images, `edited` adds images without errors with a prompt that has one.
 
     Raises:
-        DataError: The folder holds no known answers.
+        DataError: The folder has no known answers.
     """
     items = [item for item in KnownAnswer().load(data) if isinstance(item, Item)]
     if not items:
@@ -202,7 +202,7 @@ async def plan_canaries(
 async def _ask(
     engine: Engine, metrics: Mapping[str, Metric], questions: Sequence[tuple[str, Item]], round_: int
 ) -> dict[tuple[str, str], float | None]:
-    """Score each item by its metric; every round has sample numbers of its own, so that no answer is from the cache."""
+    """Score each item by its metric; every round has separate sample numbers, so that no answer is from the cache."""
     gate = asyncio.Semaphore(32)
     sample = Sample(round_, purpose=Purpose.CANARY)
 
@@ -242,7 +242,7 @@ def _report(
     file: Path,
     fingerprint: str,
 ) -> CanaryReport:
-    """Compare the answers of now with the frozen ones, and say whether a model has changed."""
+    """Compare the answers of now with the frozen ones, and report whether a model has changed."""
     units = _units(canaries, metrics)
     flips, changes = [], []
     for canary in canaries:

@@ -24,9 +24,9 @@ CLEAR = 0.1
 
 
 def spread(values: Iterable[float], limits: tuple[float, float]) -> float:
-    """Return the difference between the greatest and the least score, at most that of the metric's `limits`.
+    """Return the difference between the greatest and the least score, at most the difference of the metric's `limits`.
 
-    Where the scores do not differ, or there are none, it is that of the limits, or 1 where those are infinite.
+    If the scores do not differ, or there are none, it is the difference of the limits, or 1 if they are infinite.
     """
     ordered = sorted(values)
     whole = limits[1] - limits[0]
@@ -35,7 +35,7 @@ def spread(values: Iterable[float], limits: tuple[float, float]) -> float:
 
 
 def span(by_level: Mapping[int, Sequence[float]], limits: tuple[float, float]) -> float:
-    """Return the difference between the mean score of images without errors and that of images with the most errors.
+    """Return the difference between the mean score of images without errors and the mean score of images with the most errors.
 
     Args:
         by_level: Scores by number of errors; a higher score is better.

@@ -2,10 +2,10 @@
 
 Self-preference: models describe the same images and judge each other's descriptions.
 
-The excess of a judge J is how much higher it scores its own text than another model's text on the same image, beyond
-how much higher another judge K does: (own by J - other by J) - (own by K - other by K), each judge's scores in units of
-its own span. The other text is that of a third author where there is one, so that K's preference for its own texts does
-not enter; with two authors it is K's, and the effect is the sum of both preferences.
+The excess of a judge J is how much higher it scores J's text than another model's text on the same image, minus the same
+difference by another judge K: (own by J - other by J) - (own by K - other by K), each judge's scores in units of that
+judge's span. The other text comes from a third author if there is one, so that K's preference for K's texts does not
+enter; with two authors it is K's, and the effect is the sum of both preferences.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ async def exchange(probed: Prober, items: Sequence[Item], rivals: Sequence[str])
     """Compute the line of the judge that is probed (the role `judge`) against the models of the roles `rivals`.
 
     Each of these models describes every image and judges every description. The model of the role `captioner` is the
-    third author where it is of another family.
+    third author if it is of another family.
     """
     engine = probed.engine
     open_roles = {name: engine.roles[name] for name in ("judge", *rivals)}
@@ -161,7 +161,7 @@ async def probe(
         engine: Asks the models.
         name: Name of the metric.
         metric: The metric whose models are probed.
-        data: A known-answer folder, or one of known edits, whose card has lines of its own.
+        data: A known-answer folder, or one of known edits, whose card has special lines.
         work: Folder for changed images.
         repeats: How often the same question is asked to measure the difference between repetitions.
         edits: Errors of each kind planted in the prompt for each image, one at a time.
@@ -172,7 +172,7 @@ async def probe(
         on_items: Called with the items that are judged.
 
     Raises:
-        DataError: The folder holds no known answers, or the metric does not judge what it holds.
+        DataError: The folder has no known answers, or the metric does not judge its content.
         FatalProviderError, ConfigError: As the engine raises them.
     """
     if is_known_edits(data):
@@ -270,7 +270,7 @@ def _repeated(item: Item, k: int) -> str:
 
 
 async def _accuracy(run: Prober, truth: Sequence[Item], items: Sequence[Item], pairs: Sequence[Pair]) -> list[Line]:
-    """Measure the share of right answers: to questions where the metric asks some, else of pairs (a tie is half)."""
+    """Measure the share of right answers: to the metric's questions if it asks any, otherwise on pairs (a tie is half)."""
     if "gold_answers" in run.metric.needs:
         exam = [replace(item, id=f"{item.id}#exam") for item in truth]
         await run.score(exam)
@@ -285,7 +285,7 @@ async def _accuracy(run: Prober, truth: Sequence[Item], items: Sequence[Item], p
 
 
 def _exam(run: Prober, exam: Sequence[Item], answer: str) -> Line:
-    """Measure the share of right answers to questions with one gold answer: to say yes always is no knowledge."""
+    """Measure the share of right answers to questions with one gold answer: always answering yes shows no knowledge."""
     rows, failed = [], 0
     for item in exam:
         score = run.scores[item.id]
@@ -310,10 +310,10 @@ def _share(
 
 
 def _errors(run: Prober, tests: Sequence[Test]) -> list[Result]:
-    """Measure how often an image scores higher with its own prompt than with an error in it (a tie is half).
+    """Measure how often an image scores higher with its prompt than with an error in it (a tie is half).
 
     Over all errors, and by kind and by half of the prompt, so that a judge that is blind to some is found out: its effect
-    of 0 spans is near the limit of the lines of effects, its share of .5 is far below that of these.
+    of 0 spans is near the limit of the lines of effects, its share of 0.5 is far below the limit of these lines.
     """
     single = {test.name: test.trials for test in tests if test.name in KINDS}
     trials = [trial for group_trials in single.values() for trial in group_trials]
@@ -379,7 +379,7 @@ def _tested(run: Prober, test: Test, span: float) -> Result:
 
 
 def _unable(run: Prober, items: Sequence[Item]) -> str:
-    """Return why none of these items could be scored, where that is not the judge's fault; else an empty string."""
+    """Return why none of these items could be scored, if that is not the judge's fault; otherwise an empty string."""
     if not items:
         return "the known answers have no such case"
     failed = [run.scores[item.id] for item in items if run.value(item) is None]
@@ -406,7 +406,7 @@ def _spread(run: Prober, items: Sequence[Item], repeats: int, span: float) -> Re
 
 
 async def _order(probed: Prober, pairwise: Metric | None, items: Sequence[Item]) -> Result:
-    """Measure how far a pairwise judge prefers whichever image is shown first: 0 not at all, 1 always."""
+    """Measure how strongly a pairwise judge prefers whichever image is shown first: 0 not at all, 1 always."""
     name = "order of two images"
     if pairwise is None:
         return name, "no pairwise metric was given"
@@ -454,7 +454,7 @@ def _failures(scores: Iterable[Score]) -> list[Line]:
 def _costs(run: Prober) -> tuple[float | None, float | None]:
     """Return USD and seconds of model time for 1,000 scores; None for what is unknown, or when all came from the cache.
 
-    They are those of this session; where a run has a folder, it has those of all sessions.
+    They are the sums of this session; the folder of a run has the sums of all sessions.
     """
     price: float | None = 0.0
     seconds = 0.0

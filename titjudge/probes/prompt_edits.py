@@ -54,7 +54,7 @@ _ADDED = (
 _NEAR = r"[^.;:]{0,40}?"
 
 Element = tuple[str, ...]
-Place = list[tuple[str, str, str]]  # (edited prompt, what was there, what is there now) for each edit of one place
+Place = list[tuple[str, str, str]]  # (edited prompt, words before, words after) for each edit of one place
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Edit:
     Attributes:
         was: The words that changed.
         now: The words in their place.
-        element: The annotation that no longer holds: `("attribute", entity, name)`, `("relation", entity, relation, entity)`,
+        element: The annotation that is no longer true: `("attribute", entity, name)`, `("relation", entity, relation, entity)`,
             `("text", word)`, or the places of exchanged words; empty for something that is asked for in addition.
     """
 
@@ -94,8 +94,8 @@ def edits(
         words: The words that the image must show.
         kind: One of `KINDS`.
         most: Most prompts.
-        shown: The elements that the image shows, which are those an edit can make wrong; None when it shows all that
-            the prompt says, annotated or not.
+        shown: The elements that the image shows, which are the elements that an edit can make wrong; None when it shows
+            everything in the prompt, annotated or not.
     """
     makers = {
         "missing entity": lambda: _entities(prompt),
@@ -157,7 +157,7 @@ def _put(prompt: str, match: re.Match[str], other: str) -> str:
 
 
 def _beside(prompt: str, entity: str, word: str, others: Collection[str]) -> Place:
-    """Replace `word` in the prompt where it is near the entity's noun, before it or else behind it."""
+    """Replace `word` in the prompt if it is near the entity's noun, before it or otherwise behind it."""
     noun = re.escape(entity.split()[-1])
     for pattern in (rf"\b({word})\b{_NEAR}\b{noun}\b", rf"\b{noun}\b{_NEAR}\b({word})\b"):
         match = re.search(pattern, prompt)

@@ -4,14 +4,15 @@ Effects on scores are in units of the judge's own span: 1 is the distance betwee
 for images with the most errors (levels 0 and 3 of the known answers), so that judges with different scales can be
 compared.
 
-Each line has a limit. A judge is `caught` when its effect is beyond the limit with p < 0.01 after Holm's correction
-over the lines of the family. It passes when the whole 95% interval is within the limit. Else there is not enough data,
-and the line says how many more prompts would be enough. The unit of all statistics is the prompt: more trials make the
-means of prompts more precise, and do not add prompts. No assumption is made about prompts that were not seen, except
+Each line has a limit. A judge is `caught` when its effect is beyond the limit with p < 0.01 after Holm's correction over
+the lines of the family. It passes when the whole 95% interval is within the limit. Otherwise there is not enough data,
+and the line gives the number of further prompts that would be enough. The unit of all statistics is the prompt: more
+trials make the means of prompts more precise, and do not add prompts. No assumption is made about prompts that were not
+seen, except
 that their effect is bounded: an error may go unnoticed there, give or take the noise that the seen ones show, and an
 attack may move the score over the metric's whole range (see `bounds`). Six prompts without an effect leave open that up
 to 46% of all prompts have one; to show that there is none takes 72 prompts at a limit of 0.05 for a judge whose span is
-the whole range of its metric, and twice as many where it is half of it.
+the whole range of its metric, and twice as many if it is half of it.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Line(CardLine):
 def untested(
     family: str, name: str, rule: str, limit: float, *, trials: int = 0, prompts: int = 0, failed: int = 0, note: str
 ) -> Line:
-    """Make a line without an effect; all of its keys stand in card.json."""
+    """Make a line without an effect; all of its keys are in card.json."""
     return Line(
         family=family,
         name=name,
@@ -96,11 +97,11 @@ def line(
         rows: (prompt, effect) of each trial.
         rule: `at most`, `at least` or `within`.
         limit: The limit of the effect.
-        failed: Number of trials without an effect, for want of an answer.
+        failed: Number of trials without an effect, because there was no answer.
         note: A remark to print with the line.
         bounds: Least and greatest possible effect of a prompt, where noise cannot move it beyond them (a share); by
             default an error is noticed by 0, less the noise, to one span, and an attack works by 0 to `reach`.
-        reach: How far an attack can move the mean of a prompt at most, in units of the effect.
+        reach: The largest change of a prompt's mean that an attack can cause, in units of the effect.
 
     Raises:
         ValueError: There is no such rule.

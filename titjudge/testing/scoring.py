@@ -48,8 +48,8 @@ def score_one(
     Args:
         metric: The metric.
         item: The item to score; the other images of its prompt are `item.same_prompt`.
-        answers: What every role answers: texts, Replies or exceptions, in order, or a function of the Request; without it what
-            the metric can read. A provider other than the fake one keeps no requests.
+        answers: The answers of every role: texts, Replies or exceptions, in order, or a function of the Request; by default
+            something that the metric can read. Only the fake provider keeps its requests.
         embedder: Makes the vectors; without it no metric may ask for any.
         capabilities: Abilities of the model, such as `Capabilities(tools=True)`.
         cache: A folder in which answers are kept from one call to the next.

@@ -1,4 +1,4 @@
-"""What all servers share: checks of host and origin, security headers, tokens, JSON, and the socket.
+"""The common parts of all servers: checks of host and origin, security headers, tokens, JSON, and the socket.
 
 `Guard` is an ASGI layer in front of the whole application, so that no route can forget the checks.
 """
@@ -43,12 +43,12 @@ _HOST = re.compile(r"(?:(?P<name>[\w.-]+)|\[(?P<address>[\da-fA-F:.]+)\])(?::\d{
 class Guard:
     """Refuses unknown Host headers and cross-site writes, and adds security headers.
 
-    A page of another site can reach a local server through a DNS name of its own (DNS rebinding), which then is the Host
+    A page of another site can reach a local server through a DNS name that it controls (DNS rebinding), which then is the Host
     header. A server on loopback accepts only loopback names; any other also accepts `host`, the name of this machine, and
     IP addresses, which cannot be rebound. Both accept the name in `url`, by which a tunnel or a proxy is reached.
 
-    A browser names the site of the page that writes (Origin). It must be that of `url`, whatever Host header the tunnel or
-    proxy passes on; without `url`, that of the Host header.
+    A browser names the site of the page that writes (Origin). It must be the site of `url`, whatever Host header the
+    tunnel or proxy passes on; without `url`, the site of the Host header.
     """
 
     def __init__(self, app: App, host: str, url: str = "") -> None:
@@ -81,7 +81,7 @@ class Guard:
             await self._app(scope, receive, guarded)
 
     def _refusal(self, method: str, headers: dict[str, str]) -> str:
-        """Return why a request is refused: its Host is unknown, or another site writes; empty where it is not."""
+        """Return why a request is refused: its Host is unknown, or another site writes; empty if it is not refused."""
         if not self._known(headers.get("host", "")):
             return "This server does not answer under that name."
         if method not in ("GET", "HEAD"):
@@ -208,7 +208,7 @@ def run(app: App, sock: socket.socket, lifespan: Literal["on", "off"] = "off") -
         app, log_level="warning", access_log=False, lifespan=lifespan, ws="none", server_header=False,
         timeout_keep_alive=30, timeout_graceful_shutdown=2, proxy_headers=False,
     )  # fmt: skip
-    # A second Ctrl-C cancels what the server still waits for; its traceback is no news.
+    # A second Ctrl-C cancels what the server still waits for; its traceback is not needed.
     logging.getLogger("uvicorn.error").addFilter(lambda record: "CancelledError" not in record.getMessage())
     with contextlib.suppress(KeyboardInterrupt), sock:
         uvicorn.Server(config).run(sockets=[sock])

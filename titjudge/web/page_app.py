@@ -1,4 +1,4 @@
-"""A page on a local server: static files, endpoints that a key opens, and the link that holds the key.
+"""A page on a local server: static files, endpoints that a key opens, and the link with the key.
 
 The key is the fragment of the link (after `#`), which browsers do not send; the page sends it as a header. Without a cookie, no
 page of another site can make requests in the name of a reader, and no other port of this machine gets the key.
@@ -22,7 +22,7 @@ def page_app(files: Mapping[str, Path | str], routes: Sequence[Any], host: str, 
     """Make a page as an ASGI application.
 
     Args:
-        files: By the path of its address, a file, which is read anew for each request, or the text of a page.
+        files: By the path of its address, a file, which is read again for each request, or the text of a page.
         routes: The other routes.
         host: Address to listen on.
         url: The address by which others reach it, through a tunnel or a proxy.
@@ -71,12 +71,12 @@ def keyed_route(
 
 
 def single_key(key: str, person: str = "") -> Callable[[str], str | None]:
-    """Make the function that knows one key, that of `person`."""
+    """Make the function that knows one key, the key of `person`."""
     return lambda token: person if same(key, token) else None
 
 
 async def json_of(method: Callable[..., Any], *arguments: Any) -> Any:
-    """Answer with what a method returns, as JSON; it runs in another thread."""
+    """Answer with the result of a method, as JSON; it runs in another thread."""
     from starlette.concurrency import run_in_threadpool
 
     return json_response(await run_in_threadpool(method, *arguments))
@@ -96,13 +96,13 @@ def serve_page(
 
     Args:
         app: The page.
-        places: What comes after the address in each link: `#` and a key, with or without the name of a page before it.
+        places: The part after the address in each link: `#` and a key, with or without the name of a page before it.
         host: Address to listen on.
         port: Port to listen on; 0 takes a free one, None the usual one if it is free.
         usual: The usual port.
         ready: Called with the links once the server listens.
-        url: The address of the links, where it is another than that of `host` and port: what leads there from a tunnel or a
-            proxy is set up for one port, so that only this one will do.
+        url: The address of the links, if it is not the address of `host` and port. A tunnel or a proxy is set up for one
+            port, so only this port can be used then.
 
     Raises:
         UserError: The address cannot be used.

@@ -1,4 +1,4 @@
-"""One run as a list shows it: what its manifest, its results and its scores so far say, in one record."""
+"""One run as a list shows it: the content of its manifest, its results and its scores so far, in one record."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def identity(file: Path) -> Identity:
 
 @dataclass(frozen=True, slots=True)
 class ScoreLine:
-    """One line of scores.jsonl, as far as a list shows it; `value` is None where there is no score."""
+    """One line of scores.jsonl, as far as a list shows it; `value` is None if there is no score."""
 
     item: str
     metric: str
@@ -53,7 +53,7 @@ class ScoreTail:
 
     Attributes:
         file: The scores.jsonl.
-        latest: The last line of each item and metric; those that were written last come last.
+        latest: The last line of each item and metric; the newest come last.
     """
 
     file: Path
@@ -63,7 +63,7 @@ class ScoreTail:
     _torn: bytes = b""
 
     def look(self) -> bool:
-        """Read what was added since the last look, all of it where the file was replaced; tell whether there was anything."""
+        """Read the lines added since the last call, all of them if the file was replaced; return True if there were any."""
         now = identity(self.file)
         if now == self._seen:
             return False
@@ -95,7 +95,7 @@ class ScoreTail:
         try:
             score = score_line(orjson.loads(line))
         except (orjson.JSONDecodeError, AttributeError, TypeError, KeyError):
-            return  # a damaged line; the run itself says so
+            return  # a damaged line; the run itself reports it
         self.latest.pop((score.item, score.metric), None)
         self.latest[score.item, score.metric] = score
 
@@ -153,27 +153,28 @@ class RunState:
         total: Number of (item, metric) pairs; None while unknown.
         scored: How many of them have a score, and `failed` how many were judged without one.
         items: Number of images.
-        coverage: Share of the images (of a running run: of those judged so far) with a score by the metric that decides, 0 to 1.
+        coverage: Share of the images (of a running run: of those judged so far) with a score by the metric that decides,
+            0 to 1.
         metric: The metric that decides.
         lower: The metrics of which less is better.
         boards: Mean score of each generator by metric, best first; the generator is empty where the images name none.
         ranks: The ranks that the tests by the metric that decides leave open, by generator.
-        verdict: Which generator is better, in sentences, the most important first; empty where the results do not say.
+        verdict: Which generator is better, in sentences, the most important first; empty if the results have none.
         brief: The first of these sentences, for a narrow column.
         leader: False where the best generator cannot be distinguished from the second.
-        advice: What to do about scores that are missing, a line for each cause.
+        advice: Remedies for missing scores, a line for each cause.
         spent: USD; None while it is unknown.
-        unpriced: Requests whose price nobody knows; their cost is not in `spent`.
+        unpriced: Requests without a known price; their cost is not in `spent`.
         limits: As in the manifest.
         seconds_left: Seconds until it will be done at the pace so far; None where that is unknown.
         started: Unix seconds, as `updated`.
         errors: Errors that models or servers answered with, those included after which the answer came.
         trouble: The last of them that no answer has followed.
-        waits: What a running run waits for, a line each.
+        waits: Reasons why a running run waits, one line each.
         scored_by: Scores with a value so far, by metric.
         report: Whether there is a report.
         problem: Why the run cannot be read.
-        lacking: Why not all images of the data are judged (`Manifest.lacking`).
+        lacking: Why not all images of the data are judged (field of the same name in the manifest).
     """
 
     id: str
@@ -221,12 +222,12 @@ class RunState:
 
     @property
     def judged_nothing(self) -> bool:
-        """Whether it ended before anything was judged, as for want of a key."""
+        """Return True if it ended before anything was judged, for example without a key."""
         return self.status not in _UNTROUBLED and not self.scored and not self.failed
 
 
 def read_state(name: str, file: Path) -> RunState:
-    """Read what manifest.json says of a run.
+    """Read the state of a run from manifest.json.
 
     Raises:
         OSError: It cannot be read.
@@ -271,14 +272,14 @@ def _seconds_left(manifest: Manifest) -> float | None:
 
 
 def _work(progress: ProgressRecord) -> tuple[int, int | None]:
-    """Return how much this session has done of how much: answers, or items where no answers are known to come."""
+    """Return how much this session has done of how much: answers, or items if no answers are known to come."""
     if progress.expected:
         return progress.answers, progress.expected
     return progress.done - progress.resumed, None if progress.total is None else progress.total - progress.resumed
 
 
 def read_results(file: Path) -> Results | None:
-    """Read results.json; None where it is missing or damaged."""
+    """Read results.json; None if it is missing or damaged."""
     try:
         return Results.read(file, _REMAKE)
     except (OSError, DataError):
@@ -286,7 +287,7 @@ def read_results(file: Path) -> Results | None:
 
 
 def with_results(state: RunState, results: Results) -> RunState:
-    """Add what the results say."""
+    """Add the content of the results."""
     whole = {name: result for name, result in results.metrics.items() if " [" not in name}  # not by kind of prompt
     places: dict[str, dict[str, PlaceRecord]] = {}
     if not results.leaderboard:  # the images name no generator
@@ -316,7 +317,7 @@ def with_results(state: RunState, results: Results) -> RunState:
 
 
 def with_scores(state: RunState, tail: ScoreTail, *, running: bool = False) -> RunState:
-    """Add what the scores so far say."""
+    """Add the content of the scores so far."""
     failures, judged = tail.failures(), len(tail.latest)
     scored = judged - len(failures)
     metric = first_metric(tail.metrics) if tail.metrics else state.metric

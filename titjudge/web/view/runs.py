@@ -65,10 +65,10 @@ _SILENT = 15.0  # seconds; a live run rewrites its manifest every few seconds
 
 @dataclass(slots=True)
 class _CachedRun:
-    """What was read of a run, and the identity of the files it was read from: an unchanged file is not read again.
+    """The content read from a run, and the identity of its files: an unchanged file is not read again.
 
     Attributes:
-        manifest_state: What its manifest says.
+        manifest_state: The state in its manifest.
         state: The same with its results, or with its scores so far.
     """
 
@@ -80,7 +80,7 @@ class _CachedRun:
 
 
 class Runs:
-    """The runs below `root`. What has not changed is not read again, and of scores.jsonl only the new lines are.
+    """The runs below `root`. Unchanged files are not read again, and of scores.jsonl only the new lines are read.
 
     Args:
         root: The folder.
@@ -192,7 +192,7 @@ def _so_far(run: StoredRun, tail: ScoreTail) -> Results | None:
 
 
 def _find(folder: Path, depth: int) -> Iterator[Path]:
-    """Find run folders (those with a manifest) in a folder and `depth` levels below it."""
+    """Find run folders (folders with a manifest) in a folder and `depth` levels below it."""
     if (folder / "manifest.json").is_file():
         yield folder
     if depth:

@@ -1,7 +1,7 @@
 """`view`: the list of runs with scores, progress and cost, and their reports, which are made again while a run goes on.
 
 A report is loaded into a frame by a ticket that is good once: the frame cannot leave this server, reach the list or the key, or
-navigate the tab. A report that is a folder may load its own files by the same ticket, and nothing else. Nothing is written into
+navigate the tab. A report that is a folder may load its files by the same ticket, and nothing else. Nothing is written into
 the runs folder.
 
 A page asks for its files when they are looked at, which may be hours later; it has no key, since it may come from anybody.
@@ -34,12 +34,12 @@ _FILES_SECONDS = 24 * 3600.0  # without a look, after which its files are closed
 
 @dataclass(slots=True)
 class _Ticket:
-    """What a ticket opens.
+    """The reports that a ticket opens.
 
     Attributes:
         runs: Ids of the runs whose report may be opened; none once it was.
         until: When the ticket ends, by the clock.
-        folder: The folder whose files may be read; None before the page is opened, and where it needs none.
+        folder: The folder whose files may be read; None before the page is opened, and if it needs none.
     """
 
     runs: tuple[str, ...]
@@ -93,7 +93,7 @@ class Tickets:
 
 _STATIC = Path(__file__).parent / "static"
 _STATIC_FILES = tuple("view.css shared.js view.js framed.js".split())
-# A report may come from anybody: it gets an origin of its own, without access to the network or to other pages.
+# A report may come from anybody: it gets a separate origin, without access to the network or to other pages.
 _REPORT_POLICY = (
     "sandbox allow-scripts allow-downloads; default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
     "script-src 'unsafe-inline'; frame-ancestors 'self'"
@@ -120,7 +120,7 @@ def serve_view(
         open_run: Opens a run folder, to make reports of it.
         host: Address to listen on.
         port: Port to listen on; 0 takes a free one, None the usual one if it is free.
-        url: The address by which others reach the page, through a tunnel or a proxy; empty where it is that of `host`.
+        url: The address by which others reach the page, through a tunnel or a proxy; empty if it is the address of `host`.
         ready: Called with the link once the server listens.
 
     Raises:
@@ -156,7 +156,7 @@ def build_app(runs: Path, key: str, made_reports: MadeReports, *, host: str = "1
 
 
 class MadeReports:
-    """Reports in a folder of their own; the run folders are only read.
+    """Reports in a separate folder; the run folders are only read.
 
     Args:
         place: The folder for the reports.
@@ -173,7 +173,7 @@ class MadeReports:
 
         Args:
             folders: The run folders.
-            most: Images to list at most; None for as many as a report lists.
+            most: Maximum number of images to list; None for the default of a report.
 
         Raises:
             DataError: A folder is not a run, or is damaged.
@@ -197,7 +197,7 @@ class _ViewEndpoints:
         self._tickets = Tickets()
 
     async def frame(self, request: Any) -> Any:
-        """Serve the page that loads a report into a frame; it holds nothing secret."""
+        """Serve the page that loads a report into a frame; it contains nothing secret."""
         from starlette.responses import Response
 
         content = (_STATIC / "report.html").read_bytes()
@@ -220,7 +220,7 @@ class _ViewEndpoints:
         return _record(state)
 
     async def ticket(self, request: Any, person: str) -> Any:
-        """Give a ticket for the report of `{"runs": [ID, ...]}`, quoted as in the list; what is missing is made first."""
+        """Give a ticket for the report of `{"runs": [ID, ...]}`, quoted as in the list; a missing report is made first."""
         from starlette.concurrency import run_in_threadpool
 
         body = await read_json(request)
@@ -249,7 +249,7 @@ class _ViewEndpoints:
         return FileResponse(file, media_type="text/html", headers=headers)
 
     async def file(self, request: Any) -> Any:
-        """Send a file that the page of a report folder loads; the frame has an origin of its own, so it asks as a stranger."""
+        """Send a file that the page of a report folder loads; the frame has a separate origin, so its request has no key."""
         from starlette.concurrency import run_in_threadpool
         from starlette.responses import PlainTextResponse, Response
 
@@ -263,7 +263,7 @@ class _ViewEndpoints:
         return Response(content, media_type=TYPES[Path(name).suffix], headers=headers)
 
     def _report(self, names: Sequence[str]) -> Path:
-        """Find the report of a run; make that of a running run, of one without a report, and of several runs.
+        """Find the report of a run; make the report of a running run, of one without a report, and of several runs.
 
         Raises:
             DataError: There is no such run, or it is damaged.
