@@ -6,7 +6,14 @@ import pytest
 
 from titjudge.core.prompts import PromptLibrary
 
-_VALUES = {"prompt": "<prompt>", "explanation": "<explanation>", "reference": "<reference>", "labels": []}
+_VALUES = {
+    "prompt": "<prompt>",
+    "explanation": "<explanation>",
+    "reference": "<reference>",
+    "labels": [],
+    "question": "<question>",
+    "fields": {},
+}
 
 
 def words_digest(name: str) -> str:
@@ -51,6 +58,8 @@ SHA = {
     "rise/spatial_reasoning": "8d90a75b5d1ef07a",
     "rise/spatial_reasoning_by_image": "86422cebbfd4a47c",
     "rise/spatial_reasoning_with_source": "79ff7fa83c512830",
+    "wegenbench/english": "0420b49c21e8de07",
+    "wegenbench/chinese": "6fe7bcac7c20e8fc",
     "viescore/semantics": "17cc0818cedb3bf2",
     "viescore/quality": "2473ff2c7406e065",
     "unifiedreward/point": "70cc3962c1e298d8",

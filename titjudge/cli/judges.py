@@ -172,7 +172,13 @@ def people(
 
 @judges.command(short_help="Compare single questions, facets and elements with people.")
 @click.argument("run", type=PATH)
-@option("--human", "People's marks: rows of image, element, value.", "FILE", required=True)
+@option(
+    "--human",
+    "People's marks: rows of image, element, value; or the files of EvalMuse-40K (train_list.json), RichHF-18K (.tfrecord) or "
+    "ImagenWorld's annotated set (a folder).",
+    "FILE",
+    required=True,
+)
 @METRIC
 @table_options
 def elements(run: Path, human: Path, metric: str | None, files: OutputFiles) -> int:

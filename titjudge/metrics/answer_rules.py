@@ -322,6 +322,12 @@ def _wise_score(text: str, questions: Sequence[VisualQuestion]) -> Answers:
     return [float(lines[0])] if len(lines) == 1 else None
 
 
+def _one_or_zero(text: str, questions: Sequence[VisualQuestion]) -> Answers:
+    """Read a reply that is 1 or 0, with nothing but punctuation around it."""
+    match = re.fullmatch(r"[\s\"'`*(\[]*([01])[\s\"'`*)\].。]*", after_thinking(text))
+    return None if match is None else [float(match[1])]
+
+
 def _between(text: str, tag: str) -> Any:
     """Evaluate the Python literal inside a tag; None where there is none."""
     match = re.search(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
@@ -381,6 +387,7 @@ RULES = {
     "yes-no": AnswerRule(_first_word, _yes),
     "labels": AnswerRule(_labels, _best_labels),
     "score-list": AnswerRule(_score_list, _ones),
+    "one-or-zero": AnswerRule(_one_or_zero, lambda questions: "1"),
     "t2i-corebench": AnswerRule(_any_word, _yes),
     "oneig": AnswerRule(_exactly_yes, _yes),
     "dpg-bench": AnswerRule(_plain_yes, _yes),

@@ -72,6 +72,7 @@ class PromptFiles(BaseModel, extra="forbid"):
         where: Columns of the files with the value that a row must have to count, such as {language: en}.
         join: A table with further columns.
         digits: Fewest digits of an id in the paths of new images.
+        ending: The ending of an id that is the name of an image, such as `.png`; the id is read without it.
     """
 
     folders: list[str] = Field(default=["."], min_length=1)
@@ -87,6 +88,7 @@ class PromptFiles(BaseModel, extra="forbid"):
     where: dict[str, str | bool | int] = {}
     join: JoinedTable | None = None
     digits: int = 0
+    ending: str = ""
 
 
 class TextColumn(BaseModel, extra="forbid"):
@@ -125,6 +127,7 @@ class QuestionColumns(BaseModel, extra="forbid"):
     id: str = ""
     parents: str = ""
     answer: str = ""
+    weight: str = ""
 
 
 class TableSpec(BaseModel, extra="forbid"):
@@ -474,7 +477,7 @@ def _id(row: Values, prompts: PromptFiles, file: Path) -> str:
     name = _one(row, prompts.id, file)
     if not isinstance(name, str | int) or isinstance(name, bool) or not str(name).strip():
         raise DataError(must_be(f"'{prompts.id}'", "an id", name))
-    return str(name)
+    return str(name).removesuffix(prompts.ending)
 
 
 def _record(row: Values, part: PromptSet, spec: QuestionSpec, file: Path, where: str, name: str) -> PromptRecord:

@@ -32,7 +32,7 @@ unifiedreward-2 viescore viescore-edit vqascore yes-no
     "suites": """
 dpg-bench folder gedit-bench geneval2 imgedit-bench imgedit-uge known-answer kris-bench longt2ibench
 longtext-bench lpg-bench not-geneval oneig-bench prompts qwen-image-bench rise-bench starter t2i-corebench
-tiif unigenbench wise wise-verified
+tiif unigenbench wegenbench wise wise-verified
 """,
     "aggregations": """
 geneval longt2ibench qwen-image-bench tiif tiif-text

@@ -264,6 +264,10 @@ def test_zeros_are_handed_down_only_where_they_are_chained() -> None:
         ("score-list", "<score>[True]</score>", None),
         ("score-list", "<score>[1, 0]</score>", None),
         ("score-list", "<score>[__import__('os')]</score>", None),
+        ("one-or-zero", "<think>0</think> 1.", [1.0]),
+        ("one-or-zero", "**0**", [0.0]),
+        ("one-or-zero", "10", None),
+        ("one-or-zero", "1 (yes) or 0", None),
         ("unigenbench", "<analysis>['a']</analysis><score>['1']</score>", [0.0]),
         ("unigenbench", "<score>[1]</score>", None),
         ("unigenbench", f"<analysis>['a']</analysis><score>{'[' * 5000}</score>", None),
@@ -293,7 +297,31 @@ def test_the_system_turn_of_t2i_corebench_ends_with_its_line_feed() -> None:
     assert len(system.text) == 1935
 
 
-@pytest.mark.parametrize("name", ["t2i-corebench", "wise", "wise-verified", "dpg-bench", "unigenbench", "geneval2"])
+@pytest.mark.parametrize(("variant", "language", "scene"), [("", "en", "scene_name"), ("zh", "zh", "type")])
+def test_wegenbench_weighs_its_questions(tmp_path: Path, variant: str, language: str, scene: str) -> None:
+    asked = [{"question": name, "type": "object", "weight": weight} for name, weight in (("cat?", 30), ("text?", 10))]
+    row = {"id": "ip_000.png", "prompt": "a cat", scene: "Animals", "style": "", "questions": asked}
+    folder = tmp_path / "evaluation/Consistency/QA/questions"
+    folder.mkdir(parents=True)
+    (folder / f"wegenbench_general_{language}_questions.jsonl").write_text(json.dumps(row))
+    (tmp_path / "images/gen").mkdir(parents=True)
+    prefix = {"en": "en", "zh": "cn"}[language]
+    (tmp_path / f"images/gen/{prefix}_ip_000.png").write_bytes(b"")
+    wegenbench = registry.load("suites", "wegenbench")(**({"variant": variant} if variant else {}))
+    (item,) = wegenbench.load(tmp_path)
+    assert (item.id, item.prompt_id) == (f"gen/{prefix}_ip_000.png", "ip_000")
+    found = score(item, Scripted({"cat?": "1", "text?": "0"}))
+    assert found.value == 0.75
+    scenes, kinds = wegenbench.aggregate([item], [found])
+    assert (scenes.columns[3:], scenes.rows[0][3:]) == (("overall", "Animals"), (0.75, 0.75))
+    assert (kinds.columns[3:], kinds.rows[0][3:]) == (("object",), (50.0,))
+    with pytest.raises(Unanswered, match="one-or-zero"):
+        score(item, Scripted({"cat?": "perhaps"}))
+
+
+@pytest.mark.parametrize(
+    "name", ["wegenbench", "t2i-corebench", "wise", "wise-verified", "dpg-bench", "unigenbench", "geneval2"]
+)
 def test_bundled_files_name_what_is_there(name: str) -> None:
     from titjudge.core.prompts import PromptLibrary
 

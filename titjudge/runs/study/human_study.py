@@ -21,6 +21,7 @@ from titjudge.core.score_parts import (
     sequence,
 )
 from titjudge.core.types import Item, Pair, Score
+from titjudge.data.published_labels import PublishedLabels, published_labels
 from titjudge.data.tables import read_table
 from titjudge.metrics.checklist import POINTS
 from titjudge.runs.folder.run_folder import RunFolder
@@ -144,7 +145,8 @@ def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[st
         run: The run folder.
         human: A table with image, element, value. An element is the text of a question, a facet as
             `pillar / sub-capability / facet`, or an element of a graph (`cat`, `cat | black`, `cat | on | mat`) or of
-            FGA-BLIP2 (`red cube (color)`); its value is yes or no, for facets 0, 1, 2 or n/a.
+            FGA-BLIP2 (`red cube (color)`); its value is yes or no, for facets 0, 1, 2 or n/a. Or the file of a published data
+            set (`published_labels`).
         metric: `yes-no`, `checklist`, `graph-alignment` or `fga-blip2`; needed where the run has several with elements.
 
     Returns:
@@ -154,7 +156,9 @@ def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[st
         ConfigError: No such metric.
         DataError: The file is malformed (names file and row), or nothing is in common.
     """
-    people, frame = people_marks(human), whole_frame(RunFolder(run))
+    published = published_labels(human)
+    people: Mapping[tuple[str, str], tuple[str, object]] = {} if published else people_marks(human)
+    frame = whole_frame(RunFolder(run))
     elements = {
         name: [
             (item, *element)
@@ -169,6 +173,9 @@ def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[st
         raise DataError("the run has no scores with elements. Use yes-no, checklist, graph-alignment or fga-blip2", run)
     notes = frame.notes()
     chosen = choose_metric(named, metric, run, notes)
+    if published:
+        people = _published_marks(published, [(item, element) for item, element, *_ in elements[chosen]])
+        notes.append(f"{published.name}: {published.rule}")
     marks: dict[tuple[str, str], ElementLabels] = {}
     declared = frame.families()
     for item, element, kind, value in elements[chosen]:
@@ -179,6 +186,13 @@ def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[st
                 said = {"1": "yes", "0": "no"}.get(said, said)
             marks.setdefault(key, ElementLabels(prompt, kind, value, said, declared.get(prompt, "")))
     if not marks:
+        if published:
+            first_image = next(iter(published.images), "")
+            raise DataError(
+                f"none of {len(published.images):,} images, such as {first_image}, has a label of an element of {chosen} in this run. "
+                "Keep file names and prompts as published",
+                human,
+            )
         first = next(iter(people), None)
         raise DataError(
             f"none of its elements is an element of {chosen} in this run{f', such as {first}' if first else ''}. Correct the names",
@@ -187,6 +201,19 @@ def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[st
     unjoined = len(people) - len(marks)
     notes += [f"{unjoined:,} of people's marks are on elements that the judge has not marked"] if unjoined else []
     return chosen, list(marks.values()), notes
+
+
+def _published_marks(
+    published: PublishedLabels, elements: Sequence[tuple[Item, str]]
+) -> dict[tuple[str, str], tuple[str, object]]:
+    """Look up the labels of elements of images in a published data set."""
+    images = published.of(dict.fromkeys(item.id for item, _ in elements))
+    marks: dict[tuple[str, str], tuple[str, object]] = {}
+    for item, element in elements:
+        label = published.read(images[item.id], item.prompt, element) if item.id in images else None
+        if label is not None:
+            marks[item.id, element.casefold()] = ("yes" if label else "no"), None
+    return marks
 
 
 def people_marks(file: Path) -> dict[tuple[str, str], tuple[str, Mapping[str, object]]]:
