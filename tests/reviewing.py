@@ -53,7 +53,7 @@ class Reviewing:
         assert self.process.stdout is not None
         self.link = self.process.stdout.readline().strip()
         assert self.link, self.process.communicate()[1]
-        where = urlsplit(self.link)
+        where = urlsplit(self.link.rpartition(" ")[2])
         self.port, self.key = where.port, where.fragment
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
@@ -68,7 +68,7 @@ class Reviewing:
             is_json = reply.getheader("content-type", "").startswith("application/json")
             return reply.status, json.loads(content) if is_json else content
 
-    def decide(self, at: int, decision: str, **more: str) -> tuple[int, Any]:
+    def decide(self, at: int, decision: str, **more: Any) -> tuple[int, Any]:
         seen = self.ask("GET", f"/api/prompt?at={at}")[1]["seen"]
         return self.ask("POST", "/api/decide", {"at": at, "seen": seen, "decision": decision, **more})
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from builders import read_lines
-from reviewing import SHORT, make_set, reviewing
+from reviewing import GRAPH, SHORT, make_set, reviewing
 from test_label_browser import page_of
 
 WIDE = "document.scrollingElement.scrollWidth > innerWidth || document.querySelector('#stage').scrollWidth > innerWidth"
@@ -62,3 +62,31 @@ def test_a_set_is_reviewed_with_the_keyboard(browser: Any, tmp_path: Path) -> No
     assert last["t1"]["text"] == "Two red cubes stand on grassa"
     assert last["g1"]["reason"] == "a cat again"
     assert last["<b>h</b>"]["decision"] == "accepted"
+
+
+def test_several_people_correct_a_graph_and_see_where_they_differ(browser: Any, tmp_path: Path) -> None:
+    path = make_set(tmp_path, GRAPH)
+    with reviewing(path, "--reviewer", "ada", "--reviewer", "ben") as served:
+        assert served.process.stdout is not None
+        links = [link.partition(": ")[2] for link in (served.link, served.process.stdout.readline().strip())]
+        for link, removed in zip(links, ("cat | grey", ""), strict=True):
+            with page_of(browser, link, viewport={"width": 390, "height": 844}) as page:
+                page.wait_for_function("() => document.body.dataset.at === '0 0'")
+                page.keyboard.press("e")
+                area = page.locator("#parts textarea")
+                lines = area.input_value().split("\n")
+                area.fill("\n".join([line for line in lines if line != removed] + ["cat | red | blue | x"]))
+                page.keyboard.press("Control+Enter")
+                page.wait_for_function("() => document.querySelector('#notice').textContent.includes('must be ENTITY')")
+                area.fill("\n".join(line for line in lines if line != removed))
+                assert not page.evaluate(WIDE)
+                page.keyboard.press("Control+Enter")
+                page.wait_for_function("() => document.body.dataset.at === '0 1'")
+                if not removed:
+                    told = page.inner_text("#others")
+                    assert "2 people have decided" in told
+                    assert "cat | grey" in told
+                    assert "1 of 2" in told
+                    assert not page.evaluate(WIDE)
+                else:
+                    assert page.is_hidden("#others")

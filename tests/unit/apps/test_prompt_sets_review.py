@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from builders import read_lines
 from commands import cli
 from reviewing import GRAPH, HOSTILE, SHORT, UNIQUE, make_set, reviewing
 
+from titjudge.apps.prompt_sets.review.annotations import fields_of
 from titjudge.apps.prompt_sets.review.server import Review, check_again
 from titjudge.core.errors import DataError
 
@@ -19,8 +21,8 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 
-def decide(review: Review, at: int, decision: str, **more: str) -> None:
-    review.decide(at, review.show(at)["seen"], decision, "ada", **more)
+def decide(review: Review, at: int, decision: str, reviewer: str = "ada", **more: Any) -> None:
+    review.decide(at, review.show(at, reviewer)["seen"], decision, reviewer, **more)
 
 
 @pytest.mark.slow
@@ -41,13 +43,13 @@ def test_decisions_outlive_kill_9(tmp_path: Path) -> None:
     assert read_lines(file)[1]["reason"] == "dull"
     with file.open("ab") as damaged:
         damaged.write(b'{"prompt_id": "<b>h</b>", "deci')  # what a kill can leave of a line
-    with reviewing(path) as served:
+    with reviewing(path, "--reviewer", "ada") as served:
         state = served.ask("GET", "/api/prompt")[1]
         assert (state["at"], state["accepted"], state["rejected"]) == (2, 1, 1)
         status, state = served.decide(2, "accepted")
         assert (status, state["next"]) == (200, None)
     assert file.read_bytes().startswith(before)
-    assert [each["reviewer"] for each in read_lines(file)] == ["ada", "ada", "reviewer"]
+    assert [each["reviewer"] for each in read_lines(file)] == ["ada"] * 3
 
 
 @pytest.mark.slow
@@ -63,7 +65,7 @@ def test_strangers_and_wrong_requests_store_nothing(tmp_path: Path) -> None:
         assert served.ask("GET", "/", Host="elsewhere.example")[0] == 403
         for wrong in (
             None, [], {**good, "at": 3}, {**good, "at": True}, {**good, "seen": "other"}, {**good, "decision": "maybe"},
-            {**good, "reason": "both"}, {**good, "text": 5}, {**good, "decision": "rejected"},
+            {**good, "reason": "both"}, {**good, "text": 5}, {**good, "parts": {"graph": ["a"]}}, {**good, "parts": {"questions": "yes | x"}}, {**good, "decision": "rejected"},
             {**good, "decision": "rejected", "reason": " "}, {**good, "decision": "rejected", "reason": "r", "text": "t"},
         ):  # fmt: skip
             assert served.ask("POST", "/api/decide", wrong)[0] == 400, wrong
@@ -79,7 +81,7 @@ def test_an_export_has_accepted_prompts_and_the_checks_that_hold_for_edited_ones
     decide(review, 0, "rejected", reason="a slip")
     decide(review, 0, "accepted", text="Two red cubes stand on a table")
     told = cli(tmp_path, "prompts", "review", "set.jsonl", "--export", "final.jsonl", code=2)
-    assert "2 of 3 prompts are undecided (g1, <b>h</b>)" in told
+    assert "2 of 3 prompts are undecided, or without a majority (g1, <b>h</b>)" in told
     assert not (tmp_path / "final.jsonl").exists()
     told = cli(tmp_path, "prompts", "review", "set.jsonl", "--export", "final.jsonl", "--accepted-only")
     assert "prompts 1 in final.jsonl (1 edited, 0 rejected, 2 undecided)" in told
@@ -92,7 +94,7 @@ def test_an_export_has_accepted_prompts_and_the_checks_that_hold_for_edited_ones
     assert short["edited"] == {"was": SHORT["prompt"], "checks_dropped": SHORT["checks"]}
     assert short["checks"] == ["accepted by a person"]
     assert short["provenance"] == SHORT["provenance"]
-    assert short["review"]["reviewer"] == "ada"
+    assert short["review"]["reviewers"] == ["ada"]
     held = ["words in the interval", "entities in the words of the prompt"]
     assert graph["checks"] == [*held, "accepted by a person"]
     assert graph["edited"]["checks_dropped"] == ["refined", UNIQUE]
@@ -115,9 +117,9 @@ def test_a_decision_holds_for_the_line_that_was_seen(tmp_path: Path) -> None:
     decide(review, 1, "accepted")
     again = Review(make_set(tmp_path, {**SHORT, "prompt": "Another"}, GRAPH))
     assert list(again.decisions()) == ["g1"]
-    assert again.show(None)["at"] == 0
+    assert again.show(None, "ada")["at"] == 0
     with pytest.raises(DataError, match="this prompt has changed"):
-        again.decide(0, review.show(0)["seen"], "accepted", "ada")
+        again.decide(0, review.show(0, "ada")["seen"], "accepted", "ada")
 
 
 def test_bad_rows_are_named_and_a_set_without_prompts_is_refused(tmp_path: Path) -> None:
@@ -143,6 +145,90 @@ def test_bad_rows_are_named_and_a_set_without_prompts_is_refused(tmp_path: Path)
     assert "would overwrite the set" in cli(tmp_path, "prompts", "review", "set.jsonl", "--export", "set.jsonl", code=2)
     (tmp_path / "set.jsonl.review.jsonl").write_text("nonsense\n")
     assert "set.jsonl.review.jsonl:1" in cli(tmp_path, "prompts", "review", "set.jsonl", "--export", "o.jsonl", code=2)
+
+
+NOTES = {"Quality / Realism / Material Texture": "fur", "Quality / Realism / Physical Logic": "weight"}
+LINES = ["cat", "wall", "cat | grey", "wall | stone", "cat | sleeps on | wall"]
+
+
+def test_the_majority_of_several_people_decides_and_their_disagreement_is_kept(tmp_path: Path) -> None:
+    faceted = {"prompt_id": "f1", "prompt": "A heavy cat", "notes": NOTES, "checks": []}
+    path = make_set(tmp_path, SHORT, GRAPH, faceted)
+    review = Review(path)
+    assert review.show(1, "ada")["parts"] == {"graph": LINES}
+    decide(review, 0, "accepted", "ada", parts={"questions": ["yes | Are the cubes red?", "no |  Is it snowing?"]})
+    decide(review, 0, "accepted", "ben", parts={"questions": ["yes | Are the cubes red?", "no | Is it snowing?"]})
+    decide(review, 0, "rejected", "cyd", reason="dull")
+    decide(review, 1, "accepted", "ada", parts={"graph": [*LINES[:4], "moss"]})
+    decide(review, 1, "accepted", "ben", parts={"graph": [*LINES[1:2], LINES[3], "moss", "moss | green"]})
+    decide(review, 1, "accepted", "cyd", parts={"graph": LINES})  # as it is
+    decide(review, 2, "accepted", "ada", parts={"facets": ["Quality / Realism / Physical Logic: heavy"]})
+    assert review.show(1, "dan")["people"] == []  # nobody is told before they decide
+    seen = review.show(1, "cyd")
+    assert [each["reviewer"] for each in seen["people"]] == ["ada", "ben", "cyd"]
+    assert ["cat", 2] in seen["disagreements"]["graph"]
+    assert review.export(tmp_path / "final.jsonl")["edited"] == 3
+    short, graph, faceted = read_lines(tmp_path / "final.jsonl")
+    assert (short["questions"], short["gold_answers"]) == (["Are the cubes red?", "Is it snowing?"], ["yes", "no"])
+    assert {**short["review"], "time": ""} == {
+        "reviewers": ["ada", "ben", "cyd"],
+        "accepted": 2,
+        "rejected": 1,
+        "time": "",
+    }
+    assert short["edited"]["parts_were"] == {"questions": ["yes | Are the cubes red?", "no | Is it raining?"]}
+    assert graph["graph"] == {
+        "entities": ["cat", "wall", "moss"], "attributes": [["cat", "grey"], ["wall", "stone"]], "relations": [],
+    }  # fmt: skip
+    assert ["moss | green", 1] in graph["review"]["disagreements"]["graph"]
+    assert (faceted["notes"], faceted["facets"]) == (
+        {"Quality / Realism / Physical Logic": "heavy"}, {"Quality": [["Realism", "Physical Logic"]]},
+    )  # fmt: skip
+
+
+def test_a_prompt_without_a_majority_is_undecided(tmp_path: Path) -> None:
+    review = Review(make_set(tmp_path, SHORT, GRAPH))
+    decide(review, 0, "accepted", "ada")
+    decide(review, 0, "rejected", "ben", reason="dull")
+    decide(review, 1, "accepted", "ada", text="Another text")
+    decide(review, 1, "accepted", "ben")
+    told = cli(tmp_path, "prompts", "review", "set.jsonl", "--export", "final.jsonl", code=2)
+    assert "2 of 2 prompts are undecided, or without a majority (t1, g1)" in told
+    decide(review, 0, "accepted", "ben")
+    assert review.export(tmp_path / "final.jsonl", accepted_only=True)["accepted"] == 1
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        ({"graph": ["cat", "dog | grey"]}, "graph: 'dog | grey' must be ENTITY"),
+        ({"graph": ["cat", "cat | on | wall | x"]}, "must be ENTITY"),
+        ({"graph": [" "]}, "graph: no line is left"),
+        ({"graph": [["cat"]]}, "'graph' must be a list of texts"),
+        ({"questions": ["yes | x"]}, "'parts' must be lines by part (graph)"),
+        ([1], "'parts' must be lines by part (graph)"),
+    ],
+)
+def test_corrections_that_cannot_be_read_are_named(tmp_path: Path, parts: Any, reason: str) -> None:
+    review = Review(make_set(tmp_path, GRAPH))
+    with pytest.raises(DataError, match=re.escape(reason)):
+        decide(review, 0, "accepted", parts=parts)
+    assert review.decisions() == {}
+
+
+@pytest.mark.parametrize(
+    ("part", "line", "reason"),
+    [
+        ("facets", "Quality / Nothing: x", "unknown facet 'Quality / Nothing'"),
+        ("facets", "Quality / Realism / Physical Logic: x", "each facet once"),
+        ("questions", "maybe | Is it?", "must be yes | QUESTION or no | QUESTION"),
+        ("questions", "yes |", "must be yes | QUESTION or no | QUESTION"),
+    ],
+)
+def test_lines_of_another_form_are_quoted(part: str, line: str, reason: str) -> None:
+    first = {"facets": "Quality / Realism / Physical Logic: y", "questions": "yes | Is it a cat?"}[part]
+    with pytest.raises(DataError, match=re.escape(reason)):
+        fields_of({part: [first, line]})
 
 
 BLOCKS = dict.fromkeys(

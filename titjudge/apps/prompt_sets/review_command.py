@@ -16,21 +16,24 @@ from titjudge.core.errors import ConfigError
 
 @click.command(cls=Command, resumed=True, short_help="Serve a page on which a person reviews prompts.")
 @click.argument("file", type=PATH)
-@option("--reviewer", "Name under which decisions are recorded.", "NAME", default="reviewer")
+@option("--reviewer", "Name under which decisions are recorded; repeatable, with a link for each.", "NAME", name="reviewers",
+        multiple=True, default=("reviewer",))  # fmt: skip
 @page_options(PORT)
 @option("--export", "Write the accepted prompts and end, without serving the page.", "OUT", name="out", type=PATH)
 @option("--accepted-only", "With --export: write them even if some prompts are undecided.", is_flag=True)
 def review(
-    file: Path, reviewer: str, host: str, port: int | None, url: str, out: Path | None, accepted_only: bool
+    file: Path, reviewers: tuple[str, ...], host: str, port: int | None, url: str, out: Path | None, accepted_only: bool
 ) -> int:
-    """Serve a page where a person accepts, edits or rejects each prompt of FILE (JSON lines, as `prompts make` writes them).
+    """Serve a page where people accept, edit or reject each prompt of FILE (JSON lines, as `prompts make` writes them).
 
-    Each decision is written to FILE.review.jsonl before the next prompt is shown; the last one on a prompt counts. --export
-    writes the accepted prompts. Edited ones are marked, and list only the checks that their new text has passed again.
+    They can also correct its facets and notes, its graph, and its questions with answers. Each decision is written to
+    FILE.review.jsonl before the next prompt is shown. The last decision of a person on a prompt counts, and the majority of
+    the people decides. --export writes the accepted prompts. Edited ones are marked, and list only the checks that they have
+    passed again.
 
     \b
     Examples:
-      python cli.py prompts review long.jsonl --reviewer ada
+      python cli.py prompts review long.jsonl --reviewer ada --reviewer ben
       python cli.py prompts review long.jsonl --export final.jsonl
     """
     from titjudge.apps.prompt_sets.review.server import ACCEPTED, REJECTED, Review, serve_review
@@ -47,10 +50,12 @@ def review(
         return 0
 
     check_writable(review.file)
+    names = list(dict.fromkeys(reviewers))
 
     def ready(links: list[str]) -> None:
-        say_address(links, links[0], PORT, port)
+        lines = links if len(links) == 1 else [f"{name}: {link}" for name, link in zip(names, links, strict=True)]
+        say_address(lines, links[0], PORT, port)
         say(f"decisions are kept in {review.file}; Ctrl-C ends. To continue, run the command again")
 
-    serve_review(review, reviewer=reviewer, host=host, port=port, url=url, ready=ready)
+    serve_review(review, reviewers=names, host=host, port=port, url=url, ready=ready)
     return 0

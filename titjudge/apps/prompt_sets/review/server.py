@@ -1,6 +1,6 @@
 """`prompts review`: the page where people accept, edit or reject prompts, and their decisions in FILE.review.jsonl beside the set.
 
-The file is append-only: the last decision on a prompt counts. A decision is synced to disk before the page shows the next prompt.
+The file is append-only: each person's last decision on a prompt counts, and the majority of the people decides. A decision is synced to disk before the page shows the next prompt.
 It belongs to the exact line that was reviewed: if the line has changed, its prompt is undecided again.
 """
 
@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import secrets
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,11 @@ from titjudge.apps.prompt_sets.recipes.long_graph import ENTITIES_SAID, IN_INTER
 from titjudge.apps.prompt_sets.recipes.six_block import SixBlocks
 from titjudge.apps.prompt_sets.recipes.tiif import CONCEPTS_KEPT, unsaid_concepts
 from titjudge.apps.prompt_sets.review import PORT
+from titjudge.apps.prompt_sets.review.annotations import corrected, disagreements, fields_of, lines_of, majority
 from titjudge.core.errors import DataError, UserError, must_be
 from titjudge.core.files import Appender, scan_jsonl, write_jsonl
-from titjudge.web.http_guard import App, json_response, read_json
-from titjudge.web.page_app import json_of, keyed_route, page_app, serve_page, single_key
+from titjudge.web.http_guard import App, json_response, read_json, same
+from titjudge.web.page_app import json_of, keyed_route, page_app, serve_page
 
 Line = dict[str, Any]
 
@@ -103,18 +104,27 @@ class Review:
         self._fingerprints = {line["prompt_id"]: fingerprint(line) for line in self.lines}
         self.decisions()
 
-    def decisions(self) -> dict[str, Line]:
-        """Read the last decision on each prompt, by prompt_id; without those on lines that have changed since."""
-        last: dict[str, Line] = {}
+    def decisions(self) -> dict[str, dict[str, Line]]:
+        """Read each person's last decision on each prompt, by prompt_id and person; without those on lines that have changed."""
+        last: dict[str, dict[str, Line]] = {}
         if self.file.exists():
             for _, decision in scan_jsonl(self.file, ("prompt_id", "decision", "reviewer", "time", "line"), whole=True):
                 if isinstance(decision, DataError):
                     raise decision
-                last[decision["prompt_id"]] = decision
-        return {name: decision for name, decision in last.items() if self._fingerprints.get(name) == decision["line"]}
+                if self._fingerprints.get(decision["prompt_id"]) == decision["line"]:
+                    last.setdefault(decision["prompt_id"], {})[decision["reviewer"]] = decision
+        return last
 
     def decide(
-        self, place: int, fingerprint: str, decision: str, reviewer: str, *, reason: str = "", text: str = ""
+        self,
+        place: int,
+        fingerprint: str,
+        decision: str,
+        reviewer: str,
+        *,
+        reason: str = "",
+        text: str = "",
+        parts: Any = None,
     ) -> None:
         """Write a decision to disk.
 
@@ -125,6 +135,7 @@ class Review:
             reviewer: Name of the person.
             reason: Why the prompt is rejected.
             text: The edited prompt; empty if it is accepted unchanged.
+            parts: Corrected facets, graph or questions, as lines by part (`annotations`).
 
         Raises:
             DataError: The decision is malformed, or the line has changed.
@@ -133,13 +144,18 @@ class Review:
         line, text, reason = self.lines[place], text.strip(), reason.strip()
         if fingerprint != self._fingerprints[line["prompt_id"]]:
             raise DataError("this prompt has changed. Load the page again")
-        if decision not in (ACCEPTED, REJECTED) or (decision == REJECTED) is not bool(reason) or (text and reason):
+        if (
+            decision not in (ACCEPTED, REJECTED)
+            or (decision == REJECTED) is not bool(reason)
+            or ((text or parts) and reason)
+        ):
             raise DataError(
                 must_be("'decision'", f"'{ACCEPTED}', with or without a text, or '{REJECTED}' with a reason", decision)
             )
         record = {"prompt_id": line["prompt_id"], "decision": decision}
         record |= {"reason": reason} if reason else {}
         record |= {"text": text} if text and text != line["prompt"].strip() else {}
+        record |= {"parts": changed} if parts and (changed := corrected(lines_of(line), parts)) else {}
         now = datetime.now(UTC).isoformat(timespec="seconds")
         out = Appender(self.file, sync=True)
         try:
@@ -147,14 +163,21 @@ class Review:
         finally:
             out.close()
 
-    def show(self, place: int | None) -> dict[str, Any]:
-        """Describe the prompt at an index for the page; without one, the first undecided prompt."""
-        decided = self.decisions()
+    def show(self, place: int | None, reviewer: str) -> dict[str, Any]:
+        """Describe the prompt at an index for the page of a person; without one, the first that they have not decided.
+
+        What others decided is shown only after the person's own decision.
+        """
+        everyone = self.decisions()
+        decided = {name: people[reviewer] for name, people in everyone.items() if reviewer in people}
         if place is None or not 0 <= place < len(self.lines):
             place = self._undecided_after(-1, decided) or 0
         line = self.lines[place]
         decision = decided.get(line["prompt_id"], {})
-        edited = {**line, "prompt": decision.get("text", line["prompt"])}
+        parts = lines_of(line) | decision.get("parts", {})
+        edited = {**line, "prompt": decision.get("text", line["prompt"]), **fields_of(decision.get("parts", {}))}
+        people = list(everyone.get(line["prompt_id"], {}).values()) if decision else []
+        accepting = [lines_of(line) | each.get("parts", {}) for each in people if each["decision"] == ACCEPTED]
         counts = Counter(decision["decision"] for decision in decided.values())
         return {
             "file": self.path.name,
@@ -162,12 +185,15 @@ class Review:
             "total": len(self.lines),
             ACCEPTED: counts[ACCEPTED],
             REJECTED: counts[REJECTED],
-            "edited": sum("text" in decision for decision in decided.values()),
+            "edited": sum("text" in decision or "parts" in decision for decision in decided.values()),
             "next": self._undecided_after(place, decided),
             "seen": self._fingerprints[line["prompt_id"]],
-            "line": line,
+            "line": line | fields_of(decision.get("parts", {})),
             "decision": decision,
-            "rechecked": check_again(edited) if "text" in decision else None,
+            "parts": parts,
+            "people": people,
+            "disagreements": disagreements(accepting),
+            "rechecked": check_again(edited) if "text" in decision or "parts" in decision else None,
         }
 
     def _undecided_after(self, place: int, decided: dict[str, Line]) -> int | None:
@@ -176,22 +202,28 @@ class Review:
         return next((other for other in following if self.lines[other]["prompt_id"] not in decided), None)
 
     def export(self, out: Path, *, accepted_only: bool = False) -> Counter[str]:
-        """Write the accepted prompts as JSON lines; edited ones are marked and keep the checks that their new text passes.
+        """Write the prompts that most people accept as JSON lines; edited ones are marked and keep the checks that they pass again.
 
         Returns:
-            How many are accepted, edited, rejected and undecided.
+            How many are accepted, edited, rejected and undecided. A prompt without a majority is undecided.
 
         Raises:
             UserError: Some are undecided (unless `accepted_only`), none is accepted, or `out` is the set itself.
         """
         if out.resolve() in (self.path.resolve(), self.file.resolve()):
             raise UserError(f"--export {out} would overwrite the set or its decisions. Choose another file")
-        decided = self.decisions()
+        everyone = self.decisions()
+        decided = {
+            name: merged
+            for line in self.lines
+            if (merged := _merged(line, everyone.get(name := line["prompt_id"], {})))
+        }
         undecided = [line["prompt_id"] for line in self.lines if line["prompt_id"] not in decided]
         if undecided and not accepted_only:
             names = ", ".join(undecided[:3]) + (", ..." if len(undecided) > 3 else "")
             raise UserError(
-                f"{len(undecided)} of {len(self.lines)} prompts are undecided ({names}). Review them, or add --accepted-only"
+                f"{len(undecided)} of {len(self.lines)} prompts are undecided, or without a majority ({names}). Review them, or add "
+                "--accepted-only"
             )
         counts = Counter({"undecided": len(undecided)})
         rows = []
@@ -199,7 +231,7 @@ class Review:
             decision = decided.get(line["prompt_id"], {})
             counts[decision.get("decision", "")] += 1
             if decision.get("decision") == ACCEPTED:
-                counts["edited"] += "text" in decision
+                counts["edited"] += "text" in decision or "parts" in decision
                 rows.append(_final(line, decision))
         if not rows:
             raise UserError(f"{self.path}: no prompt is accepted yet. Review them with `prompts review {self.path}`")
@@ -220,15 +252,51 @@ def _problem(line: Line, prompt_ids: set[str]) -> str:
     return f"another prompt has the prompt_id '{line['prompt_id']}'" if line["prompt_id"] in prompt_ids else ""
 
 
+def _merged(line: Line, people: dict[str, Line]) -> Line:
+    """Join the decisions of people on a line to one, by their majority; empty if there is none.
+
+    The text is the one of most of those who accept, and a corrected line counts if more than half of them have it.
+    """
+    counts = Counter(each["decision"] for each in people.values())
+    decision = next((name for name, count in counts.items() if 2 * count > len(people)), "")
+    if not decision:
+        return {}
+    votes = {"reviewers": list(people), "accepted": counts[ACCEPTED], "rejected": counts[REJECTED]}
+    merged = {"decision": decision, "votes": votes, "time": max(each["time"] for each in people.values())}
+    if decision == REJECTED:
+        return merged
+    accepting = [each for each in people.values() if each["decision"] == ACCEPTED]
+    texts = Counter(each.get("text", "") for each in accepting)
+    text = next((text for text, count in texts.items() if 2 * count > len(accepting)), None)
+    if text is None:
+        return {}
+    own = lines_of(line)
+    everyones = [own | each.get("parts", {}) for each in accepting]
+    changed = {part for each in accepting for part in each.get("parts", {})}
+    parts = {part: lines for part, lines in majority(everyones).items() if part in changed and lines != own[part]}
+    if not all(parts.values()):
+        return {}
+    differ = disagreements(everyones)
+    return (
+        merged
+        | ({"text": text} if text else {})
+        | ({"parts": parts} if parts else {})
+        | ({"disagreements": differ} if differ else {})
+    )
+
+
 def _final(line: Line, decision: Line) -> Line:
     """Make the exported line of an accepted prompt."""
     checks = [str(check) for check in line.get("checks") or ()]
-    final = {**line, "review": {"reviewer": decision["reviewer"], "time": decision["time"]}}
-    if "text" in decision:
-        final["prompt"] = decision["text"]
+    review = {**decision["votes"], "time": decision["time"]}
+    final = {**line, "review": review | {key: decision[key] for key in ("disagreements",) if key in decision}}
+    if "text" in decision or "parts" in decision:
+        final |= {"prompt": decision.get("text", line["prompt"]), **fields_of(decision.get("parts", {}))}
         rechecked = check_again(final)
         checks = [name for name in checks if rechecked[name] == []]
         final["edited"] = {"was": line["prompt"], "checks_dropped": [name for name in rechecked if name not in checks]}
+        if "parts" in decision:
+            final["edited"]["parts_were"] = {part: lines_of(line)[part] for part in decision["parts"]}
     final["checks"] = [*checks, BY_PERSON]
     return final
 
@@ -240,7 +308,7 @@ _LABEL_CSS = Path(label.__file__).parent / "static" / "label.css"
 def serve_review(
     review: Review,
     *,
-    reviewer: str,
+    reviewers: Sequence[str],
     host: str = "127.0.0.1",
     port: int | None = 0,
     url: str = "",
@@ -250,23 +318,28 @@ def serve_review(
 
     Args:
         review: The set and its decisions.
-        reviewer: The name under which decisions are recorded.
+        reviewers: The names under which decisions are recorded; each has a link.
         host: Address to listen on. Beyond loopback everyone who has the link can decide.
         port: Port to listen on; 0 takes a free one, None the usual one if it is free.
         url: The address by which others reach the page, through a tunnel or a proxy; empty where it is that of `host`.
-        ready: Called with the link once the server listens.
+        ready: Called with the links once the server listens.
 
     Raises:
         UserError: The address cannot be used.
     """
-    key = secrets.token_urlsafe(24)
-    app = build_app(review, key, reviewer=reviewer, host=host, url=url)
-    serve_page(app, [f"#{key}"], host, port, PORT, ready, url=url)
+    keys = {secrets.token_urlsafe(24): reviewer for reviewer in reviewers}
+    serve_page(
+        build_app(review, keys, host=host, url=url), [f"#{key}" for key in keys], host, port, PORT, ready, url=url
+    )
 
 
-def build_app(review: Review, key: str, *, reviewer: str, host: str = "127.0.0.1", url: str = "") -> App:
-    """Make the page and its two endpoints as an ASGI application; `key` opens it."""
-    page, keys = _Endpoints(review), single_key(key, reviewer)
+def build_app(review: Review, people: Mapping[str, str], *, host: str = "127.0.0.1", url: str = "") -> App:
+    """Make the page and its two endpoints as an ASGI application; `people` are the reviewers by the keys that open it."""
+    page = _Endpoints(review)
+
+    def keys(token: str) -> str | None:
+        return next((reviewer for key, reviewer in people.items() if same(key, token)), None)
+
     names = {"/": "review.html", "/review.css": "review.css", "/review.js": "review.js"}
     files = {path: _STATIC / name for path, name in names.items()} | {"/label.css": _LABEL_CSS}
     routes = [
@@ -284,7 +357,7 @@ class _Endpoints:
 
     async def prompt(self, request: Any, reviewer: str) -> Any:
         place = request.query_params.get("at", "")
-        return await json_of(self._review.show, int(place) if place.isdecimal() and len(place) < 10 else None)
+        return await json_of(self._review.show, int(place) if place.isdecimal() and len(place) < 10 else None, reviewer)
 
     async def decide(self, request: Any, reviewer: str) -> Any:
         try:
@@ -299,5 +372,7 @@ class _Endpoints:
             raise DataError(must_be("'at'", f"a whole number below {len(self._review.lines)}", place))
         if not all(isinstance(text, str) for text in texts.values()):
             raise DataError(must_be("seen, decision, reason and text", "texts", [*texts.values()]))
-        self._review.decide(place, texts.pop("seen"), texts.pop("decision"), reviewer, **texts)
-        return self._review.show(place)
+        self._review.decide(
+            place, texts.pop("seen"), texts.pop("decision"), reviewer, **texts, parts=fields.get("parts")
+        )
+        return self._review.show(place, reviewer)

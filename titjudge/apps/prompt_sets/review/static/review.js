@@ -5,6 +5,11 @@ const $ = (id) => document.getElementById(id);
 const key = decodeURIComponent(location.hash.slice(1));
 const RETRY_MS = 1000;
 const HIDDEN = new Set(["prompt_id", "prompt", "checks", "provenance", "written", "gold_answers"]);  // shown elsewhere, or only for programs
+const PARTS = {
+  facets: "Facets and notes, one per line: PILLAR / SUB-CAPABILITY / FACET: NOTE",
+  graph: "Graph, one per line: ENTITY, ENTITY | ATTRIBUTE, ENTITY | RELATION | ENTITY",
+  questions: "Questions, one per line: yes | QUESTION or no | QUESTION",
+};
 let state = null;  // last state from the server
 let busy = false;
 
@@ -96,6 +101,16 @@ function shaped(value) {
   return listed(Object.entries(value).map(([name, each]) => [name, each !== null && typeof each === "object" ? lines(each).join("\n") : plain(each)]));
 }
 
+function others({ people, disagreements }) {
+  const list = listed(people.map(({ reviewer, decision, reason, text, parts }) => [reviewer, reason ? `rejected: ${reason}` : `${decision}${text || parts ? ", edited" : ""}`]));
+  const parts = Object.entries(disagreements).flatMap(([part, lines]) => [
+    element("h2", `Lines of ${part} on which people disagree`),
+    listed(lines.map(([text, count]) => [text, `${count} of ${people.filter((each) => each.decision === "accepted").length}`])),
+  ]);
+  const texts = [...new Set(people.filter((each) => each.text).map((each) => each.text))];
+  return [element("h2", `${people.length} people have decided`), list, ...texts.map((text) => element("p", text)), ...parts];
+}
+
 function about({ line, rechecked }) {
   const parts = [];
   const add = (name, content) => {
@@ -140,7 +155,9 @@ function show(next) {
   $("about").replaceChildren(...about(next));
   $("verdict").hidden = !decision.decision;
   $("verdict").classList.toggle("rejected", decision.decision === "rejected");
-  $("verdict").textContent = !decision.decision ? "" : `${decision.decision === "rejected" ? `Rejected: ${decision.reason}` : decision.text === undefined ? "Accepted" : "Accepted as edited"} · ${decision.reviewer}`;
+  $("verdict").textContent = !decision.decision ? "" : `${decision.decision === "rejected" ? `Rejected: ${decision.reason}` : decision.text === undefined && decision.parts === undefined ? "Accepted" : "Accepted as edited"} · ${decision.reviewer}`;
+  $("others").hidden = next.people.length < 2;
+  $("others").replaceChildren(...(next.people.length < 2 ? [] : others(next)));
   $("done").hidden = next.next !== null;
   $("done").textContent = `All ${next.total} prompts are decided (${next.edited} edited). Write them with: prompts review ${next.file} --export OUT`;
   edit(false);
@@ -150,9 +167,19 @@ function show(next) {
 }
 
 function edit(on) {
-  $("text").hidden = $("editing").hidden = !on;
+  $("text").hidden = $("parts").hidden = $("editing").hidden = !on;
   $("prompt").hidden = $("bar").hidden = on;
   if (on) {
+    $("parts").replaceChildren(...Object.entries(state.parts).map(([name, lines]) => {
+      const label = element("label", PARTS[name]);
+      const area = element("textarea", undefined, "text");
+      area.name = name;
+      area.dir = "auto";
+      area.rows = Math.min(lines.length + 1, 14);
+      area.value = lines.join("\n");
+      label.append(area);
+      return label;
+    }));
     $("text").value = $("prompt").textContent;
     $("text").focus();
     $("text").setSelectionRange(0, 0);
@@ -162,7 +189,7 @@ function edit(on) {
 
 function controls() {
   for (const button of document.querySelectorAll("button")) button.disabled = busy;
-  $("text").readOnly = busy;
+  for (const area of document.querySelectorAll("textarea")) area.readOnly = busy;
   if (state && !busy) {
     $("previous").disabled = state.at === 0;
     $("next").disabled = state.at === state.total - 1;
@@ -176,10 +203,13 @@ function notice(text) {
 
 // -- deciding ----------------------------------------------------------------------------------------------------------
 
-const accept = () => decide({ decision: "accepted", text: state.decision.text ?? "" });
-const keep = () => ($("text").value.trim() ? decide({ decision: "accepted", text: $("text").value }) : notice("A prompt cannot be empty: reject it instead."));
+const areas = () => [...$("parts").querySelectorAll("textarea")];
+const parts = () => Object.fromEntries(areas().map((area) => [area.name, area.value.split("\n")]));
+const changed = () => $("text").value !== $("prompt").textContent || areas().some((area) => area.value !== state.parts[area.name].join("\n"));
+const accept = () => decide({ decision: "accepted", text: state.decision.text ?? "", parts: state.decision.parts ?? {} });
+const keep = () => ($("text").value.trim() ? decide({ decision: "accepted", text: $("text").value, parts: parts() }) : notice("A prompt cannot be empty: reject it instead."));
 const turn = (step) => state && state.at + step >= 0 && state.at + step < state.total && go(state.at + step);
-const leave = () => $("text").value === $("prompt").textContent || confirm("Leave the edited text? It is not stored.");
+const leave = () => !changed() || confirm("Leave your changes? They are not stored.");
 
 function reject() {
   $("reason").value = state.decision.reason ?? "";
@@ -215,6 +245,6 @@ $("form").addEventListener("submit", (event) => {
   decide({ decision: "rejected", reason });
 });
 document.addEventListener("keydown", pressed);
-window.addEventListener("beforeunload", (event) => !$("editing").hidden && $("text").value !== $("prompt").textContent && event.preventDefault());
+window.addEventListener("beforeunload", (event) => !$("editing").hidden && changed() && event.preventDefault());
 window.addEventListener("hashchange", () => location.reload());
 go(null);
