@@ -58,8 +58,8 @@ class Metric:
         applies: Tells whether there is anything to measure in an item; one to which the metric does not apply gets no
             score and does not lower the coverage.
         scope: "prompt" if a score depends on the other images of the prompt (`ask.siblings`), otherwise "item".
-        sources: Whether it looks at the images that an edit was made from (`item.sources`): "ignored", "optional" (where there
-            are some) or "required".
+        sources: Whether it looks at the images that an edit was made from (`item.sources`): "ignored", "optional" (if
+            there are any) or "required".
         note: Returns what people should know of a run with this protocol and these options; empty if there is nothing.
     """
 

@@ -1,4 +1,4 @@
-"""Helpers of several metrics: require an image, wait for several replies, say why a reply cannot be read."""
+"""Helpers of several metrics: require an image, wait for several replies, explain why a reply cannot be read."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def image_of(item: Item) -> Path:
     """Return the image of an item.
 
     Raises:
-        Unanswered: The item has none; its score then says so.
+        Unanswered: The item has none; its score then has this reason.
     """
     if item.image is None:
         raise Unanswered(Status.BAD_INPUT, "this metric requires an image")
@@ -52,7 +52,7 @@ def sources_of(item: Item) -> tuple[Path, ...]:
     """Return the images that an edit was made from, in the order of the instruction.
 
     Raises:
-        Unanswered: The item has none; its score then says so.
+        Unanswered: The item has none; its score then has this reason.
     """
     if not item.sources:
         raise Unanswered(Status.BAD_INPUT, "this metric judges edits, but the item has no source image")
@@ -60,7 +60,7 @@ def sources_of(item: Item) -> tuple[Path, ...]:
 
 
 async def gather_answers(*questions: Awaitable[T]) -> list[T | Unanswered]:
-    """Ask several questions at once and return the answers in order, an `Unanswered` where there is none.
+    """Ask several questions at once and return the answers in order, with an `Unanswered` for each missing one.
 
     Any other exception is raised after all questions have ended: replies under way are paid for and belong in the
     cache.
@@ -92,7 +92,7 @@ def checked_meta(schema: type[M], value: object, what: str) -> M:
     """Return the meta of an item as an object of a model.
 
     Raises:
-        Unanswered: They do not validate; the score then says what is wrong with the item's `what`.
+        Unanswered: They do not validate; the score then has the fault of the item's `what` as its reason.
     """
     try:
         return schema.model_validate(value)
@@ -152,7 +152,7 @@ def unreadable(reply: Reply, why: str) -> Unanswered:
 
 
 class Mass(NamedTuple):
-    """The probability of all possible answers together, and what to say if they have less than half of it."""
+    """The probability of all possible answers together, and the message if they have less than half of it."""
 
     share: float
     warning: str
@@ -168,7 +168,7 @@ def mass_of(reply: Reply, *, official: bool) -> Mass:
     if share >= _LEAST_MASS:
         return Mass(share, "")
     why = f"the possible answers have only {share:.1%} of the probability"
-    if reply.first_token is not None and reply.first_token.rest:  # else only the tokens of the answers are known
+    if reply.first_token is not None and reply.first_token.rest:  # otherwise only the tokens of the answers are known
         why += f"; the likeliest token is {max(reply.first_token.tokens, key=lambda token: token[1])[0][:20]!r}"
     if not official:
         raise Unanswered(Status.UNPARSED, why, reply)
@@ -176,7 +176,7 @@ def mass_of(reply: Reply, *, official: bool) -> Mass:
 
 
 def prompt_read(used: int, total: int) -> tuple[PromptRead, str]:
-    """Record how many tokens of the prompt a model read, with a reason for the score where it did not read them all."""
+    """Record how many tokens of the prompt a model read, with a reason for the score if it did not read them all."""
     read = PromptRead(prompt_tokens_used=used, prompt_tokens=total, cut=used < total)
     return read, f"only {used} of {total} tokens of the prompt were read" if read["cut"] else ""
 
@@ -196,7 +196,7 @@ class QuestionModel(BaseModel):
 
 
 def ready_questions(item: Item, key: MetaKey[Any], schema: type[M]) -> M | None:
-    """Return the questions that the data hold; None where there are none.
+    """Return the questions in the data; None if there are none.
 
     Raises:
         Unanswered: They do not validate.

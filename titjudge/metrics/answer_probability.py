@@ -2,8 +2,8 @@
 
 The metrics of similar names in `titjudge.metrics.learned` run fixed models in this process; these ask the captioner the
 same question, wherever it runs, and compute the same number. There is a score if the possible answers, in all spellings,
-have at least half of the probability; otherwise the model answers something else. Where a server returns only its likeliest tokens, the
-score is computed from these, and the parts `lower` and `upper` bound what it would be with all of them.
+have at least half of the probability; otherwise the model answers something else. If a server returns only its likeliest
+tokens, the score is computed from these, and the parts `lower` and `upper` bound the score with all of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from titjudge.data.learned_metrics import TABLE
 from titjudge.metrics import metric
 from titjudge.metrics._shared import Mass, image_of, mass_of
 
-_WIDE = 0.005  # of the score's range: wider bounds are named in the score's reason
+_WIDE = 0.005  # of the score's range: wider bounds are given in the score's reason
 _VQA, _DIGIT, _Q_EVAL = (
     TABLE["vqascore-qwen2.5-vl-7b"],
     TABLE["lmm-score-expected-qwen2.5-vl-7b"],
@@ -41,7 +41,7 @@ async def _probabilities(
 
 
 def _score(value: float, bounds: Probability | Expectation, span: float, mass: Mass) -> Score:
-    """Make a score; with bounds among its parts where they differ, and a reason where they differ by much of `span`."""
+    """Make a score, with bounds in its parts if they differ, and a reason if they differ by much of `span`."""
     reasons, parts = [mass.warning], Json(mass=mass.share)
     if bounds.lower != bounds.upper:
         parts |= Bounds(lower=bounds.lower, upper=bounds.upper)

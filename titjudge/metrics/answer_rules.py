@@ -26,9 +26,9 @@ _PLAIN_YES = "yep|yeah|yup|oui|ja|sí|sì|sim|да|tak|evet|はい|네|예|نع�
 _PLAIN_NO = (
     "nope|nah|non|nein|nee|nie|não|нет|hayır|いいえ|아니요|아니오|لا|नहीं|不|不是的|不对|不對|没有|沒有|没|不正确"
 )
-_COURTESY = "certainly|of course|absolutely|definitely|indeed"  # which also open a reply that then says something else
+_COURTESY = "certainly|of course|absolutely|definitely|indeed"  # which also open a reply with another meaning
 _YES = rf"yes\b|是的?(?!\w)|(?:{_PLAIN_YES}|affirmative|correct|true|存在|(?P<courtesy>{_COURTESY})){_ENDS}"
-_NO = (  # as an answer: `No dog can be seen` and `No idea` say nothing about a question that one does not know
+_NO = (  # as an answer: `No dog can be seen` and `No idea` do not answer a question that is not known
     r"no\b(?!\.\s*\d)(?=\W*$|\s*[^\w\s]|\s+(?:it|its|there|this|that|these|those|the|they|he|she)\b)|(?:否|不是)(?!\w)"
     rf"|(?:{_PLAIN_NO}|negative|incorrect|false|not at all|(?:{_COURTESY}) not|错误|不存在){_ENDS}"
 )
@@ -60,7 +60,7 @@ _SIMPLE = lazy_pattern(r"(?:\b(?:yes|no)|是的?|否)$", re.IGNORECASE)
 _TO_SOMEONE = lazy_pattern(
     r"\W*(?:i|i'm|i'd|i'll|we|please|sorry|unfortunately|as an?|there)\b|\W*[我请請抱对對]", re.IGNORECASE
 )
-_REVISED = lazy_pattern(  # the speaker takes the word back, or cannot tell
+_REVISED = lazy_pattern(  # the speaker takes the word back, or does not know
     r"[^\w\s]\s*(?:wait|hold on|correction|oops)\s*[^\w\s]|\b(?:scratch that|on second thought|my mistake|i (?:was|am) (?:wrong|mistaken)"
     r"|i mis\w+|you(?: are|'re) right|i (?:can't|cannot|can not|am unable to) (?:tell|say|determine|judge|know))\b",
     re.IGNORECASE,
@@ -124,7 +124,7 @@ class VisualQuestion(BaseModel):
         category: The group of questions in which tables count its answer.
         weight: Its weight in the score of the image.
         most: The best answer.
-        parents: Ids of the questions it depends on: where one of them is answered "no", it counts as "no".
+        parents: Ids of the questions it depends on: if one of them is answered "no", it counts as "no".
         answer: The right answer, where that is not "yes".
     """
 
@@ -148,7 +148,7 @@ class AnswerRule:
 
     Attributes:
         read: Parses a reply to questions.
-        write: Makes a reply in which every question has the best answer, for models that only stand in for another.
+        write: Makes a reply in which every question has the best answer, for models that only replace another.
     """
 
     read: Callable[[str, Sequence[VisualQuestion]], Answers]
@@ -156,11 +156,11 @@ class AnswerRule:
 
 
 def read_yes_no(text: str, question: str = "") -> bool | None:
-    """Return whether an answer is yes or no; None where it is neither, or both.
+    """Return whether an answer is yes or no; None if it is neither, or both.
 
-    It is read from its first line, which has to begin with the word in any case and must not hold the other one; from a
+    It is read from its first line, which has to begin with the word in any case and must not contain the other one; from a
     conclusion such as "The answer is yes."; or from a sentence that affirms or denies what the `question` asks, such as "No
-    dog is visible." No later line may be the other word alone, and no clause may say the opposite ("No, there is a dog.").
+    dog is visible." No later line may be the other word alone, and no clause may mean the opposite ("No, there is a dog.").
     The question may be repeated before. A JSON object is read by its key `answer`, or its only key.
     """
     text = unicodedata.normalize("NFKC", without_chat_tokens(after_thinking(text)))
@@ -204,7 +204,7 @@ def _clause(text: str, end: int) -> str:
 
 
 def _contradicts(yes: bool, line: str, rest: str, question: str) -> bool:
-    """Whether what follows yes or no says the other, takes it back, or is about the conversation."""
+    """Return True if the text after yes or no means the opposite, takes it back, or is about the conversation."""
     about_image = not question or _PICTURE.search(_PLACE.sub("", question.casefold())) is not None
     if _WORDS[not yes].search(line) or _REVISED.search(rest):
         return True
@@ -217,10 +217,10 @@ def _contradicts(yes: bool, line: str, rest: str, question: str) -> bool:
 
 
 def read_sentence(text: str, question: str) -> bool | None:
-    """Return whether the first sentence affirms or denies what a question asks, in its own words and their order.
+    """Return whether the first sentence affirms or denies what a question asks, in the words of the question and their order.
 
-    "There is no dog." denies "Is there a dog on the sofa?", and "There is a dog." says nothing about it. A question that
-    holds a negation or a choice itself is answered by no sentence.
+    "There is no dog." denies "Is there a dog on the sofa?", and "There is a dog." is no answer to it. A question that
+    itself contains a negation or a choice is answered by no sentence.
     """
     first, *others = _SENTENCE_END.split(text.strip(), maxsplit=1)
     if any(_TURNS.search(other) for other in others) or _BLOCKED.search(question):
@@ -244,14 +244,14 @@ def read_sentence(text: str, question: str) -> bool | None:
 
 
 def _content(text: str) -> list[str]:
-    """List the words of a sentence that say something, without the endings of plurals."""
+    """List the content words of a sentence, without the endings of plurals."""
     text = _PLACE.sub(" ", text.casefold().replace("’", "'").replace("can't", "can not").replace("cannot", "can not"))
     words = re.findall(r"\w+", text.replace("n't", " not").replace("'s", " "))
     return [_PLURAL.sub(r"\1", word) for word in words if word not in _STOPS]
 
 
 def begins_like(text: str) -> str:
-    """Return `denial` or `affirmation` if a reply that cannot be read begins like one, else an empty text."""
+    """Return `denial` or `affirmation` if a reply that cannot be read begins like one, otherwise an empty text."""
     first = _SENTENCE_END.split(after_thinking(text).strip(), maxsplit=1)[0].casefold().replace("’", "'")
     if _NEGATION.search(first):
         return "denial"
@@ -259,7 +259,7 @@ def begins_like(text: str) -> str:
 
 
 def is_undecided(line: str) -> bool:
-    """Return True if a line that begins with yes or no says the other one, too, as an answer (`yes/no`), or `no idea`."""
+    """Return True if a line that begins with yes or no also contains the other one as an answer (`yes/no`), or `no idea`."""
     return _UNDECIDED.match(line.strip()) is not None
 
 
@@ -287,7 +287,7 @@ def _plain_yes(text: str, questions: Sequence[VisualQuestion]) -> Answers:
 
 
 def _labels(text: str, questions: Sequence[VisualQuestion]) -> Answers:
-    """Read each label, which must stand once, at the start of a line, with a whole number on its scale."""
+    """Read each label, which must occur once, at the start of a line, with a whole number on its scale."""
     answers = []
     for question in questions:
         label = re.escape(question.question)
@@ -313,7 +313,7 @@ def _wise_labels(text: str, questions: Sequence[VisualQuestion]) -> Answers:
 
 
 def _wise_score(text: str, questions: Sequence[VisualQuestion]) -> Answers:
-    """WISE_Verified, vllm_eval.py: the first `Score: 0` or `Score: 1`, else the only line that is 0 or 1."""
+    """WISE_Verified, vllm_eval.py: the first `Score: 0` or `Score: 1`, otherwise the only line that is 0 or 1."""
     text = after_thinking(text)
     match = re.search(r"\*{0,2}Score\*{0,2}\s*:?\s*([01])\b", text, re.IGNORECASE)
     if match:
@@ -329,7 +329,7 @@ def _one_or_zero(text: str, questions: Sequence[VisualQuestion]) -> Answers:
 
 
 def _between(text: str, tag: str) -> Any:
-    """Evaluate the Python literal inside a tag; None where there is none."""
+    """Evaluate the Python literal inside a tag; None if there is none."""
     match = re.search(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
     if match is None or len(match[1]) > _LONGEST:
         return None

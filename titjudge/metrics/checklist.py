@@ -115,7 +115,7 @@ class PillarMarks:
         status: Ok, parse_failure (no JSON object) or invalid (JSON on which the official code crashes: a list, a
             number, a score of Infinity).
         reason: Why there is no level, in words.
-        level1: Points of the pillar, 0 to 100: the mean of `level2`. None where no facet was marked.
+        level1: Points of the pillar, 0 to 100: the mean of `level2`. None if no facet was marked.
         level2: Points by sub-capability: the means of `level3`.
         level3: Points by sub-capability and facet; None for N/A.
         corrected: The judge's marks under the sub-capabilities of the rubric.
@@ -136,7 +136,7 @@ class PillarMarks:
 def extract(text: str) -> Any:
     """Read the JSON value in an answer by the official rule; None when there is none (or it is `null`).
 
-    The text behind the last `</think>` is parsed as a whole, else from its first `{` to its last `}`. Two objects, a
+    The text behind the last `</think>` is parsed as a whole, otherwise from its first `{` to its last `}`. Two objects, a
     brace in the prose, comments, trailing commas and truncated JSON thus cannot be read.
 
     Raises:
@@ -156,9 +156,9 @@ def extract(text: str) -> Any:
 def correct(marks: Values, pillar: str, facets: int = FACETS[0]) -> Facets:
     """Put the marks of an answer under their sub-capabilities, by the official rule.
 
-    If the first value is an object with "score", every key is taken for a facet. Else two levels are read, and values
-    that are not objects are dropped. A facet of the pillar goes to its own sub-capability wherever it was; names that
-    the pillar does not have stay where they are (and count). The later of two marks for one facet counts.
+    If the first value is an object with "score", every key is taken for a facet. Otherwise two levels are read, and
+    values that are not objects are dropped. A facet of the pillar is moved to its sub-capability; names that the pillar
+    does not have stay in place (and count). The later of two marks for one facet counts.
     """
     rename, sub_of = RENAMED.get(pillar, {}), sub_capabilities(pillar, facets)
     first = next(iter(marks.values()), None)
@@ -276,10 +276,10 @@ async def checklist(item: Item, ask: Ask) -> Score:
     """Mean over the pillars a prompt activates of 0/60/100 points for checklist facets, judged one pillar at a time.
 
     `item.meta["facets"]` maps each active pillar to its (sub-capability, facet) pairs; without it all five pillars are
-    judged, and what the judge finds not applicable drops out (Eq. 5). Under the official protocol every facet the judge
-    marks counts, under the strict one only the activated facets; both ask for the decoding of Q-Judger. A pillar
-    without a usable answer is named in `parts["failed"]` and the mean is over the others. `item.meta["rubric_facets"]`
-    is 38 for the rubric of Stability AI's fork of the code.
+    judged, and facets that the judge finds not applicable are excluded (Eq. 5). Under the official protocol every facet
+    the judge marks counts, under the strict one only the activated facets; both ask for the decoding of Q-Judger. A
+    pillar without a usable answer is listed in `parts["failed"]`, and the mean is over the others.
+    `item.meta["rubric_facets"]` is 38 for the rubric of Stability AI's fork of the code.
     """
     activated = activated_facets(item)
     image = image_of(item)
@@ -353,7 +353,7 @@ def _score(
     failed: Mapping[str, tuple[Status, str]],
     activated: Activated,
 ) -> Score:
-    """Make the score of an image from the verdicts on its pillars: their mean, without those that failed."""
+    """Make the score of an image from the verdicts on its pillars: their mean, without the failed ones."""
     unread = {pillar: list(verdict.unread) for pillar, verdict in verdicts.items() if verdict.unread}
     marks = [points for verdict in verdicts.values() for facets in verdict.level3.values() for points in facets]
     lost = sum(len(activated[pillar]) for pillar in failed)

@@ -93,7 +93,7 @@ def dsg_score(yes: Mapping[int, bool], parents: Mapping[int, Sequence[int]]) -> 
 async def dsg(item: Item, ask: Ask) -> Score:
     """Davidsonian Scene Graph: the share of yes/no questions about a prompt answered "yes"; a child of a "no" counts as "no".
 
-    `item.meta["dsg"]` may hold the questions, [{"id", "question", "parents"}, ...]; else the judge writes them.
+    `item.meta["dsg"]` may have the questions, [{"id", "question", "parents"}, ...]; otherwise the judge writes them.
     """
     image_of(item)
     graph = ready_questions(item, item_meta.DSG, SceneGraph)

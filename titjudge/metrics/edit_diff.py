@@ -1,6 +1,6 @@
 """TIT for edits: source and result are described without the instruction, and a language model compares the descriptions.
 
-The captioner describes each image by itself, so that nobody who sees an image knows what it should show. The description of
+The captioner describes each image by itself, so that no model that sees an image knows what it should show. The description of
 a source is paid for once, however many generators have edited it: the cache of answers knows its image again.
 """
 
@@ -39,7 +39,7 @@ class EditComparison(BaseModel):
 
 
 def agreement(done: int, elsewhere: int, not_done: int, extra: int) -> float:
-    """Compute the Jaccard index, 0 to 1, of the changes that were asked for and those that were made.
+    """Compute the Jaccard index, 0 to 1, of the requested changes and the actual changes.
 
     done / (done + not done + extra + 2 * elsewhere): a change made elsewhere is one that is missing and one too many.
     """

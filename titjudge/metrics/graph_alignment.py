@@ -96,7 +96,7 @@ class Graph:
 
     @property
     def names(self) -> dict[str, list[str]]:
-        """The names by category, as `parse_target` needs them to keep those with commas whole."""
+        """The names by category, as `parse_target` needs them to keep names with commas whole."""
         return {
             "entity": list(self.entities),
             "attribute": [attribute for _, attribute in self.attributes],
@@ -225,7 +225,7 @@ def _all_aligned(graph: Graph) -> Json:
 async def graph_alignment(item: Item, ask: Ask) -> Score:
     """Share of the entities, attributes and relations of a prompt that the image shows.
 
-    Strict: the graph is `item.meta["graph"]` where there is one, else the judge extracts it from the prompt; then the
+    Strict: the graph is `item.meta["graph"]`, if present, otherwise the judge extracts it from the prompt; then the
     judge sees the image and gives a verdict on each element, all in one answer. Official: the judge lists and marks the
     elements itself, with the published prompt and decoding. In both, attributes and relations of a misaligned entity
     are misaligned.
@@ -262,7 +262,7 @@ def _unparsed(reply: Reply, reason: str) -> Score:
 
 
 async def _strict(item: Item, image: Path, ask: Ask) -> Score:
-    """Have the judge mark the numbered elements of a graph: the one in the data, else one extracted from the prompt."""
+    """Have the judge mark the numbered elements of a graph: the one in the data, otherwise one extracted from the prompt."""
     graph, source = graph_of(item), GraphFrom.DATA
     if graph is None:
         graph, source = await extract_graph(item.prompt, ask), GraphFrom.EXTRACTED
@@ -285,7 +285,7 @@ async def _strict(item: Item, image: Path, ask: Ask) -> Score:
 
 
 def graph_of(item: Item) -> Graph | None:
-    """Return the graph in the data of an item; None where there is none, or one without entities.
+    """Return the graph in the data of an item; None if there is none, or one without entities.
 
     Raises:
         Unanswered: It does not have the form of a graph.
@@ -299,7 +299,7 @@ def graph_of(item: Item) -> Graph | None:
 
 
 def _scored(alignment: Alignment, source: GraphFrom, output: str, problems: Sequence[str], summary: str = "") -> Score:
-    """Make the score of an alignment: the share of aligned elements, once those of misaligned entities are misaligned too."""
+    """Make the score of an alignment: the share of aligned elements, where elements of misaligned entities are misaligned too."""
     consistent, changed = forced(alignment)
     value = ratio(consistent)
     parts: Json = {

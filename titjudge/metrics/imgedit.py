@@ -76,7 +76,7 @@ async def imgedit_uge(item: Item, ask: Ask) -> Score:
 
 
 async def _rated(ask: Ask, question: RubricQuestion) -> Any:
-    """Ask for ratings; return the answer under the strict protocol, else the score.
+    """Ask for ratings; return the answer under the strict protocol, otherwise the score.
 
     That is the mean of the lines that the published parser reads, be they fewer than were asked for.
 

@@ -79,10 +79,10 @@ def read_knowledge(text: str, family: Family = "kris") -> dict[str, int | None]:
 
 
 def _rated_object(text: str, family: Family) -> Any:
-    """Load the JSON value that the scripts of a family read: an object without nested ones, or all of the text, else an object.
+    """Load the JSON value that the scripts of a family read: an object without nested ones, or all text, otherwise an object.
 
     Raises:
-        ValueError, RecursionError: It is no JSON.
+        ValueError, RecursionError: It is not JSON.
     """
     if family == "kris":
         block = re.search(r"\{[^{}]*instruction_score[^{}]*\}", text)
@@ -109,7 +109,7 @@ def _elements(item: Item) -> Labelled:
 
 
 def _frames(item: Item) -> Labelled:
-    """Put the generated frame where it belongs among the given ones, which are numbered by their names: `7-2.jpg` is frame 2."""
+    """Put the generated frame at its place among the given ones, which are numbered by their names: `7-2.jpg` is frame 2."""
     sources = sources_of(item)
     matches = [re.search(r"\d+-(\d+)", source.name) for source in sources]
     numbers = [int(match[1]) if match else position for position, match in enumerate(matches, 1)]

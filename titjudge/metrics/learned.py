@@ -1,4 +1,4 @@
-"""Learned metrics: models with weights of their own that score an image.
+"""Learned metrics: models that were trained to score images.
 
 Each is a row of `titjudge.data.learned_metrics`; its model runs as the provider `scorer`, which also returns how
 many tokens of the prompt the model read.
@@ -51,7 +51,7 @@ class CommandAnswer(BaseModel):
 
 
 def _score(measured: Measurement, elements: list[str]) -> Score:
-    """Make the score of a measurement, with those of elements of the prompt, and say what was not read."""
+    """Make the score of a measurement, with the scores of the prompt's elements, and with a note if tokens were not read."""
     read, cut = prompt_read(measured.tokens_used, measured.tokens_total)
     reasons = [cut] if cut else []
     raw_parts = {name: value for name, value in measured.parts.items() if not name.startswith(_ELEMENT)}
@@ -88,7 +88,7 @@ def _declare(row: LearnedMetric) -> Metric:
 def external(
     name: str, *, range: tuple[float, float], source: str, summary: str, higher_is_better: bool = True
 ) -> Metric:
-    """Declare a metric that the command of the model `external/NAME` computes, for an entry point of your own.
+    """Declare a metric that the command of the model `external/NAME` computes, for your entry point.
 
     Args:
         name: Name of the metric and of its command (`TITJUDGE_EXTERNAL_NAME`).
@@ -111,7 +111,7 @@ def external(
 
 
 def _command_score(answer: CommandAnswer) -> Score:
-    """Make the score of an answer, with a reason where the command says that it did not read the whole prompt."""
+    """Make the score of an answer, with a reason if the command reports that it did not read the whole prompt."""
     parts: Json = dict(answer.parts)
     if answer.tokens_used is None or answer.tokens_total is None:
         return Score.of(answer.score, reason=answer.reason, **parts)

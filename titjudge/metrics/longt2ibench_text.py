@@ -1,6 +1,6 @@
 """Read and write alignments in LongT2IBench's text format (dataset.py, train.py @e47380b).
 
-Names may hold commas and brackets, as some of its prompts do; where the names are known, they are recognised whole.
+Names may contain commas and brackets, like some of its prompts; if the names are known, they are recognised whole.
 
 all entity:
  cat,mat
@@ -79,9 +79,9 @@ def parse_target(text: str, known_names: Mapping[str, Collection[str]] | None = 
     """Parse an alignment; None when the text has none of the three score sections.
 
     Args:
-        text: An answer; what comes before the first "all entity:" (and before the last `</think>`) is ignored.
-        known_names: Names by category (`entity`: names, `relation`: `entity1[relation]entity2`) that may hold commas or
-            brackets; they are recognised whole.
+        text: An answer; text before the first "all entity:" (and before the last `</think>`) is ignored.
+        known_names: Names by category (`entity`: names, `relation`: `entity1[relation]entity2`) that may contain commas
+            or brackets; they are recognised whole.
     """
     answer = after_thinking(text)
     start = re.search("all entity:", answer, re.IGNORECASE)
@@ -235,7 +235,7 @@ def _attributes(entry: str, known_names: Mapping[str, Collection[str]]) -> list[
 
 
 def _relation(entry: str, known_names: Mapping[str, Collection[str]]) -> list[Element] | None:
-    """Parse `entity1[relation]entity2`, where known entity names may hold brackets; None when it has another form."""
+    """Parse `entity1[relation]entity2`, where known entity names may contain brackets; None when it has another form."""
     first = next(
         (name for name in sorted(known_names.get("entity", ()), key=len, reverse=True) if entry.startswith(f"{name}[")),
         None,

@@ -152,5 +152,5 @@ def read_text(path: Path) -> list[str]:
 
 
 async def read_text_async(path: Path) -> list[str]:
-    """Call `read_text` in a thread of its own, one image at a time."""
+    """Call `read_text` in a separate thread, one image at a time."""
     return await asyncio.get_running_loop().run_in_executor(_thread(), read_text, path)

@@ -78,8 +78,8 @@ async def _once(first: Item, second: Item, ask: Ask, *, by_image: bool) -> Prefe
 def drawn(ids: Iterable[str], share: float, seed: int) -> set[frozenset[str]]:
     """Draw a share of all pairs at random: each pair with the same probability, each image in at least one pair.
 
-    The images are put on a circle in random order. Pairs of neighbours are drawn first (every second one, then those in
-    between), then pairs at distance two, and so on.
+    The images are put on a circle in random order. Pairs of neighbours are drawn first (every second one, then the ones
+    in between), then pairs at distance two, and so on.
     """
     circle = sorted(ids, key=lambda id_: hashlib.sha256(f"{seed}\x00{id_}".encode(errors="replace")).digest())
     count = len(circle)
@@ -98,7 +98,7 @@ async def _score(item: Item, ask: Ask, *, by_image: bool, share: float, seed: in
     Args:
         item: The image.
         ask: Asks the models; `ask.siblings` are the other images.
-        by_image: Whether the judge sees the images; else it reads their descriptions.
+        by_image: Whether the judge sees the images; if not, it reads their descriptions.
         share: Share of all comparisons of the prompt that is drawn.
         seed: Of the draw.
 

@@ -1,6 +1,6 @@
 """How much of the source an edit left as it was, computed from the pixels alone: no model is asked.
 
-It says nothing of whether the edit was made: an image that was not edited at all preserves everything, and a right edit of the
+It does not show whether the edit was made: an image that was not edited at all preserves everything, and a right edit of the
 background or the style preserves little. It is a number to read beside the success of the edit, for generators that have
 made the same edits, and is never averaged with it.
 """
@@ -28,7 +28,7 @@ _SOURCE = "computed from the pixels, as in MagicBrush (L1) and PIE-Bench (outsid
 
 
 async def _measured(item: Item, measure: Callable[[EditPixels], float]) -> Score:
-    """Measure an edit with one source, outside its mask where there is one (`meta["mask"]`)."""
+    """Measure an edit with one source, outside its mask, if any (`meta["mask"]`)."""
     result, sources = image_of(item), sources_of(item)
     if len(sources) > 1:
         reason = f"it has {len(sources)} sources, and it is unknown which of them should stay unchanged"

@@ -46,17 +46,17 @@ class Asking(BaseModel):
             where all questions go into one request, `questions` (objects with question, category and most).
         each: One request for each question, or one for each image.
         answer: The rule that parses a reply (`answer_rules`).
-        tries: Most requests for a question whose reply cannot be parsed.
-        max_tokens: Most tokens of a reply.
+        tries: Maximum number of requests for a question whose reply cannot be parsed.
+        max_tokens: Maximum number of tokens of a reply.
         max_tokens_again: The same for further requests of a question, each made where the reply before it was cut.
         repetition_penalty: Penalty of tokens that were written already; null leaves it to the model.
-        accept_empty: A reply without a word is read by the rule; else it is kept as `unparsed`.
+        accept_empty: A reply without a word is read by the rule; if not, it is kept as `unparsed`.
         temperature: Sampling temperature; null leaves it to the model.
         unanswered: An image with an unanswered question has no score ("none"), or the mean of the others ("skip"), where
             the judge refused or its reply cannot be parsed; a reply that stays cut leaves the image without a score.
         parents: A question with a parent answered "no" counts as "no": by the parents' own answers ("direct"), or by
             their counted ones, so that a "no" passes down the tree ("chained").
-        image: The score of an image is the mean of its answers, or 1 where every answer is the best one and else 0.
+        image: The score of an image is the mean of its answers, or 1 if every answer is the best one and otherwise 0.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -233,7 +233,7 @@ def tokens_of(question: VisualQuestion, *, official: bool) -> list[str]:
     """List the tokens that count as the right answer: its spellings, and for a "How many" question also the digits.
 
     The official script takes the first token of each spelling: for a digit after a space that is the space alone, in
-    its model's vocabulary, and for a count above ten it uses the word "other" in place of the digits.
+    its model's vocabulary, and for a count above ten it uses the word "other" instead of the digits.
     """
     if not question.question.startswith("How many"):
         spellings = ["Yes", "yes"] if official else ["Yes", "yes", "YES"]
@@ -247,7 +247,7 @@ def tokens_of(question: VisualQuestion, *, official: bool) -> list[str]:
 
 
 def choices_of(question: VisualQuestion, *, official: bool) -> dict[str, list[str]]:
-    """List the tokens of the right answer, and those of the other possible answers."""
+    """List the tokens of the right answer, and of the other possible answers."""
     right = tokens_of(question, official=official)
     others = (*_NUMBERS, *_OTHERS) if question.question.startswith("How many") else ("No",)
     spellings = tokens_by_choice(others).values()
@@ -267,7 +267,7 @@ async def soft_tifa(item: Item, ask: Ask) -> Score:
     """Soft-TIFA: how likely the right answers to the questions on a prompt are, as their geometric mean.
 
     `item.meta["asked"]` is as for `questions`. Parts: am (the arithmetic mean), mass (the least probability that the
-    possible answers to a question have) and questions. Where only the likeliest tokens are known, the others count as 0,
+    possible answers to a question have) and questions. If only the likeliest tokens are known, the others count as 0,
     and lower and upper bound the geometric mean.
     """
     asked, variables = questions_of(item)

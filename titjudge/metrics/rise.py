@@ -37,9 +37,10 @@ def weighted(category: str, ratings: Mapping[str, float], *, consistency_counts:
     """Combine ratings from 1 to 5 in a score from 0 to 100.
 
     Args:
-        category: Of the edit: its weights are .3 consistency and .7 reasoning for logical problems, .3, .5 and .2 (plausibility) else.
+        category: Of the edit: its weights are 0.3 consistency and 0.7 reasoning for logical problems, otherwise 0.3, 0.5
+            and 0.2 (plausibility).
         ratings: By name.
-        consistency_counts: Without it the weights are .8 reasoning and .2 plausibility.
+        consistency_counts: Without it the weights are 0.8 reasoning and 0.2 plausibility.
     """
     reasoning = ratings[REASONING]
     if category == LOGICAL:

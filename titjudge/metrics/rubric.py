@@ -19,7 +19,7 @@ from titjudge.metrics._shared import image_of, sources_of, unreadable
 RUBRICS = Path(__file__).with_name("rubrics")
 T = TypeVar("T")
 Labelled = list[tuple[str, Path]]
-"""Images, each with the label that stands before it."""
+"""Images, each with the label that comes before it."""
 ImageNames = list[str] | dict[str, str] | str
 """Images in the words of a rubric."""
 
@@ -38,12 +38,12 @@ class Declared(BaseModel, frozen=True, extra="forbid"):
     Attributes:
         template: The prompt; its words are in `prompts/`. A question without one asks nothing.
         when: Conditions on the item's meta, and on `official`: a key has one of these values, or (true, false) any or none.
-        images: In their order: source (the first), sources, result, reference. In a mapping, the keys are labels that stand before
-            images. One word stands for images that the metric chooses.
-        variables: Those of the template, by the key of the item's meta that holds each; `KEY?` is empty where an item lacks it.
+        images: In their order: source (the first), sources, result, reference. In a mapping, the keys are labels that
+            come before images. One word stands for images that the metric chooses.
+        variables: Variables of the template, each with its key in the item's meta; `KEY?` is empty if an item does not have it.
         answer: The name of the structured answer. Name, `about`, `ratings` and `texts` are in the keys of answers on disk.
-        about: What the structured answer is.
-        ratings: What it rates, on the `scale`.
+        about: Description of the structured answer.
+        ratings: The aspects that it rates, on the `scale`.
         texts: Its further fields.
         planned: A reply, for the price estimate of a dry run; without it a line `RATING: 3` for each.
     """
@@ -60,7 +60,7 @@ class Declared(BaseModel, frozen=True, extra="forbid"):
     planned: str = ""
 
     def fits(self, facts: Values) -> bool:
-        """Return True if its conditions hold."""
+        """Return True if its conditions are met."""
         return all(
             bool(facts.get(key)) is wanted if isinstance(wanted, bool) else facts.get(key) in wanted
             for key, wanted in self.when.items()
@@ -82,10 +82,10 @@ class Declared(BaseModel, frozen=True, extra="forbid"):
 
 
 class Rubric(BaseModel, extra="forbid"):
-    """The questions of a metric, and what is the same for all of them.
+    """The questions of a metric, and their common settings.
 
     Attributes:
-        role: Who is asked.
+        role: The role that answers.
         params: Sampling parameters.
         official: Those of the official protocol, if they differ.
         questions: By what they rate. Of several, the first is asked whose conditions fit the item.
@@ -112,7 +112,7 @@ class RubricQuestion(NamedTuple):
     """A question about an item.
 
     Attributes:
-        declared: What the rubric says of it.
+        declared: Its declaration in the rubric.
         request: The arguments of `ask`: template, role, params, images and variables.
     """
 
@@ -122,12 +122,12 @@ class RubricQuestion(NamedTuple):
     async def rated(
         self, ask: Ask, read: Callable[[str], T | None], *, expected: str, schema: Any = None, **further: Any
     ) -> tuple[Reply, Any]:
-        """Ask for ratings; return the reply, and what it says: under the official protocol what `read` finds in its text.
+        """Ask for ratings; return the reply and its content: under the official protocol the result of `read` for its text.
 
         Args:
             ask: Asks the models.
-            read: Parses a reply as the published code does; None where there are no ratings.
-            expected: What must be in such a reply, for the message where it is not.
+            read: Parses a reply as the published code does; None if there are no ratings.
+            expected: The content that such a reply must have, for the error message.
             schema: The model of a structured answer, if the rubric declares none.
             further: Further arguments of the request.
 
@@ -146,16 +146,16 @@ class RubricQuestion(NamedTuple):
 
 
 def questions(metric: str, item: Item, ask: Ask, **shown: Callable[[Item], Labelled]) -> dict[str, RubricQuestion]:
-    """Return the questions that a metric's rubric asks about an item, by what they rate.
+    """Return the questions that a metric's rubric asks about an item, by the aspect that they rate.
 
     Args:
         metric: The metric.
         item: The item.
         ask: Says the protocol: the official one may have other questions.
-        shown: What chooses the images, by the words that stand for them in the rubric.
+        shown: Functions that choose the images, by the words for them in the rubric.
 
     Raises:
-        DataError: The item lacks what a question needs.
+        DataError: The item does not have the data that a question needs.
         Unanswered: It has no image, or no source.
     """
     rubric, official = rubric_of(metric), ask.protocol == "official"
@@ -173,7 +173,7 @@ def questions(metric: str, item: Item, ask: Ask, **shown: Callable[[Item], Label
 
 
 def _images(named: ImageNames, item: Item, shown: Mapping[str, Callable[[Item], Labelled]]) -> Json:
-    """Return the arguments of a request for its images, and for the labels that stand before them."""
+    """Return the arguments of a request for its images, and for the labels before them."""
     if isinstance(named, list):
         return {"images": [image for name in named for image in _named(name, item)]}
     if isinstance(named, str):

@@ -22,7 +22,7 @@ from titjudge.metrics._shared import checked_meta, image_of
 
 _LETTERS = "\u4e00-\u9fa5a-zA-Z0-9àâäéèêëîïôöùûüçÀÂÄÉÈÊËÎÏÔÖÙÛÜÇ"
 _NOISE = "addCriterion"  # which Qwen2.5-VL writes into text that it reads
-_NOTHING = "No text recognized"  # the answer that the prompt asks for where there is no text
+_NOTHING = "No text recognized"  # the answer that the prompt asks for if there is no text
 
 
 class Wanted(BaseModel):
@@ -32,7 +32,7 @@ class Wanted(BaseModel):
         texts: The texts.
         rule: How texts are compared: by words, or by characters (`signs`), in any order; `oneig` also by edit distance.
         source: The whole text in the form of the published script, where that is not the texts joined by spaces.
-        max_tokens: Most tokens of a reply.
+        max_tokens: Maximum number of tokens of a reply.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -78,11 +78,11 @@ def _has_unspaced(text: str) -> bool:
 
 
 def read_reply(reply: str, *, official: str = "") -> str:
-    """Return the text that the model read; empty where it found none.
+    """Return the text that the model read; empty if it found none.
 
     Args:
         reply: The model's reply.
-        official: The rule whose published script is followed to the letter, else empty. `words` and `signs`
+        official: The rule whose published script is followed to the letter, otherwise empty. `words` and `signs`
             (LongText-Bench) drop only the last of their two phrases; all three take "No text recognized" without a full
             stop, which is what the prompt asks for, for text.
     """
@@ -132,7 +132,7 @@ def compare(wanted: Wanted, read: str, *, official: bool) -> dict[str, float] | 
 
 
 def listed(cell: str) -> list[str]:
-    """Parse a cell that holds a Python list of strings.
+    """Parse a cell that contains a Python list of strings.
 
     Raises:
         ValueError: It does not.

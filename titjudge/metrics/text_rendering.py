@@ -16,7 +16,7 @@ _MOST_TOKENS = 512  # of a model's reply
 
 
 def gold_words(item: Item) -> list[str] | None:
-    """Return `meta["text_words"]`, else the words in the questions; None when `text_words` is not a list of words."""
+    """Return `meta["text_words"]`, otherwise the words in the questions; None when `text_words` is not a list of words."""
     words = item_meta.TEXT_WORDS.get(item)
     if words is None:
         return ocr.words_from_questions(str(question) for question in item_meta.QUESTIONS.get(item) or ())

@@ -78,7 +78,7 @@ class Quiz(QuestionModel):
 
 
 def usable(drafts: Sequence[DraftQuestion]) -> list[ChoiceQuestion]:
-    """Keep the questions whose choices differ and hold the answer."""
+    """Keep the questions with different choices that include the answer."""
     questions = []
     for draft in drafts:
         with contextlib.suppress(ValidationError):
@@ -96,7 +96,7 @@ def plain(text: str) -> str:
 
 
 def read_choice(text: str, choices: Sequence[str]) -> int | None:
-    """Return the index of the choice that an answer names, by letter or words; None where it names none, or two.
+    """Return the index of the choice that an answer names, by letter or words; None if it names none, or two.
 
     TIFA takes the nearest choice by sentence similarity instead; here nothing is guessed.
     """
@@ -119,7 +119,7 @@ def read_choice(text: str, choices: Sequence[str]) -> int | None:
 async def tifa(item: Item, ask: Ask) -> Score:
     """TIFA: fraction of multiple-choice questions about the prompt's elements that the image answers as the prompt does.
 
-    `item.meta["tifa"]` may hold the questions, [{"question", "choices", "answer", "type"}, ...].
+    `item.meta["tifa"]` may have the questions, [{"question", "choices", "answer", "type"}, ...].
     """
     image_of(item)
     questions, dropped = await _quiz(item, ask)

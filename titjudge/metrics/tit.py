@@ -1,7 +1,7 @@
 """TIT-Score and TIT-Score-LLM: text to image to text (TIT-Score paper, section 4).
 
 1. A vision-language model, the captioner, describes the image. It does not see the prompt.
-2. TIT-Score is the cosine similarity of two embeddings: that of the prompt and that of the description. For
+2. TIT-Score is the cosine similarity of two embeddings, of the prompt and of the description. For
    TIT-Score-LLM a language model, the judge, compares the two texts.
 
 Beside them are LMM scores, for which the captioner sees image and prompt and rates the match (Table 4).
@@ -50,8 +50,8 @@ async def describe_image(image: Path, ask: Ask) -> Reply:
     """Have the captioner describe an image, with the paper's instruction (A.4.1).
 
     A description that hit the token limit is accepted only under the official protocol: the published code does not check
-    for it. What a reasoning model thinks before it answers (`<think>...</think>`) is no part of the description, nor are
-    control tokens at its ends.
+    for it. The thoughts of a reasoning model (`<think>...</think>`) are not part of the description, nor are control
+    tokens at its ends.
 
     Raises:
         Unanswered: There is no description, nothing but a thought, or a refusal in words.

@@ -1,6 +1,6 @@
 """TIT-Aligned: each sentence of the prompt is compared with the part of the description that is closest to it.
 
-The cosine of two whole texts hardly changes if one detail is wrong. The match of a sentence does:
+The cosine of two whole texts hardly changes if a single detail is wrong. The match of a sentence does:
 
     match   (cosine with the closest sentence or clause of the description + share of words found) / 2
     score   mean match of the sentences of the prompt

@@ -1,4 +1,4 @@
-"""UnifiedReward: ratings by its own models (github.com/CodeGoat24/UnifiedReward; prompts quoted exactly)."""
+"""UnifiedReward: ratings by the UnifiedReward models (github.com/CodeGoat24/UnifiedReward; prompts quoted exactly)."""
 
 from __future__ import annotations
 

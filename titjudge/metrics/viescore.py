@@ -29,7 +29,7 @@ from titjudge.metrics.rubric import RubricQuestion, questions
 _DELIMITER = "||V^=^V||"
 _TRIES = 2  # the script asks both questions once more, and guesses after that
 _BARE_PAIR = re.compile(r'"?(\w+)"?:([^",:{}\[\]\\]*)')
-_TOP = 25  # of what the prompts of EditScore ask for; its scores are given on 0 to 10
+_TOP = 25  # of the answers that the prompts of EditScore ask for; its scores are given on 0 to 10
 _STRAIGHT = str.maketrans("“”‘’", "\"\"''")
 
 Points = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False), BeforeValidator(plain_number)]
@@ -105,7 +105,7 @@ class Rated(NamedTuple):
 
 
 def read_ratings(text: str) -> list[float] | None:
-    """Parse ratings from 0 to 10 as the published code does; None where it guesses, asks for ever or takes other numbers.
+    """Parse ratings from 0 to 10 as the published code does; None if it guesses, asks for ever or takes other numbers.
 
     Source: `mllm_output_to_dict`, GEdit-Bench/viescore/utils.py of Step1X-Edit @570eba6.
     """
@@ -119,11 +119,11 @@ def on_scale(ratings: list[Any], top: float) -> list[float] | None:
 
 
 def find_ratings(text: str, mend: Callable[[str], list[Any]]) -> list[Any]:
-    """Find the ratings in an answer: in its JSON object, or else a list of two, or a number, that stands alone.
+    """Find the ratings in an answer: in its JSON object, or otherwise a list of two, or a number, without other text.
 
     Args:
         text: The answer.
-        mend: Finds them in an object that is no JSON.
+        mend: Finds them in an object that is not JSON.
     """
     if text.count(_DELIMITER) == 2:
         block = text.split(_DELIMITER)[1]
@@ -146,7 +146,7 @@ def _alone(text: str) -> list[Any]:
 
 
 def _bare(block: str) -> list[Any]:
-    """Return the rating of an object whose values, and perhaps keys, lack their quotes: `{score: 8, reasoning: fine}`."""
+    """Return the rating of an object whose values, and perhaps keys, are not quoted: `{score: 8, reasoning: fine}`."""
     pairs = [_BARE_PAIR.fullmatch(pair.strip()) for pair in block.strip("{}").split(",")]
     values = {pair[1]: pair[2].strip() for pair in pairs if pair}
     rating = values.get("score", "")
@@ -154,7 +154,7 @@ def _bare(block: str) -> list[Any]:
 
 
 def read_edit_ratings(text: str) -> list[float] | None:
-    """Parse ratings from 0 to 25 as `EditScore.evaluate` does; None where it guesses, fails or takes other numbers.
+    """Parse ratings from 0 to 25 as `EditScore.evaluate` does; None if it guesses, fails or takes other numbers.
 
     Source: `mllm_output_to_dict`, editscore/utils.py @6e0f1b9.
     """
@@ -168,7 +168,7 @@ def _read_both(text: str) -> list[float] | None:
 
 
 def _repaired(block: str) -> list[Any]:
-    """Return the ratings of an object that json-repair can mend."""
+    """Return the ratings of an object that json-repair can repair."""
     import json_repair
 
     value = json_repair.loads(block)
@@ -258,7 +258,7 @@ def _edit_score(ask: Ask, semantics: Sequence[Rated], quality: Sequence[Rated], 
     """Average the scores of all passes (`average_last` of EditScore).
 
     Under the official protocol there may be any number of ratings: each question asks for two, and the published parser takes
-    one. With `bounded` the score says what it could be with the missing ones.
+    one. With `bounded` the score has bounds for the missing ones.
     """
     passes = [overall(first.ratings, second.ratings) for first, second in zip(semantics, quality, strict=True)]
     sc, pq, value = map(fmean, zip(*passes, strict=True))

@@ -51,7 +51,7 @@ def draw_template(item_id: str, seed: int, sample: int) -> str:
 
 
 def choose_template(item: Item, protocol: str, sample: int) -> str:
-    """Choose the template of an attempt: that of `meta["template"]` (1, 2, 3 or a prompt name), else the protocol's."""
+    """Choose the template of an attempt: from `meta["template"]` (1, 2, 3 or a prompt name), otherwise the protocol's."""
     template = item_meta.TEMPLATE.get(item)
     if template in (1, 2, 3):
         return TEMPLATES[template - 1]
@@ -95,9 +95,9 @@ def _checked(item: Item) -> tuple[list[str], list[str]] | Score:
 async def yes_no(item: Item, ask: Ask) -> Score:
     """Fraction of yes/no questions about the image that the judge answers as expected.
 
-    `item.meta` holds `questions` and `gold_answers`, two lists of one length; `template` (1, 2, 3, "random" or a prompt
+    `item.meta` has `questions` and `gold_answers`, two lists of one length; `template` (1, 2, 3, "random" or a prompt
     name) and `template_seed` are optional. Temperature is 1 under the official protocol and 0 under the strict one.
-    Where a reply has another number of answers, the question is asked again, three times in all; then the item is
+    If a reply has another number of answers, the question is asked again, three times in all; then the item is
     unparsed.
     """
     checked = _checked(item)

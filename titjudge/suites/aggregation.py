@@ -16,7 +16,7 @@ Judged = tuple[Sequence[Item], Sequence[Score]]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What the tables are computed from.
+    """The data that the tables are computed from.
 
     Attributes:
         files: The official files that were given; empty for a run.
@@ -44,8 +44,8 @@ class Aggregated:
 
     Attributes:
         results: What `--json` writes.
-        tables: What a person reads.
-        written: Lines that say which files were written.
+        tables: The tables for people.
+        written: Lines that list the files that were written.
     """
 
     results: Any
@@ -58,13 +58,13 @@ class Aggregation:
     """A command `suites aggregate NAME`, announced by an entry point in the group `titjudge.aggregations`.
 
     Attributes:
-        summary: What it computes, in a few words.
-        help: The same at length: the files that it reads and writes, its options, and an example, each line of which begins with
-            `python cli.py suites aggregate`.
-        compute: Called with the source, and with the value of each option by its name. A UserError says what is wrong with them.
+        summary: Its result, in a few words.
+        help: The same at length: the files that it reads and writes, its options, and an example, each line of which
+            begins with `python cli.py suites aggregate`.
+        compute: Called with the source, and with the value of each option by its name. A UserError reports a fault in them.
         metrics: The metrics whose scores of a run it reads; empty if it reads files only.
-        options: The values of each `--suite-option`, the default first; a sequence without values allows any text, and its default
-            is an empty text.
+        options: The values of each `--suite-option`, the default first; a sequence without values allows any text, and
+            its default is an empty text.
     """
 
     summary: str

@@ -40,9 +40,9 @@ class WantedFile:
     """A file to download.
 
     Attributes:
-        place: Where it goes.
+        place: Its destination.
         checksum: Its SHA-256, or the id that git gives it (40 digits).
-        size: Its bytes, where they are known.
+        size: Its bytes, if known.
     """
 
     url: str
@@ -52,7 +52,7 @@ class WantedFile:
 
 
 class Unavailable(UserError):
-    """A file cannot be had from its server; `status` is the HTTP status, 0 where there was no reply."""
+    """A file is not available from its server; `status` is the HTTP status, 0 if there was no reply."""
 
     def __init__(self, url: str, reason: str, status: int = 0) -> None:
         self.url, self.reason, self.status = url, reason, status
@@ -60,7 +60,7 @@ class Unavailable(UserError):
 
 
 def checksum_of(path: Path, like: str) -> str:
-    """Compute the checksum of a file: as git's id where `like` has 40 digits, else its SHA-256."""
+    """Compute the checksum of a file: as git's id if `like` has 40 digits, otherwise its SHA-256."""
     with path.open("rb") as file:
         if len(like) != 40:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -74,7 +74,7 @@ class Downloads:
     """An HTTP client for files, to be closed.
 
     Args:
-        token: A bearer token, which is sent to the hosts that are asked and never to those that they redirect to.
+        token: A bearer token, which is sent to the hosts that are asked and never to hosts that they redirect to.
 
     Raises:
         UserError: A proxy in the environment cannot be used.
@@ -100,7 +100,7 @@ class Downloads:
         """Get a JSON document.
 
         Raises:
-            Unavailable: It cannot be had, or is no JSON.
+            Unavailable: It is not available, or is not JSON.
         """
 
         def get() -> Any:
@@ -118,12 +118,12 @@ class Downloads:
 
         Args:
             wanted: The files.
-            folder: Where incomplete files are kept.
-            say: Gets a line for each file that is complete, and every few seconds one on the progress.
+            folder: The folder for incomplete files.
+            say: Called with a line for each file that is complete, and every few seconds one on the progress.
 
         Raises:
-            Unavailable: A file cannot be had.
-            DataError: What came is not the file; it is not written.
+            Unavailable: A file is not available.
+            DataError: The download is not the file; it is not written.
             UserError: The disk is too small for them.
         """
         total = sum(file.size or 0 for file in wanted)
@@ -174,7 +174,7 @@ class Downloads:
             return
         with self._client.stream("GET", wanted.url, headers={"Range": f"bytes={here}-"} if here else {}) as reply:
             if reply.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
-                return  # the server says that nothing is missing; the checksum decides
+                return  # the server reports that nothing is missing; the checksum decides
             reply.raise_for_status()
             resumed = reply.headers.get("Content-Range", "").startswith(f"bytes {here}-")
             with part.open("ab" if reply.status_code == httpx.codes.PARTIAL_CONTENT and resumed else "wb") as file:

@@ -1,14 +1,15 @@
 """Folders of edits as data sets are unpacked: MagicBrush, and InstructPix2Pix.
 
-    DATA/edit_turns.json                [{"input": "7-input.png", "output": "7-output1.png", "mask": "7-mask1.png", "instruction": ...}, ...]
-    DATA/edit_sessions.json             {"7": [the same, ...], ...}; read where there is no edit_turns.json
-    DATA/images/7/7-input.png, ...      the images, in a folder named by what stands before the first dash
+    DATA/edit_turns.json                [{"input": "7-input.png", "output": "7-output1.png", "mask": "7-mask1.png",
+    "instruction": ...}, ...] DATA/edit_sessions.json             {"7": [the same, ...], ...}; read if there is no
+    edit_turns.json DATA/images/7/7-input.png, ...      the images, in a folder with the part of the name before the first
+    dash
 
     DATA/seeds.json                     [["shard-00/0000001", ["1234", ...]], ...]
     DATA/shard-00/0000001/prompt.json   {"edit": "make it night", ...}
     DATA/shard-00/0000001/1234_0.jpg    the source; 1234_1.jpg is the result
 
-The results are those of the data set. Each turn of a session is an edit of its own, made from the result before it.
+The results come from the data set. Each turn of a session is a separate edit, made from the result before it.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class EditFolder:
 
 
 def edit_folder(folder: Path, roots: Sequence[Path]) -> EditFolder | None:
-    """Read a folder of MagicBrush or InstructPix2Pix; None where it is neither, or has an images.jsonl of its own.
+    """Read a folder of MagicBrush or InstructPix2Pix; None if it is neither, or has an images.jsonl.
 
     Args:
         folder: The data folder.
@@ -66,14 +67,14 @@ def edit_folder(folder: Path, roots: Sequence[Path]) -> EditFolder | None:
 
 
 def _magicbrush(turns: Sequence[tuple[str, Any]], folder: Path, roots: Sequence[Path]) -> EditFolder:
-    """Read turns, each with the place where it is listed."""
+    """Read turns, each with its place in the list."""
     sessions = {_session(turn["input"]) for _, turn in turns if isinstance(turn, Mapping) and _is_turn(turn)}
     summary = f"MagicBrush: {several(len(turns), 'turn')} of {several(len(sessions), 'session')}"
     return EditFolder(summary, (_turn(where, turn, folder, roots) for where, turn in turns))
 
 
 def _turns_of_sessions(file: Path) -> Iterator[tuple[str, Any]]:
-    """Yield the turns of all sessions; a session that has none stands for itself, so that it is named."""
+    """Yield the turns of all sessions; a session that has none is yielded itself, so that it is reported."""
     for session, turns in _filled(file, dict, "an object of sessions").items():
         if isinstance(turns, list) and turns:
             yield from ((f"{SESSIONS}:{session}:{number}", turn) for number, turn in enumerate(turns, 1))
@@ -82,7 +83,7 @@ def _turns_of_sessions(file: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _turn(where: str, turn: Any, folder: Path, roots: Sequence[Path]) -> Item | InvalidItem:
-    """Make the item of a turn of MagicBrush, or say why it is none."""
+    """Make the item of a turn of MagicBrush, or an invalid one with the reason."""
     if not (isinstance(turn, Mapping) and _is_turn(turn)):
         return InvalidItem(
             where, 'an edit is {"input": FILE, "output": FILE, "instruction": TEXT}, a session some of them'
@@ -103,7 +104,7 @@ def _is_turn(turn: Values) -> bool:
 
 
 def _session(name: str) -> str:
-    """Return the session that a file belongs to: what stands before the first dash of its name."""
+    """Return the session that a file belongs to: the part of its name before the first dash."""
     return name.partition("-")[0]
 
 

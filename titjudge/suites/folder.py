@@ -1,25 +1,19 @@
 """Your own images: a data folder, one manifest, or a folder of images with same-named text files.
 
-    DATA/prompts.jsonl  prompt_id, prompt             DATA.jsonl, .json, .csv, .tsv or .xlsx  image, prompt[, generator, prompt_id]
-    DATA/images.jsonl   image, prompt_id[, generator]
-    DATA/pairs.jsonl    prompt_id, image_a, image_b, preference (a, b, tie or both_bad), or model_a, model_b, winner; optional
-    DATA/facets.jsonl   prompt, facets, as `prompts facets` writes it; optional
-    or
-    descriptions instead of images: a manifest with `description` (and optionally `id`) in the place of `image`
-    or
-    DATA/metadata.jsonl, .csv or .json  file_name, text  (Hugging Face's `imagefolder`; also in folders below DATA)
-    or
-    captions_*.json of COCO, part-*.json of DiffusionDB
-    or
-    DATA.parquet, .arrow, .tar or .tar.gz, or a folder of them   image (bytes, or a struct of bytes and path, or a list of them), prompt[, generator, prompt_id]
-    or
-    DATA/NAME.png + DATA/NAME.txt, or DATA/GENERATOR/NAME.png with the text beside it or in DATA/NAME.txt;
-    several images of one prompt: NAME_0.png, NAME_1.png, ... + NAME.txt; without a text, what ComfyUI or A1111 left in the image
-    or
-    DATA/GENERATOR/0001.png + one list of prompts, prompts.txt or a table: see `titjudge.suites.layouts`
+    DATA/prompts.jsonl  prompt_id, prompt             DATA.jsonl, .json, .csv, .tsv or .xlsx  image, prompt[, generator,
+    prompt_id] DATA/images.jsonl   image, prompt_id[, generator] DATA/pairs.jsonl    prompt_id, image_a, image_b,
+    preference (a, b, tie or both_bad), or model_a, model_b, winner; optional DATA/facets.jsonl   prompt, facets, as
+    `prompts facets` writes it; optional or
+    descriptions instead of images: a manifest with `description` (and optionally `id`) instead of `image` or
+    DATA/metadata.jsonl, .csv or .json  file_name, text  (Hugging Face's `imagefolder`; also in folders below DATA) or
+    captions_*.json of COCO, part-*.json of DiffusionDB or DATA.parquet, .arrow, .tar or .tar.gz, or a folder of them
+    image (bytes, or a struct of bytes and path, or a list of them), prompt[, generator, prompt_id] or DATA/NAME.png +
+    DATA/NAME.txt, or DATA/GENERATOR/NAME.png with the text beside it or in DATA/NAME.txt;
+    several images of one prompt: NAME_0.png, NAME_1.png, ... + NAME.txt; without a text, what ComfyUI or A1111 left in
+    the image or DATA/GENERATOR/0001.png + one list of prompts, prompts.txt or a table: see `titjudge.suites.layouts`
 
 Image paths are relative to the data folder, or absolute, and stay inside it and the folders of --image-root, also through
-links. Further keys of a line become `item.meta`. What cannot be used is an InvalidItem with its reason; the rest is judged.
+links. Further keys of a line become `item.meta`. Each unusable row is an InvalidItem with its reason; the rest is judged.
 
 Two more suites read the same folders: prompts without images, for tasks, and the starter set (examples/starter/README.md).
 """
@@ -121,13 +115,13 @@ class Folder(Suite):
         return distinct((item.prompt_id, item.prompt, item.sources) for item in items)
 
     def _tree_of(self, folder: Path) -> ImageTree | None:
-        """Return the images by a pattern: the one that was said, or the one that their names and a list of prompts show."""
+        """Return the images by a pattern: the given one, or the one that their names and a list of prompts show."""
         if self._tree is None and not self.inputs.columns:
             self._tree = recognised(folder, self.inputs.prompt_file, self.image_roots)
         return self._tree
 
     def pairs(self, folder: Path) -> list[Pair]:
-        """Read the preferences of `pairs.jsonl`, where the folder has one, or of tables that hold two images a row (Pick-a-Pic)."""
+        """Read the preferences of `pairs.jsonl`, where the folder has one, or of tables with two images per row (Pick-a-Pic)."""
         from titjudge.suites.pair_files import read_pairs
 
         file = folder / "pairs.jsonl"
@@ -157,7 +151,7 @@ def read_items(
         folder: The folder or manifest.
         roots: Further folders in which images may lie.
         columns: Columns of a table that the user has named.
-        taken: Gets a line, with the role, for each column that is read as something other than its name says.
+        taken: Gets a line, with the role, for each column that is read differently from its name.
         notes: Gets a line on prompts that were found elsewhere, and on columns that are not used.
 
     Raises:
@@ -265,7 +259,7 @@ def _images(folder: Path, reader: ManifestReader) -> Items:
 
 
 def _prompts(folder: Path) -> tuple[dict[str, Json], list[InvalidItem]]:
-    """Read prompts.jsonl: its lines by prompt id, and what is wrong with others."""
+    """Read prompts.jsonl: its lines by prompt id, and the faults of other lines."""
     prompts: dict[str, Json] = {}
     problems = []
     for number, record in scan_jsonl(folder / "prompts.jsonl", ("prompt_id", "prompt")):
@@ -281,7 +275,7 @@ def _prompts(folder: Path) -> tuple[dict[str, Json], list[InvalidItem]]:
 
 
 def _unique(items: Iterable[Item | InvalidItem]) -> Items:
-    """Yield the items; an image under another prompt gets an id of its own, one listed again is an InvalidItem."""
+    """Yield the items; an image under another prompt gets a separate id, one listed again is an InvalidItem."""
     prompts: dict[str, tuple[str, ...]] = {}  # prompt ids by the id of an image
     for item in items:
         prompt_ids, prompt_id = prompts.get(item.id, ()), plain(item.prompt_id)
@@ -295,7 +289,7 @@ def _unique(items: Iterable[Item | InvalidItem]) -> Items:
 
 
 def _numbered(image: str, before: int) -> str:
-    """Make the id of an image that stands under so many other prompts before."""
+    """Make the id of an image that was listed under `before` other prompts before."""
     return f"{image} ({before + 1})" if before else image
 
 
@@ -352,7 +346,7 @@ def _loose(folder: Path, roots: Sequence[Path], notes: dict[str, None]) -> Items
 
 
 def _with_embedded_prompt(name: str, generator: str, folder: Path, roots: Sequence[Path]) -> Item | None:
-    """Make the item of an image that holds the prompt it was made from; None where it holds none."""
+    """Make the item of an image with an embedded prompt; None if it has none."""
     try:
         path = inside(folder, name, roots=roots)
         embedded = embedded_prompt(path)
@@ -421,7 +415,7 @@ class Starter(Folder):
     PROMPTS: Path = starter_file()
 
     def load(self, folder: Path) -> Items:
-        """Yield the images of the prompts: those that tables or --images name, else GENERATOR/PROMPT_ID.png.
+        """Yield the images of the prompts: from tables or --images, otherwise GENERATOR/PROMPT_ID.png.
 
         Raises:
             DataError: There are no images of them.

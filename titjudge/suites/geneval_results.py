@@ -1,4 +1,4 @@
-"""`suites aggregate geneval`: the table of GenEval from the results that its own script writes."""
+"""`suites aggregate geneval`: the table of GenEval from the results of its script."""
 
 from __future__ import annotations
 

@@ -34,17 +34,18 @@ from titjudge.suites.sources import SourcePattern, without_named_sources
 
 @dataclass(frozen=True, slots=True)
 class ImageTree:
-    """Where images lie below the data folder, and which prompts they were made from.
+    """The places of images below the data folder, and the prompts they were made from.
 
     Attributes:
         pattern: Path of an image with fields in braces: prompt_id, and generator, sample or any others.
-        prompts: FILE, FILE:ID,PROMPT or FILE.txt[:FIRST], see `titjudge.suites.prompt_list`; with `prompts_by_id` a name for messages.
+        prompts: FILE, FILE:ID,PROMPT or FILE.txt[:FIRST], see `titjudge.suites.prompt_list`; with `prompts_by_id` a name
+            for messages.
         prompts_by_id: The prompts by their ids, where a suite has read them itself.
-        meta: What else is known of the images of a prompt, with `prompts_by_id`.
+        meta: Further facts about the images of a prompt, with `prompts_by_id`.
         others: Further patterns, for images that have a prompt by one of them and none by `pattern`.
         sources: Patterns of the sources of edits (`titjudge.suites.sources.SourcePattern`), in the order of the instruction.
-        unique: The id of a prompt, made of fields of the path, where {prompt_id} is unique only within a folder. Images in folders of
-            which no prompt is known are left out.
+        unique: The id of a prompt, made of fields of the path, where {prompt_id} is unique only within a folder. Images
+            in folders of which no prompt is known are left out.
     """
 
     pattern: str
@@ -153,7 +154,7 @@ class ImageTree:
         """Match the images below a folder by the first pattern that gives a prompt, or else the first.
 
         Returns:
-            The matches by the paths of the images, and the prompt ids by what the paths say.
+            The matches by the paths of the images, and the prompt ids by their spelling in the paths.
         """
         regexes = [compiled(pattern) for pattern in (self.pattern, *self.others)]
         names = [path.relative_to(root).as_posix() for path in image_files(root)]
@@ -173,7 +174,7 @@ class ImageTree:
         listed: PromptList,
         known: Mapping[str, str],
     ) -> dict[str, tuple[Path, ...] | DataError]:
-        """Find the sources of each result, by its name; an error says why one that is needed is not there."""
+        """Find the sources of each result, by its name; an error explains why a required one is missing."""
         find = self._sources(root, roots, listed, fields_of(self.pattern))
         sources: dict[str, tuple[Path, ...] | DataError] = {}
         for name, match in matches.items():
@@ -186,7 +187,7 @@ class ImageTree:
     def _sources(
         self, root: Path, roots: Sequence[Path], listed: PromptList, fields: Sequence[str]
     ) -> Callable[[str, Mapping[str, str]], tuple[Path, ...]]:
-        """Return the function that finds the sources of a prompt: by the patterns, else as the file of prompts names them."""
+        """Return the function that finds the sources of a prompt: by the patterns, otherwise as the file of prompts names them."""
         patterns = [SourcePattern(pattern, fields, root) for pattern in self.sources]
 
         def find(prompt_id: str, values: Mapping[str, str]) -> tuple[Path, ...]:
@@ -205,7 +206,7 @@ class ImageTree:
         return filled(self.unique, match.groupdict())
 
     def _prompt_id(self, match: re.Match[str], known: Mapping[str, str]) -> str:
-        """Return the id of the prompt that a path means; what the path says if there is none."""
+        """Return the id of the prompt that a path means; the id in the path if there is none."""
         written = self._written(match)
         return known.get(written, written)
 
@@ -222,7 +223,7 @@ def _without_generator(images: Sequence[Mapping[str, str]]) -> Iterator[str]:
 
 
 def _check_shift(file: str, listed: PromptList, image_ids: Collection[str]) -> None:
-    """Refuse images whose numbers are those of the prompts shifted by one.
+    """Refuse images with numbers that are the prompts' numbers shifted by one.
 
     Raises:
         DataError: Each would be judged by its neighbour's prompt.

@@ -51,7 +51,7 @@ _PREFIXED = re.compile(r"([A-Za-z]*[_-]?)(\d+)([_-])(.+)")  # 42_0001, seed42_ca
 _OF_SAMPLES = ("seed", "sample")
 _MAYBE_SAMPLES = ("", *"run batch try take round rep repeat attempt variation draw".split())
 _OF_PROMPTS = ("", "prompt", "p", "id", "idx", "image", "img")
-"""Words before the number of a folder that say what it is; a bare number may be a prompt's."""
+"""Words before the number of a folder that show its kind; a bare number may be a prompt's."""
 
 
 def recognised(folder: Path, prompt_file: str = "", roots: Sequence[Path] = ()) -> ImageTree | None:
@@ -63,7 +63,7 @@ def recognised(folder: Path, prompt_file: str = "", roots: Sequence[Path] = ()) 
         roots: Further folders to which links may lead.
 
     Returns:
-        The images by a pattern; None where there is no list, or another layout says which prompt is whose.
+        The images by a pattern; None if there is no list, or another layout assigns the prompts.
 
     Raises:
         Unclear: The names of the images can be read in several ways, or in none.
@@ -148,7 +148,7 @@ def _prompt_folders(folder: Path, names: Sequence[str]) -> ImageTree | None:
 
 
 def _says_itself(folder: Path, images: Sequence[Path], roots: Sequence[Path]) -> bool:
-    """Return True if the turns of MagicBrush, texts of the same name or the images themselves say the prompts."""
+    """Return True if the turns of MagicBrush, texts of the same name or the images themselves contain the prompts."""
     named = (folder / name for name in (TURNS, SESSIONS))
     if any(file.is_file() for file in named) or any(map(names_images, find_tables(folder, roots))):
         return True
@@ -165,14 +165,14 @@ def _holds_prompt(image: Path) -> bool:
 
 
 def _inner_lists(places: Sequence[Path], roots: Sequence[Path]) -> list[str]:
-    """Find the lists in a folder, or, where it has none, the one that all folders of it have.
+    """Find the lists in a folder or, if it has none, the one that all its folders have.
 
     Args:
         places: The folder, and the folders in it that have images.
         roots: Further folders to which links may lead.
 
     Raises:
-        DataError: Some of these folders lack it, they have different ones, or a link leads elsewhere.
+        DataError: Some of these folders do not have it, they have different ones, or a link leads elsewhere.
     """
     folder, *below = places
     for place in places:
@@ -217,7 +217,7 @@ def _check_same(folder: Path, file: Path) -> None:
 
 
 def _patterns(names: Sequence[str], prompts: PromptNames) -> Iterator[str]:
-    """Yield the patterns that names may have, the likeliest first; those of the commonest depth, the deepest of several."""
+    """Yield the patterns that names may have, the likeliest first; patterns of the commonest depth, the deepest of several."""
     counts = Counter(name.count("/") for name in names)
     depth = max(counts, key=lambda level: (counts[level], level))
     rows = [name.split("/") for name in names if name.count("/") == depth]
@@ -225,7 +225,9 @@ def _patterns(names: Sequence[str], prompts: PromptNames) -> Iterator[str]:
     endings = {PurePosixPath(file).suffix for file in files}
     ending = endings.pop() if len(endings) == 1 else ".{suffix}"
     texts = [list(prompts.templates(level)) for level in (*folders, {PurePosixPath(file).stem for file in files})]
-    for text in texts[:-1]:  # the number beside a text is a sample, or that of the prompt if the images are the samples
+    for text in texts[
+        :-1
+    ]:  # the number next to a text is a sample, or the prompt's number if the images are the samples
         text += [template.replace("{sample}", "{index}") for template in text if "{sample}" in template]
     are_prompts = [bool(text) and prompts.are_sure(level) for text, level in zip(texts, folders, strict=False)]
     levels = [
@@ -239,7 +241,7 @@ def _patterns(names: Sequence[str], prompts: PromptNames) -> Iterator[str]:
         of_text = any(part in text for part, text in zip(parts, texts, strict=True))
         numbers = max(count["sample"], count["seed"]) if of_text else count["sample"] + count["seed"]
         twice = count["prompt_id"] == 2 and parts[-1].startswith("{prompt_id}")
-        ignored = any(are_prompts) and not of_text  # texts of prompts say more than numbers
+        ignored = any(are_prompts) and not of_text  # texts of prompts are better evidence than numbers
         if (count["prompt_id"] == 1 or twice) and numbers <= 1 and count["generator"] <= 1 and not ignored:
             yield pattern
 
@@ -331,7 +333,7 @@ def _of_last_number(stems: set[str]) -> Iterator[str]:
 
 
 def _numbers(word: str) -> list[str]:
-    """List what a number after a word may be, if it is not that of a prompt."""
+    """List the possible meanings of a number after a word, if it is not the number of a prompt."""
     kind = word.strip("_-( ").lower()
     if is_generator(kind):
         return ["{generator}"]
@@ -349,7 +351,7 @@ def _words(names: Iterable[str], form: re.Pattern[str], group: int = 1) -> list[
 
 
 def _are_most(count: int, names: Collection[str], fits: Callable[[str], bool]) -> bool:
-    """Return True if so many of the names fit that the others are strays, such as `grid`: few, or without a number."""
+    """Return True if `count` of the names fit and the others are strays, such as `grid`: few, or without a number."""
     few = 10 * count >= 9 * len(names)
     return count > 0 and (
         few or (2 * count > len(names) and not any(re.search(r"\d", n) for n in names if not fits(n)))

@@ -21,7 +21,7 @@ def suite_class(name: str) -> type[Suite]:
     """Return the class of a suite by its registered name, or by the path of its YAML file.
 
     Raises:
-        ConfigError: There is no such suite, its file is wrong, or another package's object is no suite.
+        ConfigError: There is no such suite, its file is wrong, or another package's object is not a suite.
     """
     loaded = registry.load("suites", name)
     if not (inspect.isclass(loaded) and issubclass(loaded, Suite)):
@@ -30,7 +30,7 @@ def suite_class(name: str) -> type[Suite]:
 
 
 def with_image_tree(config: RunConfig) -> RunConfig:
-    """Take the data folder from the pattern of the images (`--images`), where there is one.
+    """Take the data folder from the pattern of the images (`--images`), if there is one.
 
     Raises:
         ConfigError: There is a pattern without prompts, or there are prompts without a pattern.
@@ -51,7 +51,7 @@ def with_image_tree(config: RunConfig) -> RunConfig:
 
 
 def with_data(config: RunConfig) -> RunConfig:
-    """Name the data of a configuration (without `data` those of the bundled example), and the templates beside the file of a suite.
+    """Set the data of a configuration (by default the bundled example), and the templates beside the file of a suite.
 
     Raises:
         ConfigError: As `with_image_tree`, there are no data, or paths do not exist.
@@ -114,7 +114,7 @@ def open_suite(config: RunConfig) -> Suite:
     """Make the suite of a configuration, with its options.
 
     Raises:
-        ConfigError: There is no such suite or option, or the suite does not take what the configuration says.
+        ConfigError: There is no such suite or option, or the suite does not accept the settings of the configuration.
     """
     name, suite = config.suite, suite_class(config.suite)
     first, *options = inspect.signature(suite).parameters or ("",)

@@ -2,8 +2,7 @@
 
 The paper has 200 prompts, all with ranks; the published data set has grown to 1,000, of which these 200 have ranks.
 
-The layout of the official data set on the hub is documented nowhere. Two layouts of
-our own are read, too:
+The layout of the official data set on the hub is documented nowhere. Two layouts of titjudge are read as well:
 
     DATA/prompts.jsonl   prompt_id, prompt (and theme: means are then also by theme)
     DATA/images.jsonl    image, prompt_id, generator          or   DATA/images/GENERATOR/PROMPT_ID[_SAMPLE].png
@@ -59,7 +58,7 @@ PATTERNS = tuple(
         "prompt_{prompt_id}/{generator}.{suffix} {prompt_id}_{generator}.{suffix} {generator}_{prompt_id}.{suffix}"
     ).split()
 )
-"""How images may lie below the folder that holds them all; the pattern that fits most images with a prompt is taken."""
+"""Paths of images below their common folder; the pattern that fits most images with a prompt is taken."""
 _OF_PROMPTS = (*READERS, ".txt")
 _PACKED = (".zip", ".gz", ".tgz", ".7z", ".rar", ".zst")
 _LISTED = 8
@@ -79,7 +78,7 @@ def hub_items(
         notes: Gets a line on how the copy is read.
 
     Raises:
-        DataError: Nothing here fits; says what would.
+        DataError: Nothing here fits; the message describes what would.
     """
     tables = [
         path for path in find_tables(folder, roots) if path.suffix.lower() not in _PACKED
@@ -145,7 +144,7 @@ def _image_names(folder: Path) -> list[str]:
 
 
 def _usual_patterns(names: Sequence[str]) -> list[str]:
-    """List the usual patterns below the folder that holds all images, and below the folder above it."""
+    """List the usual patterns below the common folder of all images, and below the folder above it."""
     common = os.path.commonpath([os.path.dirname(name) or "." for name in names])
     tops = {"" if top in ("", ".") else f"{top}/" for top in (common, os.path.dirname(common))}
     return [f"{top}{usual}" for top in sorted(tops, reverse=True) for usual in PATTERNS]
@@ -188,7 +187,7 @@ def _prompts(folder: Path, prompt_file: str) -> dict[str, str]:
 PAPER = {"prompts": 200, "generators": 13, "images": 2600}  # with human ranks
 PUBLISHED = {"prompts": 1000, "generators": 13, "images": 13000}  # today
 _THEMES = 12  # columns of a table
-_NOBODY = "nobody"  # where no column names people
+_NOBODY = "nobody"  # if no column names people
 _NOT_RANKS = {"prompt_id", "prompt", "source"}
 
 
@@ -261,7 +260,7 @@ class LpgBench(Suite):
         """Yield the prompts of prompts.jsonl; their images belong into images/GENERATOR/.
 
         Raises:
-            DataError: images.jsonl lists the images already, or an id is no file name.
+            DataError: images.jsonl lists the images already, or an id is not a file name.
         """
         if (folder / "images.jsonl").is_file():
             raise DataError(
@@ -281,7 +280,7 @@ class LpgBench(Suite):
             yield replace(place, image=f"images/{place.image}")
 
     def pairs(self, folder: Path) -> list[Pair]:
-        """Return human pairs, ties included, from the ranks (or the pairs) of the folder; none where it has neither.
+        """Return human pairs, ties included, from the ranks (or the pairs) of the folder; none if it has neither.
 
         A ranked image that is not there is "GENERATOR/PROMPT_ID (no image)" in its pairs, so that they are counted.
 
@@ -364,7 +363,7 @@ def _first_places(items: Sequence[Item], scores: Sequence[Score]) -> Iterator[Ta
 
 
 def _is_own_layout(folder: Path) -> bool:
-    """Return True if the folder has our own layout: the first line of prompts.jsonl has our keys."""
+    """Return True if the folder has titjudge's layout: the first line of prompts.jsonl has its keys."""
     file = folder / "prompts.jsonl"
     first = next(scan_jsonl(file, ("prompt_id", "prompt")), None) if file.is_file() else None
     return first is not None and not isinstance(first[1], DataError)
@@ -399,7 +398,7 @@ def read_ranks(file: Path, column: str = "rank", notes: dict[str, None] | None =
         notes: Gets a line on ranks that were averaged.
 
     Raises:
-        DataError: A rank is no number of at least 1, one person gives it twice, or the file has none; names file and line.
+        DataError: A rank is not a number of at least 1, one person gives it twice, or the file has none; names file and line.
     """
     said: Opinions[tuple[str, str], float] = Opinions(file)
     read_number = number_reader(file)

@@ -57,7 +57,7 @@ _LISTED = 12  # columns that a note names
 
 
 def may_be_prompt(name: str) -> bool:
-    """Return True if a column of this name may hold prompts: `caption`, `prompt_en`, `revised prompt`; not `prompt_id`."""
+    """Return True if a column of this name may contain prompts: `caption`, `prompt_en`, `revised prompt`; not `prompt_id`."""
     words = {*re.split(r"[^a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).casefold())}
     return bool(words & _PROMPT_WORDS) and not words & _OTHER_WORDS
 
@@ -82,7 +82,7 @@ def prompt_columns(names: Iterable[str], chosen: Iterable[str]) -> list[str]:
 
 @dataclass(slots=True)
 class TableUse:
-    """What the columns of a table hold, found by reading all of it.
+    """The content of the columns of a table, found by reading all of it.
 
     Attributes:
         names: All columns, in their order.
@@ -142,9 +142,9 @@ class TableUse:
             raise Unclear(f"{len(readings)} columns can be the prompt; choose one:", file, readings)
 
     def factors(self) -> list[str]:
-        """List the unused columns that tell the images of each prompt apart, as generators or samples do.
+        """List the unused columns that distinguish the images of each prompt, as generators or samples do.
 
-        Almost every value stands with almost every prompt, and equally often. A column that only repeats the samples is none.
+        Almost every value occurs with almost every prompt, and equally often. A column that only repeats the samples is none.
         """
         found = []
         for name, counts in self._counts.items():
@@ -157,11 +157,11 @@ class TableUse:
         return found
 
     def check_factors(self, file: Path, roles: Sequence[str], option: Callable[..., str] | None = None) -> None:
-        """Check that no column which is not used tells the images of each prompt apart.
+        """Check that no unused column distinguishes the images of each prompt.
 
         Args:
             file: The table.
-            roles: What such a column may hold: `sample`, `generator`.
+            roles: The possible content of such a column: `sample`, `generator`.
             option: Writes the option that names columns by their roles; None if there is none for the table.
 
         Raises:
@@ -203,7 +203,7 @@ METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet", "metadata.json
 GENERATED, MADE = "metadata.jsonl", "made_with"
 """The table that `generate` writes, and a key that each of its lines has."""
 SOURCE_DIGESTS = "source_digests"
-"""Key of what an edit was made with (`MADE`): the content of its sources (`content_name`)."""
+"""Key of the inputs of an edit (`MADE`): the content of its sources (`content_name`)."""
 NAMES: Mapping[str, tuple[str, ...]] = {
     "image": (
         *("image", "file_name", "image_path", "image_file_name", "img_path"),
@@ -214,10 +214,10 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "prompt_id": ("prompt_id",),
     "sample": COLUMNS,
 }
-"""Usual names of columns by what they hold; the first that is there counts. For those of edits see `sources.edit_columns`."""
+"""Usual names of columns by their content; the first that is there counts. For names of edits see `sources.edit_columns`."""
 TWO_IMAGES = ("jpg_0", "jpg_1")
 TRUTH = ("answers", "text_present", "entity_scores", "attribute_scores", "relation_scores")
-"""Columns with what an image shows, of images with known answers (suite `known-answer`)."""
+"""Columns with the content of an image, for images with known answers (suite `known-answer`)."""
 KNOWN = frozenset({*item_meta.KEYS, *TRUTH, "id", "image_id", "label_0", "label_1", "has_label"})
 """Further columns that something reads, or that only number the rows."""
 LABEL = "label_0"
@@ -235,7 +235,7 @@ class ManifestReader:
         root: The folder that paths are relative to.
         roots: Further folders in which images may lie.
         columns: Columns that the user has named.
-        taken: Gets a line, with the role, for each column that is read as something other than its name says.
+        taken: Gets a line, with the role, for each column that is read differently from its name.
         notes: Gets a line on columns that are not used.
     """
 
@@ -251,7 +251,7 @@ class ManifestReader:
         """Yield an item for each image of the table.
 
         Raises:
-            DataError: The file is no table, or lacks a column; names file and line.
+            DataError: The file is not a table, or has no such column; the message has file and line.
         """
         names = table_columns(file)
         chosen = {} if names is None else self._chosen(names)
@@ -317,7 +317,7 @@ class ManifestReader:
         )
 
     def _row(self, record: Values, where: str, folder: str) -> Items:
-        """Yield an item for each image of a row, or one for its description; what cannot be judged is an InvalidItem."""
+        """Yield an item for each image of a row, or one for its description; an unusable one is an InvalidItem."""
         chosen = self._chosen(record)
         if not chosen["prompt"]:
             there = any(record.get(column) for column in (*chosen["image"], "description"))
@@ -350,12 +350,10 @@ class ManifestReader:
             content, column = image.content, image.column
             if several and isinstance(content, str):
                 if (content, prompt_id) in self._paired:
-                    continue  # it stands in several pairs of its prompt
+                    continue  # it is in several pairs of its prompt
                 self._paired.add((content, prompt_id))
             by = str(record.get(f"model_{column.rpartition('_')[2]}") or column) if several else generator
-            number = (
-                sample * image.total + image.number
-            ) % 10**18  # the largest that 64 bits hold, as `as_sample` has it
+            number = (sample * image.total + image.number) % 10**18  # the largest with 64 bits, as `as_sample` has it
             if isinstance(content, ImageCell):
                 cell_meta = {**meta, item_meta.IMAGE_PATH.name: content.name} if content.name else meta
                 name = f"{image.where}:{column}" if several else image.where
@@ -369,10 +367,10 @@ class ManifestReader:
     def _sources_and_mask(
         self, record: Values, chosen: Mapping[str, Sequence[str]], folder: str
     ) -> tuple[tuple[Path, ...], Json]:
-        """Return the sources of an edit, and its mask as an item's meta hold it; neither where the row is no edit.
+        """Return the sources of an edit, and its mask in the form of an item's meta; neither if the row is not an edit.
 
         Raises:
-            DataError: The names of the columns say that every row is an edit, and this one has no source.
+            DataError: By the names of the columns, every row is an edit, and this one has no source.
         """
         sources = self._placed(record, chosen["source"], folder, "source")
         if not sources:
@@ -386,7 +384,7 @@ class ManifestReader:
         """Return the images of some columns of a row, in order; the cells after the last one may be empty.
 
         Raises:
-            DataError: A cell holds no path, an empty one stands before another, or a path leads elsewhere.
+            DataError: A cell has no path, an empty one comes before another, or a path leads elsewhere.
         """
         cells = [(column, content) for column in columns for content in names_of(record.get(column))]
         while cells and not cells[-1][1]:
@@ -404,7 +402,7 @@ class ManifestReader:
         return tuple(places)
 
     def _chosen(self, names: Iterable[str]) -> dict[str, list[str]]:
-        """Choose the columns: those that the user has named, else the first of the usual names that is there."""
+        """Choose the columns: the user's choice, otherwise the first of the usual names that is there."""
         there = tuple(names)
         if there in self._known:
             return self._known[there]
@@ -435,7 +433,7 @@ class ManifestReader:
 
 @lru_cache(64)
 def table_use(file: Path, _version: tuple[int, int], named: tuple[tuple[str, tuple[str, ...]], ...] = ()) -> TableUse:
-    """Read a table to find what its columns hold, given those that the user has named; nothing of one that `generate` wrote."""
+    """Read a table to find the content of its columns, given the user's choice of columns; empty for one that `generate` wrote."""
     reader = ManifestReader(file.parent, columns=dict(named))
     by_names: dict[tuple[str, ...], tuple[dict[str, list[str]], list[str], set[str]]] = {}
     use = TableUse()
@@ -462,7 +460,7 @@ def table_use(file: Path, _version: tuple[int, int], named: tuple[tuple[str, tup
 
 
 def note_unused(rows: Mapping[str, Values], notes: dict[str, None], *used: str) -> None:
-    """Add a line to the notes on the columns of a list of prompts that nothing reads, without those of sources."""
+    """Add a line to the notes on the columns of a list of prompts that nothing reads, without columns of sources."""
     use, known = TableUse(), {*used, *KNOWN}
     for name, row in rows.items():
         use.add(without_named_sources(row), known, hash(name))
@@ -472,7 +470,7 @@ def note_unused(rows: Mapping[str, Values], notes: dict[str, None], *used: str) 
 def _made_from(record: Values, source: str) -> bool:
     """Return True if `generate` made this row's edit from an absolute path that still has the recorded content.
 
-    Such a source may lie anywhere: whoever wrote its digest knew what the file contains.
+    Such a source may lie anywhere: the writer of its digest knew the content of the file.
     """
     made = record.get(MADE)
     digests = made.get(SOURCE_DIGESTS) if isinstance(made, Mapping) and os.path.isabs(source) else None
@@ -480,7 +478,7 @@ def _made_from(record: Values, source: str) -> bool:
 
 
 def _superseded(file: Path) -> set[int]:
-    """List the rows of images that `generate` has made anew, in a later row."""
+    """List the rows of images that `generate` has made again, in a later row."""
     last: dict[str, int] = {}
     superseded = set()
     for number, record in scan_table(file) if file.name == GENERATED else ():
@@ -521,7 +519,7 @@ class _Image(NamedTuple):
 
 
 def _images_of(value: Any, column: str, where: str) -> list[_Image]:
-    """Return the image of a column, or those of a list; a list of anything else, such as pixels, is one that is no image."""
+    """Return the image of a column, or the images of a list; a list of anything else, such as pixels, is one invalid image."""
     if isinstance(value, list) and all(content is None or isinstance(content, str | ImageCell) for content in value):
         return [
             _Image(content, column, f"{where}.{number}", number, len(value)) for number, content in enumerate(value)
@@ -553,7 +551,7 @@ def named_generator(record: Values, columns: Iterable[str]) -> str:
 
 
 def check_manifest(file: Path) -> None:
-    """Refuse a file that is no manifest by one error, not by one for each line.
+    """Refuse a file that is not a manifest by one error, not by one for each line.
 
     Raises:
         DataError: It is an image, of another format, or one JSON array in a file of JSON lines.
@@ -585,7 +583,7 @@ def names_images(file: Path) -> bool:
 
 
 def find_tables(folder: Path, roots: Sequence[Path]) -> list[Path]:
-    """Find the tables of a folder: `imagefolder` metadata at its top, else below; else, without image files, tables with images.
+    """Find the tables of a folder: `imagefolder` metadata at its top or below, or, without image files, tables with images.
 
     Raises:
         DataError: One is a link that leads out of the folder.
@@ -614,13 +612,13 @@ def item_of(
     sources: Sequence[Path] = (),
     typed: bool = False,
 ) -> Item | InvalidItem:
-    """Make an item, or say why it cannot be judged.
+    """Make an item, or an invalid one with the reason.
 
     Args:
-        image: A path as the data name it, which must lie in `root` or one of `roots`; a Path is taken as it is. None where
+        image: A path as the data name it, which must lie in `root` or one of `roots`; a Path is taken as it is. None if
             there is only `meta["description"]`.
         prompt: Its prompt.
-        generator: Who made it.
+        generator: The generator that made it.
         prompt_id: The id of the prompt.
         meta: Further keys of its line.
         root: The data folder.

@@ -1,8 +1,8 @@
 """Download the published files of suites at a pinned revision and check them.
 
-`official_files.json` names repositories on GitHub and on the Hugging Face hub, their commits, and the SHA-256 of each file. Where it
-names no commit of a data set on the hub, the first download pins it: `fetched.json` beside the files then holds that commit and the
-checksum of every file, and later downloads take exactly these.
+`official_files.json` names repositories on GitHub and on the Hugging Face hub, their commits, and the SHA-256 of each
+file. If it names no commit of a data set on the hub, the first download pins it: `fetched.json` next to the files then
+has that commit and the checksum of every file, and later downloads take exactly these.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class OfficialFiles:
         repository: OWNER/NAME on GitHub, datasets/OWNER/NAME or models/OWNER/NAME on the hub.
         revision: The commit; "" where the first download pins it.
         files: The checksum of each path: its SHA-256, or the id that git gives it.
-        sizes: Bytes of each path, where they are known.
+        sizes: Bytes of each path, if known.
     """
 
     repository: str
@@ -74,10 +74,10 @@ def official_files() -> dict[str, OfficialFiles]:
 
 
 def endpoint() -> str:
-    """Return the address of the hub: HF_ENDPOINT, else huggingface.co.
+    """Return the address of the hub: HF_ENDPOINT, otherwise huggingface.co.
 
     Raises:
-        ConfigError: HF_ENDPOINT is no web address, or holds a password.
+        ConfigError: HF_ENDPOINT is not a web address, or contains a password.
     """
     address = (os.environ.get("HF_ENDPOINT", "").strip() or HUB).rstrip("/")
     parts = url_parts(address)
@@ -94,17 +94,17 @@ def fetch_suite(
     include: Sequence[str] = (),
     revision: str = "",
 ) -> int:
-    """Download the files of a suite that the folder lacks; returns their number.
+    """Download the files of a suite that are missing in the folder; returns their number.
 
     Args:
         suite: Its name, or datasets/OWNER/NAME or models/OWNER/NAME on the hub.
-        folder: Where they go, each at its path in the repository.
-        say: Gets a line for each file.
+        folder: The folder for them, each at its path in the repository.
+        say: Called with a line for each file.
         include: Patterns of paths, such as `images/*`: these files of the repository instead of those the suite needs.
         revision: Commit, branch or tag on the hub instead of the pinned one.
 
     Raises:
-        UserError: The files of the suite are not known, or cannot be had.
+        UserError: The files of the suite are not known, or not available.
         DataError: A file that is there, or that came, is not the published one; it is left alone, or not written.
     """
     by_suite = official_files()
@@ -137,7 +137,7 @@ def fetch_suite(
 def _pinned(
     source: OfficialFiles, folder: Path, include: Sequence[str], revision: str, downloads: Downloads
 ) -> OfficialFiles:
-    """Find the revision and its checksums: the bundled ones, else those of fetched.json, else the hub's, which are written there."""
+    """Find the revision and its checksums: the bundled ones, otherwise those in fetched.json, otherwise the hub's, written there."""
     lock = _read_lock(folder, source) if source.on_hub else None
     wanted = revision or (lock.revision if lock else source.revision)
     if not source.on_hub or (lock is None and wanted == source.revision and source.files and not include):
@@ -196,7 +196,7 @@ def _lock_text(lock: OfficialFiles) -> str:
 
 
 def _read_lock(folder: Path, source: OfficialFiles | None = None) -> OfficialFiles | None:
-    """Read fetched.json; None where there is none.
+    """Read fetched.json; None if there is none.
 
     Raises:
         DataError: It is damaged, or of another repository.
@@ -251,7 +251,7 @@ def _token() -> str:
 
 
 def _by_hand(error: Unavailable, source: OfficialFiles, folder: Path) -> str:
-    """Explain that files cannot be had, why, and which to put where by hand."""
+    """Explain which files are not available, why, and where to put them by hand."""
     why = error.reason
     if source.on_hub and error.status in (401, 403):
         why += f"; HF_TOKEN may not read {source.page}" if _token() else "; private or not there: set HF_TOKEN"

@@ -1,12 +1,14 @@
 """Read the preferences of people: tables of pairs of images, single votes on them, and battles of an arena.
 
-A table of pairs or votes has `prompt_id`, `image_a`, `image_b` and `preference`: a, b, tie or both_bad, in the spellings that
-`read_choice` knows. It may say who votes (`annotator`). Several people may have a row each, a column each (`rater1`, `rater2`) or a list in
-one cell. If a pair has several votes, the rules of A.11 decide it, by the votes that it has, and the majority what these leave to experts.
+A table of pairs or votes has `prompt_id`, `image_a`, `image_b` and `preference`: a, b, tie or both_bad, in the spellings
+that `read_choice` knows. It may have a column with the person (`annotator`). Several people may have a row each, a column
+each (`rater1`, `rater2`) or a list in one cell. If a pair has several votes, the rules of A.11 decide it, by the votes
+that it has, and the majority what these leave to experts.
 
 A battle of an arena has `model_a`, `model_b` and `winner` (model_a, model_b, tie, "tie (bothbad)") on a prompt:
-`prompt_id`, `question_id` or the text `prompt`. Its images are `image_a` and `image_b`, or those that the two models made of the
-prompt. Each battle counts. A battle with an image that is not there is still a pair, which counts as one without a score.
+`prompt_id`, `question_id` or the text `prompt`. Its images are `image_a` and `image_b`, or the images that the two models
+made of the prompt. Each battle counts. A battle with an image that is not there is still a pair, which counts as one
+without a score.
 """
 
 from __future__ import annotations
@@ -43,12 +45,12 @@ def read_pairs(
 
     Args:
         file: The table.
-        images: Images, where they are known: a pair must name a prompt of its images.
+        images: Images, if known: a pair must name a prompt of its images.
         items: Reads the images of battles that name models and no images.
         notes: Gets a line on votes that were joined, and on repetitions.
 
     Raises:
-        DataError: A row is malformed, its images belong to another prompt, one person says two things of a pair, or no pair is
+        DataError: A row is malformed, its images belong to another prompt, one person has two opinions on a pair, or no pair is
             decided; names file and row.
     """
     lines = {} if notes is None else notes
@@ -66,7 +68,7 @@ def read_votes(path: Path | str, images: Images | None = None, notes: dict[str, 
     """Read single votes; who is not named is another person in each row.
 
     Raises:
-        DataError: As `read_pairs`, or the table holds battles.
+        DataError: As `read_pairs`, or the table has battles.
     """
     path = Path(path)
     if is_battles(path):
@@ -130,7 +132,7 @@ def _item(image: str, prompt: str, images: Images | None, path: Path, line: int)
 def _choices(
     record: Values, columns: Sequence[str], sides: tuple[str, str], path: Path, line: int, *, may_be_empty: bool
 ) -> list[tuple[str, str]]:
-    """Read the choices in some columns of a row, with the names of who made them where a column is theirs."""
+    """Read the choices in some columns of a row, with the names of the people if each has a column."""
     if not columns:
         raise DataError(f"the key '{VOTE_COLUMNS[-1]}' is missing. Add it", path, line)
     found = []
@@ -194,7 +196,7 @@ def is_battles(file: Path) -> bool:
 
 
 def read_battles(file: Path, items: Callable[[], Iterable[Item]] | None = None) -> list[Pair]:
-    """Read battles as pairs, without those of a model with itself.
+    """Read battles as pairs, without battles of a model with itself.
 
     Args:
         file: The table.
@@ -254,7 +256,7 @@ class _Images:
                 self._by_prompt.setdefault((prompt, item.generator), []).append(item)
 
     def find(self, prompt: str, model: str) -> Item | None:
-        """Find the image; None where there is none.
+        """Find the image; None if there is none.
 
         Raises:
             LookupError: There are several.

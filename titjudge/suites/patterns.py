@@ -44,10 +44,10 @@ def named_pattern(option: str, pattern: str) -> tuple[Path, str]:
 
 
 def checked_pattern(pattern: str) -> str:
-    """Return a pattern with `{generator}` where it says `{model}`.
+    """Return a pattern with `{generator}` instead of `{model}`.
 
     Raises:
-        ConfigError: It lacks `{prompt_id}`, has a brace that begins no field, or a field that looks like a slip.
+        ConfigError: It has no `{prompt_id}`, has a brace that begins no field, or a field that looks like a slip.
     """
     option = f"--images '{pattern}'"
     if re.search(r"[{}]", _FIELD.sub("", pattern)):
@@ -108,7 +108,7 @@ class PromptPlace:
     fields: Values = field(default_factory=dict)
 
     def path(self, sample: int, samples: int, seed: int) -> str:
-        """Return the path of one of `samples` images: `cat.png`, or `cat_0.png`, `cat_1.png`, ... where there are several."""
+        """Return the path of one of `samples` images: `cat.png`, or `cat_0.png`, `cat_1.png`, ... if there are several."""
         if any(f"{{{name}}}" in self.image for name in NUMBERS):
             return filled(self.image, {"sample": sample, "index": sample, "seed": seed})
         place = PurePosixPath(self.image)
@@ -128,7 +128,7 @@ class PromptPlace:
 
 
 def filled(pattern: str, values: Values) -> str:
-    """Fill the fields of a path in one pass, so that braces in a value are no field; `{{` is a brace."""
+    """Fill the fields of a path in one pass, so that braces in a value are not a field; `{{` is a brace."""
     return re.sub(
         r"\{\{|\}\}|\{(\w+)\}", lambda match: str(values.get(match[1], match[0])) if match[1] else match[0][0], pattern
     )
@@ -141,13 +141,13 @@ def source_field(sources: Sequence[Path]) -> Json:
 
 
 def sources_of(fields: Values) -> list[Path]:
-    """Return the paths of the sources that the line of an edit names; none where it is no edit."""
+    """Return the paths of the sources that the line of an edit names; none if it is not an edit."""
     named = fields.get(SOURCE, ())
     return [Path(named)] if isinstance(named, str) else list(map(Path, named))
 
 
 def loose_place(prompt_id: str, prompt: str, sources: Sequence[Path] = ()) -> PromptPlace:
-    """Name the images of a prompt by its id, or by a part of it and a hash where it is no file name."""
+    """Name the images of a prompt by its id, or by a part of it and a hash if it is not a file name."""
     name = prompt_id
     if not _PLAIN.fullmatch(prompt_id):
         name = re.sub(r"[^\w.+-]+", "_", prompt_id).strip("._")[:60]
@@ -156,7 +156,7 @@ def loose_place(prompt_id: str, prompt: str, sources: Sequence[Path] = ()) -> Pr
 
 
 def distinct(prompts: Iterable[tuple[str, str, Sequence[Path]]]) -> Iterator[PromptPlace]:
-    """Yield a place for the first prompt of each id, with its sources where it is the instruction of an edit."""
+    """Yield a place for the first prompt of each id, with its sources if it is the instruction of an edit."""
     seen: set[str] = set()
     for prompt_id, prompt, sources in prompts:
         if prompt_id not in seen:

@@ -1,7 +1,7 @@
-"""Read prompts without images: FILE, FILE:ID,PROMPT with two columns of a table, or FILE.txt[:FIRST] with a prompt a line.
+"""Read prompts without images: FILE, FILE:ID,PROMPT with two columns of a table, or FILE.txt[:FIRST] with one prompt per line.
 
-ID may be # or #1: the number of the row, from 0 or 1. FIRST is the number of the first line (-1: it is a title). A `.json` file may be an array
-of rows or of prompts, or an object {id: prompt}.
+ID may be # or #1: the number of the row, from 0 or 1. FIRST is the number of the first line (-1: it is a title). A
+`.json` file may be an array of rows or of prompts, or an object {id: prompt}.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class PromptList(NamedTuple):
 
     Attributes:
         meta: The other columns of their rows, by id.
-        problems: What is wrong with rows.
-        counted: Whether the ids are numbers of lines, counted from 0 because nobody has said otherwise.
+        problems: The faults of rows.
+        counted: Whether the ids are numbers of lines, counted from 0 because the user has not chosen another way.
         folder: That of the file: paths in its rows are relative to it.
     """
 
@@ -49,7 +49,7 @@ class PromptList(NamedTuple):
         """Return the sources of an edit that the row of a prompt names; they lie in the folder or one of `roots`.
 
         Raises:
-            DataError: One is no path, or leads elsewhere.
+            DataError: One is not a path, or leads elsewhere.
         """
         return named_sources(self.meta.get(prompt_id, {}), self.folder, roots)
 
@@ -85,13 +85,14 @@ def read_prompts(prompt_file: str) -> PromptList:
 
 
 class Numbering(NamedTuple):
-    """One way to say which image number each prompt of a file has.
+    """One way to assign image numbers to the prompts of a file.
 
     Attributes:
         prompt_file: As `--prompt-file` takes it; empty for one that it has no words for.
         prompts: The prompts by their ids.
-        by: What says the ids: `ids` of the file, or `lines` counted from some number, the same without `empty` lines, with the
-            first line as a `title`, a first line that `looks` like one, or `rows` of a file that has ids; or else the `text`.
+        by: The source of the ids: `ids` of the file, or `lines` counted from some number, the same without `empty` lines,
+            with the first line as a `title`, a first line that `looks` like one, or `rows` of a file that has ids; or
+            else the `text`.
         names: Finds the prompts whose text is in a name, if `by` is `text`.
     """
 
@@ -106,10 +107,10 @@ class Numbering(NamedTuple):
 
 
 def numberings(file: str) -> list[Numbering]:
-    """List the ways to name the prompts of a file, the likeliest first: by their text, and by the ids that its name says, or all.
+    """List the ways to name the prompts of a file, the likeliest first: by their text, and by the ids in its name, or all.
 
     Raises:
-        DataError: The file cannot be read, or holds no prompts.
+        DataError: The file cannot be read, or has no prompts.
     """
     by_id = _numberings(file)
     return [by_id[0]._replace(by="text", names=PromptNames(by_id[0].prompts)), *by_id]
@@ -140,7 +141,7 @@ def _numberings(file: str) -> list[Numbering]:
 
 
 def _of_lines(file: str, lines: Sequence[str]) -> Iterator[Numbering]:
-    """Yield the ways to number lines: from 0 or 1, after a title, and, where some are empty, without those."""
+    """Yield the ways to number lines: from 0 or 1, after a title, and, if some are empty, without the empty ones."""
     texts = [line for line in lines if line]
     if not texts:
         raise DataError("no prompts found. Write one prompt per line or row", file)
@@ -152,7 +153,7 @@ def _of_lines(file: str, lines: Sequence[str]) -> Iterator[Numbering]:
 
 
 def _counted(lines: Iterable[str], first: int) -> dict[str, str]:
-    """Count lines from a number; empty ones are no prompts, nor is one before number 0."""
+    """Count lines from a number; empty ones are not prompts, nor is one before number 0."""
     return {str(number): text for number, text in enumerate(lines, first) if text and number >= 0}
 
 
@@ -166,7 +167,7 @@ def _text_lines(path: Path) -> list[str] | None:
 
 
 def _keys(path: Path) -> Sequence[str] | None:
-    """Read the columns of a table, or where each row has its own, those of the first; None of an object {id: prompt}."""
+    """Read the columns of a table, or the first row's if rows differ; None for an object {id: prompt}."""
     if isinstance(_json_content(path), dict):
         return None
     _check_one_prompt(path)
@@ -175,7 +176,7 @@ def _keys(path: Path) -> Sequence[str] | None:
 
 
 def _read_rows(path: Path, columns: tuple[str, str], listing: PromptList) -> None:
-    """Add the prompts of a table to a list, and what is wrong with its rows."""
+    """Add the prompts of a table to a list, and the faults of its rows."""
     first = int(columns[0][1:] or 0) if re.fullmatch(r"#\d{0,9}", columns[0]) else None
     required = columns if first is None else columns[1:]
     for index, (number, row) in enumerate(scan_table(path, required if all(columns) else ())):
@@ -215,7 +216,7 @@ def _json_content(path: Path) -> list[Any] | dict[str, str] | None:
 
 
 def _columns(path: Path, named: str, prompt_file: str) -> tuple[str, str]:
-    """Choose the columns of id and prompt; empty where each row has its own."""
+    """Choose the columns of id and prompt; empty if rows have different columns."""
     columns = table_columns(path)
     if named:
         key, _, text = named.partition(",")
@@ -255,7 +256,7 @@ def _check_one_prompt(path: Path) -> None:
 
 
 def _usual(names: Iterable[str]) -> tuple[str, str]:
-    """Choose the columns of id and prompt by their usual names; empty where there is none."""
+    """Choose the columns of id and prompt by their usual names; empty if there is none."""
     there = by_usual_name(names)
     texts = (*NAMES["prompt"], *INSTRUCTIONS)
     key, text = (next((there[name] for name in usual if name in there), "") for usual in (_IDS, texts))

@@ -23,12 +23,12 @@ _NUMBERS = re.compile(r"[\d\W_]*")
 _DROPPED = re.compile(r"[^\w\s-]")
 _SIZE = re.compile(r"\d+x\d+")
 _MARKS = "seed sample s n no num img image idx index id batch prompt p".split()
-"""Words before a number that are no part of a prompt."""
+"""Words before a number that are not part of a prompt."""
 
 
 @lru_cache(2**16)
 def plain_text(text: str) -> str:
-    """Return the letters and digits of a text, without case and accents; a space stands between two numbers only."""
+    """Return the letters and digits of a text, without case and accents; with spaces only between two numbers."""
     text = unquote(text)
     if not text.isascii():
         decomposed = unicodedata.normalize("NFKD", text)

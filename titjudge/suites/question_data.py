@@ -50,12 +50,12 @@ class JoinedTable(BaseModel, extra="forbid"):
 
 
 class PromptFiles(BaseModel, extra="forbid"):
-    """Where prompts are below the data folder.
+    """The places of prompts below the data folder.
 
-    A column is a key of a row; `a.b` is the key b of the object a (which may be JSON in a text), `a[]` every entry of a list,
-    `a[].0` the first part of every entry, `$key` the row's key in a JSON object of rows, `$value` a row that is a text, `$row` its
-    number from 0, `$file` the name of its file without the ending, `$folder` that of the folder it is in. A field whose column
-    ends in `?` is empty where a row lacks it; `=text` is the same text for every row.
+    A column is a key of a row; `a.b` is the key b of the object a (which may be JSON in a text), `a[]` every entry of a
+    list, `a[].0` the first part of every entry, `$key` the row's key in a JSON object of rows, `$value` a row that is a
+    text, `$row` its number from 0, `$file` the name of its file without the ending, `$folder` the name of the folder it
+    is in. A field whose column ends in `?` is empty if a row does not have it; `=text` is the same text for every row.
 
     Attributes:
         folders: Where the files may be; the first folder that has any is used, or all that fit a pattern with `*`.
@@ -65,9 +65,9 @@ class PromptFiles(BaseModel, extra="forbid"):
         fields: Further columns that tables and templates need, by name.
         bands: Fields by ranges of numeric prompt ids: {category: {CULTURE: [1, 400], ...}}.
         groups: Fields by groups of the values of another field: {dimension: {category: {Space: [viewpoint, position], ...}}}.
-        absent: Fields that say whether the row has no cell in a column that other rows have (NaN in a pandas table), by name.
-        unique: How ids are made unique where they are so only within a folder, from fields and {prompt_id}; the fields stand in the
-            paths of images too.
+        absent: Fields that are true if the row has no cell in a column that other rows have (NaN in a pandas table), by name.
+        unique: How ids that are unique only within a folder are made unique, from fields and {prompt_id}; the fields are
+            also in the paths of images.
         rows: A row is a prompt, or one question of it (the rows of a prompt then have the same id).
         where: Columns of the files with the value that a row must have to count, such as {language: en}.
         join: A table with further columns.
@@ -94,8 +94,8 @@ class PromptFiles(BaseModel, extra="forbid"):
 class TextColumn(BaseModel, extra="forbid"):
     """The column of the texts that an image must show, a list, and the rule by which they are compared (`text_reading.Wanted`).
 
-    By the rule `oneig` the list is written as in Python. `max_tokens` are the most tokens of a reply; `longer` are a number of words,
-    and the most tokens if there are more words.
+    By the rule `oneig` the list is written as in Python. `max_tokens` is the maximum number of tokens of a reply;
+    `longer` is a number of words, and the maximum if there are more words.
     """
 
     column: str
@@ -105,12 +105,12 @@ class TextColumn(BaseModel, extra="forbid"):
 
 
 class SourceImages(BaseModel, extra="forbid"):
-    """Where the images are that an edit was made from.
+    """The places of the images that an edit was made from.
 
     Attributes:
         paths: Patterns of their paths below the data folder, with fields of the image's path and of the prompt; the first for
             which there are images counts. A field that is a list means several images, in its order.
-        column: The column of the prompts' table that holds the images themselves, for edits without such a file.
+        column: The column of the prompts' table with the images themselves, for edits without such a file.
         reference: Pattern of the path of an image of the right result, for the prompts that have all of its fields.
     """
 
@@ -146,10 +146,10 @@ class TableSpec(BaseModel, extra="forbid"):
         where: Fields with the value, or one of the values, that an image must have to count.
         columns: Of the words of texts: fields whose values are the columns.
         edits: Of the words of texts by the rule `oneig`: the edits of a text that count as most; then their mean is shown, too.
-        metric: The metric whose scores count, if it is not the suite's first: its name, or `further`, which makes a table for each
-            metric that is not the suite's.
+        metric: The metric whose scores count, if it is not the suite's first: its name, or `further`, which makes a table
+            for each metric that is not the suite's.
         bounds: The worst and the best value. A further table then has, for each column, the images without a score by the
-            reason, those scored in part, and what the mean would be if all that is missing were the worst or the best.
+            reason, those scored in part, and the mean if all missing scores were the worst or the best.
     """
 
     title: str
@@ -175,13 +175,13 @@ class TableSpec(BaseModel, extra="forbid"):
 
 
 class Official(BaseModel, extra="forbid"):
-    """What differs with `--protocol official`, where it follows the published script.
+    """Differences of `--protocol official`, which follows the published script.
 
     Attributes:
         ask: Keys of `ask` with other values.
         skip_rows: Rows at the start of the data that the script does not read.
-        grids: The images of a prompt count as one: it has no score where one of them has none, and tables of answers are of
-            the last one alone.
+        grids: The images of a prompt count as one: it has no score if one of them has none, and tables of answers use
+            only the last one.
         files: The layout of the files of scores that its scripts write (`--official-files`).
     """
 
@@ -192,11 +192,11 @@ class Official(BaseModel, extra="forbid"):
 
 
 class PromptSet(BaseModel, extra="forbid"):
-    """Prompts, and what is asked of their images.
+    """Prompts, and the questions about their images.
 
     Attributes:
-        prompts: Where prompts are.
-        questions: The columns of the questions, or the questions themselves where they are the same for every prompt; `geneval`:
+        prompts: The places of prompts.
+        questions: The columns of the questions, or the questions themselves if they are the same for every prompt; `geneval`:
             questions made of the metadata of GenEval.
         texts: The texts that an image must show.
     """
@@ -213,17 +213,17 @@ class QuestionSpec(PromptSet):
         name: Its name in results.
         summary: A description in one line.
         version: Raised whenever the same answers would give other tables.
-        source: Where it was published.
+        source: Its publication.
         images: Patterns of image paths below the data folder, without ending, as for `--images`; the first that fits counts.
         sets: Sets of prompts that are read one after the other: other values of the keys of `PromptSet`; one without them.
         sources: Where the images are that edits were made from.
         metric: How answers become a score: parsed by a rule (`questions`), or by their probabilities (`soft-tifa`); or any
-            other metric, which asks questions of its own.
+            other metric, which asks other questions.
         also: Further metrics.
         ask: How questions are asked.
-        official: What differs with `--protocol official`.
+        official: The differences of `--protocol official`.
         tables: The tables.
-        deviations: Where results differ from those of the published script, in words.
+        deviations: Differences from the results of the published script, in words.
         variants: Keys with other values for another set of the benchmark (`--suite-option variant=NAME`), by its name.
     """
 
@@ -303,7 +303,7 @@ def read_spec(file: Path) -> QuestionSpec:
     """Read a suite's YAML file.
 
     Raises:
-        ConfigError: It is no YAML, or a key is unknown, missing or wrong; names file and key.
+        ConfigError: It is not YAML, or a key is unknown, missing or wrong; names file and key.
     """
     try:
         return QuestionSpec.model_validate(read_yaml(file, "a suite"))
@@ -322,7 +322,7 @@ class PromptRecord:
     Attributes:
         where: Its file and line.
         key: Its id in the file, which may be unique only within a folder.
-        sources: The images that edits by it are made from, where its table holds them.
+        sources: The images that edits by it are made from, if its table has them.
     """
 
     id: str
@@ -337,11 +337,11 @@ class PromptRecord:
 def read_prompts(
     folder: Path, spec: QuestionSpec, *, skip_rows: int = 0, parents_exist: bool = True
 ) -> tuple[dict[str, PromptRecord], list[InvalidItem]]:
-    """Read the prompts by their ids, without those that have a malformed row, and what is wrong with rows.
+    """Read the prompts by their ids, without prompts with a malformed row, and the faults of rows.
 
     Args:
         folder: The data folder.
-        spec: Where prompts and questions are.
+        spec: The places of prompts and questions.
         skip_rows: Rows at the start of the data to be left out.
         parents_exist: Whether a question may depend only on questions that exist.
 
@@ -425,7 +425,7 @@ def _joined(folder: Path, table: JoinedTable) -> dict[str, Json]:
 
 
 def _absent(cells: Sequence[Any]) -> list[bool]:
-    """Return the cells that are NaN in a pandas table: those that are missing, and an empty one (null) only among numbers."""
+    """Return the cells that are NaN in a pandas table: missing ones, and an empty one (null) only among numbers."""
     given = [cell for cell in cells if cell is not None and cell == cell]
     numbers = bool(given) and all(map(is_number, given))
     return [cell != cell or (cell is None and numbers) for cell in cells]
@@ -526,7 +526,7 @@ def _wanted(row: Values, texts: TextColumn) -> Json:
     """Return the texts that an image must show, as `text-reading` takes them.
 
     Raises:
-        DataError: They are no list of texts, or have no words.
+        DataError: They are not a list of texts, or have no words.
     """
     cell, limit = row.get(texts.column), texts.max_tokens
     written = cell if isinstance(cell, str) else ""
@@ -565,7 +565,7 @@ def geneval_questions(row: Values) -> list[Json]:
 
 
 def _questions(row: Values, part: PromptSet, file: Path, unit: str) -> list[VisualQuestion]:
-    """Return the questions about a prompt: those of all prompts, or those that its row holds.
+    """Return the questions about a prompt: the questions of all prompts, or the questions in its row.
 
     Raises:
         DataError: There are none, or they are malformed.
@@ -581,7 +581,7 @@ def _questions(row: Values, part: PromptSet, file: Path, unit: str) -> list[Visu
 
 
 def _listed_questions(row: Values, columns: QuestionColumns, file: Path, unit: str) -> list[VisualQuestion]:
-    """Read the questions of a row from its columns, which hold lists of one length.
+    """Read the questions of a row from its columns, which have lists of one length.
 
     Raises:
         DataError: There are none, or the lists do not fit together.
@@ -613,7 +613,7 @@ def _listed_questions(row: Values, columns: QuestionColumns, file: Path, unit: s
 
 
 def _part(key: str, value: Any) -> Any:
-    if key == "parents":  # "1, 2" or [1, 2]; 0 is no parent
+    if key == "parents":  # "1, 2" or [1, 2]; 0 is not a parent
         names = value if isinstance(value, list) else str(value if value is not None else "").split(",")
         return [parent for name in names if (parent := str(name).strip()) not in ("", "0")]
     return str(value).strip() if isinstance(value, str | int) else value
@@ -631,7 +631,7 @@ def inconsistent_ids(record: PromptRecord, *, parents_exist: bool) -> str:
 
 
 def _field(row: Values, column: str, file: Path) -> Any:
-    """Return the value of a field, empty where the row lacks a column that may be missing."""
+    """Return the value of a field, empty if an optional column is missing in the row."""
     if column.startswith("="):
         return column[1:]
     name = column.removesuffix("?")
@@ -652,7 +652,7 @@ def values(row: Values, column: str, file: Path) -> list[Any]:
     """Return the values of a column in a row.
 
     Raises:
-        DataError: There is no such key, or no list where one is expected.
+        DataError: There is no such key, or not a list although a list is expected.
     """
     if column == "$file":
         return [file.stem]

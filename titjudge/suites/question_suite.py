@@ -1,7 +1,8 @@
 """Suites that are defined by a YAML file: prompts with questions or source images, how they are judged, means by category.
 
-The registry finds the bundled files, which are beside this module, by their names; `--suite my_suite.yaml` reads one of your own (docs/how-to/run-a-benchmark.md). A file is data: it
-names columns, rules and prompt templates, and holds no code.
+The registry finds the bundled files, which are beside this module, by their names; `--suite my_suite.yaml` reads your
+suite (docs/how-to/run-a-benchmark.md). A file is data: it names columns, rules and prompt templates, and contains no
+code.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def write_files(layout: str, items: Sequence[Item], scores: Sequence[Score], fol
     """Write the files of a layout, for each generator into a folder of its name; returns their number.
 
     Raises:
-        DataError: A generator's name is no file name.
+        DataError: A generator's name is not a file name.
     """
     count = 0
     for generator, _, scored in by_generator(items, scores):
@@ -136,23 +137,23 @@ def _rise_replies(item: Item, score: Score) -> dict[str, str | None]:
 
 
 LAYOUTS = {"gedit": _gedit, "imgedit": _imgedit, "kris": _kris, "rise": _rise}
-"""What makes the files of a generator in each layout, by the name that a suite's YAML file gives it."""
+"""Functions that make the files of a generator in each layout, by the name in a suite's YAML file."""
 
 
 _IN_PART = "scored in part"
 
 
 def make_tables(spec: TableSpec, items: Sequence[Item], scores: Sequence[Score], *, grids: bool = False) -> list[Table]:
-    """Make a table and, where it has bounds and images lack a score, that of these images.
+    """Make a table and, if it has bounds and images have no score, the table of these images.
 
     Args:
-        spec: What it shows.
+        spec: Its content.
         items: All images.
         scores: Scores of the suite's metric.
         grids: The images of a prompt count as one, see `Official`.
     """
     if spec.by and spec.mean != "answers" and items and not any(_column(spec, item) for item in items):
-        return []  # the data lack this field
+        return []  # the data do not have this field
     selected = [item for item in items if counts(item.meta, spec.where)]
     if items and not selected:
         return []
@@ -169,7 +170,7 @@ def make_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], 
     """Make one table, a row for each generator.
 
     Args:
-        spec: What it shows.
+        spec: Its content.
         items: All images.
         scores: Scores of the suite's metric.
         grids: The images of a prompt count as one, see `Official`.
@@ -259,7 +260,7 @@ def _unscored(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], b
 
 
 def _parts_by_column(spec: TableSpec, items: Iterable[Item], by_id: Mapping[str, Score]) -> dict[str, list[str]]:
-    """Return the parts that scores have in each column; where no image of it has a score, all that the table wants."""
+    """Return the parts that scores have in each column; if no image of it has a score, all that the table needs."""
     parts: dict[str, set[str]] = {}
     for item in items:
         score = by_id.get(item.id)
@@ -278,7 +279,7 @@ def _means(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score]) -> d
 def _filled(
     item: Item, by_id: Mapping[str, Score], bounds: tuple[float, float], end: int, parts: Iterable[str]
 ) -> Score:
-    """Return the score of an item, with the worst (end 0) or the best (1) in place of what is missing."""
+    """Return the score of an item, with the worst (end 0) or the best (1) instead of missing values."""
     score = by_id.get(item.id) or Score(item.id, "", None)
     if score.value is None:
         return replace(score, value=bounds[end], parts=dict.fromkeys(parts, bounds[end]))
@@ -291,7 +292,7 @@ def _column(spec: TableSpec, item: Item) -> str:
 
 
 def _images(spec: TableSpec, scored: Sequence[Scored]) -> dict[str, list[float]]:
-    """Return values by column: those of images, or of prompts as the mean of their images."""
+    """Return values by column: of images, or of prompts as the mean of their images."""
     by_column: dict[str, dict[str, list[float]]] = {}
     for item, score in scored:
         unit = item.prompt_id if spec.mean == "prompts" else item.id
@@ -347,11 +348,11 @@ class QuestionSuite(Suite):
 
     Args:
         template: Another prompt template than the suite's.
-        images: A pattern of image paths from the working directory, where they are not where the suite expects them; or a
+        images: A pattern of image paths from the working directory, if they are not at the place that the suite expects; or a
             .json file, an object {prompt: image path}.
         variant: Another set of the benchmark.
-        sources: A pattern of the paths of source images from the working directory, where they are not where the suite expects
-            them.
+        sources: A pattern of the paths of source images from the working directory, if they are not at the place that the
+            suite expects.
     """
 
     spec: QuestionSpec
@@ -431,7 +432,7 @@ class QuestionSuite(Suite):
         return replace(item, sources=sources, meta={**item.meta, **reference_meta})
 
     def _sources_of(self, values: Values, record: PromptRecord, folder: Path) -> tuple[Path, ...]:
-        """Return the sources of an edit: where the suite or the user has them, else those in the table of prompts.
+        """Return the sources of an edit: from the place of the suite or the user, otherwise from the table of prompts.
 
         Raises:
             DataError: There are none.
@@ -444,7 +445,7 @@ class QuestionSuite(Suite):
             return record.sources
 
     def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:
-        """Yield the prompts; images belong where others are, else where the suite's first pattern has them.
+        """Yield the prompts; images belong next to other ones, otherwise at the place of the suite's first pattern.
 
         Raises:
             DataError: There are no prompts.

@@ -1,6 +1,6 @@
-"""Ways to read the names of images: which prompt each was made from. Where there is more than one, nothing is judged.
+"""Ways to read the names of images: which prompt each was made from. If there is more than one, nothing is judged.
 
-A wrong number would judge every image against its neighbour's prompt, and nobody would see it in the scores.
+A wrong number would judge every image against its neighbour's prompt, and the scores would not show it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Groups = Mapping[str, Mapping[str, str]]
 """Generator -> name of an image -> the prompt id that its name has."""
 _MOST = 4  # readings that an error lists
 _MANY = 10  # prompts; with fewer, as many generators may have their numbers
-_SAMPLE_FIRST = re.compile(r"(^|/)\{sample\}.*\{prompt_id\}")  # a number without a word, where a prompt could stand
+_SAMPLE_FIRST = re.compile(r"(^|/)\{sample\}.*\{prompt_id\}")  # a number without a word, at a place for a prompt
 _TABLE = "TABLE.csv:ID,PROMPT"
 _HASH = re.compile(r"(?=.*\d)[0-9a-f]{6,}(-[0-9a-f]{4,})*", re.IGNORECASE)
 _CHECKPOINT = r"(global_?|last_?|best_?)?(step|iter|iteration|epoch|ep|ckpt|checkpoint|model|generator|lora|version|v)"
@@ -33,7 +33,7 @@ _GENERATOR = re.compile(
     r"s?(?![a-z]).*",
     re.IGNORECASE,
 )
-"""What names of checkpoints and of families of image models begin with."""
+"""Beginnings of names of checkpoints and of families of image models."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,9 @@ class Reading:
         pattern: Of the names.
         numbering: Of the prompts.
         prompts: The prompt of each image that has one.
-        alone: Whether it holds for the images of one generator only, and puts a reading of all into doubt.
-        sure: Whether it goes by texts of prompts that no name has by chance.
-        others: What else the names of the generators may be: `prompts`, `categories` or `samples`.
+        alone: Whether it is valid for the images of one generator only, and puts a reading of all into doubt.
+        sure: Whether it relies on texts of prompts that no name has by chance.
+        others: Other meanings that the names of the generators may have: `prompts`, `categories` or `samples`.
     """
 
     pattern: str
@@ -58,7 +58,7 @@ class Reading:
 
     @property
     def prompt_file(self) -> str:
-        """The prompts, as `--prompt-file` takes them; empty where it has no words for them."""
+        """The prompts, as `--prompt-file` takes them; empty if that cannot express them."""
         return self.numbering.prompt_file
 
     @property
@@ -69,7 +69,7 @@ class Reading:
 
     @property
     def may_be_taken(self) -> bool:
-        """Whether it needs nobody to say it: the options have words for it, and it is no numbering or sample by chance."""
+        """Return True if this reading needs no choice by the user: options can express it, and it is unlikely to fit by chance."""
         if self.sure:
             return True
         if (
@@ -90,24 +90,24 @@ class Reading:
 
     @property
     def options(self) -> str:
-        """The options that say it."""
+        """The options that select it."""
         return f"--images {shlex.quote(self.pattern)} --prompt-file {shlex.quote(self.prompt_file)}"
 
 
 def pairing(name: str, prompt: str) -> str:
-    """Show which prompt an image is judged by."""
+    """Show the prompt that an image is judged by."""
     text = " ".join(prompt.split())
     return f'{name} <- "{text if len(text) <= 60 else text[:57] + "..."}"'
 
 
 def prompt_id_of(written: str, prompts: Mapping[str, str]) -> str:
-    """Return the id that a name means: without leading zeros where no prompt has them."""
+    """Return the id that a name means: without leading zeros if no prompt has them."""
     written = plain(written)
     return written.lstrip("0") or "0" if written.isdecimal() and written not in prompts else written
 
 
 def ids_of(written: Iterable[str], prompts: Mapping[str, str]) -> dict[str, str]:
-    """Map what names say to the ids of the prompts: an id, or the text of a prompt or its beginning."""
+    """Map the parts of names to the ids of the prompts: an id, or the text of a prompt or its beginning."""
     names = set(written)
     found = {name: key for name in names if (key := prompt_id_of(name, prompts)) in prompts}
     rest = names - found.keys()
@@ -116,12 +116,12 @@ def ids_of(written: Iterable[str], prompts: Mapping[str, str]) -> dict[str, str]
 
 
 def is_checkpoint(name: str) -> bool:
-    """Return True if a name begins as those of checkpoints do: a number after the word is a part of it."""
+    """Return True if a name begins like the name of a checkpoint: a number after the word is a part of it."""
     return re.fullmatch(rf"{_CHECKPOINT}s?(?![a-z]).*", name, re.IGNORECASE) is not None
 
 
 def is_generator(name: str) -> bool:
-    """Return True if a name begins as those of checkpoints and image models do."""
+    """Return True if a name begins like the name of a checkpoint or an image model."""
     return _GENERATOR.fullmatch(name) is not None
 
 
@@ -223,7 +223,7 @@ def _further(readings: Sequence[Reading]) -> list[tuple[str, str]]:
 
 
 def with_table(names: Sequence[str], patterns: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the option that reads images whose names say nothing: a table with the prompt of each."""
+    """Return the option that reads images if their names show nothing: a table with the prompt of each."""
     for pattern in sorted(patterns, key=lambda pattern: "{sample}" not in pattern and "{seed}" not in pattern):
         if (written := next(iter(groups_of(names, pattern).values()), None)) is not None:
             first = next(iter(written.values()))
@@ -249,10 +249,10 @@ def unclear(
     """Refuse data with the options for each way to read them, and an image that they read differently.
 
     Args:
-        message: What is in doubt.
+        message: The doubt.
         place: The data folder.
         readings: The ways to read the data.
-        further: Options for other ways, with what they say.
+        further: Options for other ways, with their meaning.
 
     Raises:
         Unclear: Always.
@@ -271,7 +271,7 @@ def unclear(
 
 
 def _of_pattern(pattern: str, groups: Groups, numbered: Sequence[Numbering]) -> Iterator[Reading]:
-    """Yield the readings of all images, and those that put the prompts of one generator into doubt."""
+    """Yield the readings of all images, and the readings that put the prompts of one generator into doubt."""
     fits = [(numbering, _fits(numbering, groups)) for numbering in numbered]
     whole = [fit for _, fit in fits if len(fit) == len(groups)]
     for numbering, fit in fits:
@@ -292,11 +292,11 @@ def _of_pattern(pattern: str, groups: Groups, numbered: Sequence[Numbering]) -> 
 def _others(
     pattern: str, groups: Groups, fit: Mapping[str, Mapping[str, str]], numbering: Numbering
 ) -> tuple[str, ...]:
-    """List what the names of several generators may be instead, unless they look like those of generators.
+    """List what the names of several generators may be instead, unless they look like names of generators.
 
-    They may be prompts if there are as many; or at least half as many, if they are hashes or words of prompts, or none has an image
-    of each prompt. They may be categories if no two of them share a prompt, and samples or other parts of the list if all together
-    have no more images than the list has prompts.
+    They may be prompts if there are as many; or at least half as many, if they are hashes or words of prompts, or none
+    has an image of each prompt. They may be categories if no two of them share a prompt, and samples or other parts of
+    the list if all together have no more images than the list has prompts.
     """
     texts = set(numbering.prompts.values())
     listed = len(texts)

@@ -16,7 +16,7 @@ _NAME = re.compile(r"(.+?)[_-]([0-9]{1,18})")
 
 
 def sample_of(record: Values) -> int:
-    """Read the number, or seed, of an image among those of its prompt; 0 where there is none."""
+    """Read the number, or seed, of an image among the images of its prompt; 0 if there is none."""
     number = next((record[name] for name in COLUMNS if record.get(name) not in (None, "")), None)
     return 0 if number is None else as_sample(number)
 
@@ -25,7 +25,7 @@ def cells(items: Iterable[Item | InvalidItem], grid: str | None) -> Iterable[Ite
     """Yield an item for each cell of each image; without a grid, the items as they are.
 
     Raises:
-        ConfigError: It is no grid.
+        ConfigError: It is not a grid.
     """
     return items if grid is None else _cells(items, Grid.parse(grid))
 

@@ -21,7 +21,7 @@ from titjudge.suites.patterns import fields_of, filled, named_pattern, split_pat
 BESIDE = "_SRCIMG"
 """Ending of the name of a source beside its result, as GEdit-Bench has it: `7.png` and `7_SRCIMG.png`."""
 SOURCES = tuple("source_image source_img input_image original_image ori_img source_images input_images".split())
-"""Columns that hold sources wherever they stand."""
+"""Columns that have sources, at any position."""
 _LOOSE_SOURCES = ("source", "sources", "original", "src", "input", "before")
 _RESULTS = ("edited_image", "edited_img", "edited", "output_image", "output_img")
 _LOOSE_RESULTS = ("target_image", "target_img", "after", "result", "output", "target")
@@ -32,15 +32,15 @@ _Names = Mapping[str, Sequence[str]]
 
 
 def edit_columns(there: Sequence[str], named: _Names, usual: _Names) -> dict[str, list[str]]:
-    """Choose the columns of a table of edits by their names; empty where these do not say that it is one.
+    """Choose the columns of a table of edits by their names; empty if these do not show that it is one.
 
     A name that is clear counts anywhere. One that is not, such as `input` or `after`, counts only in a table that has no usual
     column of images or of prompts, and so could not be read otherwise.
 
     Args:
         there: The columns that it has.
-        named: Columns that the user has named, by what they hold.
-        usual: Usual names of the columns of any table, by what they hold.
+        named: Columns that the user has named, by their content.
+        usual: Usual names of the columns of any table, by their content.
     """
     images, prompts = _among(usual["image"], there), _among(usual["prompt"], there)
     results, instructions = _among(_RESULTS + _LOOSE_RESULTS, there), _among(INSTRUCTIONS + _LOOSE_INSTRUCTIONS, there)
@@ -59,14 +59,14 @@ def edit_columns(there: Sequence[str], named: _Names, usual: _Names) -> dict[str
 
 
 def is_edit(columns: _Names) -> bool:
-    """Return True if the names of chosen columns say that every row is an edit, so that each must have its source."""
+    """Return True if the names of chosen columns show that every row is an edit, so that each must have its source."""
     return not {*columns["image"], *columns["prompt"]}.isdisjoint(
         (*_RESULTS, *_LOOSE_RESULTS, *INSTRUCTIONS, *_LOOSE_INSTRUCTIONS)
     )
 
 
 def _among(names: Iterable[str], there: Iterable[str]) -> list[str]:
-    """Return those of some names that are there, in their own order."""
+    """Return the names among `names` that are in `there`, in the order of `names`."""
     available = set(there)
     return [name for name in names if name in available]
 
@@ -76,7 +76,7 @@ def _without_numbers(names: Iterable[str]) -> list[str]:
 
 
 def _with_numbers(base: Sequence[str], there: Sequence[str]) -> list[str]:
-    """Return a column and those of the same name with a number, such as `input_image`, `input_image_2`, in their order."""
+    """Return a column and the columns of the same name with a number, such as `input_image`, `input_image_2`, in order."""
     pattern = re.compile(rf"{re.escape(base[0])}_?([0-9]{{1,2}})" if base else "(?!)")
     numbered = sorted((int(match[1]), name) for name in there if (match := pattern.fullmatch(name)))
     return [*_among(base, there), *(name for _, name in numbered)]
@@ -93,7 +93,7 @@ def names_of(cell: object) -> list[object]:
 
 
 def named_sources(row: Values, folder: Path, roots: Sequence[Path] = ()) -> tuple[Path, ...]:
-    """Return the sources that a line of a list of prompts names, in order; `source` counts where it names images.
+    """Return the sources that a line of a list of prompts names, in order; `source` counts if it names images.
 
     Args:
         row: The line.
@@ -101,7 +101,7 @@ def named_sources(row: Values, folder: Path, roots: Sequence[Path] = ()) -> tupl
         roots: Further folders in which the images may lie.
 
     Raises:
-        DataError: One is no path, or leads elsewhere.
+        DataError: One is not a path, or leads elsewhere.
     """
     cells = [cell for column in _columns_of(row) for cell in names_of(row[column]) if cell]
     if wrong := [cell for cell in cells if not isinstance(cell, str)]:
@@ -116,7 +116,7 @@ def without_named_sources(row: Values) -> Json:
 
 
 def _columns_of(row: Values) -> list[str]:
-    """Choose the columns of sources; `source` is one only where it names images."""
+    """Choose the columns of sources; `source` is one only if it names images."""
     found = _among(SOURCES, _without_numbers(row)) or [
         name
         for name in ("source", "sources")
@@ -127,13 +127,13 @@ def _columns_of(row: Values) -> list[str]:
 
 
 def beside(image: Path) -> tuple[Path, ...]:
-    """Return the source that lies beside a result; none where there is none."""
+    """Return the source that lies beside a result; none if there is none."""
     place = image.with_name(f"{image.stem}{BESIDE}.png")
     return (place,) if place.is_file() else ()
 
 
 def without_sources(images: Sequence[Path]) -> list[Path]:
-    """Leave out the sources that lie beside results: they are no results themselves."""
+    """Leave out the sources that lie beside results: they are not results themselves."""
     if not any(path.stem.endswith(BESIDE) for path in images):
         return list(images)
     results = {path.with_suffix("") for path in images}
@@ -260,7 +260,7 @@ def source_paths(pattern: str, values: Values) -> Iterator[str]:
 
 
 def existing_images(folder: Path, name: str, roots: Sequence[Path] = ()) -> list[Path]:
-    """List the image files of a name: the one with its ending, or where it has none those with any ending of an image.
+    """List the image files of a name: the one with its ending, or if it has none, the files with any ending of an image.
 
     Raises:
         DataError: The path, or a link on it, leads out of the folder and the `roots`.

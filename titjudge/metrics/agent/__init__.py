@@ -1,1 +1,1 @@
-"""tit-agent: an agentic judge that settles the claims of a prompt by looking at the image again where it is unsure."""
+"""tit-agent: an agentic judge that settles the claims of a prompt by looking at the image again if it is unsure."""

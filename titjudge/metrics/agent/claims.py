@@ -2,7 +2,7 @@
 
 The judge decomposes the prompt; the span that it quotes for each claim is checked against the prompt here.
 
-The scale of tit-agent, 0 to 100: what a claim weighs, and what a wrong one costs.
+The scale of tit-agent, 0 to 100: the weight of a claim, and the cost of a wrong one.
 
 The TIT-Score paper (A.11) has annotators check core subjects, setting and key relations first, and details only when
 these are right. It gives no numbers; these are ours:
@@ -11,10 +11,10 @@ these are right. It gives no numbers; these are ours:
     core        the met share of macro claims, and no more than 0.95 for each clear error
     score       100 x core x adherence
 
-A clear error is a claim about a core subject that is not met (the subject itself or an attribute of it), or an
-exclusion that is violated ("no people"). Where a thing is absent or replaced by another, no claim about it is met.
-Claims that hold for nearly any image ("generic") weigh nothing. A written word is a detail of the thing that carries it, and a
-claim about style weighs at most twice a detail: else one wrong letter could cost more than ten wrong details.
+A clear error is a claim about a core subject that is not met (the subject itself or an attribute of it), or an exclusion
+that is violated ("no people"). If a thing is absent or replaced by another, no claim about it is met. Claims that are
+true for nearly any image ("generic") weigh nothing. A written word is a detail of the thing that carries it, and a claim
+about style weighs at most twice a detail: else one wrong letter could cost more than ten wrong details.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Split(BaseModel):
 def _claims_about(thing: SplitThing, names: Sequence[str]) -> Iterator[SplitClaim]:
     """Yield the claims about a thing; a phrase that names another thing is a relation between the two.
 
-    A thing of which nothing more is said is claimed in the words of the prompt ("a green frame").
+    A thing without further description is claimed in the words of the prompt ("a green frame").
     """
     bare = not any(map(str.strip, (*thing.details, *thing.key, *thing.text)))
     there = thing.span if thing.span and (bare or thing.level == "generic") else f"There is: {thing.thing}"
@@ -163,7 +163,7 @@ class Claim:
 
     @property
     def introduces(self) -> str:
-        """The thing that this claim says is in the image; empty except for entities that the prompt asks for."""
+        """The thing that must be in the image by this claim; empty except for entities that the prompt asks for."""
         return self.things[0] if self.kind == "entity" and self.level != "generic" and self.things else ""
 
 
@@ -226,7 +226,7 @@ def check_claims(given: Sequence[SplitClaim], prompt: str) -> Claims:
             unfounded.append(shortened(f"{claim.claim} ({claim.span})", MAX_CLAIM))
             continue
         after = span[0]
-        places.setdefault(thing, after)  # short words about a thing ("blue") are looked for behind its own
+        places.setdefault(thing, after)  # short words about a thing ("blue") are searched after its words
         located.append((*span, claim))
     ends = [match.end() for match in SENTENCE_END.finditer(prompt)]
     located.sort(key=lambda entry: bisect_right(ends, entry[0]))
@@ -400,11 +400,11 @@ def absent_things(claims: Collection[Claim], verdicts: Mapping[int, str]) -> dic
 
 
 def adherence_score(claims: Collection[Claim], verdicts: Mapping[int, str]) -> float | None:
-    """Score the verdicts, 0 to 100; None where no claim with a weight is decided.
+    """Score the verdicts, 0 to 100; None if no claim with a weight is decided.
 
     Args:
         claims: The claims of the prompt.
-        verdicts: Verdicts by the number of the claim, those that follow from absent things included.
+        verdicts: Verdicts by the number of the claim, also verdicts that follow from absent things.
     """
     met: dict[str, list[bool]] = {}
     for claim in claims:
@@ -421,10 +421,10 @@ def adherence_score(claims: Collection[Claim], verdicts: Mapping[int, str]) -> f
 
 
 def score_bounds(claims: Collection[Claim], verdicts: Mapping[int, str]) -> tuple[float, float] | None:
-    """Bound the score by what the open claims may turn out to be: all not met, or all met; None where nothing is open.
+    """Bound the score by the possible outcomes of the open claims: all not met, or all met; None if nothing is open.
 
-    A claim that cannot be seen is not open, nor is one that holds for nearly any image ("no people"): nobody looks for it, and it
-    counts only where a report happens to show it violated.
+    A claim that cannot be seen is not open, nor is one that is true for nearly any image ("no people"): the agent does
+    not look for it, and it counts only if a report happens to show that it is violated.
 
     Args: as `adherence_score`.
     """

@@ -1,18 +1,18 @@
-"""Looks at an image: what the orchestrator may request, what is refused, and how looks are carried out.
+"""Looks at an image: permitted requests of the judge, refusals, and how looks are carried out.
 
 Every look but OCR goes through `ask`, and so through cache, cap and retry. Text that a model wrote is truncated.
 
 The inventory of an image: a first look at the whole and at enlarged parts of it, in one request, that lists what is where.
 
-A model sees an image scaled down, often to 768 pixels. Where the image is larger and the prompt long, one look at the whole
-misses small things; its parts in the same request show them at their own size, for the price of as many images.
+A model sees an image scaled down, often to 768 pixels. If the image is larger and the prompt long, one look at the whole
+misses small things. Its parts in the same request show them at full size, for the price of as many images.
 
 Crops of an image, enlarged; boxes are in fractions of its width and height.
 
-A crop is enlarged until its longer side has as many pixels as that of the image (or 1,024; 512 for one of several in a
-request, where each costs by its pixels), at most fourfold, and never to more pixels than the image has, so that a crop costs no
-more tokens than the image. A side under 64 pixels is enlarged to 64 in any case. A crop is never scaled down, but that one of
-several has at most 1,024 pixels a side.
+A crop is enlarged until its longer side has as many pixels as the longer side of the image (or 1,024; 512 for one of
+several in a request, where each costs by its pixels), at most fourfold, and never to more pixels than the image has, so
+that a crop costs no more tokens than the image. A side under 64 pixels is enlarged to 64 in any case. A crop is never
+scaled down, but that one of several has at most 1,024 pixels a side.
 """
 
 from __future__ import annotations
@@ -88,14 +88,14 @@ def fit_box(box: Sequence[float], *, grown: bool = False) -> BoxFit:
 
 
 def _extended(start: float, end: float) -> tuple[float, float]:
-    """Extend a span to the least width of a box, inside the image."""
+    """Extend a span to the minimum width of a box, inside the image."""
     more = max(0.0, SMALLEST - (end - start))
     start = min(max(0.0, start - more / 2), 1 - SMALLEST) if more else start
     return start, max(end, start + SMALLEST)
 
 
 def size_of(path: Path) -> tuple[int, int]:
-    """Return width and height of an image in pixels, upright (as its EXIF tag says).
+    """Return width and height of an image in pixels, upright (by its EXIF tag).
 
     Raises:
         DataError: The image cannot be used.
@@ -106,7 +106,7 @@ def size_of(path: Path) -> tuple[int, int]:
 
 
 def crop(path: Path, boxes: Sequence[Box], enlarged_to: int = ENLARGED_TO) -> list[bytes]:
-    """Cut parts out of an image, as PNG, from the upright image (as its EXIF tag says), which is decoded once.
+    """Cut parts out of an image, as PNG, from the upright image (by its EXIF tag), which is decoded once.
 
     Raises:
         DataError: The image cannot be used.
@@ -217,7 +217,7 @@ _UNSURE = re.compile(r"[(\[]\s*unsure\s*[)\]]|\bunsure\W*$", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class InventoryItem:
-    """One line of an inventory: what is seen, where, and whether the reader is sure of it."""
+    """One line of an inventory: a thing, its place, and whether the reader is sure of it."""
 
     text: str
     box: Box | None = None
@@ -231,7 +231,7 @@ class InventoryItem:
 
 
 def parts_of(width: int, height: int) -> list[Box]:
-    """Divide an image into parts of some 1,024 pixels a side, nine at most, that overlap a little.
+    """Divide an image into at most nine parts of some 1,024 pixels a side, that overlap a little.
 
     An image of at most 1.6 million pixels has none: models see it in one look.
     """
@@ -250,7 +250,7 @@ def _spans(parts: int) -> list[tuple[float, float]]:
 
 
 def read_items(text: str) -> tuple[InventoryItem, ...]:
-    """Parse an inventory: one item a line, with its place in brackets and "(unsure)" where the reader says so.
+    """Parse an inventory: one item per line, with its place in brackets and "(unsure)" if the reader is unsure.
 
     Places are in percent, as the template asks, in fractions or in thousandths: the smallest of these that all of them fit.
     """
@@ -279,7 +279,7 @@ JOINED, MOST_JOINED = (
     ("zoom", "count", "describe"),
     4,
 )  # tools whose parts of the image share a request, and how many parts
-QUESTION_TOKENS, TEXT_TOKENS = 700, 500  # most tokens of an answer to questions; of the text in an image
+QUESTION_TOKENS, TEXT_TOKENS = 700, 500  # maximum number of tokens of an answer to questions; of the text in an image
 MAX_QUESTION = 1200  # characters
 INVENTORY_TOKENS = 8192
 MAX_REPORT, MAX_DESCRIPTION = 3000, 16_000  # characters of an answer, and of a description, that the orchestrator reads
@@ -341,7 +341,7 @@ class LookRequest:
 
     @property
     def instruction(self) -> str:
-        """What a reader is asked about the part, where several are shown in one request."""
+        """The question about the part, if several are shown in one request."""
         if self.tool == "count":
             return f"Count {self.question}, one after the other: where each one is, and then the number."
         return "Describe what can be seen." if self.tool == "describe" else self.questions
@@ -402,7 +402,7 @@ class Observation:
 
     Attributes:
         cut: It was truncated.
-        source: The OCR engine, where it was not a model.
+        source: The OCR engine, if it was not a model.
         items: The lines of an inventory.
     """
 
@@ -485,7 +485,7 @@ class ImageInspector:
     async def look_together(self, requests: Sequence[LookRequest]) -> list[Observation]:
         """Carry out several looks, each at its part of the image, in one request.
 
-        An answer that does not say which sentence is about which part is the report on each of them.
+        An answer that does not show which sentence is about which part is the report on each of them.
 
         Raises:
             Unanswered: As `look`.
@@ -562,7 +562,7 @@ class ImageInspector:
         return _observation_of(reply, MAX_REPORT)
 
     async def _read_text(self, image: Path) -> Observation:
-        """Read the text by OCR where it is installed and can read the file, else by the captioner."""
+        """Read the text by OCR if it is installed and can read the file, otherwise by the captioner."""
         try:
             strings = await ocr.read_text_async(image)
         except (MissingExtra, ValueError):
@@ -575,7 +575,7 @@ class ImageInspector:
 
 
 def reports_of(text: str, parts: int) -> list[str]:
-    """Split an answer about several pictures into the report on each; all of it for each where it cannot be split."""
+    """Split an answer about several pictures into the report on each; all of it for each if it cannot be split."""
     pieces = re.split(r"[*#\s]*\bpicture (\d{1,4})[*\s]*:[*\s]*", text, flags=re.IGNORECASE)
     by_number = dict(zip(map(int, pieces[1::2]), pieces[2::2], strict=True))
     if (

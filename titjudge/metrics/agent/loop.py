@@ -1,27 +1,27 @@
 """The loop of tit-agent: an orchestrator settles claims by evidence and requests further looks, within bounds.
 
-It answers by native tool calls where the judge's provider has them (`tool_calls`), else by one JSON object a round.
+It answers by native tool calls if the judge's provider has them (`tool_calls`), otherwise by one JSON object per round.
 Only verdicts and looks that validate have an effect. The loop ends for one of seven reasons:
 
-    covered       no claim is open
-    little left   no macro claim is open, the others weigh less than 5% of all, and a judge that sees the image or has an inventory
-                  of it asks for no look: what it leaves open is what is hardest to see
+    covered       no claim is open little left   no macro claim is open, the others weigh less than 5% of all, and a judge
+    that sees the image or has an inventory
+                  of it asks for no look: the claims that it leaves open are hardest to see
     too dear      what the open claims may change is worth less (`point_worth`) than a look has cost so far
     looks         all looks are used (the orchestrator sees the result of the last ones in one more round)
     budget        the item's questions have cost `max_cost` (one last round settles what the evidence decides)
     no progress   two rounds in a row with neither a look nor a new verdict
     rounds        `max_looks + 3` rounds
 
-Before it ends as covered, with little left or as too dear, and with the last look, verdicts that rest on the first look alone are
-looked at once more (`verify`).
+Before it ends as covered, with little left or as too expensive, and with the last look, verdicts that rest on the first
+look alone are looked at once more (`verify`).
 
 Which verdicts are looked at once more before the work on an image ends.
 
-A first look is one casual look at the whole image. Most claims hold, so that a claim which it contradicts is where a misreading
-is likeliest, and one wrong verdict costs an image its place among its siblings. So contradicted claims are looked at again, and
-those settled by a line of an inventory that its reader was not sure of, if they concern few places: an image that is wrong in many
-is wrong whatever a second look says. As many claims that hold, drawn by a hash, are looked at with them; else a second look could
-only raise scores. The last look at an image is kept for them.
+A first look is one casual look at the whole image. Most claims are true, so a misreading is likeliest at a claim that it
+contradicts, and one wrong verdict costs an image its place among its siblings. So contradicted claims are looked at
+again, and those settled by a line of an inventory that its reader was not sure of, if they concern few places: an image
+that is wrong in many is wrong whatever a second look shows. The same number of met claims, drawn by a hash, are looked at
+with them; otherwise a second look could only raise scores. The last look at an image is kept for them.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _begin(state: AgentState, claims: Sequence[Claim]) -> None:
 
 
 def _chosen(state: AgentState) -> list[Claim]:
-    """Choose doubtful claims and, of other places, as many that hold; nothing where too many places are doubtful."""
+    """Choose doubtful claims and, at other places, the same number of met ones; nothing if too many places are doubtful."""
     weight = weights(state.claims.claims)
     on_parts = state.first_look != "description"  # a part of the image shows no style
     shown = [c for c in state.claims.claims if weight[c.number] and not (on_parts and c.kind == "style")]
@@ -119,7 +119,7 @@ def _settled_at_first(state: AgentState, claim: Claim) -> bool:
 
 
 def _place(claim: Claim) -> str:
-    """Name the thing that a claim is about, which is where one looks."""
+    """Return the name of the thing that a claim is about, which is the place to look at."""
     return claim.things[0] if claim.things else claim.text
 
 
@@ -133,7 +133,7 @@ SEEN_WORDS = 6  # that a judge that sees the image writes of a thing
 MAX_SEEN = 200  # characters of the text on a claim by a judge that sees the image
 IDLE = 2  # rounds without progress that end the loop
 LITTLE_PERCENT = 5  # of the claims' weight
-EXPECTED_LOOKS = 2  # at an image, the description included: what a dry run prices
+EXPECTED_LOOKS = 2  # at an image, the description included: the number that a dry run prices
 DECODING = {"temperature": 0, "max_tokens": 6144}
 _NOT_TAKEN = "what is still open weighs too little for a look"
 
@@ -142,7 +142,7 @@ async def consult(state: AgentState, ask: Ask, looks_left: int) -> tuple[AgentTu
     """Ask the orchestrator once and return its turn and the protocol: tools, json or sight (it is shown the image and its parts).
 
     Raises:
-        Unanswered: There is no answer; under the JSON protocol also where none validates after the repair turn.
+        Unanswered: There is no answer; under the JSON protocol also if none validates after the repair turn.
     """
     planned = expected_turn(state, looks_left)
     sight = state.first_look == "sight"
@@ -187,7 +187,7 @@ async def _converse(state: AgentState, ask: Ask, looks_left: int, planned: Agent
 def expected_turn(state: AgentState, looks_left: int) -> AgentTurn:
     """Make up the next turn for a dry run: one look beside the description, then a verdict on all open claims.
 
-    What an orchestrator will ask cannot be known; anything beyond this is taken from the budget when it is asked.
+    The questions of a judge cannot be known; anything beyond this is taken from the budget when it is asked.
     """
     usable = [evidence for evidence in state.evidence if evidence.usable]
     if looks_left and len(state.evidence) < EXPECTED_LOOKS:
@@ -241,7 +241,7 @@ async def investigate(state: AgentState, inspector: ImageInspector, ask: CostTra
         begins = bool(end) and state.verification is None
         if end and not verifying(state, left, progress=bool(settled or turn.looks)):
             state.stopped = end
-        if begins and not state.stopped:  # these looks were wanted before it was said what is to be verified
+        if begins and not state.stopped:  # these looks were requested before the verdicts to verify were known
             outcomes: list[LookRequest | str] = [_NOT_TAKEN] * len(turn.looks)
             groups: list[list[LookRequest]] = []
         else:
@@ -259,7 +259,7 @@ async def investigate(state: AgentState, inspector: ImageInspector, ask: CostTra
 
 
 def _end(state: AgentState, *, wants_looks: bool) -> str:
-    """Return why no further look is worth its price: `covered`, `little left` or `too dear`; empty where one is."""
+    """Return why no further look is worth its price: `covered`, `little left` or `too dear`; empty if a look is worth it."""
     if not state.open:
         return "covered"
     if _little_left(state) and (state.first_look == "description" or not wants_looks):
@@ -308,7 +308,7 @@ def _verdict(given: ClaimVerdict) -> str:
 
 
 def _evidence(state: AgentState, name: str) -> Evidence | None:
-    """Find the evidence of an id such as `E2` or `E2.14`; None where there is none, or it cannot settle a claim."""
+    """Find the evidence of an id such as `E2` or `E2.14`; None if there is none, or it cannot settle a claim."""
     digits = name.strip().strip("[]()").upper().removeprefix("E").partition(".")[0]
     if not (digits.isascii() and digits.isdigit() and len(digits) < 6) or not 1 <= int(digits) <= len(state.evidence):
         return None

@@ -1,9 +1,8 @@
 """tit-agent, the agentic judge: an orchestrator looks at the image until the claims of a long prompt are settled.
 
-`scale` turns verdicts into a score. Claims that cannot be seen (looked for, and the image cannot show it either way)
-and claims that stay open do not enter; `lower` and `upper` say what the open ones could make of it. Where less than 60%
-of the claims' weight is decided there is no score.
-`titjudge.core.score_parts.AgentParts` describes what a score keeps.
+`scale` turns verdicts into a score. Claims that cannot be seen (looked for, and the image cannot show it either way) and
+claims that stay open do not enter; `lower` and `upper` bound the effect of the open ones. If less than 60% of the claims'
+weight is decided, there is no score. `titjudge.core.score_parts.AgentParts` describes what a score keeps.
 """
 
 from __future__ import annotations
@@ -80,27 +79,29 @@ async def tit_agent(
     """Share of the prompt's claims that an image meets, decided by a judge that looks again at uncertain places.
 
     The judge decomposes the prompt into claims (one request, the same for all images of a prompt) and then has the
-    captioner look at the image: description, questions, zooms, counts, text. It calls tools natively where its provider
-    has them, else it answers in JSON. Where a detector is configured, it proposes places of the things that claims are about: no
-    evidence, and no look.
+    captioner look at the image: description, questions, zooms, counts, text. It calls tools natively if its provider has
+    them, otherwise it answers in JSON. If a detector is configured, it proposes places of the things that claims are
+    about: no evidence, and no look.
 
-    The score is 100 x core x adherence. Adherence is half the met share of the core (macro) claims, four tenths the share of
-    details, at most one tenth the share of style; core is the met share of macro claims, and at most 0.95 for each clear error (a
-    wrong claim about a core subject). `parts` hold the claim table, the evidence, the transcript, and counts of looks
-    and of everything refused. An item with less than 60% of the weight decided is unparsed. An item whose judge gives
-    no usable answer, or whose looks end in an outage, has no score, and keeps its `parts` as far as they are known.
+    The score is 100 x core x adherence. Adherence is half the met share of the core (macro) claims, four tenths the share
+    of details, at most one tenth the share of style; core is the met share of macro claims, and at most 0.95 for each
+    clear error (a wrong claim about a core subject). `parts` has the claim table, the evidence, the transcript, and
+    counts of looks and of everything refused. An item with less than 60% of the weight decided is unparsed. An item whose
+    judge gives no usable answer, or whose looks end in an outage, has no score, and keeps its `parts` as far as they are
+    known.
 
     Args:
         item: The item; its `meta["max_looks"]` overrides `max_looks`.
         ask: Asks the models.
-        max_looks: Most looks at one image, 1 to 64, the description included.
+        max_looks: Maximum number of looks at one image, 1 to 64, the description included.
         max_cost: USD by list price; once an item's questions have cost as much, no further look is taken.
         point_worth: USD that a point of the score is worth: no look is taken where what is open, or doubtful, weighs less than
             what a look has cost so far.
-        first_look: What the judge begins with. "description": that of the TIT metrics, paid once with them. "inventory": what is
-            where, listed by the captioner from the image and its enlarged parts in one request. "sight": the judge sees the
-            image and its parts itself, and no captioner is asked. "auto": an inventory where the image has more than 1.6
-            million pixels and the prompt makes 25 claims or more, else a description.
+        first_look: The first look of the judge. "description": the description of the TIT metrics, paid once with them.
+            "inventory": things and their places, listed by the captioner from the image and its enlarged parts in one
+            request. "sight": the judge sees the image and its parts itself, and no captioner is asked. "auto": an
+            inventory if the image has more than 1.6 million pixels and the prompt makes at least 25 claims, otherwise a
+            description.
 
     Raises:
         ConfigError: `max_cost` or `point_worth` is given, and a model's price is unknown.
@@ -245,7 +246,7 @@ def _row(
 
 
 def _add_what_was_seen(row: ClaimRow, settled: SettledClaim, evidence: Sequence[Evidence]) -> None:
-    """Add to a claim where it was settled, and what was seen there, as far as it is known."""
+    """Add to a claim the place of its decision, and the observation there, as far as known."""
     box = settled.item.box if settled.item else evidence[settled.evidence - 1].request.box
     if box is not None:
         row["place"] = list(box)
@@ -256,6 +257,6 @@ def _add_what_was_seen(row: ClaimRow, settled: SettledClaim, evidence: Sequence[
 
 
 def _met_share(rows: list[ClaimRow]) -> float | None:
-    """Return the share of met claims among decided ones; None where none is decided."""
+    """Return the share of met claims among decided ones; None if none is decided."""
     decided = [row["verdict"] == "met" for row in rows if row["verdict"] in ("met", "not_met")]
     return sum(decided) / len(decided) if decided else None

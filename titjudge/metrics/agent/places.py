@@ -1,8 +1,9 @@
 """Places of the things that claims are about, proposed by a detector before the first look.
 
-An orchestrator that knows only a description has to ask where a thing is before it can look at it enlarged. A detector (a zero-shot
-object detector on this machine, or any model that answers with boxes) proposes these places in one request. It may be wrong, and
-misses things: a proposal is no evidence, so no verdict can rest on it, and it is no look.
+An orchestrator that knows only a description has to ask where a thing is before it can look at it enlarged. A detector (a
+zero-shot object detector on this machine, or any model that answers with boxes) proposes these places in one request. It
+may be wrong, and
+misses things: a proposal is not evidence, so no verdict can rest on it, and it is not a look.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ ROLE = "detector"
 MOST_THINGS = 50  # of one image that are asked for; further ones are left out
 MOST_OF_A_THING, MOST_PLACES = 4, 40  # that the orchestrator is shown
 _LONGEST_NAME = 60  # characters
-_LEAST = SMALLEST + 0.002  # width and height of a place: that of a box that can be looked at, however it is rounded
+_LEAST = SMALLEST + 0.002  # width and height of a place: of a box that can be looked at, however it is rounded
 _SAME_PLACE = 0.5  # overlap (intersection over union) from which two boxes of one name are one thing
 _DECODING = {"temperature": 0, "max_tokens": 4096}
 _CAVEAT = "places proposed by a detector (may be wrong or missing, and never settle a claim)"
@@ -62,7 +63,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """What a detector proposed.
+    """The proposals of a detector.
 
     Attributes:
         things: The names that it was asked for.
@@ -76,7 +77,7 @@ class Places:
 
     @property
     def shown(self) -> str:
-        """The places as the orchestrator reads them; empty where there are none."""
+        """The places as text for the judge; empty if there are none."""
         by_thing: dict[str, list[str]] = {}
         for place in self.proposed:
             score = f"{place.score:.2f}".removeprefix("0")
@@ -90,10 +91,11 @@ class Places:
 
 
 async def locate(claims: Sequence[Claim], image: Path, ask: Ask) -> Places | None:
-    """Ask the detector for the places of all things that claims are about; None where no detector is configured.
+    """Ask the detector for the places of all things that claims are about; None if no detector is configured.
 
     Raises:
-        Unanswered: The detector cannot be reached, or the image cannot be used. Any other answer that is not usable proposes nothing.
+        Unanswered: The detector cannot be reached, or the image cannot be used. Any other answer that is not usable
+            proposes nothing.
     """
     if not ask.has_role(ROLE):
         return None
@@ -135,7 +137,7 @@ def _best(things: Sequence[str], boxes: Sequence[DetectedBox]) -> tuple[Place, .
 
 
 def _usable(box: Sequence[float]) -> Box | None:
-    """Round a box, extended where it is too small for a look; None where it is no box in the image."""
+    """Round a box, extended if it is too small for a look; None if it is not a box in the image."""
     if len(box) != 4 or box[2] <= box[0] or box[3] <= box[1]:
         return None
     wider, higher = (max(0.0, _LEAST - (box[side + 2] - box[side])) / 2 for side in (0, 1))

@@ -19,7 +19,7 @@ from titjudge.metrics.agent.looks import Box, InventoryItem, Look, LookRequest, 
 from titjudge.metrics.agent.places import Places
 
 VERDICTS = ("met", "not_met", "cannot_be_seen")
-PARALLEL = 6  # most looks in one round
+PARALLEL = 6  # maximum number of looks in one round
 COUNTS = """
     looks rounds failed_looks cut_answers boxes_clamped cut_questions repeats_refused invented_tools bad_boxes
     empty_questions looks_over_limit unknown_claims unknown_verdicts unsupported contradictory revised idle_rounds
@@ -28,9 +28,9 @@ COUNTS = """
 """The counts that a score keeps: work done, answers truncated, and everything that was refused."""
 
 FirstLook = Literal["description", "inventory", "sight"]
-"""What an orchestrator begins with: a report on the whole image, an inventory with places, or the image itself."""
+"""The first look of the judge: a report on the whole image, an inventory with places, or the image itself."""
 
-_NOTE, _THOUGHT = 250, 500  # most characters
+_NOTE, _THOUGHT = 250, 500  # maximum number of characters
 _NOTES = 20  # most refusals of a round that the orchestrator is shown and the transcript keeps
 _NOTHING = Observation("")
 _VERIFY = (
@@ -130,7 +130,7 @@ class Evidence:
         return "\n".join([f"{self.id} {what}; {how}:", *lines])
 
     def item(self, number: int) -> InventoryItem | None:
-        """Return a line of an inventory, counted from 1; None where there is no such line."""
+        """Return a line of an inventory, counted from 1; None if there is no such line."""
         items = self.observation.items
         return items[number - 1] if 1 <= number <= len(items) else None
 
@@ -154,7 +154,7 @@ class SettledClaim:
 
     Attributes:
         item: The line of the inventory that settled it.
-        seen: What the judge saw there, where it sees the image itself.
+        seen: The judge's observation there, if it sees the image itself.
     """
 
     verdict: str
@@ -201,7 +201,7 @@ class LookBounds:
     """When looking ends.
 
     Attributes:
-        looks: Most looks, the first one included.
+        looks: Maximum number of looks, the first one included.
         cost: Most USD by list price; None: no bound.
         point_worth: USD that a point of the score is worth: a look that can change less than it costs is not taken; None: any
             price.
@@ -218,7 +218,7 @@ class Verification:
 
     Attributes:
         claims: Numbers of their claims.
-        since: Number of looks when it began: what is seen later verifies.
+        since: Number of looks when it began: later observations verify.
     """
 
     claims: tuple[int, ...]
@@ -230,10 +230,11 @@ class AgentState:
     """The state of the loop on one image.
 
     Attributes:
-        first_look: What it begins with.
-        look_price: What a look has cost so far, with all that was asked because of it; USD by list price.
-        pictures: What a judge that sees the image may be shown: the image, its parts, and what it asked to see enlarged.
-        places: What a detector proposed; None where none is configured.
+        first_look: Its first look.
+        look_price: The cost of a look so far, with all questions that followed from it; USD by list price.
+        pictures: The pictures for a judge that sees the image: the image, its parts, and the parts that it wanted to see
+            enlarged.
+        places: The proposals of a detector; None if none is configured.
     """
 
     bounds: LookBounds
@@ -290,7 +291,7 @@ class AgentState:
 
     @property
     def to_verify(self) -> str:
-        """Which verdicts are to be looked at once more, and how, for the orchestrator; empty where none are."""
+        """The verdicts to be verified by another look, and how, as text for the judge; empty if there are none."""
         how = _VERIFY_BY_SIGHT if self.first_look == "sight" else _VERIFY
         return f"Verify: {_numbers(self.unverified)}\n{how}" if self.unverified else ""
 
@@ -349,9 +350,9 @@ class AgentState:
 
     @property
     def pictures_shown(self) -> list[Picture]:
-        """The pictures of a judge that sees the image: at first the image and its parts, later the image and what was enlarged since.
+        """The pictures of a judge that sees the image: at first the image and its parts, later the image and newly enlarged parts.
 
-        A claim that was left open is looked at in its own place, so the parts are not paid again. While verdicts are verified, all
+        A claim that was left open is looked at in its place, so the parts are not paid again. While verdicts are verified, all
         that was enlarged for them is shown, and at first the image alone.
         """
         wanted = self.verification
@@ -361,7 +362,7 @@ class AgentState:
         return [whole, *(part for part in parts if f"E{part.evidence}" in self.transcript[-1]["looks"])]
 
     def _picture_lines(self) -> list[str]:
-        """Write the content of each image, and for an image that is not sent again, where it was sent."""
+        """Write the content of each image, and for an image that is not sent again, the message in which it was sent."""
         shown = {id(picture): number for number, picture in enumerate(self.pictures_shown, 1)}
         lines = []
         for evidence in self.evidence:

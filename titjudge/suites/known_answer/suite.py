@@ -1,17 +1,17 @@
-"""Known-answer images: what they show is true by construction, so they measure the judge.
+"""Known-answer images: their content is known by construction, so they measure the judge.
 
     DATA/prompts.jsonl  prompt_id, prompt, questions, gold_answers, graph, text_words
     DATA/images.jsonl   image, prompt_id, alignment, answers, entity_scores, attribute_scores, relation_scores,
                         text_present[, level, variant_model]
     DATA/pairs.jsonl    optional; preferences by construction
 
-What the metrics get in `item.meta` is TRUE OF THE IMAGE, not what the prompt asks for:
+The values in `item.meta` are TRUE OF THE IMAGE, not requirements of the prompt:
 
     gold_answers    `answers` of the image: the score of the yes-no metric is the judge's accuracy, not the image's
                     adherence (what the prompt requires is in `prompt_answers`)
     text_words      the words really drawn: GNED marks the reader, not the painter (the words asked for are in
                     `prompt_words`); an image without words has no GNED
-    graph           the elements of the prompt as the graph metric takes them; `graph_truth` says of each, in the same
+    graph           the elements of the prompt as the graph metric takes them; `graph_truth` gives for each, in the same
                     order, whether the image shows it
     alignment       the true score: elements shown over all elements, in [0, 1]
 """

@@ -24,7 +24,7 @@ ANSWERS = "yes-no"
 
 
 def tables(items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
-    """Make the tables of `KnownAnswer.aggregate`, without those that have no data."""
+    """Make the tables of `KnownAnswer.aggregate`, without the ones that have no data."""
     items_by_id = {item.id: item for item in items}
     by_metric: dict[str, list[Score]] = {}
     for score in scores:
@@ -40,7 +40,7 @@ def tables(items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
 
 
 def adherence(item: Item, score: Score) -> float | None:
-    """Return how well an image follows its prompt by a score; None where the score does not say.
+    """Return how well an image follows its prompt by a score; None if the score does not show it.
 
     Of yes-no, whose value measures the judge here, it is the share of answers that the prompt requires.
     """
@@ -84,7 +84,7 @@ def _correlations(items_by_id: Mapping[str, Item], by_metric: Mapping[str, Seque
 def _mean(rows: Iterable[tuple[str, float]], *, shares: bool = False) -> tuple[float | None, Interval | None]:
     """Compute the mean of (prompt id, value in [0, 1]) rows and its 95% interval by resampling prompts.
 
-    `shares`: values are 0 and 1, so that the interval is that of a share.
+    `shares`: values are 0 and 1, so that the interval is the interval of a share.
     """
     listed = list(rows)
     if not listed:
@@ -115,7 +115,7 @@ def _verdict_rows(metric: str, verdicts: Sequence[Verdict]) -> list[tuple[Any, .
 
 
 def _answers(items_by_id: Mapping[str, Item], by_metric: Mapping[str, Sequence[Score]]) -> Table:
-    """Compare the answers to yes / no questions with what is true of each image."""
+    """Compare the answers to yes / no questions with the truth about each image."""
     rows: list[tuple[Any, ...]] = []
     for metric, scores in by_metric.items():
         if base_metric(metric) != ANSWERS:
@@ -150,7 +150,7 @@ def _elements(items_by_id: Mapping[str, Item], by_metric: Mapping[str, Sequence[
 
 
 def _element_verdicts(item: Item, alignment: Values) -> list[Verdict]:
-    """List the verdicts on elements of the annotation (a judge that extracts its own graph may name others)."""
+    """List the verdicts on elements of the annotation (a judge that extracts a graph may name others)."""
     graph, truth = item_meta.GRAPH.required(item), item_meta.GRAPH_TRUTH.required(item)
     verdicts: list[Verdict] = []
     for category, key in (("entity", "entities"), ("attribute", "attributes"), ("relation", "relations")):

@@ -1,7 +1,7 @@
 """LongT2IBench statistics: interpretation accuracy, SRCC and PLCC overall and by prompt length (paper, Tables 1 and 2).
 
-The paper names six categories of relations (Figure 4d) and does not say how a relation gets its own; here the words of the
-relation decide.
+The paper names six categories of relations (Figure 4d) and does not explain how a relation gets its category; here the
+words of the relation decide.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ KINDS = ("action", "connection", "description", "possession", "from/to", "spatia
 
 
 def kind_of(relation: str) -> str:
-    """Choose the category of a relation: the first in `_WORDS` of which it has a word, else action."""
+    """Choose the category of a relation: the first in `_WORDS` of which it has a word, otherwise action."""
     words = set(re.findall(r"[a-z]+", relation.casefold()))
     return next((kind for kind, typical in _KINDS.items() if words & typical), "action")
 
@@ -115,7 +115,7 @@ def _keys(alignment: Alignment, category: str, matching: str) -> list[tuple[tupl
 
 @dataclass(slots=True)
 class Recall:
-    """Counts the annotated elements, and those of them found in the predicted list of the same name, by category and list."""
+    """Counts the annotated elements, and how many were found in the predicted list of the same name, by category and list."""
 
     matching: str = "casefold"
     hits: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -160,7 +160,7 @@ class Recall:
 
 
 def words(prompt: str) -> int:
-    """Count the words of a prompt: what white space separates (the paper does not say)."""
+    """Count the words of a prompt: parts separated by white space (the paper does not define it)."""
     return len(prompt.split())
 
 
@@ -200,7 +200,7 @@ def by_interval(rows: Sequence[tuple[str, float, float]]) -> Json:
 
 
 def generators(images: Sequence[tuple[str, str]]) -> list[str]:
-    """Name the generator of each (name, image path): where none is given, its folder, if the images lie in several."""
+    """Name the generator of each (name, image path): its folder if there is no name and the images lie in several."""
     folders = [PurePosixPath(path).parent.name for _, path in images]
     several = len(set(folders)) > 1
     return [name or (folder if several else "") for (name, _), folder in zip(images, folders, strict=True)]
@@ -260,7 +260,7 @@ def summarise(
     Args:
         rows: Prompt, predicted and human score of each image that has both.
         counts: Counts for the coverage.
-        problems: What was not used: its name and the reason.
+        problems: Everything that was not used: its name and the reason.
         matching: The matching rule.
         recall: The counts of the elements that were found.
     """

@@ -57,7 +57,7 @@ def aggregate_generations(
         generations: The output of test_generation.py.
         split: The split file with the annotations; without it there is no interpretation accuracy.
         matching: exact, casefold or loose (also without punctuation and leading articles); with `-group` behind it, all
-            attributes of an entity that stand together count as one. The official rule is not published.
+            adjacent attributes of an entity count as one. The official rule is not published.
 
     Returns:
         `{"matching", "interpretation": {"entity" | "attribute" | "relation" | "all": {"align", "misalign", "overall",
@@ -140,7 +140,7 @@ def aggregate_predictions(predictions: Path) -> tuple[Json, list[Table]]:
 
 
 def _annotations(split: Path) -> tuple[dict[str, list[Annotated]], list[tuple[str, str]]]:
-    """Read the annotations by prompt, and what could not be used: its name and the reason."""
+    """Read the annotations by prompt, and the unusable ones: name and reason."""
     annotated: dict[str, list[Annotated]] = {}
     problems: list[tuple[str, str]] = []
     for element in read_split(split):
@@ -166,7 +166,7 @@ def _same_image(listed: str, saved: str) -> bool:
 def generation_results(items: Sequence[Item], scores: Sequence[Score]) -> Json:
     """Return the answers of a run as test_generation.py saves them: `summary`, and `results` with a text for each item.
 
-    The text is the judge's own where it answered in the official form (protocol official), else its verdicts in that form.
+    The text is the judge's answer if it is in the official form (protocol official), otherwise its verdicts in that form.
     """
     by_id = {score.item_id: score for score in scores if score.metric == METRIC}
     results = []
@@ -175,7 +175,7 @@ def generation_results(items: Sequence[Item], scores: Sequence[Score]) -> Json:
         predicted = alignment(score.parts) if score else None
         if score and (predicted is None or score.parts.get("graph_from") == GraphFrom.JUDGE):
             text = score.parts.get("output") if score.status in _ANSWERED else None
-            if text is not None:  # without what stands before the first list, as test_generation.py saves it
+            if text is not None:  # without the text before the first list, as test_generation.py saves it
                 text = text[max(text.find("all entity:"), 0) :].strip()
         else:
             text = target_text(read_alignment(predicted)) if predicted else None
@@ -197,7 +197,7 @@ def generation_results(items: Sequence[Item], scores: Sequence[Score]) -> Json:
 
 
 def prediction_results(items: Sequence[Item], scores: Sequence[Score]) -> list[Json]:
-    """Return the scores of a run beside people's as test_score.py saves them, without the items that lack either."""
+    """Return the scores of a run beside people's as test_score.py saves them, without items that do not have both."""
     values = {score.item_id: score.value for score in scores if score.metric == METRIC}
     return [
         {
@@ -211,7 +211,7 @@ def prediction_results(items: Sequence[Item], scores: Sequence[Score]) -> list[J
 
 
 def read_alignment(raw: Values) -> Alignment:
-    """Read an alignment as scores and items hold it: JSON."""
+    """Read an alignment as scores and items store it: JSON."""
     return {
         category: [(tuple(element), bool(aligned)) for element, aligned in raw.get(category, ())]
         for category in CATEGORIES
@@ -219,7 +219,7 @@ def read_alignment(raw: Values) -> Alignment:
 
 
 def generator_of(element: Annotated) -> str:
-    """Return the generator that an element names; empty where it names none."""
+    """Return the generator that an element names; empty if it names none."""
     return str(element.raw.get("model") or element.raw.get("generator") or "")
 
 
@@ -288,7 +288,7 @@ class LongT2IBench(Suite):
         category), graph.
 
         Raises:
-            DataError: There is no split file, or it is no JSON array.
+            DataError: There is no split file, or it is not a JSON array.
         """
         file, root = self._find(folder)
         elements = list(read_split(file))
@@ -403,11 +403,11 @@ class Annotated:
         index: Its number in the file, from 0.
         prompt: The prompt.
         image: The path of the image as the file has it.
-        ratio: The share of aligned elements that people found; None where there is none.
+        ratio: The share of aligned elements that people found; None if there is none.
         truth: Which elements people found aligned.
         entities: All entities of the prompt.
-        problems: What of the annotation was left out, and why.
-        raw: The element as it stands in the file.
+        problems: The parts of the annotation that were left out, with reasons.
+        raw: The element as it is in the file.
     """
 
     index: int
@@ -429,7 +429,7 @@ class Annotated:
 
 
 def read_annotation(structure: Values) -> tuple[Alignment, tuple[str, ...], tuple[str, ...]]:
-    """Read the alignment that people gave, the names of all entities, and what was left out.
+    """Read the alignment that people gave, the names of all entities, and the parts that were left out.
 
     Raises:
         DataError: The structure is of neither shape.
@@ -464,7 +464,7 @@ def _texts(structure: Values, category: str, name: str) -> list[str]:
 def _read_raw(structure: Values, entities: tuple[str, ...]) -> tuple[Alignment, tuple[str, ...], tuple[str, ...]]:
     """Read an annotation of the raw shape.
 
-    The rule is that of train.py, which is not symmetric: an entity or attribute with a value other than 0 and 1 is left
+    The rule comes from train.py and is not symmetric: an entity or attribute with a value that is neither 0 nor 1 is left
     out, a relation with any score but 1 (or none) is misaligned.
     """
     if not isinstance(structure.get("entity_scores"), Mapping):
@@ -522,7 +522,7 @@ def _annotated(index: int, element: Any) -> Annotated:
     """Read one element of a split.
 
     Raises:
-        DataError: It lacks a prompt, an image or an annotation.
+        DataError: It has no prompt, no image or no annotation.
     """
     if not isinstance(element, Mapping):
         raise DataError(must_be("the element", "an object", element))

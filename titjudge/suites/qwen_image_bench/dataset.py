@@ -34,7 +34,7 @@ SUFFIXES = (".csv", ".json", ".jsonl")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that was not used, and why; `model` is the generator concerned, where there is one."""
+    """Something that was not used, and why; `model` is the generator concerned, if there is one."""
 
     name: str
     reason: str
@@ -50,10 +50,10 @@ class Metadata:
 
 
 def read_rows(path: Path) -> Rows:
-    """Yield number and object of every row: csv, jsonl, or json (an array, or an object a line); a bad row is a DataError.
+    """Yield number and object of every row: csv, jsonl, or json (an array, or one object per line); a bad row is a DataError.
 
     Raises:
-        DataError: The file cannot be read, has another format, is not UTF-8, or is a json array that is no JSON.
+        DataError: The file cannot be read, has another format, is not UTF-8, or is a json array with invalid JSON.
     """
     if path.suffix.lower() not in SUFFIXES:
         raise DataError(must_be("the format", f"one of {', '.join(SUFFIXES)}", path.suffix), path)
@@ -63,7 +63,7 @@ def read_rows(path: Path) -> Rows:
 
 
 def id_text(value: Any) -> str:
-    """Return an ID as text, empty where there is none: 7, 7.0, "7" and " 7 " are the same ID."""
+    """Return an ID as text, empty if there is none: 7, 7.0, "7" and " 7 " are the same ID."""
     if value is None or isinstance(value, bool):
         return ""
     if isinstance(value, float) and value.is_integer():
@@ -94,7 +94,7 @@ def read_metadata(path: Path) -> Metadata:
     """Read the activated facets of every ID; rows that cannot be used are among the `problems`.
 
     Raises:
-        DataError: The file cannot be read, or holds no usable row.
+        DataError: The file cannot be read, or has no usable row.
     """
     metadata = Metadata()
     for number, row in read_rows(path):
@@ -118,7 +118,7 @@ def read_metadata(path: Path) -> Metadata:
 
 
 def find_metadata(folder: Path) -> Path | None:
-    """Find `bench_metadata.json` in the folder or in its `metadata/`; None where there is none."""
+    """Find `bench_metadata.json` in the folder or in its `metadata/`; None if there is none."""
     places = (folder / "bench_metadata.json", folder / "metadata" / "bench_metadata.json")
     return next((place for place in places if place.is_file()), None)
 
@@ -139,7 +139,7 @@ class Response:
         id: The ID of the prompt; empty where the line names none.
         model: The generator; empty where the line names none.
         pillar: The pillar that was judged.
-        text: What the judge wrote; None where there is no answer.
+        text: The judge's answer; None if there is none.
         line: The line of the row with all answers about an image; 0 where each line is one answer.
     """
 
@@ -159,7 +159,7 @@ class JudgedResponse:
         cases: Every verdict by the name of its case.
         rows: Verdicts by generator, then image (an ID, and which of its rows from 1), then pillar.
         lines: The line of each (generator, ID, which of its rows).
-        problems: What was left out.
+        problems: Everything that was left out.
     """
 
     cases: dict[str, PillarMarks] = field(default_factory=dict)
@@ -171,7 +171,7 @@ class JudgedResponse:
 def read_responses(path: Path) -> Iterator[Response | Problem]:
     """Yield every answer in a file of one of the three shapes; a row that cannot be used is a Problem.
 
-    The generators of wide rows are those of all rows (the official script looks at the first only).
+    The generators of wide rows are collected from all rows (the official script looks at the first only).
 
     Raises:
         DataError: The file cannot be read.
@@ -189,7 +189,7 @@ def read_responses(path: Path) -> Iterator[Response | Problem]:
 
 
 def _columns(row: Values, line: int, path: Path) -> Iterator[Response | Problem]:
-    """Yield the answers in a row that has several: a column a pillar (judged), or a column a pillar and generator (wide)."""
+    """Yield the answers in a row that has several: a column per pillar (judged), or per pillar and generator (wide)."""
     name, where, stem = id_text(row.get("ID")), f"{path.name}:{line}", path.stem.removesuffix("_judged")
     has_answers = False
     for column, text in row.items():
@@ -216,7 +216,7 @@ def judge_responses(path: Path, metadata: Metadata, protocol: str, facets: int =
     """Score every answer of a file.
 
     Raises:
-        DataError: The file cannot be read or holds no answer.
+        DataError: The file cannot be read or has no answer.
         ConfigError: The protocol is unknown.
     """
     judged = JudgedResponse(problems=list(metadata.problems))
@@ -231,7 +231,7 @@ def judge_responses(path: Path, metadata: Metadata, protocol: str, facets: int =
 
 
 def _add(judged: JudgedResponse, response: Response, metadata: Metadata, protocol: str, facets: int) -> None:
-    """Score an answer, and put its verdict where it belongs."""
+    """Score an answer, and put its verdict in its place."""
 
     def problem(reason: str) -> None:
         judged.problems.append(Problem(case, reason, response.model))
@@ -261,7 +261,7 @@ def _add(judged: JudgedResponse, response: Response, metadata: Metadata, protoco
 
 
 def _image(judged: JudgedResponse, response: Response) -> tuple[str, int]:
-    """Choose the image of an ID that an answer is about: that of its row, else the first that lacks its pillar."""
+    """Choose the image of an ID that an answer is about: the image of its row, otherwise the first without its pillar."""
     rows, nth = judged.rows.get(response.model, {}), 1
     while (image := (response.id, nth)) in rows:
         line = judged.lines[response.model, *image]
@@ -274,12 +274,12 @@ def _image(judged: JudgedResponse, response: Response) -> tuple[str, int]:
 
 LEVELS = ("level1", "level2", "level3")
 Levels = Mapping[str, Values]
-"""By level, then pillar: its points, those of its sub-capabilities, and those of their facets."""
+"""By level, then pillar: its points, and the points of its sub-capabilities and of their facets."""
 _OURS = (
     "ID",
     item_meta.FACETS.name,
     item_meta.RUBRIC_FACETS.name,
-)  # keys of an item's meta that are no columns of the input
+)  # keys of an item's meta that are not columns of the input
 _SUMMARY = "Level-1 Summary"
 _ORDER = ("Quality", "Aesthetics", "Alignment", "Creative Generation", "Real-world Fidelity")  # of compute_scores.py
 
@@ -320,7 +320,7 @@ def coverage(rows: Mapping[tuple[str, Any], Mapping[str, str]], facets: Mapping[
     """Count the answers of a generator.
 
     Args:
-        rows: The status of every judged pillar, by image: its ID, and what distinguishes images of one ID.
+        rows: The status of every judged pillar, by image: its ID, and the distinction between images of one ID.
         facets: The facets that each ID activates; `missing` counts their pillars without an answer.
     """
     statuses = [status for row in rows.values() for status in row.values()]
@@ -383,7 +383,7 @@ def _detail(title: str, models: Values, order: Sequence[str], level: int) -> Tab
 
 
 def _at(tree: Any, path: Sequence[str]) -> Any:
-    """Return the entry of a tree at a path; None where there is none."""
+    """Return the entry of a tree at a path; None if there is none."""
     for name in path:
         tree = tree.get(name) if tree is not None else None
     return tree
@@ -413,7 +413,7 @@ def write_bench_scores(result: Values, path: Path) -> None:
 
 
 def write_bench_xlsx(result: Values, path: Path) -> None:
-    """Write one generator's result as judge.py's `<stem>_bench_scores.xlsx`: a summary, and a sheet a pillar.
+    """Write one generator's result as judge.py's `<stem>_bench_scores.xlsx`: a summary, and one sheet per pillar.
 
     Raises:
         MissingExtra: openpyxl is not installed.
@@ -424,7 +424,7 @@ def write_bench_xlsx(result: Values, path: Path) -> None:
 
 
 def write_scores_result(models: Values, path: Path) -> None:
-    """Write all generators as compute_scores.py's `scores_result.xlsx`: a summary, best first, and a sheet a pillar.
+    """Write all generators as compute_scores.py's `scores_result.xlsx`: a summary, best first, and one sheet per pillar.
 
     Raises:
         MissingExtra: openpyxl is not installed.
@@ -457,9 +457,9 @@ def write_scores_detail(models: Values, path: Path) -> None:
 
 
 def write_judged(items: Sequence[Item], scores: Sequence[Score], path: Path) -> None:
-    """Write answers as judge.py's `<stem>_judged.jsonl`: a line for each item, in order, with None where there is no answer.
+    """Write answers as judge.py's `<stem>_judged.jsonl`: a line for each item, in order, with None if there is no answer.
 
-    Further columns of the input are kept. `judge_model_output` holds the corrected marks of all pillars as JSON text,
+    Further columns of the input are kept. `judge_model_output` has the corrected marks of all pillars as JSON text,
     `<dim>_judge_output` the raw answers.
     """
     by_id = {score.item_id: score for score in scores}

@@ -43,7 +43,7 @@ from titjudge.suites.samples import sample_of
 METRIC = "checklist"
 _ROLES = {"prompt": "prompt", "prompt_id": "ID", "generator": "model", "sample": "sample"}
 PROMPTS = ("prompt", "prompt_cn", "prompt_en")
-"""Columns with the prompt that images are to be made from; those of the published board were made from the Chinese."""
+"""Columns with the prompt that images are to be made from; the images of the published board were made from the Chinese."""
 _HUB_IMAGES = "images/"
 _IN_HUB = re.compile(rf"\w+_response_|[^=]+={_HUB_IMAGES}")
 _TABLE = {"prompt", "image_path", "file_name"}
@@ -69,7 +69,7 @@ def aggregate_responses(
         where the official code crashes; points are in [0, 100], None where nothing was marked.
 
     Raises:
-        DataError: A file cannot be read or holds nothing of use.
+        DataError: A file cannot be read or has nothing of use.
         ConfigError: The protocol is unknown.
     """
     activated = read_metadata(metadata)
@@ -102,11 +102,11 @@ class QwenImageBench(Suite):
     """Qwen-Image-Bench: five pillars, 23 sub-capabilities, 56 facets by checklist.
 
     It reads DATA/*.csv, *.json or *.jsonl with ID, prompt, image_path (and optionally model, dims_en), one file a generator
-    unless a column `model` or `generator` says otherwise; image paths are relative to the file and stay inside its folder. In
+    unless there is a column `model` or `generator`; image paths are relative to the file and stay inside its folder. In
     the hub's file a column is a generator: those are judged whose images are there, with the Chinese prompt.
 
     Args:
-        metadata: bench_metadata.json, where it is neither in the data folder nor in its `metadata/`.
+        metadata: bench_metadata.json, if it is neither in the data folder nor in its `metadata/`.
         facets: 38 for the rubric of Stability AI's fork.
     """
 
@@ -193,10 +193,10 @@ class QwenImageBench(Suite):
         return tables(*self.summary(items, scores))
 
     def write_official(self, items: Sequence[Item], scores: Sequence[Score], folder: Path) -> int:
-        """Write the files of judge.py and compute_scores.py; those in .xlsx where openpyxl is installed.
+        """Write the files of judge.py and compute_scores.py; the .xlsx files only if openpyxl is installed.
 
         Raises:
-            DataError: A generator's name is no file name.
+            DataError: A generator's name is not a file name.
         """
         models, _, _ = self.summary(items, scores)
         for generator in models:
@@ -260,7 +260,7 @@ def _items(file: Path, metadata: Metadata | None, roots: Sequence[Path], columns
 
 
 def _rows(file: Path, columns: Columns) -> Rows:
-    """Yield the rows with the columns that the user has named; one for each image where several columns hold images."""
+    """Yield the rows with the columns that the user has named; one for each image if several columns have images."""
     if _is_hub(file, columns):
         yield from _hub_rows(file, columns)
         return

@@ -41,7 +41,7 @@ class AnswerProblem:
 
 @dataclass(slots=True)
 class AnswerCounts:
-    """What one tree holds; `cells` are the counts by (generator, length) and then by type."""
+    """The content of one tree; `cells` are the counts by (generator, length) and then by type."""
 
     cells: dict[tuple[str, str], dict[str, TypeCounts]] = field(default_factory=dict)
     problems: list[AnswerProblem] = field(default_factory=list)
@@ -129,7 +129,7 @@ class _AnswerFile(NamedTuple):
 
 
 def _walk(folder: Path, problems: list[AnswerProblem]) -> Iterator[tuple[str, str, str, Iterator[_AnswerFile]]]:
-    """Yield generator, length, type and the answer files of each folder, sorted; what is none of them is a problem."""
+    """Yield generator, length, type and the answer files of each folder, sorted; any other file is a problem."""
     if not folder.is_dir():
         raise DataError("no such folder. Correct the path", folder)
     for generator in _folders(folder):
@@ -172,7 +172,7 @@ def _read_answer_file(path: str, kind: str, length: str) -> _AnswerFile:
         length: The length in its path, short or long.
 
     Raises:
-        ValueError, TypeError, OSError: It is no answer file, or its content belongs to another path.
+        ValueError, TypeError, OSError: It is not an answer file, or its content belongs to another path.
     """
     record = orjson.loads(_bytes(path))
     if type(record) is not dict:
@@ -185,7 +185,7 @@ def _read_answer_file(path: str, kind: str, length: str) -> _AnswerFile:
 
 
 def _answers(record: Json) -> tuple[list[Any], list[Any]]:
-    """Return the right answers and those of the judge: one of each for every question."""
+    """Return the right answers and the judge's answers: one of each for every question."""
     gold, preds = record.get("gt_answers"), record.get("model_pred")
     if type(gold) is not list or type(preds) is not list:
         raise ValueError("gt_answers and model_pred are not both lists")
@@ -208,7 +208,7 @@ def _number_in(path: str) -> int:
 
 
 def _check_path(record: Json, number: int, kind: str, length: str) -> None:
-    """Check that what a record says of its prompt is what its path says: a file may have been moved."""
+    """Check that a record belongs to the prompt in its path: a file may have been moved."""
     for key, value in ("line_idx", number), ("attribute", kind), ("desc", f"{length}_description"):
         if record.get(key, value) != value:
             raise ValueError(f"{key} is {record[key]}, its path has {value}")
@@ -228,10 +228,10 @@ def _bytes(path: str) -> bytearray:
 
 
 class _Numbering:
-    """Detects a tree that mixes the numbers of the full set with those of testmini.
+    """Detects a tree that mixes the numbers of the full set with numbers of testmini.
 
     They differ for style and real_world only. The proof is a number with two prompts (sets of questions without one in
-    common), where the questions of one of them also stand under another number.
+    common), where the questions of one of them also occur under another number.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -336,7 +336,7 @@ def results(answers: AnswerCounts, expected: Mapping[tuple[str, str], Mapping[st
     Args:
         answers: The counts.
         expected: The number of prompts by (generator, length), then type; without it the set is inferred from the files,
-            and `"set"` says which.
+            and is given in `"set"`.
     """
     inferred = which_set((kind, cell.files) for cells in answers.cells.values() for kind, cell in cells.items())
     generators: Json = {}
@@ -425,7 +425,7 @@ def tables(record: Values) -> list[Table]:
 
 
 def published_table(record: Values) -> Table:
-    """Make the table of what an official summary file says, a row for each generator and length; percent."""
+    """Make the table of an official summary file, a row for each generator and length; percent."""
     rows = (
         (name, length, *map(result.get, _MEANS), *map(result["dimensions"].get, DIMENSIONS))
         for name, length, result in _rows(record)

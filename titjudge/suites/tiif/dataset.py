@@ -49,7 +49,7 @@ class DatasetLine:
         return self.short if length == "short" else self.long
 
     def numbered(self, how: str) -> int:
-        """Return its number in the names of images, by what `numbering` says."""
+        """Return its number in the names of images, for the numbering `how`."""
         return self.full if how == "full" and self.full is not None else self.number
 
 
@@ -57,11 +57,11 @@ Lines = dict[str, list[DatasetLine]]
 
 
 def find_set(folder: Path, subset: str) -> tuple[str, Path]:
-    """Find which set is there, `full`, `testmini` or `both`, and the folder that holds it.
+    """Find which set is there, `full`, `testmini` or `both`, and its folder.
 
     Args:
         folder: The data folder.
-        subset: The set that is wanted; "auto" for any.
+        subset: The set to find; "auto" for any.
 
     Raises:
         DataError: There is none.
@@ -80,8 +80,8 @@ def read_set(place: Path, name: str) -> Lines:
     """Read all prompts of a set by type, in file order.
 
     Raises:
-        DataError: A file is missing or not UTF-8 JSON lines, the two files of a type differ in length, a type is not
-            that of its file, or questions and answers do not fit; names file and line.
+        DataError: A file is missing or not UTF-8 JSON lines, the two files of a type differ in length, a type differs
+            from the type of its file, or questions and answers do not fit; names file and line.
     """
     prompts, questions = (place / part for part in _FOLDERS[name])
     kinds = [path.stem.removesuffix("_eval_prompts") for path in sorted(questions.glob("[!.]*.jsonl"))]
@@ -159,7 +159,7 @@ def sampled(lines: Lines, path: Path) -> Lines:
     """Choose the lines that a sample index file (`{type: [number, ...]}`, upstream's --sample_idx_file) names.
 
     Raises:
-        DataError: It cannot be read, lacks a type, or a number is no line or stands there twice.
+        DataError: It cannot be read, has no entry for a type, or a number is not a line or occurs twice.
     """
     sample = read_json(path)
     if not isinstance(sample, dict):
@@ -184,7 +184,7 @@ class Images:
 
     Attributes:
         by_number: The files of each number.
-        unplaced: Names of files that are no number.
+        unplaced: Names of files that are not a number.
     """
 
     by_number: dict[int, list[Path]] = field(default_factory=dict)
@@ -195,7 +195,7 @@ Tree = dict[tuple[str, str, str], Images]  # by generator, type, length
 
 
 def find_images(folder: Path, postfix: str) -> Path:
-    """Find the folder that holds folders named after types: `folder`, or one in it.
+    """Find the folder that contains folders named after types: `folder`, or one in it.
 
     Raises:
         DataError: There is none, or more than one.

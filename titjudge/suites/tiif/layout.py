@@ -18,7 +18,7 @@ DIMENSIONS: Mapping[str, Sequence[str]] = _LAYOUT["dimensions"]
 SECTIONS: Sequence[tuple[str, str, Sequence[str]]] = [
     (title, key, [kind for name in names for kind in DIMENSIONS[name]]) for title, key, names in _LAYOUT["sections"]
 ]
-"""Sections of the official summary by dimension: title, key of what is read from it, and types."""
+"""Sections of the official summary by dimension: title, key of the data read from it, and types."""
 BASIC, ADVANCED = (next(kinds for _, key, kinds in SECTIONS if key == name) for name in ("basic", "advanced"))
 TYPES = tuple(sorted(kind for kinds in DIMENSIONS.values() for kind in kinds))
 LENGTHS = ("short", "long")
@@ -73,5 +73,5 @@ def roll_up(types: Mapping[str, float | None]) -> dict[str, object]:
 
 
 def which_set(counts: Iterable[tuple[str, int]]) -> str:
-    """Infer the set from files by type: `full` where there are more than testmini has prompts of the type."""
+    """Infer the set from files by type: `full` if there are more than testmini has prompts of the type."""
     return "full" if any(count > SIZES["testmini"].get(kind, 0) for kind, count in counts) else "testmini"

@@ -27,10 +27,10 @@ class Tiif(Suite):
 
     Args:
         subset: "full" (2,538 prompts), "testmini" (277) or "auto": the one there, or the one that fits the images.
-        images: The image tree, where it is not in the data folder itself or one below it.
-        postfix: What follows the type in the names of the image folders (upstream's --postfix).
+        images: The image tree, if it is not in the data folder itself or one below it.
+        postfix: The text after the type in the names of the image folders (upstream's --postfix).
         sample_idx_file: `{type: [number, ...]}`: only these prompts, images numbered as the files (upstream's option).
-        template: 1, 2, 3 or "random" instead of what the protocol says.
+        template: 1, 2, 3 or "random" instead of the protocol's choice.
         seed: Of the random choice of templates.
     """
 
@@ -118,7 +118,7 @@ class Tiif(Suite):
         """Yield the prompts of the set, each short and long, numbered as in its files.
 
         Raises:
-            DataError: There is no set, or two and `subset` does not say which.
+            DataError: There is no set, or two and `subset` does not choose one.
         """
         subset, place = dataset.find_set(folder, self._subset)
         if subset == "both":
@@ -164,7 +164,7 @@ class Tiif(Suite):
             key = item.generator, item_meta.LENGTH.required(item)
             kinds.setdefault(key, {})[item.prompt_id] = item_meta.TYPE.required(item)
             expected[key] = SIZES.get(item_meta.SET.get(item, ""), {})
-        for key, by_prompt in kinds.items():  # of a sample, its own prompts
+        for key, by_prompt in kinds.items():  # of a sample, the prompts of the sample
             expected[key] = expected[key] or Counter(by_prompt.values())
         answers = AnswerCounts({key: {} for key in kinds})
         for item, score in judged(items, scores, METRIC):
@@ -211,7 +211,7 @@ def _folder_items(
     extra: Json,
     roots: Sequence[Path],
 ) -> Items:
-    """Yield the items of one type, as `extra["numbering"]` says how its images are numbered."""
+    """Yield the items of one type, with images numbered by `extra["numbering"]`."""
     how = extra["numbering"]
     place, group = f"{kind}/{generator}/{length}_description", f"{kind}/{length}"
     if how == "full" and any(line.full is None for line in lines):

@@ -1,7 +1,7 @@
 """Write and read the two official summary files of TIIF-Bench: `result_summary.xlsx` and the dimension text.
 
-Source: summary_results.py and summary_dimension_results.py (@3aae750). Both hold fractions with four decimals; what is
-read comes back in percent, in the shape of `suites aggregate tiif --json`.
+Source: summary_results.py and summary_dimension_results.py (@3aae750). Both have fractions with four decimals; they are
+returned in percent, in the shape of `suites aggregate tiif --json`.
 """
 
 from __future__ import annotations
@@ -84,10 +84,10 @@ def write_xlsx(answers: AnswerCounts, path: Path) -> None:
 def read_xlsx(path: Path) -> Json:
     """Read `{"generators": {NAME: {"short": {...}, "long": {...}}}}` in percent from an official `result_summary.xlsx`.
 
-    Type accuracies come from the counts where these are there, else from the rounded accuracies.
+    Type accuracies come from the counts if they are there, otherwise from the rounded accuracies.
 
     Raises:
-        DataError: It is no xlsx file, or lacks these sheets and headers.
+        DataError: It is not an xlsx file, or does not have these sheets and headers.
         MissingExtra: openpyxl is not installed.
     """
     library = openpyxl()
@@ -116,7 +116,7 @@ def _percent(accuracy: float | None, total: float | None, correct: float | None)
 
 
 def _sheet(book: Any, title: str, path: Path) -> dict[tuple[str, str, str], float | None]:
-    """Read the values of one sheet by generator, type and length; nothing where there is no such sheet."""
+    """Read the values of one sheet by generator, type and length; nothing if there is no such sheet."""
     if title not in book.sheetnames:
         return {}
     rows = list(book[title].iter_rows(values_only=True))
@@ -162,7 +162,7 @@ def dimension_text(answers: AnswerCounts) -> str:
 
 
 def _block(title: str, heads: Sequence[str], rows: Mapping[str, Sequence[float | None]], index: str = "") -> str:
-    """Write a section as pandas prints a table; with `index`, a line with the name of the index stands below the heads."""
+    """Write a section as pandas prints a table; with `index`, a line with the name of the index comes below the heads."""
     cells = [["", *heads], *([[index, *("" for _ in heads)]] if index else [])]
     cells += [
         [name, *("NaN" if value is None else f"{value:.4f}" for value in values)] for name, values in rows.items()

@@ -29,8 +29,7 @@ def aggregate_text(path: Path, questions: Path | None = None) -> tuple[Json, lis
 
     Args:
         path: A JSON list of `{"image_name", "short_image_ocr_results", "long_image_ocr_results", "text"}`. OCR results
-            are PaddleOCR 2 lists, PaddleOCR 3 `rec_texts`, plain strings, or null for nothing read; `text` holds the
-            gold words.
+            are PaddleOCR 2 lists, PaddleOCR 3 `rec_texts`, plain strings, or null for nothing read; `text` has the gold words.
         questions: text_eval_prompts.jsonl, for entries without `text`: `image_name` is then `<line>.<suffix>`.
 
     Returns:
@@ -38,7 +37,7 @@ def aggregate_text(path: Path, questions: Path | None = None) -> tuple[Json, lis
         that no entry has is None.
 
     Raises:
-        DataError: The file or an entry is malformed, an image stands there twice, or gold words are missing; names the image.
+        DataError: The file or an entry is malformed, an image occurs twice, or gold words are missing; names the image.
     """
     entries = _entries(path)
     lines = None if questions is None else [record for _, record in read_jsonl(questions, ("yn_question_list",))]
@@ -109,7 +108,7 @@ def strings_of(result: Any) -> list[str]:
     """Extract the strings of an OCR result, as any version of PaddleOCR writes it: lists (2), `rec_texts` (3), plain strings, or null.
 
     Raises:
-        ValueError: It has another shape, which is named.
+        ValueError: It has another shape; the message describes it.
     """
     if result is None:
         return []
@@ -160,7 +159,7 @@ def write_ocr(items: Sequence[Item], scores: Sequence[Score], folder: Path) -> i
     """Write the words that a run has read as paddleocr_models.py does, one file a generator; returns how many.
 
     Raises:
-        DataError: No words were read, or a generator's name is no file name.
+        DataError: No words were read, or a generator's name is not a file name.
     """
     models: dict[str, dict[int, Json]] = {}
     for item, score in judged(items, scores, *METRICS):
@@ -183,7 +182,7 @@ def write_ocr(items: Sequence[Item], scores: Sequence[Score], folder: Path) -> i
 
 
 def text_table(items: Sequence[Item], scores: Sequence[Score]) -> Table | None:
-    """Make the table of GNED, recall and PNED by generator; None where no text was read."""
+    """Make the table of GNED, recall and PNED by generator; None if no text was read."""
     groups: dict[tuple[str, int, str], list[Score]] = {}
     for item, score in judged(items, scores, *METRICS):
         if item_meta.TEXT_WORDS.get(item):
