@@ -22,7 +22,7 @@ from titjudge.runs.folder.run_folder import compares_images, digest_of
 
 
 def prepared(items: Iterable[Item | InvalidItem], metrics: Mapping[str, Metric]) -> Iterable[Item | InvalidItem]:
-    """Add to each item the images of its prompt, where a metric compares images; else return the items as they are."""
+    """Add to each item the images of its prompt, if a metric compares images; otherwise return the items unchanged."""
     if not any(map(compares_images, metrics.values())):
         return items
     listed = list(items)
@@ -33,7 +33,7 @@ def prepared(items: Iterable[Item | InvalidItem], metrics: Mapping[str, Metric])
     ]
 
 
-_ENOUGH = 5  # judged items whose answers say more of the others than a plan does
+_ENOUGH = 5  # judged items after which their answers predict the others better than a plan
 
 
 @dataclass(slots=True)
@@ -51,8 +51,8 @@ class Progress:
         answers: Questions of this session, by item, that are answered, by a model or the cache, or will not be.
         answers_of_judged: Of those, the ones about items that are judged.
         by_metric: Scores with a value in this session, by metric.
-        waits: What questions and texts wait for, a line each (`Engine.waits`).
-        planned: Questions that an item is likely to ask; None where nobody knows.
+        waits: Reasons why questions and texts wait, one line each (`Engine.waits`).
+        planned: Questions that an item is likely to ask; None if unknown.
         started: When the session began, by `time.monotonic`.
     """
 
@@ -84,7 +84,7 @@ class Progress:
 
     @property
     def expected(self) -> int | None:
-        """Answers that this session is likely to get in all; None where nobody knows."""
+        """Answers that this session is likely to get in all; None if unknown."""
         per_item = self.answers_of_judged / self.judged if self.judged >= _ENOUGH else self.planned
         if self.total is None or per_item is None:
             return None
@@ -103,20 +103,21 @@ async def score_reserved(
     """Score one item by each metric within what the planner reserves for it.
 
     Args:
-        engine: Where questions go.
+        engine: Sends the questions.
         panel: The judges.
-        planner: Reserves room under the cap; None reserves nothing.
-        item: What is judged.
+        planner: Reserves a part of the cap; None reserves nothing.
+        item: The item to judge.
         todo: The metrics.
-        held: Why metrics are missing in the results of the last call.
+        held: Why the results of the last call have no score for some metrics.
 
     Returns:
-        The scores or the error of each metric, without those that other items leave no room for, and why: call again for them.
+        The scores or the error of each metric, without metrics that do not fit under the cap because of other items, and
+        why: call again for them.
     """
     reservation = None
     try:
         if planner is not None:
-            with suppress(BudgetExhausted):  # what the cache answers costs nothing
+            with suppress(BudgetExhausted):  # answers from the cache cost nothing
                 reservation = await planner.reserve(item, todo, engine.budget, held)
         results = await asyncio.gather(
             *(panel.score(engine, item, name, metric, reservation) for name, metric in todo.items()),
@@ -134,9 +135,9 @@ class RunLoop:
     """Scores every item by every metric, `in_flight` items at a time.
 
     Args:
-        planner: Estimates what an item may cost before it starts; needed where there is a cap.
+        planner: Estimates what an item may cost before it starts; needed if there is a cap.
         done: (item id, metric) pairs that have their score already.
-        on_score: Called with each score as it comes, and the digest of what was judged (`titjudge.runs.folder.run_folder`).
+        on_score: Called with each score as it comes, and the digest of the judged input (`titjudge.runs.folder.run_folder`).
     """
 
     def __init__(
@@ -173,8 +174,8 @@ class RunLoop:
 
         Args:
             decided: Tells whether the question of the run has its answer.
-            ahead: Counts the items begun that say nothing yet, as an earlier one is not judged; while these are twice as many
-                as may be in flight, none is begun.
+            ahead: Counts the items begun that cannot be used yet, as an earlier one is not judged; while these are twice
+                as many as may be in flight, none is begun.
             in_flight: The most items that are worked on at a time.
         """
         self._in_flight, self._ahead = min(self._in_flight, in_flight), ahead
@@ -242,7 +243,7 @@ class RunLoop:
         return self._reason != "budget" or any(role.tally.cached for role in self.engine.roles.open())
 
     def close(self, reason: str) -> None:
-        """Start no new item; after `budget` those that the cache may answer begin, else no new question is sent either."""
+        """Start no new item. After `budget`, items that the cache may answer still begin; otherwise no new question is sent."""
         self._closed = self._closed or reason != "budget"
         self._reason = self._reason or reason
         if reason != "budget":

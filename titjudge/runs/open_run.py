@@ -1,11 +1,11 @@
 """Open a run. Nowhere else are prompts, cache, models, budget and engine put together, or the manifest of a run written.
 
 open_folder(run)          its folder: lock and identity; one in which nothing was asked leaves no trace
-OpenRun(run, folder)      prompts, metrics and models as the run began with, what earlier sessions have paid and spent,
+OpenRun(run, folder)      prompts, metrics and models as the run began with, the costs and answers of earlier sessions,
                           the manifest while it goes on, and how it ended
-open_engine(config)       models without a run: for single questions, and for a walk with stand-ins
-open_planner(config, ...) what a run would ask, and its price
-open_sender(folder, ...)  the budget and the ledger of work that is no run
+open_engine(config)       models without a run: for single questions, and for a walk with substitutes
+open_planner(config, ...) the questions of a run, and its price
+open_sender(folder, ...)  the budget and the ledger of work that is not a run
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def open_folder(run: ResolvedMetrics, path: Path | None = None) -> Iterator[RunF
 
     Args:
         run: The run.
-        path: The folder, where it is not that of the run.
+        path: The folder, if it is not the run's folder.
 
     Raises:
         UserError: It belongs to another run, or another process is writing it.
@@ -90,11 +90,11 @@ async def open_engine(
 
     Args:
         config: Names models, templates and limits.
-        cache: Where answers are kept; None keeps none.
-        asks: The roles whose answers are paid: their prices must be known, and the caps hold.
-        make: Makes stand-ins for providers.
-        embedder: Makes a stand-in for the embedder.
-        recorded: Roles whose recordings are read at once, where they are `recorded`.
+        cache: Keeps the answers; None keeps none.
+        asks: The roles whose answers are paid: their prices must be known, and the caps apply.
+        make: Makes substitutes for providers.
+        embedder: Makes a substitute for the embedder.
+        recorded: Roles whose recordings are read at once, if they are `recorded`.
         kind: Makes the engine.
         **options: Further arguments of it.
 
@@ -112,12 +112,12 @@ async def open_engine(
 def open_planner(
     config: RunConfig, cache: AnswerCache | None, library: PromptLibrary | None = None, *, per_item: bool = False
 ) -> Planner:
-    """Open stand-ins for the models of a configuration, which say what would be asked; nothing is sent or kept.
+    """Open estimating substitutes for the models of a configuration, to find its requests; nothing is sent or kept.
 
     Args:
         config: Names models, templates and limits.
-        cache: What is in it would not be asked.
-        library: The templates, where they are open already.
+        cache: Questions with an answer in it are left out.
+        library: The templates, if they are open already.
         per_item: As in `titjudge.engine.forecast.Estimates`.
     """
     library = library or PromptLibrary(config.prompts)
@@ -129,16 +129,16 @@ def open_planner(
 
 @contextlib.contextmanager
 def open_sender(folder: Path, limits: Limits, on_fatal: Callable[[], None], policy: retry.Policy) -> Iterator[Sender]:
-    """Open what sends the requests of work that is no run, over a folder that holds its ledger alone.
+    """Open the sender for requests of work that is not a run, with a folder that contains only its ledger.
 
     Args:
-        folder: Holds `billing.jsonl`; what it says was spent counts against the caps.
+        folder: Contains `billing.jsonl`; the costs in it count against the caps.
         limits: The caps.
         on_fatal: Called once no request will be answered any more, or the ledger cannot be written.
         policy: How long to go on after failures.
 
     Raises:
-        UserError: Another process is writing there, or it is no folder that can be written.
+        UserError: Another process is writing there, or it is not a writable folder.
     """
     with (
         contextlib.closing(FolderLock(folder)) as lock,
@@ -157,15 +157,15 @@ class OpenRun:
     """A session of a run: its models over the folder, and the manifest of it.
 
     As a context manager it writes the manifest every three seconds, and at the end, whatever that is, awaits the answers in
-    flight and writes how the run ended. Ctrl-C and errors name themselves; else the end is `status`.
+    flight and writes how the run ended. Ctrl-C and errors have their status; otherwise the end is `status`.
 
     Args:
         run: The run.
         folder: Its open folder; without one it has no ledger and no manifest (the Python API).
-        kind: What the manifest calls it: `judge`, `probe`, `serve` or `python`.
-        models: The configuration of its models, where it asks more than those of the run (the rivals of a probe).
-        items: What will be judged, each with its position among all shards; None where that comes bit by bit.
-        spent: What counts against the caps already, without a folder.
+        kind: Its kind in the manifest: `judge`, `probe`, `serve` or `python`.
+        models: The configuration of its models, if it asks more models than the run's (the rivals of a probe).
+        items: The items to judge, each with its position among all shards; None if they come bit by bit.
+        spent: The amount that already counts against the caps, without a folder.
         sends_jobs: Whether it may send batch jobs, if its limits ask for them.
         say: Called with lines on the run's batch jobs.
 
@@ -198,7 +198,7 @@ class OpenRun:
 
         self.run, self.kind, self._folder = run, kind, folder
         self.config = models or run.config
-        if not sends_jobs and self.config.limits.batch:  # what is not sent in jobs is not sold at their price
+        if not sends_jobs and self.config.limits.batch:  # requests outside jobs are not billed at the price of jobs
             limits = self.config.limits.model_copy(update={"batch": False})
             self.config = self.config.model_copy(update={"limits": limits})
         self.before = folder.manifest() if folder else Manifest()
@@ -216,7 +216,7 @@ class OpenRun:
             self._stack = stack.pop_all()
 
     def _roles(self, batches: Batches | None) -> Roles:
-        """Make the models, and check that they and the templates are those that the run began with."""
+        """Make the models, and check that they and the templates are the ones that the run began with."""
         folder = self._folder
         roles = Roles(self.config, batches=batches)
         roles.check_recordings(self.run.roles)
@@ -234,7 +234,7 @@ class OpenRun:
         return self._folder
 
     def _check_unchanged(self, folder: RunFolder) -> None:
-        """Check that templates and metrics are those that the run began with.
+        """Check that templates and metrics are the ones that the run began with.
 
         Raises:
             UserError: One has changed.
@@ -300,7 +300,7 @@ class OpenRun:
 
     @contextlib.asynccontextmanager
     async def other_models(self, config: RunConfig) -> AsyncIterator[Engine]:
-        """Open an engine for other models, which shares the rest with the run: what stops the run stops it."""
+        """Open an engine for other models, which shares the rest with the run: it stops when the run stops."""
         engine = Engine(Roles(config), self.library, self.cache, self.engine.budget)
         engine.sender = self.engine.sender
         async with contextlib.aclosing(engine):
@@ -382,7 +382,7 @@ class OpenRun:
             self._write_manifest(self.status)
 
     def _trouble(self) -> str:
-        """Return the status of a run that was not interrupted: what has failed, the cap, or that it is complete."""
+        """Return the status of a run that was not interrupted: the failure, the cap, or that it is complete."""
         sender, budget = self.engine.sender, self.engine.budget
         if failed := sender.fatal or sender.disk:
             return f"failed: {failed}"

@@ -114,10 +114,10 @@ def finish(
     findings: Callable[[Results], Results] | None = None,
     money: Spending | None = None,
 ) -> Outcome:
-    """Write results.json and report.html from what a run folder holds.
+    """Write results.json and report.html from the content of a run folder.
 
-    A run of more than 100,000 images gets no report by itself: `no_report` of the outcome says so. `findings` returns further
-    keys for the results; `money` is `folder.money()`, where the caller has read it already.
+    A run of more than 100,000 images gets no report by itself: `no_report` of the outcome gives the reason. `findings`
+    returns further keys for the results; `money` is `folder.money()`, if the caller has read it already.
     """
     run = stored_run(folder, UNNAMED, Results(), **slimness(folder.manifest(), suite, metrics))
     results, tables = summarize(

@@ -51,11 +51,11 @@ def run_probe(
         say: Called with a line of progress every 10 seconds.
 
     Returns:
-        The card, and the run folder, which holds it as card.json and the edited images in `images/`.
+        The card, and the run folder, which has it as card.json and the edited images in `images/`.
 
     Raises:
         ConfigError: There is not one metric, or a model or a price is missing.
-        DataError: The data hold no known answers.
+        DataError: The data have no known answers.
         FatalProviderError: A key, a quota or a model name is wrong; answers up to then are kept.
     """
     run = _resolved(config)

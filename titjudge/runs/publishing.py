@@ -1,7 +1,8 @@
 """Publish a board of runs: copies that `verify` accepts, and the pages about them, in one folder for any web server.
 
-Images are named relative to the copy, and folders of this machine leave every text. Checksums of lines, and the digests of
-what was judged, are then made anew, since they are over the paths; values, answers and keys stay as they were.
+Image paths are relative to the copy, and folders of this machine are removed from every text. Checksums of lines, and the
+digests of the judged input, are then computed again, since they are over the paths; values, answers and keys stay as they
+were.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def published_files(run: RunFolder, place: Place) -> Iterator[tuple[str, Iterato
 
     Raises:
         UserError: The manifest names a file of this machine that cannot be left out, such as weights of a model.
-        DataError: This is no run folder, or it is damaged.
+        DataError: This is not a run folder, or it is damaged.
     """
     paths = LocalNames.of_runs([(run.path, run.manifest(), run.items())])
     contents = dict(_own_files(run))
@@ -92,7 +93,7 @@ def _identity(identity: Values, files: Mapping[str, bytes]) -> Json:
 
 
 def _local_file(manifest: Any) -> str:
-    """Find an absolute path of this machine in the manifest; empty where there is none."""
+    """Find an absolute path of this machine in the manifest; empty if there is none."""
     paths = _PATH.findall(json_bytes(manifest).decode())
     return next((name for name in paths if os.path.isabs(name) and os.path.exists(name)), "")
 
@@ -108,7 +109,7 @@ def _item(record: Values, place: Place, paths: LocalNames) -> Json:
 
 
 def _scores(run: RunFolder, place: Place, paths: LocalNames) -> Iterator[Json]:
-    """Yield the scores, with the digests of what was judged as the copy's items have them."""
+    """Yield the scores, with the digests of the copy's items."""
     then = Digests(run.read("items.jsonl"), prompts=True)
     now = Digests((_item(record, place, paths) for record in run.read("items.jsonl")), prompts=True)
     for record in run.read("scores.jsonl"):
@@ -168,7 +169,7 @@ def publish(
         full_images: Whether to publish images as they are, beside thumbnails.
 
     Raises:
-        DataError: One is no run folder, or `out` holds something else than a board.
+        DataError: One is not a run folder, or `out` is not a board.
         UserError: A run is being written, or names a file of this machine that cannot be left out.
     """
     out = out.resolve()
@@ -205,7 +206,7 @@ def _copy(folder: RunFolder, name: str, site: SiteFolder) -> dict[Path, Path]:
 
 
 def _names(folders: Sequence[RunFolder], out: Path) -> list[str]:
-    """Name the copies of runs: as the copy that is there already, else after their folders, with a number where that is taken."""
+    """Name the copies of runs: like an existing copy, otherwise after their folders, with a number if that is taken."""
     names_by_start = {run.manifest().started: run.path.name for run in _published(out)}
     taken = set(names_by_start.values())
     names: list[str] = []

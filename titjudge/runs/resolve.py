@@ -32,7 +32,7 @@ class ResolvedMetrics:
 
     @property
     def roles(self) -> list[str]:
-        """The roles that the metrics ask, each once; those that a metric can do without where they are configured."""
+        """The roles that the metrics ask, each once; optional ones only if they are configured."""
         metrics = self.metrics.values()
         optional = (role for metric in metrics for role in metric.optional_roles if self.config.role(role) is not None)
         return list(dict.fromkeys([*(role for metric in metrics for role in metric.roles), *optional]))
@@ -44,7 +44,7 @@ class ResolvedMetrics:
 
     @property
     def folder(self) -> Path:
-        """The run folder: as configured, else one that is named after data and models."""
+        """The run folder: as configured, otherwise named after data and models."""
         return self.config.out or default_folder(self.config)
 
 
@@ -54,7 +54,7 @@ class ResolvedRun(ResolvedMetrics):
 
     Attributes:
         suite: Reads the data.
-        left_out: The suite's metrics that the run leaves out for lack of a model or a package, a line each.
+        left_out: The suite's metrics that the run leaves out because a model or a package is missing, one line each.
     """
 
     suite: Suite
@@ -67,7 +67,7 @@ class _Candidate:
 
     Attributes:
         metric: The metric, without options.
-        lacking: The roles that it asks and that have no model.
+        lacking: The roles that it asks, but without a model.
     """
 
     metric: Metric
@@ -78,7 +78,7 @@ def resolve(config: RunConfig) -> ResolvedRun:
     """Fill in the defaults of a configuration from the data, and load its suite and metrics.
 
     Raises:
-        ConfigError: There are no data, or a metric lacks a model.
+        ConfigError: There are no data, or a metric has no model.
     """
     config = with_data(config)
     suite = open_suite(config)
@@ -101,7 +101,7 @@ def resolve(config: RunConfig) -> ResolvedRun:
 
 
 def stored_run(config: RunConfig) -> ResolvedRun:
-    """Load suite and metrics of a configuration that is complete, as a run folder holds it.
+    """Load suite and metrics of a configuration that is complete, as stored in a run folder.
 
     Raises:
         ConfigError: Its suite or a metric is missing here.
@@ -134,7 +134,7 @@ def lacks(metric: str, role: str) -> str:
 
 
 def _with_recordings(config: RunConfig) -> RunConfig:
-    """Let recorded answers beside the data answer where no model is named, with the templates beside them."""
+    """Let recorded answers next to the data answer if no model is configured, with the templates beside them."""
     assert config.data is not None
     data, captioner, judge = config.data, config.captioner, config.judge
     recorded = data / "descriptions.jsonl"
@@ -177,7 +177,7 @@ def _with_served_models(config: RunConfig) -> RunConfig:
 
 
 def _replaying(role: RoleConfig | None, file: Path) -> RoleConfig | None:
-    """Give a `recorded` role the file of the data folder, unless it names its own."""
+    """Give a `recorded` role the file of the data folder, unless it has one."""
     if role is None or role.provider != "recorded" or "file" in role.options:
         return role
     return role.model_copy(update={"options": {**role.options, "file": str(file)}})
@@ -210,7 +210,7 @@ def _candidates(names: Iterable[str], config: RunConfig) -> dict[str, _Candidate
 def _runnable(candidates: Mapping[str, _Candidate]) -> list[str]:
     """List the suite's metrics whose models are configured and whose packages are installed.
 
-    Where no metric that asks a model has one, all are listed, so that the error names the missing role. Metrics without their
+    If no metric that asks a model has one, all are listed, so that the error names the missing role. Metrics without their
     package are listed where nothing else remains.
     """
     configured = {name: candidate for name, candidate in candidates.items() if not candidate.lacking}
@@ -224,9 +224,9 @@ def _installed(metric: Metric) -> bool:
 
 
 def _left_out(candidates: Mapping[str, _Candidate], config: RunConfig) -> list[str]:
-    """List the suite's metrics that a run without --metric leaves out for lack of a model or a package, one line each.
+    """List the suite's metrics that a run without --metric leaves out because a model or a package is missing, one line each.
 
-    The suite `folder` has no metrics of its own: there the configured models decide, and only packages can be missing.
+    The suite `folder` has no fixed metrics: there the configured models decide, and only packages can be missing.
     """
     lines = []
     for name, candidate in candidates.items():

@@ -195,7 +195,7 @@ _STEADINESS = {
 
 
 def _steadiness(scores: Sequence[Score]) -> list[Table]:
-    """Tabulate how steady the judges are over panels, repeats and orders; no table where no score tells."""
+    """Tabulate how steady the judges are over panels, repeats and orders; no table if no score shows it."""
     rows = []
     for name in sorted({score.metric for score in scores}):
         measures = [steadiness(score.parts) for score in scores if score.metric == name]

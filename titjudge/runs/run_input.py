@@ -1,4 +1,4 @@
-"""Read the items of a run: those of its data that `--limit` and the shard leave, with notes for people.
+"""Read the items of a run: the part of its data that `--limit` and the shard leave, with notes for people.
 
 Of prompts that `--limit` takes, all images are taken, so that generators can still be compared.
 """
@@ -85,9 +85,9 @@ class RunInput:
         self._counts = Counts()
 
     def listed(self) -> Iterator[tuple[Item | InvalidItem, int | None]]:
-        """Yield the items; those of a shard with their position in the data, others with None.
+        """Yield the items; items of a shard with their position in the data, others with None.
 
-        A shard holds whole prompts: all images of a prompt are judged by the same questions, which are paid once.
+        A shard contains whole prompts: all images of a prompt are judged by the same questions, which are paid once.
         """
         self._counts = Counts()
         for item, place in self._placed():
@@ -144,10 +144,10 @@ class RunInput:
             raise DataError(f"none of {len(invalid):,} can be judged: {brief(invalid)}", self._config.data)
 
     def check_sources(self, metrics: Iterable[Metric]) -> None:
-        """Check that each metric can judge at least one item: an edit, or what is none.
+        """Check that each metric can judge at least one item: an edit, or an image that is not an edit.
 
         Raises:
-            ConfigError: A metric can judge none; says why.
+            ConfigError: A metric can judge none; the message gives the reason.
         """
         without: dict[str, Metric] = {metric.name: metric for metric in metrics}
         reasons: dict[str, str] = {}
@@ -165,7 +165,7 @@ class RunInput:
 
     @property
     def summary(self) -> str:
-        """What the data and the items were understood to be, once they have been read; empty without images."""
+        """A description of the data and the items as they were understood, once they have been read; empty without images."""
         return "; ".join(filter(None, (self._suite.data_set, self._counts.line())))
 
     def data_notes(
@@ -187,7 +187,7 @@ class RunInput:
 
 @dataclass(slots=True)
 class Counts:
-    """What is among the items that can be judged.
+    """Facts about the items that can be judged.
 
     Attributes:
         first: The first image, with its prompt.
@@ -224,7 +224,7 @@ class Counts:
 class Drawn:
     """The prompts that `--limit` takes: as many as fit, in the order of the data or, with a seed, at random.
 
-    Where not even the first prompt fits, part of its images are taken. With the same seed a larger limit takes all that a
+    If not even the first prompt fits, part of its images are taken. With the same seed a larger limit takes all that a
     smaller one does.
 
     Attributes:

@@ -56,7 +56,7 @@ class _Setup:
 
 
 def _setup(run: ResolvedMetrics) -> _Setup | str:
-    """Select the metrics that ask a model that can have changed (a recording cannot); or say why there are none.
+    """Select the metrics that ask a model that can have changed (a recording cannot); or return why there are none.
 
     A recorded captioner replays the descriptions of the bundled example, so that the judge is asked.
     """
@@ -78,7 +78,7 @@ def _setup(run: ResolvedMetrics) -> _Setup | str:
 
 
 async def ask_before(run: OpenRun) -> list[str]:
-    """Ask the canaries of a run, put their report into its manifest, and say what they have shown, a line each.
+    """Ask the canaries of a run, put their report into its manifest, and return the results, one line each.
 
     Raises:
         DataError: The file of canaries is damaged.
@@ -145,8 +145,8 @@ class RunEnd:
     """How the requests of a run ended.
 
     Attributes:
-        status: As the manifest says it.
-        reason: Why a cap ended it; else empty.
+        status: As in the manifest.
+        reason: Why a cap ended it; otherwise empty.
         uncertain: USD that requests without an answer may have cost.
         money: Sums of the ledger.
         notes: Warnings about the cache, models, money and canaries.

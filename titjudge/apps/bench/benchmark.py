@@ -1,7 +1,7 @@
 """Generate and judge in rounds: some prompts of all generators, their verdict, then more of them, while money is left.
 
-Prompts come in the order of a hash of their ids, as when a question is to be settled, so that what is known after some rounds holds
-for the others as well. Everything lies in one folder:
+Prompts come in the order of a hash of their ids, as with early stopping, so that the results after some rounds are valid
+for the other prompts as well. Everything lies in one folder:
 
     images/GENERATOR/PROMPT.png     the images, with metadata.jsonl, refused.jsonl and the ledger of each generator
     images.jsonl                    what is judged: image, prompt, prompt_id, generator
@@ -56,7 +56,7 @@ class Generator:
     options: Mapping[str, str] = field(default_factory=dict)
 
     def maker(self, timeout: float, prices: Sequence[str], keys: Mapping[str, Any]) -> HostedMaker | Maker | None:
-        """Make what makes its images; None where they exist.
+        """Make the maker of its images; None if they exist.
 
         Raises:
             UserError: There is no such model, or its settings are not for it.
@@ -73,7 +73,7 @@ def read_generators(texts: Sequence[str], options: Mapping[str, str]) -> list[Ge
     """Read `[NAME=]PROVIDER/MODEL` and `[NAME=]FOLDER`.
 
     Args:
-        texts: What the command line says.
+        texts: The arguments of the command line.
         options: Settings by `NAME.KEY`, or by `KEY` for all models.
 
     Raises:
@@ -121,9 +121,9 @@ class Benchmark:
     """Prompts and generators, in a folder.
 
     Args:
-        folder: Where everything is put.
+        folder: The folder for all files.
         prompts: Prompts by id.
-        generators: What makes the images.
+        generators: The generators or folders of the images.
         samples: Images of each prompt by each generator.
         sources: Of edits, the images that each prompt is the instruction for, by the id of the prompt.
 
@@ -152,7 +152,7 @@ class Benchmark:
         return self.spent_on_images() + RunFolder(self.folder / RUN).used()["max_cost"]
 
     def spent_on_images(self) -> float:
-        """Sum the USD that images have cost, or may have cost: also those of generators that are no longer among these."""
+        """Sum the USD that images have cost, or may have cost: also images of generators that are no longer included."""
         ledgers = (self.folder / IMAGES / LEDGERS).glob("*/billing.jsonl")
         return sum(RunFolder(ledger.parent).used()["max_cost"] for ledger in ledgers)
 
@@ -188,7 +188,7 @@ class Benchmark:
                 raise DataError(f"{reason}{others}", image.place)
 
     def begun(self) -> int:
-        """Count the prompts that an earlier session has had judged: those in its list."""
+        """Count the prompts that an earlier session has had judged: the prompts in its list."""
         file = self.folder / LIST
         listed = (
             {line["prompt_id"] for _, line in scan_jsonl(file) if isinstance(line, dict)} if file.is_file() else set()
@@ -202,7 +202,7 @@ class Benchmark:
         return self.folder / LIST
 
     def stand_ins(self, folder: Path, prompts: Sequence[str]) -> Path:
-        """Write images in place of those of some prompts, and list them as the data of a run: for its price."""
+        """Write substitutes for the images of some prompts, and list them as the data of a run, to estimate its price."""
         lines = []
         for number, (generator, prompt, sample) in enumerate(product(self.generators, prompts, range(self.samples))):
             colour = (number % 256, number // 256 % 256, 128)  # no two are the same image
@@ -262,7 +262,7 @@ def rounds(count: int, affordable: Callable[[int], int], begun: int = 0, *, grow
 
     Args:
         count: Number of prompts.
-        affordable: Says, after so many prompts, how many further ones the money left is likely to pay for.
+        affordable: Returns, given the number of finished prompts, how many further ones the money left is likely to pay for.
         begun: Prompts that an earlier session has come to: the first round covers them.
         growth: Prompts of a round, as a share of those before.
     """

@@ -135,7 +135,7 @@ def _sources(listed: PromptList) -> dict[str, tuple[Path, ...]]:
     """Find the sources of edits in the rows of a list of prompts, by the id of the prompt.
 
     Raises:
-        DataError: One is no image.
+        DataError: One is not an image.
     """
     from titjudge.data.images import check_header
 
@@ -162,7 +162,7 @@ def _check_gate(flags: Json) -> None:
 
 
 def _example(flags: Json, out: Path | None) -> int:
-    """Judge the bundled example; the run is where one of prompts would be, if a folder is given."""
+    """Judge the bundled example; the run folder is in the usual place below `out`, if that is given."""
     from titjudge.apps.bench.benchmark import RUN
     from titjudge.cli.judge import run_images
     from titjudge.runs.session import Session
@@ -209,7 +209,7 @@ class _Bench:
     # -- one round -------------------------------------------------------------------------------------------------------
 
     def _round(self, prompts: list[str]) -> str:
-        """Make and judge the images of some prompts; returns why it must be the last round, where it must."""
+        """Make and judge the images of some prompts; returns why it must be the last round, if it must."""
         for generator in self._benchmark.generators:
             self._lock.check_round()
             if why := self._make(generator, prompts):
@@ -245,7 +245,7 @@ class _Bench:
         return f"{generator.name}: {generated.stopped}" if generated.stopped else ""
 
     def _maker(self, generator: Any) -> Any:
-        """Make what makes the images of a generator: a hosted one with what the cap leaves, a local one once."""
+        """Make the maker of a generator's images: a hosted one with the rest of the cap, a local one once."""
         if generator.model.startswith("diffusers/"):
             if generator.name not in self._makers:
                 self._makers[generator.name] = generator.maker(self._timeout, (), {})
@@ -299,14 +299,14 @@ class _Bench:
         return 0
 
     def _most(self, generator: Any, requests: Any) -> float | None:
-        """Return the USD that a generator's images cost at most; None where that is unknown."""
+        """Return an upper bound of the USD for a generator's images; None if that is unknown."""
         if not generator.model or generator.model.startswith("diffusers/"):
             return 0.0
         most: float | None = self._maker(generator).most(requests)
         return most
 
     def _judging_forecast(self) -> _Judging:
-        """Forecast the judging from stand-ins for the images of some prompts.
+        """Forecast the judging from substitutes for the images of some prompts.
 
         Raises:
             UserError: The judging cannot be done as it is configured.
@@ -343,7 +343,7 @@ class _Bench:
 
     @contextmanager
     def _judging_of_stand_ins(self, prompts: list[str]) -> Iterator[Any]:
-        """Open a run over images of 1024 x 1024 pixels in place of those that are to be made."""
+        """Open a run over images of 1024 x 1024 pixels instead of the images to be made."""
         from titjudge.runs.session import Session
 
         with tempfile.TemporaryDirectory() as place:
@@ -395,7 +395,7 @@ class _Bench:
     # -- the end ---------------------------------------------------------------------------------------------------------
 
     def _finish(self, ended: str) -> int:
-        """Print the results of what was judged, write the report, and say what was spent; returns the exit code."""
+        """Print the results, write the report, and print the costs; returns the exit code."""
         from titjudge.apps.bench.benchmark import RUN
         from titjudge.cli.judge import run_images
 
@@ -416,7 +416,7 @@ class _Bench:
         return BUDGET_REACHED if not ended or self._capped else code or 1
 
     def _gate(self) -> int:
-        """Compare the generators with the baseline, where one is named; returns the exit code."""
+        """Compare the generators with the baseline, if there is one; returns the exit code."""
         from titjudge.apps.bench.benchmark import RUN
         from titjudge.cli.compare_generators import generators
 
@@ -433,9 +433,9 @@ class _Judging:
     """A forecast of the judging.
 
     Attributes:
-        price: USD at p10, p50 and p90; None where it is unknown.
+        price: USD at p10, p50 and p90; None if it is unknown.
         requests: Questions to models.
-        at_once: Most requests at a time.
+        at_once: Maximum number of requests at a time.
     """
 
     price: list[float] | None
@@ -448,13 +448,13 @@ def _at_most(most: float | None) -> str:
 
 
 def _seconds(requests: int, at_once: int, seconds: tuple[int, int]) -> tuple[int, int]:
-    """Compute how long so many requests may take, from the seconds that each may take."""
+    """Compute how long `requests` requests may take, from the seconds that each may take."""
     in_turn = math.ceil(requests / at_once)
     return in_turn * seconds[0], in_turn * seconds[1]
 
 
 def _verdict(outcome: Any) -> list[str]:
-    """Return the verdict after a round, in one or two sentences; empty where there is none yet."""
+    """Return the verdict after a round, in one or two sentences; empty if there is none yet."""
     from titjudge.stats.verdict.sentences import sentences
 
     results = outcome.results

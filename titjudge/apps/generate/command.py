@@ -159,10 +159,10 @@ def _maker(
     prices: tuple[str, ...],
     keys: dict[str, Any],
 ) -> Any:
-    """Choose what makes the images.
+    """Choose the maker of the images.
 
     Raises:
-        ConfigError: Neither or both are named, or an option does not go with it.
+        ConfigError: Neither or both are given, or an option cannot be used with it.
     """
     from titjudge.apps.generate.image_makers import CommandMaker, DiffusersMaker, hosted_maker
 
@@ -189,7 +189,7 @@ def _maker(
 def _show_dry_run(
     images: list[Any], out: Path, maker: Any, failed: list[tuple[str, str]], json_file: Path | None
 ) -> int:
-    """Print how many images would be made, and what they cost at most; returns the exit code."""
+    """Print how many images would be made, and an upper bound of their cost; returns the exit code."""
     from titjudge.apps.generate.generating import changed, check_makes_edits, requests
     from titjudge.apps.generate.image_makers import HostedMaker
 

@@ -1,4 +1,4 @@
-"""Make the images that a file asks for, where they belong in the data folder, and list them there."""
+"""Make the images that a file asks for, at their paths in the data folder, and list them there."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from titjudge.suites.manifests import GENERATED, MADE, SOURCE_DIGESTS
 from titjudge.suites.patterns import GENERATOR, SOURCE, source_field, sources_of
 from titjudge.suites.sources import content_name, named_sources, without_named_sources
 
-# Images that are not asked for again: those that moderation refused, and those whose paid answers held no usable image.
+# Images that are not requested again: refused by moderation, or paid for without a usable image in the answer.
 LISTS = {Status.REFUSED: "refused.jsonl", Status.UNPARSED: "failed.jsonl"}
 _PNG = b"\x89PNG\r\n"
 _ANEW = "delete the file to generate it again, or choose another --out"
@@ -40,7 +40,7 @@ class ImageToMake:
 
     Attributes:
         row: The number of its line in the file, from 1.
-        place: Where it is written.
+        place: The path of its file.
         fields: Its line; sources of an edit are absolute paths.
         source_digests: The content of these sources (`content_name`) when the line was read.
     """
@@ -62,7 +62,7 @@ class ImageToMake:
 
 
 class ImageFolder:
-    """The data folder: which images are there, and the lists of those that were made or refused. Used as a context manager.
+    """The data folder: the images in it, and the lists of images that were made or refused. Used as a context manager.
 
     Args:
         out: The folder, which is made if it is missing.
@@ -89,10 +89,10 @@ class ImageFolder:
         os.close(self._place)
 
     def holds(self, image: ImageToMake) -> bool:
-        """Whether an image is there already; it is listed where it was not.
+        """Return True if an image is there already; it is listed if it was not.
 
         Raises:
-            DataError: The file is no image, or was made of another prompt or source.
+            DataError: The file is not an image, or was made of another prompt or source.
         """
         if not image.place.exists():
             return False
@@ -114,7 +114,7 @@ class ImageFolder:
         In a `.png` file an image of another format is stored as PNG, without loss.
 
         Raises:
-            DataError: It is no image, or has too many bytes.
+            DataError: It is not an image, or has too many bytes.
             OSError: It cannot be written.
         """
         if len(raw) > MAX_BYTES:
@@ -164,7 +164,7 @@ class ImageFolder:
                 lines.add({**self._line(image, settings), "reason": reason})
 
     def _line(self, image: ImageToMake, settings: Values) -> Json:
-        """Return the line of an image; sources below the folder are named relative to it, so that it can be moved."""
+        """Return the line of an image; sources below the folder get relative paths, so that it can be moved."""
         line = {"file_name": image.name, **{key: value for key, value in image.fields.items() if key != "image"}}
         if SOURCE in line:
             names = [relative_below(self._out, str(source)) for source in sources_of(line)]
@@ -174,7 +174,7 @@ class ImageFolder:
 
 
 def changed(images: Iterable[ImageToMake], out: Path) -> Iterator[tuple[ImageToMake, str]]:
-    """Yield the images that are there and were made of another prompt or source than is wanted now, and what to do.
+    """Yield the images that exist but were made from another prompt or source than requested now, with the remedy.
 
     Raises:
         UserError: The folder has a list of images from elsewhere.
@@ -186,7 +186,7 @@ def changed(images: Iterable[ImageToMake], out: Path) -> Iterator[tuple[ImageToM
 
 
 class _Origin(NamedTuple):
-    """What an image was made of.
+    """The inputs that an image was made from.
 
     Attributes:
         prompt: A digest of the prompt.
@@ -202,7 +202,7 @@ class _Origin(NamedTuple):
         return cls(_digest(line.get("prompt")), tuple(settings.get(SOURCE_DIGESTS, ())))
 
     def change(self, image: ImageToMake) -> str:
-        """Describe how the image differs in prompt or sources from the one that is asked for now; empty where it does not."""
+        """Describe how the image differs in prompt or sources from the requested one; empty if it does not."""
         if self.prompt != _digest(image.fields["prompt"]):
             return "it is there, made of another prompt"
         if self.sources != image.source_digests:
@@ -231,7 +231,7 @@ def _lines(file: Path) -> Iterator[tuple[str, Values]]:
         yield str(record.get("file_name")), record
 
 
-LEDGERS = Path(".generate")  # below the data folder: what each generator was paid
+LEDGERS = Path(".generate")  # below the data folder: the payments to each generator
 _HOPELESS = 10  # failures before the first image, after which no more is tried
 
 
@@ -247,7 +247,7 @@ class Generated:
         refused: Those that moderation refused, likewise.
         odd: Images made that are not as they were asked for, and in what.
         stopped: Why it ended before every image was tried; empty where all were.
-        outcome: What asking a hosted model came to.
+        outcome: The result of requests to a hosted model.
     """
 
     total: int
@@ -274,7 +274,7 @@ def read_wanted(file: Path, out: Path, generator: str, failed: list[tuple[str, s
     """Read a file of wanted images (`prompts export`); invalid lines go to `failed`.
 
     Raises:
-        DataError: The file cannot be read, or the generator is no folder name.
+        DataError: The file cannot be read, or the generator is not a folder name.
     """
     check_generator(generator)
     rows_by_place: dict[Path, int] = {}
@@ -324,11 +324,11 @@ def generate(
         failed: Invalid lines; images that fail are added.
         watch: Called after each image.
         say: Called with lines for the user.
-        retry_failed: Ask again for images that moderation has refused, or whose paid answers held no usable image.
+        retry_failed: Ask again for images that moderation has refused, or whose paid answers had no usable image.
 
     Raises:
-        UserError: The folder has a list of images from elsewhere, another process is asking for the same, or edits are wanted of
-            what makes none.
+        UserError: The folder has a list of images from elsewhere, another process is asking for the same, or edits are
+            requested from a maker that makes none.
     """
     progress = Generated(len(images) + len(failed), failed=failed)
     with ImageFolder(out) as folder:
@@ -363,7 +363,7 @@ def _missing(
 
 
 def check_makes_edits(todo: Sequence[ImageToMake], maker: Maker | HostedMaker) -> None:
-    """Refuse edits of what takes no source images: it would be paid for what the instructions say alone.
+    """Refuse edits by a maker that takes no source images: it would be paid for following only the instructions.
 
     Raises:
         ConfigError: There are edits among the images, and the maker makes none.

@@ -55,7 +55,7 @@ from titjudge.suites.patterns import sources_of
 Keep = Callable[[ImageRequest, MadeImage, Bill], None]
 Leave = Callable[[ImageRequest, Status, str], None]
 _UNUSABLE = 2  # paid answers without a usable image, after which an image is not asked for again
-_SENT = 256  # tokens of a request beyond those of its prompt, at most
+_SENT = 256  # maximum tokens of a request in addition to its prompt
 
 
 class ImageRole(Role[ImageModel, ImageRequest, MadeImage]):
@@ -102,7 +102,7 @@ class ImageRole(Role[ImageModel, ImageRequest, MadeImage]):
 
 @dataclass(slots=True)
 class MakingOutcome:
-    """What came of asking a hosted model for images.
+    """The result of requests for images to a hosted model.
 
     Attributes:
         spent: USD billed for this generator in this folder, earlier sessions included.
@@ -130,9 +130,9 @@ class HostedMaker:
 
     Attributes:
         name: Default name of the generator.
-        settings: What its images are made with, for the list of images.
-        price: Price of an image; None where it is not known.
-        size: Width and height that its images should have, where the options say them.
+        settings: The settings of its images, for the list of images.
+        price: Price of an image; None if it is not known.
+        size: Width and height that its images should have, if the options give them.
 
     Raises:
         ConfigError: There is no such model here, its settings are not for it, or a cap is set and its price is not known.
@@ -165,7 +165,7 @@ class HostedMaker:
         return self._model.source_tokens > 0
 
     def most(self, requests: Iterable[ImageRequest]) -> float | None:
-        """Compute the USD that images cost at most; None where the price is not known."""
+        """Compute an upper bound of the USD for images; None if the price is not known."""
         if self.price is None:
             return None
         return sum(self._role.worst(self._role.bound(request)) for request in requests)
@@ -173,15 +173,16 @@ class HostedMaker:
     def make_all(
         self, requests: Sequence[ImageRequest], ledger: Path, keep: Keep, leave: Leave, notify: Callable[[str], None]
     ) -> MakingOutcome:
-        """Ask for images until all were asked for, a cap is reached, or nothing more can be had.
+        """Ask for images until all were asked for, a cap is reached, or no more images are available.
 
         The first Ctrl-C sends nothing new and waits for what is on its way, the second ends at once.
 
         Args:
             requests: The images.
-            ledger: Folder of the ledger: what it says was spent counts against the caps.
+            ledger: Folder of the ledger: the costs in it count against the caps.
             keep: Puts an image in its place, whole; called before its bill is written.
-            leave: Called with an image that did not come, and why: REFUSED by moderation, UNPARSED if it is paid, else FAILED.
+            leave: Called with an image that did not come, and why: REFUSED by moderation, UNPARSED if it is paid,
+                otherwise FAILED.
             notify: Called with a line for the user.
 
         Raises:
@@ -238,7 +239,7 @@ class _Asking:
         self._sender.stop(self._workers)
 
     async def _work(self, todo: Iterator[ImageRequest]) -> None:
-        """Ask for one image after the other until none is left, or nothing more can be had."""
+        """Ask for one image after the other until none is left, or no more images are available."""
         for request in todo:
             try:
                 await self._sender.send(self._role, request, None)
@@ -264,7 +265,7 @@ class _Asking:
 def hosted_maker(
     model: str, options: Mapping[str, str], timeout: float, prices: Iterable[str], keys: Values
 ) -> HostedMaker:
-    """Make a hosted maker of what the command line says.
+    """Make a hosted maker from the arguments of the command line.
 
     Args:
         model: `provider/model`.
@@ -297,7 +298,7 @@ class Maker(Protocol):
     """Makes images one by one."""
 
     settings: Values
-    """What its images are made with, for the list of images."""
+    """The settings of its images, for the list of images."""
     name: str
     """Default name of the generator."""
     makes_edits: bool
@@ -310,7 +311,7 @@ class Maker(Protocol):
             fields: The line of the image: prompt, seed, sample, prompt_id, ...
 
         Raises:
-            DataError: No image came of it; says why.
+            DataError: No image was made; the message gives the reason.
         """
         ...
 
@@ -396,7 +397,7 @@ class CommandMaker:
                 raise DataError(f"the {match[1]} contains a null character. Remove it")
             return text
 
-        return _FIELD.sub(value, word)  # in one pass: braces in a prompt are no field
+        return _FIELD.sub(value, word)  # in one pass: braces in a prompt are not a field
 
 
 class DiffusersMaker:

@@ -1,7 +1,7 @@
 """Hosted models that make images: OpenAI's images API and servers that speak it, Gemini, and litellm for the rest.
 
 Each is the provider of the same name with another question: addresses, keys, rate limits, errors and secrets are handled as
-for judges. One image a request. Edits have source images in their requests.
+for judges. One image per request. Edits have source images in their requests.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from titjudge.providers.hosted.openai import OpenAI
 from titjudge.providers.usage import gemini_usage, openai_usage
 
 _OPENAI_SOURCE = (
-    7_168  # most tokens of a source: tiles, and 6,240 in high fidelity (platform.openai.com, image generation)
+    7_168  # maximum tokens of a source: tiles, and 6,240 in high fidelity (platform.openai.com, image generation)
 )
 _GEMINI_SOURCE = 2_240  # at the highest media resolution (ai.google.dev, media resolution)
 _NO_EDITS = frozenset({"dall-e-3"})  # OpenAI's models without an endpoint for edits (platform.openai.com, images)
@@ -89,7 +89,7 @@ class ImageModel(Model, ABC):
     """A hosted model that makes images.
 
     Attributes:
-        image_options: Settings that go with each request: size, quality, ...
+        image_options: Settings that are sent with each request: size, quality, ...
     """
 
     vendor_in_list: ClassVar[str] = ""
@@ -98,7 +98,7 @@ class ImageModel(Model, ABC):
 
     @property
     def source_tokens(self) -> int:
-        """Input tokens that one source of an edit takes at most; 0 where the model makes no edits."""
+        """Maximum input tokens of one source of an edit; 0 if the model makes no edits."""
         return 0
 
     @abstractmethod
@@ -226,7 +226,7 @@ class LiteLLMImages(LiteLLM, ImageModel):
         make = litellm.aimage_generation
         if request.sources:
             make = litellm.aimage_edit
-            del arguments["n"]  # not every vendor's edits take it; one is made where it is not said
+            del arguments["n"]  # not every vendor's edits take it; one is made if it is not given
             arguments["image"] = [_named_file(*source) for source in await _numbered(request.sources)]
         try:
             with litellm_client.traced(self) as trace:
@@ -317,20 +317,20 @@ def _imagen_answer(data: Values) -> tuple[list[Any], str]:
 
 
 async def _opened(sources: Sequence[Path]) -> list[ImageFile]:
-    """Open the sources of an edit as they are sent: what a service may not read is PNG.
+    """Open the sources of an edit as they are sent: formats that a service may not read become PNG.
 
     Raises:
-        DataError: One is no image.
+        DataError: One is not an image.
     """
     files = ImageFiles()
     return [await files.open(source) for source in sources]
 
 
 async def _numbered(sources: Sequence[Path]) -> list[tuple[str, bytes, str]]:
-    """Read the sources of an edit under names that say nothing of this machine: name, bytes and media type of each.
+    """Read the sources of an edit under names that reveal nothing about this machine: name, bytes and media type of each.
 
     Raises:
-        DataError: One is no image.
+        DataError: One is not an image.
     """
     return [
         (f"{number}.{source.media_type.rpartition('/')[2]}", await loaded(source, bytes), source.media_type)
@@ -349,7 +349,7 @@ async def _form(fields: Values, sources: Sequence[Path]) -> tuple[bytes, str]:
     """Write a request for an edit as multipart form data; returns it with its content type.
 
     Raises:
-        DataError: A source is no image.
+        DataError: A source is not an image.
     """
     import httpx
 
@@ -367,14 +367,14 @@ async def _form(fields: Values, sources: Sequence[Path]) -> tuple[bytes, str]:
 
 @dataclass(slots=True)
 class _FoundUsage:
-    """What was read of an answer before something in it could not be read."""
+    """The usage read from an answer before an unreadable part."""
 
     usage: Usage | None = None
 
 
 @contextmanager
 def _reading(model: Any, body: bytes) -> Iterator[_FoundUsage]:
-    """Guard everything that is read from an answer with a status of success: it may be billed, whatever it holds.
+    """Guard everything that is read from an answer with a status of success: it may be billed, whatever it contains.
 
     Raises:
         ProviderFailure: There is no image, or a server wrote something odd.
@@ -393,7 +393,7 @@ def _reading(model: Any, body: bytes) -> Iterator[_FoundUsage]:
 async def _made(
     model: Any, request: ImageRequest, found: _FoundUsage, entries: Sequence[Any], version: Any = "", host: str = ""
 ) -> MadeImage:
-    """Read the first image of an answer: the image itself, or an address that holds it for some minutes.
+    """Read the first image of an answer: the image itself, or an address that has it for some minutes.
 
     Raises:
         ProviderFailure: It is refused: the answer is empty (as xAI refuses).
@@ -420,7 +420,7 @@ def _decoded(text: str) -> bytes:
     """Read base64, also with line breaks, in the alphabet of addresses, or without `=` at its end: the image is paid.
 
     Raises:
-        ValueError: It is no base64.
+        ValueError: It is not base64.
     """
     text = "".join(text.split()).replace("-", "+").replace("_", "/").rstrip("=")
     return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
@@ -430,7 +430,7 @@ async def _fetched(address: str, host: str, timeout: float) -> bytes:
     """Fetch a finished image, again after failures: it is paid, and asking costs nothing.
 
     Raises:
-        TransportError: It cannot be had.
+        TransportError: It is not available.
     """
     parts = url_parts(address)
     if parts.scheme != "https" and parts.hostname != host:

@@ -1,6 +1,6 @@
-"""What a generated image costs: by the tokens that a service reports, or by the image; never litellm's own sum of a request.
+"""The cost of a generated image: by the tokens that a service reports, or by the image; never litellm's own sum of a request.
 
-The rates are those of the price list that litellm bundles, and of the vendors' own pages. Nothing here asks the network.
+The rates come from the price list that litellm bundles, and from the vendors' pages. Nothing here asks the network.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from titjudge.providers.hosted import litellm_client
 FLAG_FORM = "MODEL=USD for each image, for example openai/gpt-image-2=0.05"
 _ROUNDED = 1.1  # the list rounds to a tenth of a cent, which is a tenth of the cheapest image
 _KNOWN = read_yaml(Path(__file__).with_name("image_prices.yaml"), "prices of images")
-_LEFT_OPEN = ("", "auto")  # settings that the service chooses: the dearest counts
+_LEFT_OPEN = ("", "auto")  # settings that the service chooses: the most expensive counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class ImagePrice(Price):
     """Rates of a model that makes images, in USD per million tokens or for each image (`per_request`).
 
     Attributes:
-        text: Of output that is no image: words and thinking; None: that of output.
-        most_output: Output tokens that one image can cost at most.
+        text: Of output that is not an image: words and thinking; None: as `output`.
+        most_output: Maximum output tokens of one image.
     """
 
     text: float | None = None
@@ -85,14 +85,14 @@ def parse_image_price(text: str) -> tuple[str, float]:
 def image_price(
     vendor: str, model: str, options: Values, user_prices: Mapping[str, float], *, listed: bool = True
 ) -> ImagePrice | None:
-    """Find the price of an image; None where it is not known.
+    """Find the price of an image; None if it is not known.
 
     Args:
         vendor: litellm's name of the vendor (`openai`, `gemini`), or empty where the model's name begins with it.
         model: The model's name there.
         options: Settings of the image: `size` and `quality` choose among the rows of the list.
         user_prices: USD for each image as the user gives them, by `provider/model` or `model`; they win over the list.
-        listed: Whether the vendor's own list holds where the model is asked.
+        listed: Whether the vendor's list is valid at the address of the model.
     """
     full = f"{vendor}/{model}" if vendor else model
     for name in (full, f"litellm/{full}", model):
@@ -119,12 +119,12 @@ def image_price(
 
 
 def _is_of(name: str, full: str, vendor: str) -> bool:
-    """Whether a name of the list is that of a model: the list has some models without their vendor."""
+    """Return True if a name in the list means a model: some models are listed without their vendor."""
     return name == full or _rows().get(name, {}).get("litellm_provider", vendor) == vendor
 
 
 def _by_token(row: Values, dearest: float | None) -> ImagePrice:
-    """Make the price of a model that bills tokens; `dearest` is the USD of the dearest image of its settings, where known."""
+    """Make the price of a model that bills tokens; `dearest` is the USD of the most expensive image of its settings, if known."""
     output = float(row["output_cost_per_image_token"])
     most = math.ceil(dearest * _ROUNDED / output) if dearest else _most_output(row)
     return ImagePrice(
@@ -140,8 +140,8 @@ def _by_token(row: Values, dearest: float | None) -> ImagePrice:
 def _most_output(row: Values) -> int:
     """Bound the output tokens of an image of which no price by size is listed.
 
-    Google's largest image has 2,520 tokens, and the rest is for thinking (ai.google.dev, Gemini API pricing); OpenAI's dearest has
-    about 13,400 (a 3840 x 2160 image of gpt-image-2 in high quality at 0.401 USD).
+    Google's largest image has 2,520 tokens, and the rest is for thinking (ai.google.dev, Gemini API pricing); OpenAI's
+    most expensive has about 13,400 (a 3840 x 2160 image of gpt-image-2 in high quality at 0.401 USD).
     """
     return 4_096 if "text" in (row.get("supported_output_modalities") or ()) else 16_384
 
@@ -151,7 +151,7 @@ def _million(rate: float | None) -> float | None:
 
 
 def _by_setting(names: Collection[str], options: Values) -> float | None:
-    """Find the dearest price of an image of the quality and size that the settings name (`low/1024-x-1024/MODEL`).
+    """Find the highest price of an image of the quality and size in the settings (`low/1024-x-1024/MODEL`).
 
     A transposed size costs the same; a size that is not listed costs as much as the next larger area, and beyond the largest
     it is in proportion to the area. None if no row has this quality, or the size cannot be read.
@@ -183,7 +183,7 @@ def _next_larger(rows: Sequence[_SizedRow], wanted: tuple[int, int]) -> float:
 
 
 def _sized_rows(names: Collection[str]) -> list[_SizedRow]:
-    """Find the rows by size of a model: under its own names, else under those of a service that resells it."""
+    """Find the rows by size of a model: under its names, otherwise under the names of a service that resells it."""
     same = [row for row in _all_sized_rows() if row.model in names]
     return same or [row for row in _all_sized_rows() if _undated(names) & row.resold]
 
@@ -194,7 +194,7 @@ def _undated(names: Iterable[str]) -> set[str]:
 
 @cache
 def _all_sized_rows() -> list[_SizedRow]:
-    """Read the rows whose name holds a size, such as `low/1024-x-1024/gpt-image-1`."""
+    """Read the rows whose name contains a size, such as `low/1024-x-1024/gpt-image-1`."""
     rows = [_SizedRow(*row) for row in _KNOWN["sized"]]
     for name, row in _rows().items():
         parts = name.split("/")
@@ -223,7 +223,7 @@ _COUNTS = re.compile(
     rf"n|num|number|niter|iterations|takes|.*count|num.*(images|imgs|outputs|samples|results)|quantity|amount|bestof|copies|repeat|.*batch.*|sequentialimage.*|(n|nb|nr|num|number|of|max|total|sample|generated)+({_THINGS}|count)+(per.*)?"
     rf"|{_THINGS[:-2]}(s|s?(count|num|number|per.*))"
 )
-"""Names of settings that say how many images are made, in lower case without `_` and `-`. One image is asked for at a time."""
+"""Names of settings for the number of images, in lower case without `_` and `-`. One image is asked for at a time."""
 
 _ONE = (1, "1", None, False, "disabled", "none", "off")
 
@@ -248,18 +248,18 @@ def check_counts(options: Values) -> None:
 
 
 def _is_source(value: Any) -> bool:
-    """Whether a value is an image, or a list of images, that the request holds."""
+    """Return True if a value in the request is an image, or a list of images."""
     given = value if isinstance(value, list) and value else [value]
     return all(isinstance(entry, str) and re.match(r"https?:|data:|gs:|s3:", entry) for entry in given)
 
 
 def is_hurried(options: Values) -> bool:
-    """Whether a setting asks for another speed than the usual one, which has another price."""
+    """Return True if a setting asks for an unusual speed, which has another price."""
     return any(_plain(name) in _SPEEDS and str(value).lower() not in _USUAL for name, value in _flattened(options))
 
 
 def pixels(options: Values) -> tuple[int, int] | None:
-    """Return width and height of an image where its settings say them, else None."""
+    """Return width and height of an image if its settings give them, otherwise None."""
     found: Json = {_plain(name): value for name, value in _flattened(options)}
     width, height = finite(found.get("width")), finite(found.get("height"))
     if width and height:
@@ -288,7 +288,7 @@ def times(vendor: str, options: Values, *, sized: bool = False) -> int | None:
     Args:
         vendor: litellm's name of the vendor.
         options: Settings of the image.
-        sized: The price holds for this quality and size already.
+        sized: The price already is for this quality and size.
     """
     named = {_plain(name): value for name, value in _flattened(options)}
     free = {*_KNOWN["free"][""], *_KNOWN["free"].get(vendor, ()), *(("quality",) if sized else ())}

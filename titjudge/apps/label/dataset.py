@@ -26,7 +26,7 @@ class Element:
         values: The allowed values.
         text: The text on the page.
         hint: An explanation below the text.
-        needs: Names of elements; if one of them is `no`, this one is `no`, too.
+        needs: Names of elements; this one is `no` if any of them is `no`.
     """
 
     name: str
@@ -48,11 +48,11 @@ class LabelingData:
         items: Image id to item.
         gold: Pairs whose answer is known.
         known_values: Elements with a known value: image -> element -> value.
-        elements: What is marked in each image.
-        problems: What was left out and why, a line each.
+        elements: The elements to mark in each image.
+        problems: Everything that was left out, with the reason, one line each.
         broken: Images that cannot be shown, with the reason.
         sources: Prompt id to the images that its edits were made from, in the order of the instruction.
-        identical: Pairs of images whose files are identical: nobody is asked about them, and they count as ties.
+        identical: Pairs of images whose files are identical: no one is asked about them, and they count as ties.
     """
 
     root: Path
@@ -100,7 +100,7 @@ def load_dataset(data: Path, gold: Path | None = None, *, least: int = 2) -> Lab
     Args:
         data: The data folder or manifest.
         gold: Gold pairs (as `pairs.jsonl`). A pair may contain an image of another prompt: the easiest attention check.
-        least: How many images a prompt needs: two to compare, one to mark.
+        least: Minimum number of images of a prompt: two to compare, one to mark.
 
     Raises:
         DataError: There is nothing to show, or a gold pair names an unknown image or prompt.

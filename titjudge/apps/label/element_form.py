@@ -63,7 +63,7 @@ class Elements(FormBase):
 
     @property
     def mode(self) -> str:
-        """What people mark in an image."""
+        """The kind of elements that people mark in an image."""
         return self.plan
 
     @property
@@ -77,7 +77,7 @@ class Elements(FormBase):
         """Take any number: marks can always stop at enough of them."""
 
     def load(self, data: Path, gold: Path | None = None) -> LabelingData:
-        """Read the images, what is marked in them, and known values."""
+        """Read the images, the elements to mark in them, and known values."""
         dataset = load_dataset(data, least=1)
         dataset.elements = find_elements(dataset, self.plan)
         if gold is not None:
@@ -85,7 +85,7 @@ class Elements(FormBase):
         return dataset
 
     def check_answers(self, answers: Sequence[LabelAnswer], dataset: LabelingData, store: Path) -> None:
-        """Refuse data whose elements are not those that were marked."""
+        """Refuse data with other elements than the marked ones."""
         for answer in answers:
             (image,) = answer.question.images
             elements = dataset.elements.get(image)
@@ -134,7 +134,7 @@ class Elements(FormBase):
         return sum(right) / len(right) if right else None
 
     def settled(self, answers: Sequence[LabelAnswer], enough: int) -> set[tuple[str, ...]]:
-        """List the images of which each element has a majority, or all its marks; not those with known elements."""
+        """List the images of which each element has a majority, or all its marks; not images with known elements."""
         by_image: dict[str, list[LabelAnswer]] = defaultdict(list)
         for answer in answers:
             by_image[answer.question.images[0]].append(answer)
@@ -157,7 +157,7 @@ class Elements(FormBase):
     # -- deciding --------------------------------------------------------------------------------------------------
 
     def for_experts(self, labelling: Labelling, dataset: LabelingData, annotators: int | None) -> OpenElements:
-        """Make the form that asks experts about the elements without a majority, and those that most cannot tell.
+        """Make the form that asks experts about the elements without a majority, or with an undecided majority.
 
         `dataset` keeps only these.
         """
@@ -302,7 +302,7 @@ class OpenElements(Elements):
 
 
 def _parts(elements: Iterable[Element], names: set[str]) -> tuple[Element, ...]:
-    """Keep the elements of these names, and of what they need only what is among them."""
+    """Keep the elements of these names, and of the elements they need only the ones among them."""
     return tuple(
         replace(element, needs=tuple(name for name in element.needs if name in names))
         for element in elements

@@ -1,4 +1,4 @@
-"""What people mark in one image: questions, facets, elements of a graph, or pillars, each with its allowed and its known values."""
+"""The elements to mark in one image: questions, facets, graph elements or pillars, with allowed and known values."""
 
 from __future__ import annotations
 
@@ -88,11 +88,11 @@ def tally(marks: Iterable[Mark]) -> dict[ElementKey, Counter[str]]:
 def decide(
     votes: Counter[str], annotators: int = PANEL, experts: Counter[str] | None = None, panel: int = PANEL
 ) -> tuple[str, str | None]:
-    """Decide one element: by the majority of the annotators or, if there is none or most cannot tell, of the experts.
+    """Decide one element: by the majority of the annotators or, if there is none or most are undecided, of the experts.
 
     Args:
         votes: How many annotators gave each value.
-        annotators: How many annotators there should be at least.
+        annotators: Minimum number of annotators.
         experts: How many experts gave each value.
         panel: How many experts there should be.
 
@@ -141,12 +141,12 @@ def decide_elements(labelling: Labelling, annotators: int | None = None) -> list
 def agreement_by_kind(
     marks: Iterable[Mark], units: Mapping[str, str], scale: Iterable[str] = ()
 ) -> dict[str, dict[str, Any]]:
-    """Compute Krippendorff's alpha over all elements, and over those of each kind.
+    """Compute Krippendorff's alpha over all elements, and over the elements of each kind.
 
     Args:
         marks: The marks of all people who count.
         units: Image -> its prompt, or the family of the prompt.
-        scale: All values in order, if they are equally spaced numbers; else alpha is nominal.
+        scale: All values in order, if they are equally spaced numbers; otherwise alpha is nominal.
     """
     by_kind = {}
     cast: dict[ElementKey, dict[str, str]] = {}
@@ -187,7 +187,7 @@ def mean_ratings(votes: Tally) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
 
 
 def share_as_most_others(marks: Iterable[Mark], votes: Tally, *, counted: bool) -> float | None:
-    """Compute the share of an annotator's marks that are what more than half of the others say; None without any.
+    """Compute the share of an annotator's marks that agree with more than half of the other annotators; None without any.
 
     Args:
         marks: The marks of the annotator.

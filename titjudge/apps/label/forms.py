@@ -16,7 +16,7 @@ Marks:
     marks.jsonl, marks.csv   every mark that was not taken back: image, element, value, annotator
     experts.csv              every mark of an expert
     elements.csv             decided elements: image, element, value (for `judges elements RUN --human`)
-    open.csv                 elements without a majority, or that most cannot tell, and why
+    open.csv                 elements without a majority, or with an undecided majority, and why
     ratings.csv              mode rating: the mean rating of each pillar by image, instead of the two files above
 
 Both: labels.json, with agreement, annotators, counts.
@@ -50,7 +50,7 @@ def form_of(mode: str, plan: str | None = None, *, both_bad: bool = True) -> For
 
 
 def form_of_store(store: Store) -> Form:
-    """Make the form of what was asked in a store, with its checks and images."""
+    """Make the form of the questions in a store, with its checks and images."""
     plan = store.setting("plan") or "all"
     form = form_of(plan if plan in ELEMENT_MODES else PAIRS, plan, both_bad=store.setting("both_bad") != str(False))
     store.inform(form)
@@ -93,12 +93,12 @@ def export_labels(
         out: The folder; existing files of these names are replaced, but verdicts in `out/experts.jsonl` are kept.
         experts: An `experts.jsonl` in which the panel has filled in `verdicts` (a, b, tie or both_bad, three for each pair).
         gold: For marks: elements with a known value (image, element, value), to measure how often each annotator is right.
-        annotators: How many votes a pair should have; None: as many as links (or voters, if more) without those who are left
-            out, and three for marks.
+        annotators: How many votes a pair should have; None: as many as links (or voters, if more) without excluded
+            annotators, and three for marks.
         least: Leave out annotators whose share of right checks is certainly lower; None: as served.
 
     Returns:
-        What was written, and tables to print. Alpha is Krippendorff's nominal alpha with a 95% interval over
+        The written files, and tables to print. Alpha is Krippendorff's nominal alpha with a 95% interval over
         pairs; None with a reason if it is undefined.
 
     Raises:

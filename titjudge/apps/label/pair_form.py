@@ -1,4 +1,4 @@
-"""The form of questions in which people say which of two images follows its prompt better."""
+"""The form of questions in which people choose which of two images follows its prompt better."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Pairs(FormBase):
         return {"answers": self.answers}
 
     def check(self, question: Question, dataset: LabelingData, answer: object) -> str:
-        """Check that the answer is left, right, tie or, where it is one, both_bad."""
+        """Check that the answer is left, right, tie or, if allowed, both_bad."""
         if not isinstance(answer, str) or answer not in self.answers:
             raise DataError(must_be("'answer'", f"one of {', '.join(self.answers)}", answer))
         return answer

@@ -1,4 +1,4 @@
-"""What people are asked and what they answer, and what every form of questions knows about both."""
+"""The questions and answers of people, and the common base of the forms of questions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from titjudge.core.types import Json, Pair, Table
 from titjudge.stats.generators.sequential import share_at_most
 
 LEAST = 0.7
-_LOOK_MS = 500  # an answer before that is a key that was held or pressed blindly
+_LOOK_MS = 500  # an answer before that comes from a key that was kept down or pressed blindly
 _READ_MS = 10  # a character: 1,000 words a minute, several times as fast as people read
 
 
@@ -86,7 +86,7 @@ def is_expert(annotator: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a person is asked at once.
+    """One question to a person.
 
     Attributes:
         kind: `pair`, `gold` for a pair that is an attention check, or `image` for all elements of an image.
@@ -109,7 +109,7 @@ class LabelAnswer:
         note: The reason that the annotator gave.
         shown_at: When the question was shown; None if unknown.
         duration_ms: How long the question was in view, without pauses; None if unknown.
-        ended_at: When it was taken back or replaced; None if it stands.
+        ended_at: When it was taken back or replaced; None if it is valid.
         taken_back: Whether it was taken back.
     """
 
@@ -130,12 +130,12 @@ class LabelAnswer:
 
 
 def outcome_of(text: str) -> int:
-    """Return 1 if an answer says that left is better, -1 if right is, 0 for a tie."""
+    """Return 1 if by an answer left is better, -1 if right is, 0 for a tie."""
     return {"left": 1, "right": -1}.get(text, 0)
 
 
 def median_seconds(answers: Iterable[LabelAnswer]) -> float | None:
-    """Compute the median of the seconds for which questions were in view; None where no answer says it."""
+    """Compute the median of the seconds for which questions were in view; None if no answer has it."""
     seconds = [answer.duration_ms / 1000 for answer in answers if answer.duration_ms is not None]
     return statistics.median(seconds) if seconds else None
 
@@ -144,7 +144,7 @@ def too_fast(answers: Iterable[LabelAnswer], prompts: Mapping[str, str]) -> int:
     """Count the answers that came before a person can have looked and, for the first one about a prompt, read it.
 
     Args:
-        answers: The answers of one annotator in order, also those that were taken back.
+        answers: The answers of one annotator in order, also withdrawn ones.
         prompts: Text of each prompt id.
     """
     count, read = 0, set[str]()
@@ -162,11 +162,11 @@ Settled = Callable[[str], Collection[tuple[str, ...]]]
 
 @dataclass(frozen=True, slots=True)
 class ExportRules:
-    """How answers are counted and where they go.
+    """How answers are counted, and where the results are written.
 
     Attributes:
         out: The folder of the export, whose verdicts of experts are kept; None where nothing is written.
-        annotators: How many answers an item should have; None: as served.
+        annotators: Number of answers that an item should have; None: as served.
         experts: A file with verdicts of experts.
         gold: A file with known values of elements.
     """
@@ -183,7 +183,7 @@ class Export:
 
     Attributes:
         result: The content of `labels.json`.
-        tables: What is printed.
+        tables: The tables to print.
         files: The content of each file by its name.
         main: The file that is used next, and `command` what takes it as its last argument.
         decided: Number of pairs or elements in that file.
@@ -198,13 +198,13 @@ class Export:
 
 
 class FormBase:
-    """What the forms of questions (`forms.Form`) have in common: what is shown, how answers are counted, decided and exported.
+    """The common base of the forms of questions (`forms.Form`): display, counting, decisions and export.
 
     Attributes:
         plan: The name under which a store keeps the form: the mode or, for pairs, which of them are asked.
-        item: What is asked about, in messages.
+        item: The name of an item, in messages.
         rules: Settings of the form that the store keeps.
-        role: Who answers: an annotator, or an expert.
+        role: The role of the person: annotator or expert.
         open: Number of items that are open for experts.
         gold: Pairs with a known answer.
         known_values: Elements with a known value: image -> element -> value, casefolded.
@@ -240,7 +240,7 @@ class FormBase:
         raise NotImplementedError
 
     def score(self, answer: LabelAnswer) -> float | None:
-        """Return how far an attention check is answered right, from 0 to 1; None if the question is no check."""
+        """Return the accuracy of the answer to an attention check, from 0 to 1; None if the question is not a check."""
         raise NotImplementedError
 
     def early(self, enough: int) -> int:
@@ -248,7 +248,7 @@ class FormBase:
         raise NotImplementedError
 
     def for_experts(self, labelling: Labelling, dataset: LabelingData, annotators: int | None) -> Any:
-        """Make the form that asks experts about what is open, with what the annotators said.
+        """Make the form that asks experts about open items, with the answers of the annotators.
 
         Raises:
             UserError: Nothing is open.
@@ -264,7 +264,7 @@ class FormBase:
         raise NotImplementedError
 
     def reliability(self, answers: Iterable[LabelAnswer], least: float) -> dict[str, Reliability]:
-        """Score the attention checks of every annotator; `answers` must all stand."""
+        """Compute each annotator's accuracy on attention checks; `answers` are valid ones only, none withdrawn or replaced."""
         scores: dict[str, list[float]] = {}
         for answer in answers:
             mine, score = scores.setdefault(answer.annotator, []), self.score(answer)
@@ -277,12 +277,12 @@ class Labelling:
     """The content of a store.
 
     Attributes:
-        form: What was asked.
+        form: The form of the questions.
         annotators: Number of links for annotators; `panel` is that for experts.
-        enough: Number of answers after which an item is no longer asked, or fewer if they settle it; 0: everybody is asked.
+        enough: Number of answers after which an item is no longer asked, or fewer if they decide it; 0: everyone is asked.
         least: Annotators whose share of right checks is certainly lower do not count.
         prompts: Text of each prompt id.
-        answers: All answers, also those taken back or replaced, and those of experts.
+        answers: All answers, also those taken back or replaced, and the answers of experts.
     """
 
     path: Path
@@ -297,7 +297,7 @@ class Labelling:
 
     @cached_property
     def standing(self) -> list[LabelAnswer]:
-        """The answers that stand, in order."""
+        """The valid answers, in order."""
         return [answer for answer in self.answers if answer.stands]
 
     @cached_property
@@ -345,7 +345,7 @@ class Labelling:
     def annotator_table(
         self, describe: Callable[[Sequence[LabelAnswer]], Json], columns: Sequence[str], note: str
     ) -> tuple[list[Json], Table]:
-        """Sum up each annotator who is no expert.
+        """Sum up each annotator who is not an expert.
 
         Args:
             describe: Sums up all answers of one annotator.
@@ -377,7 +377,7 @@ class Labelling:
         )
 
     def nothing_open(self, rules: Mapping[str, int], elsewhere: int) -> UserError:
-        """Make the error for a store without open items; `elsewhere` counts those of other data."""
+        """Make the error for a store without open items; `elsewhere` counts the open items of other data."""
         rules_text = ", ".join(f"{number:,} {rule}" for rule, number in rules.items() if number)
         if elsewhere:
             return UserError(f"{self.path}: what is open for experts ({rules_text}) is not of these data")

@@ -209,7 +209,7 @@ class Queue:
     """The questions of one annotator, with checks mixed in: a function of the seed, the annotator's name and the answers so far.
 
     Args:
-        dataset: Prompts, images, and what is marked in them.
+        dataset: Prompts, images, and the elements to mark in them.
         key: Seed, and name of the annotator.
         plan: Which pair, or which image, of a prompt to ask next.
         share: Share of checks among the questions; None: about 1 in 12.
@@ -246,7 +246,7 @@ class Queue:
         self._checks = dict(zip(gold, due(len(gold), expected, share, *key), strict=True))
 
     def refresh(self) -> None:
-        """Plan anew, after an image has turned out to be unusable."""
+        """Plan again, after an image has turned out to be unusable."""
         self._states = {group: self._sort(group) for group in self._order}
 
     def _sort(self, prompt_id: str) -> SortState:
@@ -288,7 +288,7 @@ class Queue:
         check = self._check(len(self._answered))
         if check is not None:
             return check
-        for plan_anew in (False, True):  # what others had settled may be open again
+        for plan_anew in (False, True):  # items that others had decided may be open again
             if plan_anew:
                 self.refresh()
             for group in self._order:
@@ -309,7 +309,7 @@ class Queue:
                     yield self._asked(PAIR, group, images)
 
     def _check(self, ordinary: float, kind: str = "") -> Question | None:
-        """Find the check that is due after so many ordinary questions, if it is of a kind."""
+        """Find the check that is due after `ordinary` ordinary questions, if it is of a kind."""
         for check, place in self._checks.items():
             open_ = _key(check) not in self._checked and not self._dataset.broken.keys() & set(check.images)
             if place <= ordinary and open_ and kind in ("", check.kind):

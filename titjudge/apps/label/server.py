@@ -1,4 +1,7 @@
-"""`label`: serve the page where people answer, and that of the organiser. Every annotator has a personal link, whose key is their token."""
+"""`label`: serve the page where people answer, and the page of the organiser.
+
+Every annotator has a personal link, whose key is their token.
+"""
 
 from __future__ import annotations
 
@@ -52,25 +55,26 @@ def serve_label(
 
     Args:
         data: A data folder or manifest (`titjudge.suites.folder`). The page can read no file outside it.
-        annotators: How many people vote, 1 to 1000, or their names; each gets a link, which stays the same after a restart.
-            With `open_link` the most who may come, or None for whoever comes: a pair should then have a vote of each who votes.
-        open_link: One link for everybody, on whose page people type their names.
+        annotators: How many people vote, 1 to 1000, or their names; each gets a link, which stays the same after a
+            restart. With `open_link` the maximum number of people, or None for no maximum: a pair should then have a vote
+            of each person who votes.
+        open_link: One link for everyone, with a page on which people type their names.
         host: Address to listen on. Beyond loopback everyone who has a link can vote.
         port: Port to listen on; 0 takes a free one, None the usual one if it is free.
-        url: The address by which others reach the page, through a tunnel or a proxy; empty where it is that of `host`.
+        url: The address by which others reach the page, through a tunnel or a proxy; empty if it is the address of `host`.
         store: The SQLite file of the votes; an existing one is continued.
         mode: `pairs`, or what is marked in single images: `yes-no`, `facets`, `graph`, `rating`.
         plan: Which pairs are asked: `all`, or `merge` (merge sort over the images of a prompt); None: as the store was begun,
             and all in a new one.
         both_bad: Whether "both bad" is an answer, beside left, right and tie.
-        enough: Stop asking about an item after so many answers, or once fewer settle it; 0: ask everybody.
+        enough: Stop asking about an item after this number of answers, or fewer if they decide it; 0: ask everyone.
         gold: Attention checks to mix in: pairs with known answers (as `pairs.jsonl`), or elements with known values (image,
             element, value).
         gold_share: Share of checks among the questions, at most a third; None: about 1 in 12, more if there are few questions.
         gold_least: Stop asking an annotator whose share of right checks is certainly lower.
         seed: Seed of orders and sides; recorded in the store.
-        ready: Called once the server listens, with the links of the annotators (or the one for everybody) and, as the last, that
-            of the organiser.
+        ready: Called once the server listens, with the links of the annotators (or the one for everyone) and, as the
+            last, the link of the organiser.
 
     Raises:
         UserError: The store or the address cannot be used.
@@ -113,7 +117,7 @@ def serve_experts(
         annotators: How many votes an item should have, as in `export_labels`.
         host: Address to listen on.
         port: Port to listen on; 0 takes a free one, None the usual one if it is free.
-        url: The address by which others reach the page, through a tunnel or a proxy; empty where it is that of `host`.
+        url: The address by which others reach the page, through a tunnel or a proxy; empty if it is the address of `host`.
         ready: Called with the links and the number of open items once the server listens.
 
     Raises:
@@ -255,9 +259,9 @@ class Organiser:
         self._lock = threading.Lock()
 
     def overview(self) -> dict[str, Any]:
-        """Return `people`, everybody's progress, and `tables`, what `label export` would print, or `no_tables`, why not.
+        """Return `people` (the progress), and `tables` as `label export` prints them, or `no_tables`, why there are none.
 
-        `seats` is how many people may come by an open link; 0 where everybody has a link of their own.
+        `seats` is how many people may come by an open link; 0 if everyone has a personal link.
         """
         with self._lock:
             self._compute()
@@ -270,7 +274,7 @@ class Organiser:
             }
 
     def _compute(self) -> None:
-        """Compute the tables anew, where there are new answers and the last time was `_EVERY` seconds ago."""
+        """Compute the tables again, if there are new answers and the last time was `_EVERY` seconds ago."""
         row, _ = self._service.store.prompts_after(0)
         if row == self._row or (time.monotonic() - self._computed < _EVERY and self._row >= 0):
             return

@@ -45,7 +45,7 @@ class PersonProgress:
         name: The annotator.
         done: Number of answers.
         left: The most questions that can follow.
-        seconds: Median time for an answer, without pauses; None where it is unknown.
+        seconds: Median time for an answer, without pauses; None if it is unknown.
         too_fast: Number of answers that came before a person can have read the prompt and looked.
         last: When the last answer came, in Unix seconds; None before the first.
         stopped: Whether too many checks were wrong, so that nothing more is asked.
@@ -61,22 +61,22 @@ class PersonProgress:
 
 
 class Service:
-    """Asks the questions of a form. Methods may be called from any thread; what an annotator sees follows from the store.
+    """Asks the questions of a form. Methods may be called from any thread; the view of an annotator follows from the store.
 
     Args:
         dataset: Prompts, images and checks.
-        store: Where answers go.
-        form: What is asked, and of whom.
-        annotators: How many people answer, or their names; None with `open_link`: whoever comes.
-        open_link: Whether people type their own names on a page that one link opens.
+        store: Keeps the answers.
+        form: The form of the questions.
+        annotators: How many people answer, or their names; None with `open_link`: anyone.
+        open_link: Whether people type their names on a page that one link opens.
         seed: Seed of orders and sides.
         gold_share: Share of checks among the questions; None: about 1 in 12.
         gold_least: Stop asking an annotator whose share of right checks is certainly lower.
-        votes: Stop asking about an item after so many answers, or once fewer settle it; 0: never.
+        votes: Stop asking about an item after this number of answers, or fewer if they decide it; 0: never.
 
     Raises:
         UserError: The number of annotators is wrong, the form cannot keep to the rules, or the store was begun otherwise.
-        DataError: What was asked has changed since the answers in the store.
+        DataError: The questions have changed since the answers in the store.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class Service:
         return self._sign("open link")
 
     def admit(self, name: str) -> bool:
-        """Take in a person under a name; False where it is taken.
+        """Take in a person under a name; False if the name is taken.
 
         Raises:
             DataError: As many people have come as may.
@@ -175,11 +175,11 @@ class Service:
 
         Args:
             typed: The name as it was typed.
-            key: The key that this browser has from before; empty where it has none.
-            sure: Whether the person says that a name which is taken is theirs, from another browser.
+            key: The key that this browser has from before; empty if it has none.
+            sure: Whether the person claims a taken name as theirs, from another browser.
 
         Returns:
-            `name` and its `key`. Where another browser has taken the name: `taken`, with the name and its progress.
+            `name` and its `key`. If another browser has taken the name: `taken`, with the name and its progress.
 
         Raises:
             DataError: It cannot be a name, or as many people have come as may.
@@ -210,7 +210,7 @@ class Service:
         return None if image is None else self.dataset.file(image)
 
     def drop(self, code: str, reason: str) -> None:
-        """Ask no more questions about an image, or about those of a source, because it cannot be shown."""
+        """Ask no more questions about an image, or about the images of a source, because it cannot be shown."""
         with self._lock:
             prompt, _ = self._sources.get(code, ("", 0))
             for image in self.dataset.images.get(prompt, ()) if code in self._sources else (self._images[code],):
@@ -288,7 +288,7 @@ class Service:
         """Write an answer to disk and return the next state.
 
         Args:
-            annotator: Who answers.
+            annotator: The annotator.
             question: Id of the question, from the state.
             answer: The answer, as the form checks it.
             duration_ms: How long the question was in view.
@@ -383,7 +383,7 @@ class Service:
         }
 
     def _sheet(self, annotator: str, question: Question) -> Json:
-        """Describe a question, with what the annotator answered before an undo."""
+        """Describe a question, with the annotator's answer before an undo."""
         earlier_answer = self.store.last(annotator, question)
         return {
             "prompt": self.dataset.prompts[question.prompt_id],

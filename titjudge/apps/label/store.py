@@ -57,7 +57,7 @@ def name_of(typed: str) -> str:
     """Read a typed name; spaces at its ends are removed, and several in a row become one.
 
     Raises:
-        DataError: It cannot be a name; says why.
+        DataError: It cannot be a name; the message gives the reason.
     """
     name = unicodedata.normalize("NFC", " ".join(typed.split()))
     if not name:
@@ -123,7 +123,7 @@ class Store:
     """The file of one labelling. Methods may be called from any thread.
 
     Raises:
-        UserError: The file cannot be made or opened, or is no store of labels.
+        UserError: The file cannot be made or opened, or is not a store of labels.
     """
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
@@ -285,7 +285,7 @@ class Store:
     def answers(
         self, annotator: str | None = None, *, prompt_id: str | None = None, ended: bool = False
     ) -> list[LabelAnswer]:
-        """Read answers in order, those that were taken back or replaced only if `ended`."""
+        """Read answers in order, withdrawn or replaced ones only if `ended`."""
         columns = {"annotator": annotator, "prompt_id": prompt_id}
         conditions = {column: value for column, value in columns.items() if value is not None}
         where = f"WHERE {' AND '.join(f'{column} = ?' for column in conditions)}" if conditions else ""
@@ -317,7 +317,7 @@ class Store:
             )
 
     def undo(self, annotator: str) -> LabelAnswer | None:
-        """Take back the last answer that stands, and return it; None if there is none."""
+        """Take back the last valid answer, and return it; None if there is none."""
         with self.writing():
             answers = self.answers(annotator)
             if not answers:

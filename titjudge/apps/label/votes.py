@@ -1,7 +1,7 @@
 """Convert answers on pairs into what the rules of A.11 count: one vote for each annotator and pair of a prompt.
 
 A merge sort asks few pairs and implies the others: x before y and y before z imply x before z. A.11 counts votes that were
-cast. What a sort implies is kept apart: it decides only pairs that too few people were shown, by a rule that says so.
+cast. Implied votes are kept apart: they decide only pairs that too few people were shown, by a separate rule.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Cast:
 
 
 def on_pairs(answers: Iterable[LabelAnswer], images: Images) -> list[LabelAnswer]:
-    """Keep the answers on pairs of these images that are no checks and stand."""
+    """Keep the valid answers on pairs of these images, without checks."""
     return [
         answer
         for answer in answers
@@ -86,7 +86,7 @@ def _casts_of_one(
     *,
     sorting: bool,
 ) -> list[Cast]:
-    """Convert the outcomes of one annotator (`key`: name and prompt), and what they imply if they come from a sort."""
+    """Convert the outcomes of one annotator (`key`: name and prompt), and the votes implied if they come from a sort."""
     annotator, group = key
     direct = {pair: outcome for pair, outcome in outcomes.items() if place[pair[0]] < place[pair[1]]}
     known = {**same, **outcomes}
@@ -114,10 +114,10 @@ def settled_pairs(answers: Iterable[LabelAnswer], images: Images, enough: int) -
 
 @dataclass(frozen=True, slots=True)
 class PairOutcomes:
-    """The votes on pairs, and what they decide.
+    """The votes on pairs, and their decisions.
 
     Attributes:
-        votes: The votes that count, those that a sort implies included.
+        votes: The votes that count, including votes that a sort implies.
         early: The cast votes over which agreement is measured: all, or the first of each pair if pairs stop being asked.
         expected: Number of votes that each pair should have.
         summary: The decisions.
@@ -135,7 +135,7 @@ def decide_pairs(labelling: Labelling, annotators: int | None = None, verdicts: 
     Args:
         labelling: The content of the store.
         annotators: How many votes a pair should have; None: as served, or else one from each annotator who counts.
-        verdicts: Votes of experts from a file, in addition to those in the store.
+        verdicts: Votes of experts from a file, in addition to the votes in the store.
     """
     images = labelling.form.images
     counted = on_pairs((answer for answer in labelling.standing if labelling.counts(answer.annotator)), images)
@@ -224,7 +224,7 @@ def ranks(
 def ranks_by_sorting(images: Sequence[str], outcomes: Outcomes) -> dict[str, int]:
     """Rank images by a merge sort of the decided pairs in which equals join one tier (TIT paper, A.11.3).
 
-    The paper only says "inspired by sorting algorithms". If the pairs are transitive, the ranks are the same as Copeland's;
+    The paper only has "inspired by sorting algorithms". If the pairs are transitive, the ranks are the same as Copeland's;
     if they contain a cycle, the sort uses only some of them, and the result depends on the order of `images`.
 
     Returns:

@@ -136,7 +136,7 @@ def audit_prompts(
         data: The list of prompts (FILE, or FILE:ID,PROMPT), or a data folder.
         columns: ID,PROMPT of a list whose columns have other names than usual.
         against: Other lists of prompts, data folders, or suites: NAME, NAME:FOLDER.
-        tokenizer: A folder with a tokenizer of transformers, which counts tokens in place of the embedder.
+        tokenizer: A folder with a tokenizer of transformers, which counts tokens instead of the embedder.
 
     Returns:
         The audit, and place and reason of each invalid row.
@@ -224,7 +224,7 @@ class EmbeddedTexts(NamedTuple):
     Attributes:
         vectors: Vector by text.
         tokens: Number of tokens by text.
-        embedder: What made them, in words.
+        embedder: Their embedder, in words.
         clip: Whether that is CLIP's text encoder.
     """
 

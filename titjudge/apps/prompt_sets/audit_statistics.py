@@ -1,7 +1,7 @@
 """Audit of a set of prompts: lengths, near-duplicates, balance of categories, readability, words that no image can show.
 
-Prompts whose embeddings have a cosine of .85 or more count as duplicates. In CLIP's text embeddings that is the count of the TIIF-Bench
-paper (3.1 and Fig. 1); the cosines of other embedders are of other scales.
+Prompts whose embeddings have a cosine of at least 0.85 count as duplicates. In CLIP's text embeddings that is the count
+of the TIIF-Bench paper (3.1 and Fig. 1); the cosines of other embedders are of other scales.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _table = partial(Table, declared=PROMPT_LIST)
 SAME = 0.85  # cosine from which two prompts are duplicates
 ENCODERS = {"CLIP": 77, "Long-CLIP": 248, "T5": 512}
 """Text encoders of image generators, and how many tokens each reads, start and end tokens included."""
-_CHUNK = 1024  # prompts whose cosines with all others are held at once
+_CHUNK = 1024  # prompts whose cosines with all others are in memory at once
 _MOST_VALUES = 60  # of a categorical column
 _SHOWN = 80  # characters of a prompt in a table
 _MOST_ROWS = 20  # of near-duplicates in a table
@@ -43,7 +43,7 @@ _PATTERNS = {kind: re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for kind, word
 
 @dataclass(frozen=True, slots=True)
 class NearDuplicate:
-    """Two prompts that say the same.
+    """Two prompts with the same meaning.
 
     Attributes:
         prompt: Id of the one.
@@ -75,8 +75,8 @@ class Audit:
         grades: School grade of each prompt with words in English (Flesch-Kincaid).
         unshowable: Kind -> prompt id -> words of this kind.
         scripts: Script, "" for Latin -> number of prompts mostly in it.
-        embedder: What made the embeddings, in words.
-        clip: They are CLIP text embeddings, so that the count is that of TIIF-Bench.
+        embedder: The embedder, in words.
+        clip: They are CLIP text embeddings, so that the count is comparable with TIIF-Bench.
     """
 
     prompts: Mapping[str, str]
@@ -215,7 +215,7 @@ def audit(
         tokenizer: Name of the tokenizer.
         further: Other columns of each prompt, by id.
         others: Other sets by name: ids and embeddings.
-        embedder: What made the embeddings, in words.
+        embedder: The embedder, in words.
         clip: They are CLIP text embeddings.
     """
     names, texts = list(prompts), list(prompts.values())
@@ -242,9 +242,9 @@ def audit(
 def unique(
     names: Sequence[str], vectors: np.ndarray, versions: Sequence[str] = ()
 ) -> tuple[list[int], list[NearDuplicate]]:
-    """Drop each near-duplicate of a prompt kept before it; returns the indices kept, and what was dropped.
+    """Drop each near-duplicate of a prompt kept before it; returns the indices kept, and the dropped ones.
 
-    Prompts with the same entry in `versions` are versions of one prompt (short and long), and meant to say the same.
+    Prompts with the same entry in `versions` are versions of one prompt (short and long), and meant to have the same meaning.
     """
     kept: list[int] = []
     groups = np.unique(versions, return_inverse=True)[1] if versions else np.arange(len(names))

@@ -1,4 +1,4 @@
-"""Make sets of prompts: draw the seeds of a recipe, and leave out the prompts that say the same as another one."""
+"""Make sets of prompts: draw the seeds of a recipe, and leave out near-duplicates of another prompt."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from titjudge.runs.folder.run_folder import RunFolder, rest_of_caps
 from titjudge.stats.verdict.judged_runs import whole_frame
 from titjudge.suites.prompt_list import read_prompts
 
-_DRAWN = {  # what a recipe draws in turn: its key in a line, and its name
+_DRAWN = {  # value that a recipe draws in turn: its key in a line, and its name
     "six-block": ("theme_class", "classes of themes"),
     "tiif": ("type", "types"),
     "facets": ("targets", "pillars"),
@@ -33,7 +33,7 @@ def write_seeds(recipe: str, number: int, seed: int, themes: Path | None, out: P
     """Draw the seeds of a recipe, or take a person's themes or prompts, and write them as JSON lines.
 
     Raises:
-        ConfigError: Themes for a recipe that draws its own, or none for one that does not.
+        ConfigError: Themes for a recipe that draws themes itself, or none for one that does not.
         DataError: There are no themes in the file.
     """
     if themes is not None:
@@ -68,7 +68,7 @@ def _read_themes(recipe: str, themes: Path) -> list[Seed]:
 def finished_lines(
     run: Path, recipe: str, config: RunConfig, seed: int | None
 ) -> tuple[list[dict[str, Any]], list[NearDuplicate]]:
-    """List the prompts that a recipe has made, without those that say the same as another one.
+    """List the prompts that a recipe has made, without near-duplicates of another one.
 
     Args:
         run: The run folder.
@@ -80,7 +80,7 @@ def finished_lines(
         The lines, and the pairs of prompts of which one was left out.
     """
     lines = list(prompt_lines(run, recipe))
-    # Versions of one prompt stay together: they say the same on purpose.
+    # Versions of one prompt stay together: they have the same meaning on purpose.
     groups = grouped(lines, lambda line: str(line.get("pair", line["prompt_id"])))
     config = config.model_copy(update={"limits": rest_of_caps(config.limits, [run])})
     first = {name: str(versions[0]["prompt"]) for name, versions in groups.items()}
@@ -93,7 +93,7 @@ def finished_lines(
 
 
 def balance(recipe: str, lines: Sequence[Mapping[str, Any]]) -> str:
-    """Describe how evenly the prompts cover the values that the recipe draws in turn; empty where it draws none."""
+    """Describe how evenly the prompts cover the values that the recipe draws in turn; empty if it draws none."""
     key, name = _DRAWN.get(recipe, ("", ""))
     values = [line.get(key) or [] for line in lines]
     counts = Counter(part.partition(" / ")[0] for v in values for part in ([v] if isinstance(v, str) else v))
@@ -104,7 +104,7 @@ def balance(recipe: str, lines: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _unique(config: RunConfig, prompts: dict[str, str]) -> tuple[list[str], list[NearDuplicate]]:
-    """Return the names of the prompts to keep, and the pairs that say the same."""
+    """Return the names of the prompts to keep, and the pairs of near-duplicates."""
     vectors = asyncio.run(embed_texts(config, list(dict.fromkeys(prompts.values())))).vectors
     names = list(prompts)
     places, alike = unique(names, np.stack([vectors[text] for text in prompts.values()]))
@@ -134,7 +134,7 @@ def write_prompt_lines(lines: Sequence[Mapping[str, Any]], out: Path, *, complet
     """Write lines to `out` or, while they are not `complete`, to NAME.part.jsonl beside it.
 
     Returns:
-        Where they are, in words for the user.
+        Their place, in words for the user.
     """
     part = out.with_suffix(f".part{out.suffix}")
     write_jsonl(out if complete else part, lines)

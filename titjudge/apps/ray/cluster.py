@@ -2,7 +2,7 @@
 
     judge --engine ray --ray-address auto --workers 8 --out /shared/runs/first
 
-An actor is a whole run over every n-th prompt, with its own models and the cache of its machine. It writes
+An actor is a whole run over every n-th prompt, with separate models and the cache of its machine. It writes
 `OUT/shards/K-of-N`, so that the death of an actor loses only requests in flight: a new one resumes the same folder.
 OUT must be on a file system that all machines share; titjudge, the data and the keys must be on each of them. The cache must
 not: a worker whose cache lies on a network file system is refused.
@@ -118,14 +118,15 @@ class Cluster:
     """Runs a configuration on Ray.
 
     Args:
-        config: as for a run on one machine. Caps and limits are those of all workers together. Without a `ray_address` a cluster
-            is started here, for the time of the run. Without `workers` there is one for each GPU where models run locally, else
-            one for each machine. Where there are fewer workers than GPUs each gets several. A resumed run keeps its number.
+        config: as for a run on one machine. Caps and limits apply to all workers together. Without a `ray_address` a
+            cluster is started here, for the time of the run. Without `workers` there is one for each GPU if models run
+            locally, otherwise one for each machine. If there are fewer workers than GPUs, each gets several. A resumed
+            run keeps its number.
         say: called with lines for people.
 
     Raises:
         MissingExtra: Ray is not installed. ConfigError: the configuration is a shard already.
-        UserError: no cluster at that address, or the run folder holds something else.
+        UserError: no cluster at that address, or the run folder has something else.
     """
 
     def __init__(self, config: RunConfig, *, say: Callable[[str], None] = print) -> None:
@@ -157,7 +158,7 @@ class Cluster:
         return self._address is not None or bool(os.environ.get("RAY_ADDRESS"))
 
     def run(self, watcher: Any = None) -> Outcome:
-        """Judge everything and merge the shards; the progress is said, and not shown by a watcher.
+        """Judge everything and merge the shards; the progress is printed, and not shown by a watcher.
 
         Raises:
             FatalProviderError: a key, a quota or a model name is wrong. UserError: a worker cannot begin.
@@ -267,7 +268,7 @@ class Cluster:
         """Judge every shard by an actor, and by a new one when that dies.
 
         Raises:
-            FatalProviderError, UserError: a worker met an error that trying again does not mend. The others are stopped,
+            FatalProviderError, UserError: a worker met an error that trying again does not solve. The others are stopped,
                 and keep the answers in flight.
         """
         running = {self._start(shard, limits[shard.number]): shard for shard in shards}
@@ -303,7 +304,7 @@ class Cluster:
         return shard.actor.judge.remote(self._settings(shard, limits), os.getcwd())
 
     def _must_restart(self, task: Any, shard: _Shard, interrupted: bool) -> bool:
-        """Take the result of an actor, and tell whether it died and a new one must judge the shard."""
+        """Take the result of an actor, and return True if it died and a new one must judge the shard."""
         try:
             result = self._ray.get(task)
         except self._ray.exceptions.RayActorError:
@@ -342,7 +343,7 @@ class Cluster:
 
 
 def gpus_each(nodes: Sequence[int], workers: int) -> int:
-    """Find the most GPUs that every worker can have on one machine; 0 where there are fewer GPUs than workers.
+    """Find the most GPUs that every worker can have on one machine; 0 if there are fewer GPUs than workers.
 
     Args:
         nodes: GPUs of each machine.
@@ -357,7 +358,7 @@ def _gpus(ray: Any) -> list[int]:
 
 
 def _stop(ray: Any, shards: list[_Shard]) -> None:
-    """Stop the workers, each from its own machine."""
+    """Stop the workers, each from its machine."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     this_node = ray.get_runtime_context().get_node_id()
@@ -388,7 +389,7 @@ def _token() -> str:
 
 
 def _set_joining() -> None:
-    """Set how Ray joins a cluster: with the token where there is one, as Ray itself does for the address `auto` only."""
+    """Set how Ray joins a cluster: with the token if there is one, as Ray itself does for the address `auto` only."""
     for name, value in _JOINING.items():
         os.environ.setdefault(name, value)
     if _token():
@@ -412,7 +413,7 @@ def _check_reachable(address: str) -> None:
 
 
 def _refusal(address: str) -> str:
-    """Return in one line why a cluster refuses this machine, and what to do."""
+    """Return in one line why a cluster refuses this machine, and the remedy."""
     if address == "auto":
         return "no Ray cluster at 'auto': start one with `ray start --head`, or give its IP:PORT"
     token = _token()
@@ -427,7 +428,7 @@ def _begin(ray: Any, options: Json) -> None:
     """Start a cluster or join one. Ray gives up after 30 seconds, which a busy machine may need: it is tried three times.
 
     Raises:
-        UserError: there is none, or it does not let this machine in; says why.
+        UserError: there is none, or it does not let this machine in; the message gives the reason.
     """
     address = options.get("address") or os.environ.get("RAY_ADDRESS") or "auto"
     _check_reachable(address)

@@ -8,9 +8,9 @@
 | verl          | compute_score(data_source=, solution_str=, ground_truth=, extra_info=)     | `verl_reward`      |
 | verl-omni     | the same with solution_image=, height x width x 3 or 3 x height x width    | `verl_reward`      |
 
-A judgement that failed is no reward. What takes its place has no default: `missing` is `"error"` (raise), `"group-mean"` (the
-mean of the other rewards of the prompt in the same call; an error where there are none), `"skip"` (no number, for a trainer
-that leaves such samples out) or a number of the caller's own.
+A judgement that failed is not a reward. Its replacement has no default: `missing` is `"error"` (raise), `"group-mean"` (the
+mean of the other rewards of the prompt in the same call; an error if there are none), `"skip"` (no number, for a trainer
+that leaves such samples out) or a number.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def trl_reward(
 
     Args:
         judge: A judge with one metric.
-        image: Makes an image of a completion (None where it holds none), or the name of a column with images.
-        missing: What a reward that is missing is. `"skip"` gives None; trainers that sum over reward functions with
-            `nansum` (older TRL, ms-swift) take that for 0 where no other function has a reward.
+        image: Makes an image of a completion (None if it has none), or the name of a column with images.
+        missing: The replacement for a missing reward. `"skip"` gives None; trainers that sum over reward functions with
+            `nansum` (older TRL, ms-swift) treat that as 0 if no other function has a reward.
         prompt: The column with the prompts; without it TRL's own prompts, or the user's last message of ms-swift's.
 
     Raises:
@@ -65,7 +65,7 @@ def flow_grpo_reward(judge: Judge, *, missing: Missing | float) -> Callable[...,
 
     Args:
         judge: A judge with one metric.
-        missing: What a reward that is missing is: `"error"`, `"group-mean"` or a number. A NaN would spoil its whole batch.
+        missing: The replacement for a missing reward: `"error"`, `"group-mean"` or a number. A NaN would spoil its whole batch.
 
     Raises:
         ConfigError: As `trl_reward`.
@@ -90,11 +90,11 @@ def verl_reward(
 
     Args:
         judge: A judge with one metric.
-        image: Makes an image of verl's `solution_str` (None where it holds none), or the key of `extra_info` that holds
-            one; without it verl-omni's `solution_image`.
-        missing: What a reward that is missing is: `"error"` or a number. verl hands over one sample at a time, and a NaN
+        image: Makes an image of verl's `solution_str` (None if it has none), or the key of `extra_info` with the image;
+            without it verl-omni's `solution_image`.
+        missing: The replacement for a missing reward: `"error"` or a number. verl hands over one sample at a time, and a NaN
             would spoil its batch.
-        prompt: `ground_truth`, or the key of `extra_info` that holds the prompt.
+        prompt: `ground_truth`, or the key of `extra_info` with the prompt.
 
     Raises:
         ConfigError: As `trl_reward`.
@@ -149,7 +149,7 @@ def _filling(
 
 
 def _instead(score: Score, missing: Missing | float, of_group: float | None) -> float | None:
-    """Return the reward in place of a missing score, as the policy `missing` says; `of_group` is the mean of its prompt.
+    """Return the replacement for a missing score by the policy `missing`; `of_group` is the mean of its prompt.
 
     Raises:
         UserError: The policy is to fail, or the prompt has no other reward.
@@ -166,7 +166,7 @@ def _instead(score: Score, missing: Missing | float, of_group: float | None) -> 
 
 
 def _scores(judge: Judge, images: Sequence[Any], prompts: Sequence[str]) -> list[Score]:
-    """Score images, in order; where there is none, its score is missing."""
+    """Score images, in order; an image without a score has a missing one."""
     numbers = [number for number, image in enumerate(images) if image is not None]
     name = next(iter(judge.metrics))
     scores: list[Score] = [Score("", name, None, Status.MISSING, _NO_IMAGE)] * len(prompts)
@@ -177,7 +177,7 @@ def _scores(judge: Judge, images: Sequence[Any], prompts: Sequence[str]) -> list
 
 
 def _text(prompt: Any) -> str:
-    """Return the text of a prompt: of a conversation that of the user's last message.
+    """Return the text of a prompt: of a conversation the text of the user's last message.
 
     Raises:
         UserError: It has none.

@@ -105,7 +105,7 @@ def _token(file: Path | None) -> str:
     """Read the token from a file or the environment, or make one.
 
     Raises:
-        UserError: It cannot be read, is too short, or has characters that a URL cannot hold.
+        UserError: It cannot be read, is too short, or has characters that a URL cannot contain.
     """
     import re
     import secrets

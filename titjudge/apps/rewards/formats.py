@@ -33,13 +33,13 @@ from titjudge.core.words import is_texts
 from titjudge.runs.api.image_scorer import Entry
 
 Missing = Literal["error", "skip", "group-mean"]
-"""What takes the place of a missing reward: an error, no number, or the mean of the other rewards of the same prompt."""
+"""The replacement for a missing reward: an error, no number, or the mean of the other rewards of the same prompt."""
 
 _PROMPT_KEYS = ("prompt", "instruction")  # in a sample's metadata
 
 
 class BadRequest(Exception):
-    """A request that cannot be answered; the text says why, `status` is the HTTP status."""
+    """A request that cannot be answered; the text has the reason, `status` is the HTTP status."""
 
     def __init__(self, text: str, status: int = 400) -> None:
         super().__init__(text)
@@ -82,7 +82,7 @@ class WireFormat:
 
     Attributes:
         media_type: Media type of answers and errors.
-        tells_errors: Whether the answer holds a reason for each missing reward, so that one can be missing.
+        tells_errors: Whether the answer has a reason for each missing reward, so that rewards may be missing.
     """
 
     media_type = "application/json"
@@ -97,7 +97,7 @@ class WireFormat:
         raise NotImplementedError
 
     def write(self, batch: Batch, rewards: Sequence[Mapping[str, Reward]]) -> bytes:
-        """Write the answer; `rewards` holds those of each pair, by metric."""
+        """Write the answer; `rewards` has the rewards of each pair, by metric."""
         raise NotImplementedError
 
     def error(self, text: str) -> bytes:
@@ -209,7 +209,7 @@ PICKLED, FLOW_FACTORY, UNIRL, OWN = Pickled(), FlowFactory(), UniRL(), Own()
 
 
 def group_mean(prompt: str, prompts: Iterable[str], values: Iterable[float | None]) -> float | None:
-    """Compute the mean of the finite values of a prompt; None where it has none."""
+    """Compute the mean of the finite values of a prompt; None if it has none."""
     of_prompt = [value for other, value in zip(prompts, values, strict=True) if other == prompt]
     finite = [value for value in of_prompt if value is not None and math.isfinite(value)]
     return math.fsum(finite) / len(finite) if finite else None
@@ -306,7 +306,7 @@ def _decoded(image: Any) -> bytes:
 
 
 def _sources(data: Values, key: str, images: int) -> list[list[Any]]:
-    """Read the images that each edit was made from: one, a list, or none, for each of so many results."""
+    """Read the images that each edit was made from: one, a list, or none, for each of `images` results."""
     entries = _listed(data, key) if data.get(key) is not None else []
     if entries and len(entries) != images:
         raise BadRequest(f"'{key}' has {len(entries)} entries for {images} images. Send one entry per image")

@@ -1,7 +1,9 @@
-"""Read pickles of plain data from untrusted clients: no class is imported and nothing of theirs is called.
+"""Read pickles of plain data from untrusted clients: no class is imported and none of their code is called.
 
-Python's own unpickler reads a pickle after each of its opcodes has been found to be one that plain data need. A name in it never
-leads to a class: it becomes a `_Name`, which builds NumPy arrays and scalars and PIL images from their bytes and refuses all else.
+Python's own unpickler reads a pickle after each of its opcodes has been found to be one that plain data need. A name in
+it never
+leads to a class: it becomes a `_Name`, which builds NumPy arrays and scalars and PIL images from their bytes and refuses
+all else.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ _PYTHON: Any = pickle._Unpickler  # the one written in Python: its steps can be 
 
 
 class RefusedPickle(ValueError):
-    """The bytes are no pickle of plain data; the text says why."""
+    """The bytes are not a pickle of plain data; the text has the reason."""
 
 
 class _Name:
@@ -76,7 +78,7 @@ class _Unpickler(_PYTHON):  # type: ignore[misc]
     """Python's unpickler, whose objects are built by `_Name` and `_Unbuilt` alone."""
 
     def find_class(self, module: str, name: str) -> _Name:
-        """Return a stand-in for a name."""
+        """Return a substitute for a name."""
         return _Name(f"{module}.{name}")
 
     def load_build(self) -> None:
@@ -131,7 +133,7 @@ def loads(data: bytes) -> Any:
     Arrays of text become lists. Protocols 3 to 5 are supported.
 
     Raises:
-        RefusedPickle: The pickle holds anything else, or is damaged.
+        RefusedPickle: The pickle contains anything else, or is damaged.
     """
     try:
         _check_opcodes(data)
@@ -166,7 +168,7 @@ def _check_opcodes(data: bytes) -> None:
 
 
 def _height(value: Any, most: int, heights: dict[int, int]) -> int:
-    """Count the levels of lists, tuples and dicts in each other; `heights` keeps those of containers by id.
+    """Count the levels of lists, tuples and dicts in each other; `heights` keeps the levels of containers by id.
 
     Raises:
         RefusedPickle: There are more than `most`, or the value contains a name or an object without its state.
@@ -185,7 +187,7 @@ def _height(value: Any, most: int, heights: dict[int, int]) -> int:
 
 
 def _dtype(text: Any, state: Any) -> Any:
-    """Make the dtype of `text` (such as `U12` or `f4`); its state holds the byte order."""
+    """Make the dtype of `text` (such as `U12` or `f4`); its state has the byte order."""
     import numpy as np
 
     if not isinstance(text, str) or not _DTYPE.fullmatch(text) or state[1] not in ("<", ">", "|", "="):

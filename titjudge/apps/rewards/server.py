@@ -168,7 +168,7 @@ class Rewards:
         return scores
 
     def _entries(self, pair: Entry, names: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Entry]]:
-        """Yield metrics with what they get of a pair: those that do not look at the sources of an edit get none."""
+        """Yield metrics with their part of a pair: metrics that do not look at the sources of an edit get none."""
         blind = tuple(name for name in names if name not in self.see_sources)
         if not entry_sources(pair) or not blind:
             yield names, pair
@@ -226,9 +226,9 @@ def serve_rewards(
 
     Args:
         config: Models, metrics and limits, as for a run; the keys that name data are ignored.
-        token: What a request must carry; empty where anybody on this machine may ask.
+        token: The token that a request must have; empty if any process on this machine may send requests.
         host: Address to listen on.
-        port: Port to listen on; 0 takes a free one, None the usual one where it is free.
+        port: Port to listen on; 0 takes a free one, None the usual one if it is free.
         missing: How a failed judgement is answered (`titjudge.apps.rewards.server.build_app`).
         ignore_inputs: Judge edited images by their prompt alone.
         max_body: The largest request body, in bytes.
@@ -250,7 +250,7 @@ def serve_rewards(
         ready(address(host, sock), rewards.folder)
     app = build_app(rewards, token=token, host=host, missing=missing, ignore_inputs=ignore_inputs, max_body=max_body)
     gc.collect()
-    gc.freeze()  # what is there now stays: looking through it again and again cost a sixth of the processor time
+    gc.freeze()  # exempt live objects from garbage collection: scanning them took a sixth of the CPU time
     gc.set_threshold(*_COLLECTED)
     run(app, sock, lifespan="on")
 
@@ -302,7 +302,7 @@ def build_app(
         token: The token of every request, as `Authorization: Bearer TOKEN` or as the password in its URL; without a token
             only requests to a loopback address are answered.
         host: The address it listens on.
-        missing: What to answer for a judgement that failed: an error for the whole request, no number in its place, or the
+        missing: The answer for a judgement that failed: an error for the whole request, no number in its place, or the
             mean of the other rewards of its prompt in the same request.
         ignore_inputs: Judge edited images by their prompt alone, instead of refusing them.
         max_body: The largest request body, in bytes.
@@ -420,7 +420,7 @@ class _Server:
         return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
 
     def _histogram(self) -> list[str]:
-        """Write the durations of requests: how many took at most so many seconds."""
+        """Write the durations of requests as a histogram: the number of requests up to each bound in seconds."""
         ends = (*map("{:g}".format, _BUCKETS), "+Inf")
         counts = itertools.accumulate(self._within)
         lines = [
@@ -486,7 +486,7 @@ class _Server:
         return await _in_thread(len(body), format.write, batch, rewards)
 
     def _blind(self, batch: Batch) -> str:
-        """Find a metric that the batch names for an edit and that reads no source images; empty where there is none."""
+        """Find a metric that the batch names for an edit and that reads no source images; empty if there is none."""
         edits = (metrics for pair, metrics in zip(batch.pairs, batch.metrics, strict=True) if entry_sources(pair))
         return next((name for metrics in edits for name in metrics if name not in self._judging.see_sources), "")
 
@@ -515,7 +515,7 @@ class _Server:
     def _rewards(
         self, batch: Batch, scores: Sequence[Mapping[str, Score]], *, tells_errors: bool
     ) -> list[dict[str, Reward]]:
-        """Turn scores into rewards, and missing scores into what the policy says.
+        """Turn scores into rewards, and missing scores into the policy's replacement.
 
         Raises:
             BadRequest: A score is missing, and the policy is to fail.

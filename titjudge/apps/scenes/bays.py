@@ -1,7 +1,7 @@
-"""Templates of the ladder whose groups stand in bays side by side and one above the other, seen in perspective.
+"""Templates of the ladder with groups in bays side by side and one above the other, seen in perspective.
 
 Lengths within a bay are in units (the height of one thing), from the middle of its front edge, across and up in the image.
-What is in a bay stays within it: a bay hides nothing of another.
+The content of a bay stays within it: a bay hides nothing of another.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from titjudge.apps.scenes.sprites import (
 from titjudge.apps.scenes.template import LETTERS, Box, Rung, Sprite, Template, members
 from titjudge.apps.scenes.textures import Pixels
 
-VARIANTS = 4  # of what nobody asks for in a thing
+VARIANTS = 4  # of properties that no prompt asks for in a thing
 TURNS = (-3, 0, 3)  # degrees
 MARGIN = 44  # pixels around the bays
 _NUMBERS = tuple(map(str, range(1, 100)))
@@ -46,12 +46,12 @@ _NUMBERS = tuple(map(str, range(1, 100)))
 
 @dataclass(frozen=True, slots=True)
 class BayFrame:
-    """Where a bay is in the image.
+    """The place of a bay in the image.
 
     Attributes:
         foot: The middle of its front edge.
         scale: How large things look in it.
-        slope: How far its front edge falls to the right, a pixel across.
+        slope: The fall of its front edge to the right, per pixel across.
         inside: The largest upright rectangle in it.
     """
 
@@ -61,24 +61,24 @@ class BayFrame:
     inside: Box
 
     def foot_of(self, across: float, up: float, pixels: float) -> Point:
-        """Return where in `inside` a thing stands, by its place in units of so many pixels."""
+        """Return the place of a thing in `inside`, from its place in units of `pixels` pixels."""
         x, y = self.foot[0] - self.inside[0], self.foot[1] - self.inside[1]
         return x + across * pixels, y - up * pixels + across * pixels * self.slope
 
 
 class BayTemplate(Template):
-    """A template whose groups stand in bays.
+    """A template with groups in bays.
 
     Attributes:
-        cameras: How the prompt says where it is seen from -> turn and tilt of the camera, in degrees.
+        cameras: Words of the prompt for the point of view -> turn and tilt of the camera, in degrees.
         steps: How much higher, and further away, a bay is than the one below it, in widths of a bay.
         pitch: Between the things of a row, and between rows, in units.
         heap_pitch: The same for things that are to be counted.
         height: Of a group, in units.
         hidden: How much of a thing that is to be counted, from its foot up, those before it may hide.
         text_up: Where the middle of a text is, in units.
-        seat: What a place looks like, in rows of places of which some are empty.
-        seat_up: How far its foot is above that of the thing on it, in units.
+        seat: The look of a place, in rows of places of which some are empty.
+        seat_up: The height of its foot above the foot of the thing on it, in units.
     """
 
     lights, styles = LIGHTS, STYLES
@@ -120,7 +120,7 @@ class BayTemplate(Template):
         return [(x, y + 2 * high) for x, y in places[:number]]
 
     def _member(self, look: Look, place: Point) -> list[Sprite]:
-        """Return the sprites at a place of a row; always as many sprites, of which those with no look are not drawn."""
+        """Return the sprites at a place of a row; always as many sprites, of which sprites without a look are not drawn."""
         if "there" not in look:
             return [Sprite(look, *place, scale=0.74 if look.get("size") == "small" else 1.0)]
         thing = {name: value for name, value in look.items() if name != "there"} if look["there"] == "taken" else {}
@@ -239,7 +239,7 @@ def polygon(draw: ImageDraw.ImageDraw, points: Iterable[NDArray[np.float64]], fi
 
 
 def shaded(colour: RGB, share: int, of: int) -> RGB:
-    """Return a colour that is darker: so many parts of it."""
+    """Return a colour that is darker: `share` of its `of` parts."""
     red, green, blue = (channel * share // of for channel in colour)
     return red, green, blue
 
@@ -248,7 +248,8 @@ def shaded(colour: RGB, share: int, of: int) -> RGB:
 def _corners(template: BayTemplate, camera: str, rung: Rung) -> NDArray[np.float64]:
     """Return x, y in pixels and the scale of where the lines between bays cross: (rows + 1, columns + 1, 3).
 
-    Row 0 is above the topmost bays; a bay is so many of its widths higher and further away than the one below it as `steps` says.
+    Row 0 is above the topmost bays; a bay is higher and further away than the one below it by the multiples of its width
+    in `steps`.
     """
     steps, column = np.mgrid[rung.rows : -1 : -1, : rung.columns + 1].astype(np.float64)
     grid = np.stack([column, template.steps[0] * steps, template.steps[1] * steps], axis=-1)
@@ -326,7 +327,7 @@ def _images(
     image[..., :3] = np.minimum(image[..., :3] * tone[..., None], image[..., 3:])
     flat, foot = 0.3, h * (1 - UNDER / TALL)
     lean = -side * shadow / flat
-    way = (1, lean, -lean * foot, 0, 1 / flat, foot - foot / flat)  # from a pixel of the shadow to that of the thing
+    way = (1, lean, -lean * foot, 0, 1 / flat, foot - foot / flat)  # from a pixel of the shadow to the thing's
     alpha = Image.fromarray((image[..., 3] * 120).astype(np.uint8))
     dark = alpha.transform(alpha.size, Image.Transform.AFFINE, way, Image.Resampling.BILINEAR).filter(
         ImageFilter.GaussianBlur(w / 50)

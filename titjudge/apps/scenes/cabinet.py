@@ -47,7 +47,7 @@ class Cabinet(Template):
     """A collector's cabinet, seen straight from above.
 
     Attributes:
-        states: What is told apart (facing, state) -> thing -> its first and its other state.
+        states: The distinguished property (facing, state) -> thing -> its first and its other state.
     """
 
     name = "cabinet"
@@ -107,7 +107,7 @@ class Cabinet(Template):
             heap = [Sprite(group.looks[0], *point) for point in _heap(group.number, Random(str(group.order)))]
             heap = [_displaced(sprite, rng, 0.06, 8) for sprite in heap]
             return sorted(heap, key=lambda sprite: (-sprite.up, sprite.across))
-        shift = _displaced(Sprite({}, 0.0, 0.0), rng, 0.4)  # one for all things, drawn where it is not used, too
+        shift = _displaced(Sprite({}, 0.0, 0.0), rng, 0.4)  # one for all things, also drawn if it is not used
         if group.form == "place":
             return [_moved(sprite, shift.across, shift.up) for sprite in self.arranged(group)]
         if group.form == "contents" and group.value != NOTHING:

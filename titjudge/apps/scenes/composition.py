@@ -1,4 +1,4 @@
-"""Compose random scenes and the graphs of what their prompts ask for."""
+"""Compose random scenes and the graphs of their prompts."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def count_words(text: str) -> int:
 
 
 def _things(scene: Scene, graph: AskedElements, rng: Random) -> list[str]:
-    """Write about each thing: the middle of the front row first, then row by row or column by column, and what it carries."""
+    """Write about each thing and its load: the middle of the front row first, then row by row or column by column."""
     standing = {(thing.column, thing.row): thing for thing in scene.things if not thing.carrier}
     sentences: list[str] = []
     for column, row in rng.choice(_READ["orders"]):
@@ -96,7 +96,7 @@ def _sentences(thing: Thing, graph: AskedElements, rng: Random) -> list[str]:
 
 
 def _about(thing: Thing, key: str, rng: Random, other: str, side: str = "") -> str:
-    """Write one of the sentences of a kind about a thing and where it is from another one."""
+    """Write one of the sentences of a kind about a thing and its direction from another one."""
     many, text = KINDS[thing.kind].plural, phrase(thing.kind, thing.traits)
     return _said(
         rng,
@@ -152,7 +152,7 @@ def compose(rng: Random, *, with_sign: bool) -> Scene:
 
 
 def _pick(rng: Random, kinds: list[Kind]) -> Kind:
-    """Choose a kind; those that can carry others are twice as likely, as they bring relations."""
+    """Choose a kind; kinds that can carry others are twice as likely, as they bring relations."""
     return rng.choice([*kinds, *(kind for kind in kinds if kind.carries)])
 
 
@@ -205,7 +205,7 @@ def traits_for(rng: Random, kind: Kind, scene: Scene, row: str, others: Iterable
 
 
 def stands_out(scene: Scene, row: str, value: str) -> bool:
-    """Return True if a thing of that colour or material is easily seen where it stands."""
+    """Return True if a thing of that colour or material is easily seen at its place."""
     return not lost_on(value, scene.surface) and not (row == "back" and lost_before(value, scene.wall))
 
 
@@ -232,11 +232,11 @@ def strangers(asked: Scene, scene: Scene, gone: Thing, rng: Random) -> Iterator[
                 yield Thing(kind.name, kind.name, traits_for(rng, kind, scene, gone.row), gone.column, gone.row)
 
 
-TALL = ("bottles", "cylinders")  # in two rows on a tray, so that each can be told apart
+TALL = ("bottles", "cylinders")  # in two rows on a tray, so that each can be distinguished
 
 
 def other_values(scene: Scene, thing: Thing, name: str) -> list[str]:
-    """List the values of an attribute, other than a text, that are clearly wrong."""
+    """List the values of an attribute that are clearly wrong; not of a text."""
     value = thing.traits[name]
     if name == "count" and thing.kind == "set":
         most = 8 if thing.traits["of"] in TALL else 12
@@ -249,7 +249,7 @@ def other_values(scene: Scene, thing: Thing, name: str) -> list[str]:
 
 
 def graph_of(scene: Scene, rng: Random) -> AskedElements:
-    """Make the graph of what a scene shows, with one or two clear relations for every thing on the table."""
+    """Make the graph of the content of a scene, with one or two clear relations for every thing on the table."""
     attributes: dict[str, dict[str, str]] = {
         TABLE: {"surface": scene.surface},
         WALL: {"material": scene.wall} if scene.wall == "red brick" else {"colour": scene.wall},

@@ -1,6 +1,6 @@
-"""Crowded scenes of forty to eighty small things on twelve trays, for judges that simple scenes no longer tell apart.
+"""Crowded scenes of forty to eighty small things on twelve trays, for judges that simple scenes no longer distinguish.
 
-Each tray holds two to twelve of the same look, one behind another; some trays have a small card. Several groups differ in one
+Each tray has two to twelve of the same look, one behind another; some trays have a small card. Several groups differ in one
 property only. They are annotated and checked as the simple scenes are (`annotation`, `visibility`).
 """
 
@@ -70,7 +70,7 @@ def _counts(rng: Random, shapes: Sequence[str]) -> list[int]:
 
 
 def graph_of(scene: Scene, rng: Random) -> AskedElements:
-    """Make the graph: count and tray of each group, the order in each row, and in two columns what stands behind what."""
+    """Make the graph: count and tray of each group, the order in each row, and in two columns the order in depth."""
     attributes: dict[str, dict[str, str]] = {TABLE: {"surface": scene.surface}, WALL: {"colour": scene.wall}}
     for thing in scene.things:
         attributes[thing.name] = {key: value for key, value in thing.traits.items() if key not in ("of", "colour")}

@@ -1,10 +1,10 @@
 """Edits of which it is known what was done: a source, an instruction, and five results that are true by construction.
 
-    done        what the instruction says, and nothing else
+    done the change in the instruction, and nothing else
     not_done    the source itself
     elsewhere   a change of the same kind to another thing
-    collateral  what the instruction says, and one further change
-    over_edit   what the instruction says, and most of the rest changed too
+    collateral the change in the instruction, and one further change
+    over_edit the change in the instruction, and most of the rest changed as well
 
 DIR/metadata.jsonl, pairs.jsonl, images/, sources/, README.md   as `--suite folder` reads them; the generator of a result is
 its outcome, and each pair prefers what is done to another outcome
@@ -67,7 +67,7 @@ class EditPlan:
 
     Attributes:
         edit_type: The type whose rubric of ImgEdit-Bench fits: adjust or remove.
-        results: What is shown, by outcome; `not_done` is the source.
+        results: The scene shown, by outcome; `not_done` is the source.
     """
 
     edit_id: str
@@ -99,7 +99,7 @@ def plan_edit(seed: int, number: int, look: Look) -> EditPlan:
 
 
 def _draw(source: Scene, kind: str, rng: Random) -> tuple[Error, dict[str, Scene]] | None:
-    """Draw an edit of a kind with its results; None where one of them cannot be had."""
+    """Draw an edit of a kind with its results; None if any of them is impossible."""
     graph = graph_of(source, rng)
     marking = marks(graph, source)
     if marking is None or marking.wrong:
@@ -122,7 +122,7 @@ def _draw(source: Scene, kind: str, rng: Random) -> tuple[Error, dict[str, Scene
 
 
 def _small_change(source: Scene, scene: Scene, kind: str, touched: set[str], rng: Random) -> Edit | None:
-    """Draw a change of one of the things on the table that is not touched yet; None where there is none."""
+    """Draw a change of one of the things on the table that is not touched yet; None if there is none."""
 
     def fits(edit: Edit) -> bool:
         name = edit[1].element[0]
@@ -153,7 +153,7 @@ def make_edits(
     """Make a folder of known edits, or the rest of it; an interruption loses one edit.
 
     Raises:
-        UserError: The folder holds something else, was made with other options, or is being made by another process.
+        UserError: The folder has something else, was made with other options, or is being made by another process.
         DataError: No edit fits.
     """
     open_folder(out, options)
@@ -179,7 +179,7 @@ def make_edits(
 def _lines(plan: EditPlan, out: Path, render: Render) -> Iterator[dict[str, Any]]:
     """Render the results of an edit, and yield their lines."""
     images = {outcome: save_image(out, render(scene)) for outcome, scene in plan.results.items()}
-    source = f"sources/{plan.edit_id}.jpg"  # a file of its own: no result is its own source
+    source = f"sources/{plan.edit_id}.jpg"  # a separate file: no result is the same file as its source
     write_atomic(out / source, (out / images["not_done"]).read_bytes())
     for outcome, image in images.items():
         yield {
@@ -194,7 +194,7 @@ def _lines(plan: EditPlan, out: Path, render: Render) -> Iterator[dict[str, Any]
 
 
 def _pairs(lines: Sequence[Mapping[str, Any]], seed: int) -> Iterator[dict[str, Any]]:
-    """Yield the lines of pairs.jsonl: what is done is preferred to each other outcome; nothing is said of the others."""
+    """Yield the lines of pairs.jsonl: outcome `done` is preferred to each other outcome; the others are not compared."""
     rng = Random(f"titjudge pairs of edits {VERSION}/{seed}")
     done = {line["prompt_id"]: line["image"] for line in lines if line["generator"] == DONE}
     for line in lines:

@@ -1,4 +1,4 @@
-"""Plant errors: what an image at a level of adherence shows instead of what the prompt asks for."""
+"""Plant errors: the content of an image at a level of adherence, instead of the content in the prompt."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MOVED = Error(RELATION, (), "", "")  # stands for the relations that turn out to
 
 
 def draw(level: int, asked: Scene, graph: AskedElements, kind: str, rng: Random) -> ShownScene | None:
-    """Draw a scene at a level: 0 as asked, 1 with one error of `kind`, 2 and 3 with many; None where no draw fits.
+    """Draw a scene at a level: 0 as asked, 1 with one error of `kind`, 2 and 3 with many; None if no draw fits.
 
     Level 1 has as few wrong elements as its kind allows: one, or a missing entity with its attributes and relations.
     """
@@ -78,7 +78,7 @@ def spoil(
 
 
 def plant(asked: Scene, scene: Scene, kind: str, rng: Random, fits: Callable[[Edit], bool]) -> Edit | None:
-    """Draw one further error of a kind that fits; None where there is none."""
+    """Draw one further error of a kind that fits; None if there is none."""
     edits = list(alternatives(asked, scene, kind, rng))
     rng.shuffle(edits)
     return next(filter(fits, edits), None)
@@ -146,7 +146,7 @@ _ALIKE = ({"cream", "pale green"}, {"cream", "pale pink"})  # walls that can pas
 
 
 def _without(asked: Scene, scene: Scene, thing: Thing, rng: Random) -> Iterator[tuple[Scene, str]]:
-    """Yield scenes without a thing, and the name of what is in its place."""
+    """Yield scenes without a thing, and the name of its replacement."""
     load = scene.load_of(thing.name)
     if load is not None:
         if load.kind != "flowers" and load.place != "before":

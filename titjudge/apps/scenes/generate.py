@@ -41,7 +41,7 @@ Render = Callable[[Scene], Any]  # returns an image: (size, size, 3), 0 to 255
 
 @dataclass(frozen=True, slots=True)
 class ScenePlan:
-    """A scene with its prompt and questions, and what each level shows."""
+    """A scene with its prompt and questions, and the content of each level."""
 
     prompt_id: str
     prompt: str
@@ -167,7 +167,7 @@ def _prompt_id(grammar: Grammar, seed: int, number: int) -> str:
 def _at_level(
     level: int, asked: Scene, graph: AskedElements, kind: str, rng: Random, look: Look, grammar: Grammar
 ) -> ShownScene | None:
-    """Draw what a level shows until all of it can be seen; None where no draw of a few fits."""
+    """Draw the content of a level until all of it can be seen; None if none of a few draws fits."""
     for _ in range(_REDRAWS):
         shown = grammar.draw(level, asked, graph, kind, rng)
         if shown is None or level == 0 or not look(shown.scene, graph):
@@ -187,7 +187,7 @@ def make(
     """Make a folder of known answers, or the rest of it; an interruption loses one image.
 
     Raises:
-        UserError: The folder holds something else, was made with other options, or is being made by another process.
+        UserError: The folder has something else, was made with other options, or is being made by another process.
         DataError: No scene fits.
     """
     open_folder(out, options)
@@ -259,7 +259,7 @@ def save_image(out: Path, picture: Any) -> str:
 
 
 def template_in(out: Path) -> str:
-    """Return the template of the ladder that a folder was made with; empty where there is none."""
+    """Return the template of the ladder that a folder was made with; empty if there is none."""
     file = out / "made.json"
     made = read_json(file) if file.is_file() else None
     return str(made["template"]) if isinstance(made, dict) and made.get("ladder") else ""
@@ -293,7 +293,7 @@ def _assemble(out: Path, options: Options, scenes: int) -> None:
         ranked = [(line["image"], line["alignment"]) for line in state.record["images"]]
         rng = Random(f"titjudge pairs 1/{options.seed}/{number}")
         pairs += annotation.pair_records(state.prompt_id, ranked, rng)
-    images.sort(key=itemgetter("image"))  # by their hash: the order tells nothing of the levels
+    images.sort(key=itemgetter("image"))  # by their hash: the order reveals nothing about the levels
     for name, lines in (("prompts", prompts), ("images", images), ("pairs", pairs)):
         write_jsonl(out / f"{name}.jsonl", lines)
     write_atomic(out / "README.md", readme(options, len(prompts), len(images), len(pairs)))

@@ -34,8 +34,8 @@ class Stand(BayTemplate):
     """A grandstand, seen in perspective from above its front.
 
     Attributes:
-        pairs: Kind -> the property that is told apart, and its two states, one of these at random.
-        painted: Strokes of the parts of people by pose, of patterns, of things that are held, and of the seat.
+        pairs: Kind -> the distinguished property, and its two states, one of these at random.
+        painted: Strokes of the parts of people by pose, of patterns, of things in their hands, and of the seat.
     """
 
     name = "stand"
@@ -106,11 +106,11 @@ class Shelves(BayTemplate):
     """Shelves of compartments, seen in perspective.
 
     Attributes:
-        unlike: Material -> those that are not to be taken for it.
-        rows: Kind -> the property that is told apart, the things that have it, and its states, where all have the same.
+        unlike: Material -> materials that must not be confused with it.
+        rows: Kind -> the distinguished property, the things that have it, and its states, where all have the same.
         states: Thing -> its states.
         made_of: Material -> its adjective.
-        couples: Way -> the two things that are arranged so, without their colours.
+        couples: Way -> the two things in this arrangement, without their colours.
     """
 
     name = "shelves"
@@ -234,7 +234,7 @@ MIXED = "mixed"  # all templates, in turns
 def template_of(name: str, number: int) -> tuple[Template, int]:
     """Return the template of a scene, and its number among the scenes of that template.
 
-    So a mixed set of N templates holds the first scenes that each template alone has with the same seed.
+    So a mixed set of N templates has the first scenes that each template alone has with the same seed.
     """
     if name != MIXED:
         return TEMPLATES[name], number
@@ -330,7 +330,7 @@ def _table(template: Template) -> str:
 
 
 def readme(options: Options, prompts: int, images: int, pairs: int) -> str:
-    """Write how the folder was made, and what its fields mean."""
+    """Write how the folder was made, and the meaning of its fields."""
     templates = TEMPLATES.values() if options.template == MIXED else [TEMPLATES[options.template]]
     return (_LADDER if options.ladder else _TEXT).format(
         ladder=options.ladder,

@@ -1,4 +1,4 @@
-"""Places on the table, the camera, and relations that clearly hold or clearly do not."""
+"""Places on the table, the camera, and relations that are clearly true or clearly false."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ Body = tuple[Primitive, ...]  # one object
 
 _READ = read_yaml(Path(__file__).with_name("shapes.yaml"), "a list of shapes")
 SMALL: Mapping[str, tuple[str, float]] = _READ["small"]
-"""What lies on a tray: built as which kind, how large."""
+"""Things on a tray: the kind they are built as, and their size."""
 _ALONE = ((0, 0, 0, 0),)
 _LEAF = Finish("matte", "", (0.02, 0.22, 0.03))
 
@@ -71,7 +71,7 @@ def bodies(thing: Thing, *, in_bowl: bool = False) -> list[Body]:
 
 
 def fits_in_bowl(count: str) -> bool:
-    """Return True if a bowl holds so many fruits."""
+    """Return True if `count` fruits fit into a bowl."""
     return count in _READ["in_bowl"]
 
 
@@ -101,7 +101,7 @@ def _parts(kind: str, traits: Mapping[str, str], scale: float = 1.0) -> Iterator
 
 
 def _finish(said: Any, traits: Mapping[str, str]) -> Finish:
-    """Return the finish of a part: that of an attribute, its colour without gloss, its words, one for each value, or a fixed one."""
+    """Return the finish of a part: an attribute's finish, its colour without gloss, its words, one per value, or a fixed one."""
     if isinstance(said, Mapping):
         ((name, value),) = said.items()
         if name == "matte":
@@ -128,7 +128,7 @@ def _stem(flower: Point) -> Primitive:
 
 
 def _on_tray(traits: Mapping[str, str]) -> Iterator[Body]:
-    """Build small things of one kind on a tray, in rows, then the tray, and a card in front of it where there is text."""
+    """Build small things of one kind on a tray, in rows, then the tray, and a card in front of it if there is text."""
     kind, scale = SMALL[traits["of"]]
     small = tuple(_parts(kind, {**traits, "contents": "coffee"}, scale))
     rows, number = _READ["on_tray"][traits["count"]], 0
@@ -143,7 +143,7 @@ def _on_tray(traits: Mapping[str, str]) -> Iterator[Body]:
 
 _PLACES = read_yaml(Path(__file__).with_name("layout.yaml"), "places")
 WALL_Y = 3.1
-BEFORE = 1.25  # how far towards the viewer a load lies that is not where it should be
+BEFORE = 1.25  # distance towards the viewer of a load that is in a wrong place
 FOV = 40.0  # degrees, across
 DISTANCE = 9.8
 TARGET = (0.0, 0.35, 0.62)
@@ -210,7 +210,7 @@ def tray_of(thing: Thing) -> str:
 
 
 def may_number(thing: Thing, count: str) -> bool:
-    """Return True if so many of a thing fit where it is: a bowl holds two or three fruits."""
+    """Return True if `count` of a thing fit in its place: a bowl has two or three fruits."""
     return thing.place != "in" or thing.kind == "flowers" or fits_in_bowl(count)
 
 
@@ -229,7 +229,7 @@ def project(scene: Scene, point: Point) -> tuple[float, float, float]:
 
 
 def holds(scene: Scene, a: str, relation: str, b: str) -> bool | None:
-    """Return True if a relation of two things that are there clearly holds or clearly does not; None where that is arguable."""
+    """Return True if a relation of two present things is clearly true, False if it clearly is not; None if that is arguable."""
     first, second = scene.get(a), scene.get(b)
     if first is None or (second is None and (relation, b) != ("on", TABLE)):
         raise ValueError(f"no rule for {a} {relation} {b}")

@@ -69,7 +69,7 @@ def _grids(part: Primitive) -> Iterator[Points]:
 
 
 def _smooth(profile: Points) -> Iterator[Points]:
-    """Cut a profile where it has an edge."""
+    """Cut a profile at its edges."""
     steps = np.diff(profile, axis=0)
     steps /= np.linalg.norm(steps, axis=1, keepdims=True)
     edges = [number + 1 for number, (a, b) in enumerate(pairwise(steps)) if a @ b < _CREASE]
@@ -144,14 +144,14 @@ class Stage:
         return _developed(denoise(light[..., :3], guide[..., :3], guide[..., 3:6], samples))
 
     def ids(self, only: str | None = None) -> Ids:
-        """Return for each pixel 1 + the index in `objects` of what it shows; 0 for table, wall and nothing. Shape (size, size).
+        """Return for each pixel 1 + the index in `objects` of the object that it shows; 0 for table, wall and nothing.
 
-        `only`: the label of an object to be shown alone.
+        Shape (size, size). `only`: the label of an object to be shown alone.
         """
         shapes = self._room() if only is None else {}
         for number, thing in enumerate(self.objects, 1):
             if only in (None, thing.label):
-                if thing.label not in self._outlines:  # each glows as brightly as its number says
+                if thing.label not in self._outlines:  # each glows as brightly as its number
                     self._outlines[thing.label] = self._mesh(thing.body, emitter=_glow((number, number, number)))
                 shapes[thing.label] = self._outlines[thing.label]
         seen = self._rendered(shapes | {"integrator": {"type": "path", "max_depth": 1}, "sensor": self._sensor(1)})
@@ -256,7 +256,7 @@ class Stage:
 
 
 def _surroundings(ambient: tuple[float, float, float]) -> Any:
-    """Make the surroundings, a dim room with tall bright windows: metal that mirrors nothing looks like paint."""
+    """Make the surroundings, dim walls with tall bright windows: metal that mirrors nothing looks like paint."""
     room = np.full((48, 96, 3), 0.62, dtype=np.float32)
     for left in range(4, 96, 16):
         room[4:22, left : left + 5] = 2.6

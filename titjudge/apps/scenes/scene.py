@@ -1,4 +1,4 @@
-"""Records of a scene; the same ones say what a prompt asks for and what an image shows."""
+"""Records of a scene; the same ones describe the request of a prompt and the content of an image."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class Kind:
     """One kind of object.
 
     Attributes:
-        name: The entity in the graph ("apples"); plural where it comes in numbers.
+        name: The entity in the graph ("apples"); plural if it comes in numbers.
         family: Kinds of one family could pass for one another; a scene has at most one of them.
-        rows: Where it may stand: tall things in "back", things under 0.95 units in "front"; empty: only on or in others.
-        traits: Its attributes and their values. `finish` is named "colour" or "material" in the graph, by its value.
+        rows: Its possible places: tall things in "back", things under 0.95 units in "front"; empty: only on or in others.
+        traits: Its attributes and their values. In the graph `finish` is called "colour" or "material", by its value.
         phrase: The noun phrase of the prompt with {attribute} fields.
         carries: Kinds that may be "on" or "in" it.
-        one: The singular of a plural name; else empty.
+        one: The singular of a plural name; otherwise empty.
     """
 
     name: str
@@ -88,7 +88,7 @@ def finish_phrase(value: str) -> str:
 
 
 def phrase(kind: str, traits: Mapping[str, str]) -> str:
-    """Word the noun phrase of a thing as the prompt gives it, with its article where it has one."""
+    """Word the noun phrase of a thing as the prompt gives it, with its article, if any."""
     finish = finish_phrase(traits.get("material") or traits.get("colour") or "")
     text = KINDS[kind].phrase.format(**traits, finish=finish)
     if KINDS[kind].plural:
@@ -97,7 +97,7 @@ def phrase(kind: str, traits: Mapping[str, str]) -> str:
 
 
 TABLE, WALL, SIGN, PICTURE = "table", "wall", "sign", "picture"
-CABINET = "cabinet"  # the template of a ladder of which nothing else is said
+CABINET = "cabinet"  # the template of a ladder without further settings
 
 
 LEVELS = (0, 1, 2, 3)  # how wrong an image is: 0 is flawless
@@ -125,7 +125,7 @@ class Options:
     template: str = CABINET
 
 
-Look = Mapping[str, str]  # what an object looks like: property -> value
+Look = Mapping[str, str]  # look of an object: property -> value
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class Thing:
         kind: A key of `KINDS`, or "set" in crowded scenes.
         traits: Attribute -> value, as in the graph ("colour": "red", "count": "three").
         column: -1 left, 0 middle, 1 right.
-        row: "front" or "back"; both are those of the carrier for what is on or in another thing.
+        row: "front" or "back"; a thing on or in another one has the column and row of its carrier.
         carrier: The name of the thing it is on or in; empty for the table.
         place: "table", "on", "in", or "before": on the table, in front of the thing that should carry it.
     """
@@ -166,11 +166,12 @@ class Thing:
 
 @dataclass(frozen=True, slots=True)
 class ThingGroup(Thing):
-    """What is at one place of a drawn scene; its kind is the one attribute that the prompt asks for.
+    """The content of one place of a drawn scene; its kind is the one attribute that the prompt asks for.
 
     Attributes:
-        form: count (a heap), row (equal things, some in another state), place (an arrangement), text, or contents (one thing or none).
-        looks: Its things. Of a row: those that take turns, and last the one that is otherwise.
+        form: count (a heap), row (equal things, some in another state), place (an arrangement), text, or contents (one
+            thing or none).
+        looks: Its things. Of a row: the things that take turns, and last the different one.
         number: Things in a heap or row.
         order: Seed of the places in a heap.
         way: A key of the ways of its kind, in which things are arranged.
@@ -194,7 +195,7 @@ class ThingGroup(Thing):
 
     @property
     def value(self) -> str:
-        """What the prompt says, or the image shows, of its attribute."""
+        """The value of its attribute, in the prompt or in the image."""
         return self.traits[self.kind]
 
     @property
@@ -217,7 +218,7 @@ class View:
         shifts: (column, row) -> displacement of that place (x, y) in units, and turn in degrees.
         grain: Seed of the textures.
         style: Of a drawn scene: one of `sprites.STYLES`.
-        camera: Of a drawn scene: where it is seen from.
+        camera: Of a drawn scene: its point of view.
     """
 
     light: str
@@ -281,7 +282,7 @@ Relation = tuple[str, str, str]  # entity1, relation, entity2
 
 @dataclass(frozen=True, slots=True)
 class AskedElements:
-    """What a prompt asks for."""
+    """The request of a prompt."""
 
     entities: tuple[str, ...]
     attributes: Mapping[str, Mapping[str, str]]
@@ -300,7 +301,7 @@ class AskedElements:
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """A planted error: its kind (as the trust card names it), the element of the graph, what was asked and what is shown.
+    """A planted error: its kind (as the trust card names it), the element of the graph, the requested and the shown value.
 
     Attributes:
         box: The pixels that it changed (left, top, right, bottom), where that was measured.

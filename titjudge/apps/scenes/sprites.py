@@ -25,8 +25,8 @@ class Light:
     """A light.
 
     Attributes:
-        tint: What it does to red, green and blue.
-        side: Where it comes from: -1 the left, 1 the right, 0 above.
+        tint: Its factors for red, green and blue.
+        side: Its direction: -1 the left, 1 the right, 0 above.
         shadow: Length of a shadow, as a share of the height of the thing.
         lamp: Whether it is a pool of light in the middle.
     """

@@ -1,4 +1,4 @@
-"""What a template of the ladder is: it composes a scene of many groups, words it, draws it, and makes one element of it wrong.
+"""A template of the ladder: it composes a scene of many groups, words it, draws it, and makes one element of it wrong.
 
 All that is not drawn at random is in the template's YAML file.
 """
@@ -37,12 +37,13 @@ from titjudge.core.files import read_yaml
 
 Box = tuple[int, int, int, int]  # left, top, right, bottom, in pixels
 
-ERRORS_AT = {1: 1, 2: 4, 3: 12}  # errors at a level, each in a group of its own
+ERRORS_AT = {1: 1, 2: 4, 3: 12}  # errors at a level, each in a separate group
 SIZES = {1: (1024, 1024), 2: (1536, 1216), 3: (2048, 1440)}  # pixels of an image, by difficulty
 HUES = ("red", "orange", "green", "blue", "purple", "black")
 LETTERS = "ABCDEFGHIJ"  # of the rows of groups, from the top
 ALPHABETS = ("ABCDEFGHIKLMNOPRSTUVXYZ", "АБВГДЕЖИКЛМНОПРСТУХЦШЯ", "ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ")  # by script
-# Which things of a row are in their other state, and the words for it: what is said of a thing in its first and its other state.
+# Which things of a row are in their other state, and the words for it: the description of a thing in its first and its
+# other state.
 _SAID = {
     "all": "each of the {number} {one}",
     "none": "none of the {number} {other}",
@@ -51,7 +52,7 @@ _SAID = {
     "more": "there is exactly one more that {other} than that {one}",
 }
 RULES = tuple(_SAID)
-NOTHING = "nothing"  # what an empty place contains
+NOTHING = "nothing"  # content of an empty place
 _QUESTIONS = 16
 _VISIBLE, _CONTRAST = 10, 60  # pixels that must differ, and by how much (of 255 in one channel)
 _ORDINALS = "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth".split()
@@ -79,16 +80,16 @@ class Rung:
 
 
 class Sprite(NamedTuple):
-    """One thing of a group, where it is drawn.
+    """One thing of a group, with its place.
 
     Attributes:
-        look: What it looks like.
+        look: Its look.
         across: In units to the right of the middle of its group.
-        up: In units above it; what is further up stands further back.
+        up: In units above it; higher things are further back.
         scale: Its size in units.
-        lift: How far its foot is above the floor.
+        lift: The height of its foot above the floor.
         turn: In degrees.
-        variant: Of what nobody asks for, below `bays.VARIANTS`.
+        variant: Of properties that no prompt asks for, below `bays.VARIANTS`.
     """
 
     look: Look
@@ -101,7 +102,7 @@ class Sprite(NamedTuple):
 
 
 class RowOfThings(NamedTuple):
-    """What a row is made of: a look, the property that may be in one of two states, and those states, the usual one first.
+    """The content of a row: a look, the property that may be in one of two states, and those states, the usual one first.
 
     Attributes:
         rule: One of `RULES`; empty for one at random.
@@ -121,23 +122,24 @@ class Template(ABC):
     Attributes:
         name: As `probe images --template` takes it, and the name of its YAML file.
         prefix: Begins its prompt ids and is in its draws.
-        about: What it shows, in a sentence.
+        about: Its content, in a sentence.
         about_errors: Kind -> what is wrong in an error of it.
         kinds: The attributes of groups, one of which is wrong in an error.
         rungs: Difficulty (1 to 3) -> its sizes.
-        words: The prompt, as texts for `str.format`: opening, closing (one at random), a sentence for each kind or form of group.
-        asks: Kind or form of group -> the question about it, where it is not the usual one.
+        words: The prompt, as texts for `str.format`: opening, closing (one at random), a sentence for each kind or form
+            of group.
+        asks: Kind or form of group -> the question about it, if it is not the usual one.
         texts: Words that can be read, by script.
         lights: Keys are the words for where the light comes from.
         styles: In which the scene is drawn.
-        cameras: Keys are the words for where it is seen from.
+        cameras: Keys are the words for the point of view.
         walls: Keys are the colours behind the things.
-        surfaces: What all of it stands on, and the words for it.
-        ways: Kind -> ways in which two or more things can be arranged: the words, and which thing stands where.
+        surfaces: The ground under all things, and the words for it.
+        ways: Kind -> ways in which two or more things can be arranged: the words, and the place of each thing.
         exchanged: Way -> the one that an error makes of it; in others two things change places.
-        phrases: What is said of a thing whose property has this value.
+        phrases: The description of a thing whose property has this value.
         says: Property -> the same for its other values, with {} for the value.
-        gap: Pixels around the inside of a group that are its own.
+        gap: Pixels around the inside of a group that belong to it.
     """
 
     name: ClassVar[str]
@@ -240,7 +242,7 @@ class Template(ABC):
     # ------------------------------------------------------------------ the words
 
     def write(self, scene: Scene, rng: Random) -> str:
-        """Write the prompt: what the whole is, then every group."""
+        """Write the prompt: the whole scene, then every group."""
         groups = scene.groups
         rows = len({group.row for group in groups})
         opening = self.words["opening"].format(
@@ -308,7 +310,7 @@ class Template(ABC):
                 yield group.saying(str(number), number=number)
         elif group.form == "row":
             for k, bit in enumerate(bits := group.bits):
-                if bit == "0" or group.kind != "extra":  # an extra thing is one more, where none is asked for
+                if bit == "0" or group.kind != "extra":  # an extra thing is one more, although none is requested
                     words = f"{group.value} - but not so the {ordinal(k)}"
                     yield group.saying(words, bits=f"{bits[:k]}{1 - int(bit)}{bits[k + 1 :]}")
         elif group.form == "text":
@@ -344,7 +346,7 @@ class Template(ABC):
     # ------------------------------------------------------------------ the image
 
     def arranged(self, group: ThingGroup) -> list[Sprite]:
-        """Return the things of an arrangement where its way says."""
+        """Return the things of an arrangement at the places of its way."""
         spots = self.ways[group.kind][group.way]["spots"]
         return [Sprite({**group.looks[of], **look}, *place) for of, look, *place in spots]
 
@@ -365,15 +367,15 @@ class Template(ABC):
         """Draw what the image shows within `inside`, RGB from 0 to 1; with no `grain`, nothing is displaced or varied."""
 
     def place(self, group: ThingGroup, rung: Rung, scene: Scene) -> Box:
-        """Return where a group is in the image, with the room around it that is its own."""
+        """Return the place of a group in the image, including the space around it that belongs to it."""
         left, top, right, bottom = self.inside(group, rung, scene)
         return left - self.gap, top - self.gap, right + self.gap, bottom + self.gap
 
     def difference(self, asked: ThingGroup, shown: ThingGroup, rung: Rung, scene: Scene) -> Box | None:
-        """Return the pixels of the image where a group as shown differs from what was asked; None where nobody could see it.
+        """Return the pixels of the image where a group as shown differs from what was asked; None if it could not be seen.
 
-        At least ten pixels differ by 60 of 255 in a channel, none of them at the edge of the group's own place: what is in
-        one place hides nothing of another, and what other things of the group hide is not among the pixels that differ.
+        At least ten pixels differ by 60 of 255 in a channel, none of them at the edge of the group's place: things in one
+        place hide nothing of another, and parts hidden by other things of the group are not among the pixels that differ.
         """
         parts = [self.part(group, rung, scene, scene.view.grain) for group in (asked, shown)]
         apart = np.abs(parts[0] - parts[1]).max(axis=2) * 255 > _CONTRAST
@@ -389,7 +391,7 @@ class Template(ABC):
 
 
 def _keys(kind: str, value: str) -> tuple[str, str]:
-    """Return by what the words for a value of a kind are found, the more special first."""
+    """Return the keys by which the words for a value of a kind are found, the more special first."""
     return f"{kind} {value}", kind
 
 
@@ -399,7 +401,7 @@ def unlike(hue: str) -> list[str]:
 
 
 def members(group: ThingGroup) -> Iterator[tuple[Look, float, int, int]]:
-    """Yield each thing of a row: its look, its place from the middle of its row, the number of its row, and that of all rows."""
+    """Yield each thing of a row: its look, its place from the middle of its row, the number of its row, and the number of rows."""
     *ones, other = group.looks
     for k, bit in enumerate(group.bits):
         look = other if bit == "1" else ones[k % len(ones)]
@@ -407,7 +409,7 @@ def members(group: ThingGroup) -> Iterator[tuple[Look, float, int, int]]:
 
 
 def listed(names: Sequence[str]) -> str:
-    """List names with an article, sorted, so that their order tells nothing: "a blue ball, a red vase and a wooden block"."""
+    """List names with an article, sorted, so that their order reveals nothing: "a blue ball, a red vase and a wooden block"."""
     *first, last = sorted(map(with_article, names))
     return f"{', '.join(first)} and {last}"
 
@@ -418,7 +420,7 @@ def with_article(words: str) -> str:
 
 
 def any_of(rng: Random, choices: Iterable[str]) -> str:
-    """Draw one of several; where there is one, nothing is drawn, and where there is none, it is empty."""
+    """Draw one of several; of a single one nothing is drawn, and of none the result is empty."""
     some = tuple(choices)
     return rng.choice(some) if len(some) > 1 else "".join(some)
 
@@ -427,7 +429,7 @@ def any_of(rng: Random, choices: Iterable[str]) -> str:
 
 
 def length_of(rule: str, across: int) -> int:
-    """Return how many things three rows of `across` have: an odd number where one state has one more than the other."""
+    """Return how many things three rows of `across` have: an odd number if the two states differ by one."""
     return 3 * across if rule != "more" else 3 * across - (across + 1) % 2
 
 

@@ -1,4 +1,4 @@
-"""Checks that everything the annotation names can be seen: renders object ids and measures them, so that nobody has to look.
+"""Checks that everything the annotation names can be seen: renders object ids and measures them, so that no person has to look.
 
 All measures are shares of the image, so that a small rendering stands for a large one.
 """
@@ -16,16 +16,17 @@ from titjudge.apps.scenes.scene import KINDS, SIGN, AskedElements, Scene, Thing
 Mask = NDArray[np.bool_]  # (size, size): the pixels of one object
 
 CHECK_SIZE = 192  # pixels
-# Parts of the height of a sign or card that a line of its text takes, and the least height of a line, of the image's.
+# Parts of the height of a sign or card that a line of its text takes, and the minimum height of a line, as a share of the
+# image's.
 _LETTERS = {SIGN: (3, 0.024), "set": (1, 0.016)}  # 12 pixels of 512, and of 768 in a crowd
 _PIXELS, _PIXELS_IN_CROWD = 0.0007, 0.0002  # of the image: about 14 x 14 of 512 x 512, and 11 x 11 of 768 x 768
 _VISIBLE = 0.62  # of an object's own outline
 _VISIBLE_IN_GROUP = 0.6
-_VISIBLE_INSIDE = 0.42  # what is in a bowl, and the bowl
+_VISIBLE_INSIDE = 0.42  # things in a bowl, and the bowl
 _LEAST = {"books": 0.3, "blocks": 0.3, "set": 0.3}
 _VISIBLE_TRAY = 0.25
 _VISIBLE_TEXT = 0.96
-_PARTLY, _FEWEST_PARTLY = 0.85, 8  # in a crowd so many objects show less than this share of their outline
+_PARTLY, _FEWEST_PARTLY = 0.85, 8  # in a crowd at least this many show less than this share of their outline
 
 
 def look(scene: Scene, graph: AskedElements, size: int = CHECK_SIZE) -> list[str]:
@@ -43,7 +44,7 @@ def no_look(scene: Scene, graph: AskedElements, size: int = 0) -> list[str]:
 
 
 def _masks(scene: Scene, size: int) -> tuple[dict[str, Mask], dict[str, Mask]]:
-    """Return the pixels of each object by its label: those that can be seen, and its outline."""
+    """Return the pixels of each object by its label: the visible ones, and its outline."""
     from titjudge.apps.scenes.render import Stage
 
     stage = Stage(scene, size)
@@ -74,11 +75,11 @@ def look_crowd(scene: Scene, graph: AskedElements, size: int = 5 * CHECK_SIZE //
 
 
 def problems(scene: Scene, graph: AskedElements, seen: Mapping[str, Mask], outline: Mapping[str, Mask]) -> list[str]:
-    """List what is hidden, cropped, too small, miscounted or not where the graph's relations say; empty where nothing is.
+    """List objects that are hidden, cropped, too small, miscounted or contradict the graph's relations; empty if none is.
 
     Args:
-        scene: What was rendered.
-        graph: What the prompt says of it.
+        scene: The rendered scene.
+        graph: The graph of its prompt.
         seen: The pixels of each object in the image, by its label.
         outline: The pixels it would have if it were alone.
     """
@@ -145,7 +146,7 @@ def _unreadable(
 
 
 def _contradicted(scene: Scene, graph: AskedElements, seen: Mapping[str, Mask]) -> list[str]:
-    """List the relations that the scene says hold or do not, and the pixels say otherwise."""
+    """List the relations for which the pixels contradict the scene."""
     faults = []
     for a, word, b in graph.relations:
         first, second = scene.get(a), scene.get(b)

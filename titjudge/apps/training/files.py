@@ -49,7 +49,7 @@ def sft_lines(run: Path, metric: str | None, form: str, template: str = "") -> t
         The lines (`messages`, `images`, `score`, `prompt_id`, `prompt`, `item`, `provenance`), and notes on those left out.
 
     Raises:
-        ConfigError: no such metric. DataError: the folder is no run, or no answer fits.
+        ConfigError: no such metric. DataError: the folder is not a run, or no answer fits.
     """
     folder = RunFolder(run)
     manifest, frame = folder.manifest(), whole_frame(folder)
@@ -208,7 +208,7 @@ def preferences(
         The lines (`prompt`, `chosen`, `rejected`, `margin`, ...), and how many pairs were dropped, by reason.
 
     Raises:
-        ConfigError: no such metric. DataError: the folder is no run, or a line of the human pairs is malformed.
+        ConfigError: no such metric. DataError: the folder is not a run, or a line of the human pairs is malformed.
     """
     frame = whole_frame(RunFolder(run))
     chosen = choose_metric(frame.metrics, metric, run)
@@ -309,7 +309,7 @@ def _pick_a_pic_row(line: Json) -> Json:
 
 
 def _gap(values: Values, first: Item, second: Item) -> float | None:
-    """Return how much better the first image is; None where one has no score or both are equal."""
+    """Return how much better the first image is; None if a score is missing or both are equal."""
     a, b = values.get(first.id), values.get(second.id)
     return None if a is None or b is None or same(a, b) else a - b
 
@@ -373,7 +373,7 @@ def _rows_by_prompt(table: Path) -> tuple[list[tuple[int, str, Json]], list[set[
 
     Returns:
         Number, a name of the prompt, and content of each row; and the names that stand for one prompt, in sets: its id, its
-        text, and that of the pair of its versions.
+        text, and the text of the pair of its versions.
 
     Raises:
         DataError: A row has no prompt, or there are no rows; names file and row.

@@ -38,7 +38,7 @@ _SMALL = 2**19  # bytes of an image that are hashed and kept about as fast as a 
 
 
 def entry_sources(entry: Entry) -> Sequence[Any]:
-    """Return the images that the image of an entry was made from; none where it is no edit."""
+    """Return the images that the image of an entry was made from; none if it is not an edit."""
     return entry[2] if len(entry) == 3 else ()
 
 
@@ -48,9 +48,9 @@ class ImageScorer:
     Args:
         run: Its metrics and models.
         folder: An open run folder for the ledger and the answers.
-        spent: What counts against the caps already, without a folder (`Budget.used`).
-        memory: Where images in memory are kept while they are judged; without it in files, which a notebook shows.
-        kind: What the manifest of the folder calls the run.
+        spent: The amount that already counts against the caps, without a folder (`Budget.used`).
+        memory: Keeps images in memory while they are judged; without it in files, which a notebook shows.
+        kind: The kind of the run in the manifest of the folder.
     """
 
     def __init__(
@@ -79,7 +79,9 @@ class ImageScorer:
         """
         if self._run is None:
             self._run = OpenRun(self.resolved, self.folder, kind=self._kind, spent=self._spent)
-            self._run.engine.sender.recovers = True  # no run that a wrong key ends: what is asked later may be answered
+            self._run.engine.sender.recovers = (
+                True  # not a run, so a wrong key does not end it: later questions may be answered
+            )
             self._warn_of_defaults()
         return self._run
 
@@ -214,7 +216,7 @@ class ImageScorer:
 
     def _warn_of_left_out(self, engine: Engine) -> None:
         """Warn once of each parameter that the configuration asks for, and that is not sent."""
-        for note in engine.roles.left_out("official"):  # the protocol's own temperature is nobody's wish
+        for note in engine.roles.left_out("official"):  # the protocol's temperature was not chosen by the user
             if note not in self._left_out:
                 self._left_out.add(note)
                 warnings.warn(note, stacklevel=2)
@@ -285,7 +287,7 @@ def _refusal(*images: Placed) -> str:
 
 
 async def _all(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-    """Await coroutines at the same time. A single one gets no task of its own, which would cost time."""
+    """Await coroutines at the same time. A single one gets no separate task, which would cost time."""
     return [await work[0]] if len(work) == 1 else list(await asyncio.gather(*work))
 
 

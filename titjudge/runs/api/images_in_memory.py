@@ -28,7 +28,9 @@ ACCEPTED = (
     "(height x width x 3, or 3 x height x width)"
 )
 _COLOURS = (1, 3, 4)  # grey, RGB, RGBA
-_STEP = 1 / 255  # of eight bits: what lies no farther outside is the rounding of half precision, and becomes 0 or 1
+_STEP = (
+    1 / 255
+)  # of eight bits: values that lie no farther outside come from rounding in half precision, and become 0 or 1
 _KEPT = 256  # released files that are kept: a training loop must not fill the disk
 _AS_PNG = frozenset("1 L LA P RGB RGBA I;16".split())
 
@@ -42,7 +44,7 @@ class Placed(NamedTuple):
         name: Its name in messages: the path, or `picture-SHA256` of one from memory.
         path: The file.
         thumbnail: A WebP file, where the image was decoded here.
-        refusal: Why it is no image; empty where it is one.
+        refusal: Why it is not an image; empty if it is one.
     """
 
     name: str
@@ -75,7 +77,7 @@ class ImagesInMemory:
         The file stays until `release` was called as often as `place`.
 
         Raises:
-            TypeError: It is no image.
+            TypeError: It is not an image.
             ValueError: An array of a shape or with values that no image has.
         """
         if isinstance(image, str | os.PathLike):
@@ -210,7 +212,7 @@ def images_of(batch: Any) -> Sequence[Any]:
 
 
 def _content(image: Any, *, with_thumbnail: bool = True) -> tuple[bytes, bytes | None]:
-    """Encode an image: the bytes of a file stay as they are, anything else becomes PNG, with a thumbnail if one is wanted."""
+    """Encode an image: the bytes of a file stay as they are, anything else becomes PNG, with a thumbnail on request."""
     check(image)
     if isinstance(image, bytes | bytearray | memoryview):
         return bytes(image), None
@@ -229,8 +231,8 @@ def _content(image: Any, *, with_thumbnail: bool = True) -> tuple[bytes, bytes |
 def _from_array(image: Any) -> Any:
     """Convert an array of 0 to 255 (integers), or of 0 to 1 (floats, as diffusers gives them), to a PIL image.
 
-    The colours are the last dimension or the first. Where both could be, they are the last of a NumPy array and the first
-    of a tensor, as is usual there.
+    The colours are the last dimension or the first. If both are possible, they are the last of a NumPy array and the
+    first of a tensor, as usual.
     """
     import numpy as np
     from PIL import Image
@@ -280,7 +282,7 @@ def _shape(array: Any) -> str:
 
 def _after_fork() -> None:
     global _loading
-    _loading = threading.Lock()  # another thread may have held it
+    _loading = threading.Lock()  # another thread may have had it
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -291,7 +293,7 @@ class ImageInTable:
     """An image that is read from its table only when it is judged: a data set need not fit into memory.
 
     Attributes:
-        load: Reads it: a PIL image, or what a cell of the table holds.
+        load: Reads it: a PIL image, or the content of a cell of the table.
     """
 
     load: Callable[[], Any]
@@ -364,7 +366,7 @@ def score_columns(metrics: Iterable[str], prefix: str) -> dict[str, list[str]]:
 
 
 def filled(names: Sequence[str], scores: Sequence[Score]) -> Json:
-    """Return the columns of one metric by name; where there is no score the value is NaN."""
+    """Return the columns of one metric by name; if there is no score the value is NaN."""
     import numpy as np
 
     values = np.array([np.nan if score.value is None else score.value for score in scores], dtype=np.float64)

@@ -34,7 +34,7 @@ class ProgressBar:
 
     Args:
         total: The number of scores to come.
-        beside: Returns what stands beside the bar: names and values.
+        beside: Returns the names and values that are shown next to the bar.
         visible: Whether to show it; None shows it where a person watches, in a terminal or a notebook.
     """
 
@@ -44,7 +44,7 @@ class ProgressBar:
         if (watched() if visible is None else visible) and total:
             from tqdm.auto import tqdm
 
-            always = {"disable": False} if visible else {}  # else TQDM_DISABLE of the environment counts
+            always = {"disable": False} if visible else {}  # otherwise TQDM_DISABLE of the environment counts
             self._bar = tqdm(total=total, desc="judging", leave=False, bar_format=_FORMAT, **always)
 
     def __enter__(self) -> ProgressBar:
@@ -149,8 +149,8 @@ class Judge:
         Args:
             config: The models, limits and other keys; the keys that name data are ignored.
             metric: One metric or several, instead of the metrics of the configuration.
-            folder: An open run folder, for the ledger, the answers and the manifest: what earlier sessions have spent
-                counts against the cap, and prompts and models must be theirs. Scores are not written to it.
+            folder: An open run folder, for the ledger, the answers and the manifest: the costs of earlier sessions count
+                against the cap, and prompts and models must be the same. Scores are not written to it.
 
         Raises:
             ConfigError: There is no metric of that name.
@@ -204,7 +204,7 @@ class Judge:
                     self._finalizer.atexit = False  # the threads see to that
                 if not thread.closed:
                     return thread
-            self.close()  # somebody has begun to: wait for it
+            self.close()  # another caller has begun to: wait for it
 
     @property
     def metrics(self) -> Mapping[str, Metric]:
@@ -285,7 +285,7 @@ class Judge:
             sources: Of an edit, the images that it was made from, in the order in which the instruction speaks of them.
 
         Raises:
-            TypeError: It is no image.
+            TypeError: `image` is not an image.
             UserError: There are several metrics, or another thread has closed the judge.
             FatalProviderError: A wrong key, no quota, no such model.
         """
@@ -307,8 +307,8 @@ class Judge:
             progress: Whether to show a bar; without it, in a terminal and in a notebook.
 
         Raises:
-            TypeError: One of them is no image, no prompt, or no pair; the message says which.
-            ValueError: There are not as many prompts as images, or an array is no image.
+            TypeError: One of them is not an image, a prompt or a pair; the message gives its position.
+            ValueError: There are not as many prompts as images, or an array is not an image.
         """
         return self._scored(_paired(images, prompts), progress)
 
@@ -415,7 +415,7 @@ def _paired(images: Any, prompts: str | Iterable[str] | None) -> list[Entry]:
     """Pair images with their prompts; without `prompts` the images are pairs already.
 
     Raises:
-        TypeError, ValueError: There are not as many prompts as images, or one is no image.
+        TypeError, ValueError: There are not as many prompts as images, or one is not an image.
     """
     if prompts is None:
         return _pairs(images)
@@ -471,7 +471,7 @@ def _one_process(folder: RunFolder, why: str) -> str:
 
 def _after_fork() -> None:
     global _lock
-    _lock = threading.Lock()  # another thread may have held it
+    _lock = threading.Lock()  # another thread may have had it
 
 
 os.register_at_fork(after_in_child=_after_fork)

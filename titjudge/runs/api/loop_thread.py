@@ -1,7 +1,7 @@
-"""An event loop in a thread of its own, for work that is asked for from any thread, inside an event loop or outside.
+"""An event loop in a separate thread, for work from any thread, inside an event loop or outside.
 
-A fork waits until these threads stand still, so that the child inherits no lock that they hold; the child has none of
-them, and begins with its own. At the end of the process each thread closes what it works with.
+A fork waits until these threads are idle, so that the child inherits no lock of them; the child has none of the threads,
+and starts new ones. At the end of the process each thread closes what it works with.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Final, Generic, TypeVar
 from titjudge.core.errors import UserError
 
 T = TypeVar("T")
-_PAUSE = 5.0  # seconds that a fork waits for a thread to stand still
+_PAUSE = 5.0  # seconds that a fork waits for a thread to be idle
 _END: Final = object()
 _running: set[LoopThread] = set()
 _paused: list[threading.Event] = []
@@ -63,7 +63,7 @@ class LoopThread:
     """Runs coroutines in the event loop of a daemon thread, which starts at once.
 
     Args:
-        at_end: What the thread does last, in its event loop.
+        at_end: The last action of the thread, in its event loop.
     """
 
     def __init__(self, at_end: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -188,7 +188,7 @@ class LoopThread:
     async def _leave(self) -> None:
         with self._lock:
             self._closed = True
-        await asyncio.sleep(0)  # what came before begins, to be cancelled
+        await asyncio.sleep(0)  # earlier work begins, to be cancelled
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -239,7 +239,7 @@ def _close_with_the_process() -> None:
 @atexit.register
 def _close_all() -> None:
     for thread in tuple(_running):
-        with contextlib.suppress(Exception):  # nobody is left who could be told
+        with contextlib.suppress(Exception):  # no caller is left to get the exception
             thread.close()
 
 

@@ -1,8 +1,8 @@
 """Merge run folders of one run into one: shards of a cluster, or the same run on two machines.
 
 The runs must have the same identity (models, metrics, protocol, prompts, data), apart from their shards. A score with a
-value wins over one without, else the newer run's; an answer that is in several folders is kept once, and every bill is
-kept. The runs themselves are only read.
+value wins over one without, otherwise the newer run's score wins; an answer that is in several folders is kept once, and
+every bill is kept. The runs themselves are only read.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def merge(runs: Sequence[Path], out: Path, *, pairs: Sequence[Pair] | None = Non
     Args:
         runs: Run folders, finished or not; no process may be writing them.
         out: The folder of the merge.
-        pairs: Human pairs; without them those of the runs.
+        pairs: Human pairs; without them the pairs of the runs.
         report: Whether to write report.html.
 
     Raises:
-        DataError: One is no run folder.
-        UserError: They are not parts of one run, one is being written, or `out` holds something that would be lost.
+        DataError: One is not a run folder.
+        UserError: They are not parts of one run, one is being written, or `out` has something that would be lost.
     """
     distinct = {run.resolve(): run for run in reversed(runs)}  # the same folder may be given under two paths
     parts = [ShardRun(folder, folder.manifest()) for folder in map(RunFolder, reversed(distinct.values()))]
@@ -170,10 +170,10 @@ def _check_disjoint(parts: Sequence[ShardRun]) -> None:
 
 
 def _check_replaced(target: RunFolder, parts: Sequence[ShardRun]) -> None:
-    """Check that `target` holds a merge of the same runs or of some of them, so that replacing it loses nothing.
+    """Check that `target` is a merge of the same runs or of some of them, so that replacing it loses nothing.
 
     Raises:
-        UserError: It holds something else.
+        UserError: It is something else.
     """
     former = target.manifest().merged
     if former is None:
@@ -200,7 +200,7 @@ def _status(parts: Sequence[ShardRun]) -> str:
 
 
 def _shards(parts: Sequence[ShardRun]) -> list[tuple[int, int]]:
-    """List the shards that the parts hold, also in former merges; none when a part is a whole run."""
+    """List the shards that the parts contain, also in former merges; none when a part is a whole run."""
     shards = []
     for part in parts:
         merged = [shard for source in part.manifest.merged or () if (shard := shard_numbers(source.shard))]
@@ -239,7 +239,7 @@ def _vectors(parts: Sequence[ShardRun]) -> Iterator[Record]:
 
 
 def _pairs(parts: Sequence[ShardRun], suite: Suite, config: RunConfig) -> list[Pair]:
-    """Collect the human pairs of the runs; where no run has stored results, read them from the data."""
+    """Collect the human pairs of the runs; if no run has stored results, read them from the data."""
     stored = [results for part in parts if (results := part.folder.results()).pairs is not None]
     if stored:
         return joined_pairs(stored)
@@ -285,7 +285,7 @@ Key = tuple[str, str]  # item and metric
 
 @dataclass(frozen=True, slots=True)
 class ShardRun:
-    """A run folder to merge, and its manifest. Its lines are read again where they are needed, and not kept.
+    """A run folder to merge, and its manifest. Its lines are read again when they are needed, and not kept.
 
     Attributes:
         folder: The run folder.
@@ -307,7 +307,7 @@ class ShardRun:
         return shard_numbers(self.manifest.identity.get("shard"))
 
     def read(self, name: str) -> Iterator[Record]:
-        """Read the records of NAME.jsonl; none where there is no such file."""
+        """Read the records of NAME.jsonl; none if there is no such file."""
         return self.folder.read(f"{name}.jsonl")
 
     def located(self, name: str) -> Iterator[tuple[int, Record]]:
@@ -371,7 +371,7 @@ class MergedItems:
 
 
 class _ScoreLine(NamedTuple):
-    """Where a score is, and whether it has a value."""
+    """The place of a score, and whether it has a value."""
 
     part: int
     offset: int
@@ -381,8 +381,8 @@ class _ScoreLine(NamedTuple):
 class MergedScores:
     """The scores of a merge: which line of which part has the score of an item by a metric.
 
-    The newest score with a value counts, else the newest. Scores that compare the images of a prompt come from one part: the
-    one with most of them.
+    The newest score with a value counts, otherwise the newest. Scores that compare the images of a prompt come from one
+    part: the one with most of them.
     """
 
     def __init__(self, parts: Sequence[ShardRun], items: MergedItems, metrics: Mapping[str, Metric]) -> None:
@@ -417,7 +417,7 @@ class MergedScores:
                         self._chosen[key] = comparing[best][key]
 
     def __iter__(self) -> Iterator[Record]:
-        """Read the records again, in the order of the items; those of unknown items come last."""
+        """Read the records again, in the order of the items; scores of unknown items come last."""
         ranks = self._items.ranks
         for key in sorted(self._chosen, key=lambda key: ranks.get(key[0], len(ranks))):
             yield self._read(self._chosen[key])
@@ -467,7 +467,7 @@ def different_questions(parts: Sequence[ShardRun], scores: MergedScores) -> list
     A metric may derive questions, claims or a graph from the prompt alone, once for all its images. Parts that share no
     cache may have got different answers to that request.
     """
-    first: dict[int, int] = {}  # hashes of key and answer: what is taken for ambiguous here is looked at below
+    first: dict[int, int] = {}  # hashes of key and answer: ambiguous ones are checked below
     ambiguous: set[int] = set()
     for part in parts:
         for key, _, answer in part.text_answers():

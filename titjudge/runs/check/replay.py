@@ -1,4 +1,4 @@
-"""Replay a run: its stored answers stand in for its models, so that metrics are computed again and nothing is asked.
+"""Replay a run: its stored answers replace its models, so that metrics are computed again and no request is sent.
 
 Every metric goes through the same engine as in the run. The stored answer to a request is looked up by the key of the
 request, then, where the adapter or model that made the key is not installed, by its content (messages with image hashes,
@@ -93,7 +93,7 @@ class Stored:
     Attributes:
         missed: Questions without an answer since `begin`.
         used: Keys of the answers given since then.
-        said: Their texts.
+        said: The texts of these answers.
         matched_by_content: Questions that were not found by their key.
         with_tools: Models that were offered tools.
     """
@@ -136,7 +136,7 @@ class Stored:
 
     @functools.cached_property
     def _by_content(self) -> _Records:
-        """The answers by what was asked, which mostly no question needs."""
+        """The answers by the content of the question, which is rarely needed."""
         records = _Records(self._replies.file)
         for offset, record in self._readable(lambda *problem: None):
             records.add(_content(record), offset)
@@ -195,7 +195,7 @@ class Stored:
         return vector
 
     def _choose(self, lines: _Records, offsets: Sequence[int]) -> tuple[int, Json]:
-        """Choose among several answers to one question: those that the score names, this item's, good ones; the last."""
+        """Choose among several answers to one question: the score's answers, this item's, good ones; the last."""
         answers = [(offset, lines.read(offset)) for offset in offsets]
         candidates = [line for line in answers if line[1]["key"] in self.preferred_keys] or answers
         item_answers = [line for line in candidates if line[1].get("item", "") == self.item]
@@ -224,7 +224,7 @@ def _content(record: Values) -> str:
 
 
 class _Unavailable(Provider):
-    """Stands in for a provider that is not installed, or whose weights are missing."""
+    """Replace a provider that is not installed, or whose weights are missing."""
 
     capabilities = Capabilities(probabilities=True)
 
@@ -236,7 +236,7 @@ class _Unavailable(Provider):
 
 
 class StoredModel(WrappedProvider):
-    """Stands in for a provider, with its name and capabilities, and gives the run's stored answers.
+    """Replace a provider, with its name and capabilities, and return the run's stored answers.
 
     Where the provider cannot be made, answers are found by the content of the request.
     """
@@ -260,7 +260,7 @@ class StoredModel(WrappedProvider):
 
 
 class StoredEmbedder(Embedder):
-    """Stands in for an embedder, and gives the run's stored vectors."""
+    """Replace an embedder, and return the run's stored vectors."""
 
     def __init__(self, config: RoleConfig, stored: Stored) -> None:
         self.name = config.model
@@ -283,7 +283,7 @@ class StoredImages(ImageFiles):
         self.seen = self.absent = 0
 
     def count(self, path: Path) -> None:
-        """Count an image once, among those that are checked or those that are missing."""
+        """Count an image once, as checked or as missing."""
         if path not in self._counted:
             self._counted.add(path)
             exists = containers.exists(path)

@@ -1,4 +1,4 @@
-"""Verify a run: everything it says is computed again from its stored answers, and nothing is asked.
+"""Verify a run: everything in it is computed again from its stored answers, and no request is sent.
 
 Checked in this order: the prompt templates and metric versions against the manifest, the lines of the folder, each item's
 image against the hash that was judged, each score against the same metric over the stored answers (values to 1e-9
@@ -54,7 +54,7 @@ _QUOTED = ("item", "id")  # an input: they are stored with it
 
 
 def cells(before: Results, now: Results, tables: Sequence[Table]) -> Iterator[tuple[str, Any, Any]]:
-    """Yield every cell of two results: its place in words, and its value in each (None where it is missing).
+    """Yield every cell of two results: its place in words, and its value in each (None if it is missing).
 
     Sentences of titjudge decide nothing: of those both must have one, and of the words in a table their numbers must agree.
     """
@@ -146,8 +146,8 @@ class VerifyProblem:
     Attributes:
         kind: `manifest`, `line`, `prompt`, `metric`, `question`, `picture`, `score` or `table`.
         where: The place, as a person finds it: file and line, item and metric, or table cell.
-        what: What is wrong.
-        item: The item that it concerns; empty where none is known.
+        what: The fault.
+        item: The item that it concerns; empty if none is known.
     """
 
     kind: str
@@ -161,13 +161,13 @@ class VerifyProblem:
 
 @dataclass(slots=True)
 class VerificationResult:
-    """What was checked, and the problems in the order in which they were found.
+    """The checks that were made, and the problems in the order in which they were found.
 
     Attributes:
         run: The run folder.
         checked: How many items, scores, cells, ... were checked.
-        problems: What is wrong.
-        notes: What could not be checked, and why.
+        problems: The faults.
+        notes: Parts that could not be checked, with reasons.
     """
 
     run: Path
@@ -215,7 +215,7 @@ def verify(path: Path) -> VerificationResult:
     """Check a run folder without changing it.
 
     Raises:
-        DataError: This is no run folder, or nothing was judged in it.
+        DataError: This is not a run folder, or nothing was judged in it.
         ConfigError: The run's suite, a metric or its prompt folder is missing.
     """
     return asyncio.run(_verify(RunFolder(path)))
@@ -334,7 +334,7 @@ class _ScoreChecker:
         self._images_shown = lru_cache(maxsize=4096)(lambda item, name: self.stored.images_of(self._keys(item, name)))
 
     async def check(self, item: Item, name: str, metric: Metric, complete: bool) -> None:
-        """Score an item again and compare with the stored scores; those of a complete run must be there."""
+        """Score an item again and compare with the stored scores; the scores of a complete run must be there."""
         before = dict(self._stored_of(item.id, name))
         if not before:
             if complete and metric.applies(item):
@@ -354,7 +354,7 @@ class _ScoreChecker:
             self._compare(item, score, again.get(key))
 
     def _stored_of(self, item: str, name: str) -> Iterator[tuple[str, Score]]:
-        """Yield the stored score of an item by a metric, and those of the single judges of a panel."""
+        """Yield the stored score of an item by a metric, and the scores of the single judges of a panel."""
         names = [name]
         if len(self.panel.judges) > 1:
             labels = [self.engine.roles[judge].label for judge in self.panel.judges]
@@ -364,7 +364,7 @@ class _ScoreChecker:
                 yield key, self._whole(item, key)
 
     def _expect(self, item: Item, name: str) -> None:
-        """Set which images the item's questions must show: its own, its sources, and those it was compared with."""
+        """Set which images the item's questions must show: the item's, its sources, and the images it was compared with."""
         self.images.item = item.id
         self.images.expected = {}
         for other in (item, *item.same_prompt):
@@ -437,7 +437,8 @@ def difference(before: Score, now: Score, said: Sequence[str] = (), *, exact: bo
     Args:
         before: The stored score.
         now: The recomputed one.
-        said: The answers. A reason must be the same if it quotes one; of the words of a metric only the numbers count.
+        said: The texts of the answers. A reason must be the same if it quotes one; of the words of a metric only the
+            numbers count.
         exact: Whether to compare reason and parts, which may differ if an answer never came.
     """
     if not same(before.value, now.value):

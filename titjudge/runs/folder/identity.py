@@ -96,7 +96,7 @@ def without_credentials(addresses: str) -> str:
 
 
 def default_folder(config: RunConfig) -> Path:
-    """Name the run folder, `runs/<data>-<hash>`: the same command finds the same folder again, and resumes."""
+    """Name the run folder, `runs/<data>-<hash>`: repeating a command finds the same folder again, and resumes."""
     digest = hashlib.sha256(orjson.dumps(identity(config), option=orjson.OPT_SORT_KEYS)).hexdigest()[:8]
     name = config.data.resolve().stem if config.data else config.suite
     return Path("runs") / f"{name}-{digest}"
@@ -124,7 +124,7 @@ def extends(theirs: Values, mine: Values) -> bool:
 
 
 def other_run(theirs: Values, mine: Values) -> str:
-    """Write how the run in a folder differs from the requested one, and what to do."""
+    """Write how the run in a folder differs from the requested one, and the remedy."""
     changed, kept = differing(theirs, mine), "what was answered comes from the cache and is not paid again"
     if changed == ["metrics"]:
         has, wants = (", ".join(record.get("metrics", ())) for record in (theirs, mine))
@@ -137,7 +137,7 @@ def other_run(theirs: Values, mine: Values) -> str:
 
 
 def _its_model(theirs: Values, mine: Values, key: str) -> str:
-    """Name the model of a role of the run in a folder, where it is another one than was asked for."""
+    """Return the model of a role of the run in a folder, if it is not the requested one."""
     before, now = (record.get(key) for record in (theirs, mine))
     both = isinstance(before, Mapping) and isinstance(now, Mapping) and before.get("model") != now.get("model")
     return f" ({before['model']}, not {now['model']})" if both else ""  # type: ignore[index]

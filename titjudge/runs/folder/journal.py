@@ -33,7 +33,7 @@ _KINDS: Mapping[str, Callable[[Any], bool]] = {
     "a status": lambda value: isinstance(value, str) and value in _STATUSES,
     "a key of an answer": lambda value: isinstance(value, str) and KEY.fullmatch(value) is not None,
 }
-_FORMS = {  # of the lines of a file, or of those with a key
+_FORMS = {  # of the lines of a file, or of the lines with a key
     "items.jsonl": {
         "a text": "id generator prompt_id prompt",
         "a text or null": "image",
@@ -63,7 +63,7 @@ _FORMS = {  # of the lines of a file, or of those with a key
 _KEYS = {name: [(key, what) for what in form for key in form[what].split()] for name, form in _FORMS.items()}
 _VARIANTS = {"items.jsonl": "bad", "billing.jsonl": "worst"}
 _OPTIONAL = ("sources", "sample")
-_MOST = 5  # damaged lines that are named
+_MOST = 5  # damaged lines that are reported
 
 
 def torn(file: Path) -> bool:
@@ -100,7 +100,7 @@ def located(file: Path, damage: dict[str, str]) -> Iterator[tuple[int, int, Json
 
 
 def write_records(file: Path, records: Iterable[Values]) -> int:
-    """Write a JSONL file anew and return the number of its lines."""
+    """Write a new JSONL file and return the number of its lines."""
     file.unlink(missing_ok=True)
     count = 0
     try:

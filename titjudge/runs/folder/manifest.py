@@ -1,8 +1,8 @@
 """Make the manifest of a run: models, endpoints, prompts, metrics and progress; and fingerprints of its models.
 
-A configuration says `openai/MODEL`, `local/MODEL`, `external/NAME` or `recorded`. The model behind such a name may change, also
-by a variable of the environment that names another server, and a run that is resumed with another one would mix the answers of
-two models under one name.
+A configuration contains `openai/MODEL`, `local/MODEL`, `external/NAME` or `recorded`. The model behind such a name may
+change, also by a variable of the environment that names another server, and a run that is resumed with another one would
+mix the answers of two models under one name.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Pins:
                         self.models[name] = provider.address
 
     def record(self, before: Manifest) -> Json:
-        """Return the fingerprints as keys of a manifest, added to those of earlier sessions."""
+        """Return the fingerprints as keys of a manifest, added to the fingerprints of earlier sessions."""
         keys = {"pins": before.pins | self.models, "recordings": before.recordings | self._recordings()}
         return {name: value for name, value in keys.items() if value}
 
@@ -63,7 +63,7 @@ class Pins:
         return {file.name: _sha256(file) for file in sorted(files) if file.is_file()}
 
     def check(self, folder: RunFolder, *, together: bool) -> None:
-        """Check that the models are those of the run's earlier sessions; a recording may have grown.
+        """Check that the models are the same as in the run's earlier sessions; a recording may have grown.
 
         Args:
             folder: The run to resume.
@@ -86,7 +86,7 @@ class Pins:
 
     def _check_recorded(self, folder: RunFolder, together: bool) -> None:
         """Check that the recordings still give the answers that the run has used."""
-        images: dict[str, set[Path]] = {}  # by item; with `together`, all those of its prompt
+        images: dict[str, set[Path]] = {}  # by item; with `together`, all of its prompt
         by_prompt: dict[str, set[Path]] = {}
         for item in folder.judged():
             if item.image is not None:

@@ -5,11 +5,11 @@ items.jsonl     the items, invalid ones included
 replies.jsonl   every answer used: rendered prompt, raw text, usage, model version (append-only)
 vectors.jsonl   every embedding used (append-only)
 billing.jsonl   every request: its worst case before it is sent, its cost afterwards (append-only)
-scores.jsonl    scores, with the digest (`of`) of what was judged; the last line of an item and metric counts (append-only)
+scores.jsonl    scores, with the digest (`of`) of the judged input; the last line of an item and metric counts (append-only)
 results.json    the tables, as `--json` prints them
 report.html     the page
 
-Digests of what was judged, by which a resumed run finds the scores that are still valid.
+Digests of the judged input, by which a resumed run finds the scores that are still valid.
 
 A score is valid while the item's line in items.jsonl (prompt, names, meta, size and time of its images) has not changed.
 One that compares images (scope "prompt") is valid while none of the images of its prompt has changed, come or gone.
@@ -89,7 +89,7 @@ def digest_of(item: Item, metric: Metric) -> str:
 
 
 class Digests:
-    """The digests of all items of a run, from their lines in items.jsonl; with `prompts`, also those of whole prompts."""
+    """The digests of all items of a run, from their lines in items.jsonl; with `prompts`, also the digests of whole prompts."""
 
     def __init__(self, records: Iterable[Values], *, prompts: bool) -> None:
         self._digests: dict[str, bytes] = {}
@@ -201,7 +201,7 @@ class RunFolder:
         return {r["id"]: r["source_stats"] for r in self.read("items.jsonl") if r.get("source_stats")}
 
     def scores(self, *, slim: bool = False) -> dict[tuple[str, str], Score]:
-        """Read the last score of each item and metric, without a value where no table counts it (`withheld`).
+        """Read the last score of each item and metric, without a value if no table counts it (`withheld`).
 
         `slim` leaves out replies and the parts that no table sums up.
         """
@@ -222,7 +222,7 @@ class RunFolder:
             metrics: The metrics of the run.
         """
         comparing = {name for name, metric in metrics.items() if compares_images(metric)}
-        digests: dict[tuple[str, str], str] = {}  # of what was judged, by the last score with a value
+        digests: dict[tuple[str, str], str] = {}  # of the judged input, by the last score with a value
         for record in self.read("scores.jsonl"):
             item, name = record["item"], record["metric"]
             if name in metrics:
@@ -307,7 +307,7 @@ class RunFolder:
             changed = differing(theirs, mine)
             if changed and self._answered and not extends(theirs, mine):
                 raise UserError(f"{self.path} {other_run(theirs, mine)}")
-            if before is not None and (not changed or self._answered):  # else an earlier start got no answer
+            if before is not None and (not changed or self._answered):  # otherwise an earlier start got no answer
                 manifest = before.with_(identity=mine) if changed else before
         elif any(file.is_file() and not file.name.startswith(".") for file in self.path.iterdir()):
             raise UserError(f"{self.path} is not empty and not a run. Choose another --out")
@@ -327,7 +327,7 @@ class RunFolder:
     def _earlier(self) -> tuple[Manifest | None, Json]:
         """Read the manifest and the identity of the run in this folder.
 
-        Where the manifest is damaged, None stands in its place, and the identity comes from its copy.
+        If the manifest is damaged, it is None, and the identity comes from its copy.
 
         Raises:
             DataError: The manifest is damaged, and so is the copy.
@@ -353,7 +353,7 @@ class RunFolder:
         return self._lock is not None and not self._lock.lost
 
     def check_in_place(self) -> None:
-        """Check before a round of work that the open folder is still where it was opened.
+        """Check before a round of work that the open folder is still at the place of its opening.
 
         Raises:
             CacheWriteError: It was moved, replaced or removed.
@@ -384,12 +384,12 @@ class RunFolder:
             return
         for name in ("manifest.json", _IDENTITY, "items.jsonl", ".lock", *(f"{name}.jsonl" for name in FILES)):
             (self.path / name).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # it holds other files
+        with contextlib.suppress(OSError):  # it has other files
             self.path.rmdir()
 
     @property
     def _spare(self) -> Path:
-        """A file that is removed when the disk is full, to make room for the answers in flight and their bills."""
+        """A file that is removed when the disk is full, to free space for the answers in flight and their bills."""
         return self.path / ".spare"
 
     def journal(self, kind: str, record: Values) -> None:
@@ -518,7 +518,7 @@ class FolderLock:
     """The lock of a folder, which is made if it is missing: until `close`, no other process writes there.
 
     Raises:
-        UserError: Another process is writing there, or it is no folder that can be written.
+        UserError: Another process is writing there, or it is not a writable folder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -553,7 +553,7 @@ class FolderLock:
         """Check that the locked folder is still in its place.
 
         Raises:
-            OSError: It is not: what is written by its path would begin a folder without a ledger.
+            OSError: It is not: files written by its path would begin a folder without a ledger.
         """
         if self.lost:
             raise OSError(errno.ESTALE, _LOST, str(self.folder))
@@ -579,7 +579,7 @@ def caps(limits: Limits) -> dict[str, float]:
 
 
 def rest_of_caps(limits: Limits, others: Iterable[Path]) -> Limits:
-    """Lower the caps of a run by what other runs, which share them, have used."""
+    """Lower the caps of a run by the use of other runs that share them."""
     used = [RunFolder(path).used() for path in others]
     rest = {name: max(0, cap - sum(run[name] for run in used)) for name, cap in caps(limits).items()}
     return limits.model_copy(update=rest)

@@ -1,6 +1,7 @@
-"""Export the questions of a run, import answers, and run metrics with stand-ins for models.
+"""Export the questions of a run, import answers, and run metrics with substitutes for models.
 
-`FileAnswers`, for `answers import` and `recording`, answers from a file. Caching, schemas and follow-up questions remain the engine's.
+`FileAnswers`, for `answers import` and `recording`, answers from a file. Caching, schemas and follow-up questions remain
+the engine's.
 
 An export writes the questions that a run would ask now: an OpenAI batch, or plain lines for people and other models. Its engine
 gives no answer, so an item's second question appears only once the first is answered. If every model is `recorded`, the
@@ -55,8 +56,8 @@ class AskedQuestion:
     Attributes:
         template: The name of its prompt template.
         items: Ids of the items that it is about.
-        parts: Cut-out parts of images, by the hash of what is sent.
-        problem: Why its answer does not fit the schema; empty where it does.
+        parts: Cut-out parts of images, by the hash of the sent image.
+        problem: Why its answer does not fit the schema; empty if it does.
     """
 
     template: str
@@ -71,14 +72,14 @@ class AskedQuestion:
 
 
 def only_recorded(session: Session) -> bool:
-    """Return True if every model that the metrics of a run ask is `recorded`, but for those that `walk` asks itself."""
+    """Return True if every model that the metrics of a run ask is `recorded`, except detectors that `walk` asks itself."""
     roles = [session.config.role(name) for name in session.resolved.models if name != "embedder"]
     others = [role for role in roles if role is None or not is_detector_here(session.config, role)]
     return bool(others) and all(role is not None and role.provider == "recorded" for role in others)
 
 
 def is_detector_here(config: RunConfig, role: RoleConfig) -> bool:
-    """Return True if a role is a detector of this machine: it answers itself, as nobody else can take its place in a file."""
+    """Return True if a role is a detector of this machine: it answers itself, as no one else can replace it in a file."""
     return role == config.detector and registry.uses_device(role.provider)
 
 
@@ -94,10 +95,10 @@ async def walk(
 
     Args:
         session: The run.
-        cache: Where answers are kept.
+        cache: Keeps the answers.
         seen: Is filled with every question that is asked, by its key.
-        stand_in: Makes what answers in place of a provider. A detector of this machine answers itself.
-        journal: Called with what the engine notes.
+        stand_in: Makes the substitute that answers instead of a provider. A detector of this machine answers itself.
+        journal: Called with the records of the engine.
         kind: Makes the engine.
     """
     config = session.config
@@ -150,7 +151,7 @@ class NotingEngine(Engine):
 
 
 class _NoEmbedder(Embedder):
-    """Stands in for the embedder, and has no vectors: texts are embedded by the run itself."""
+    """Replace the embedder without vectors: texts are embedded by the run itself."""
 
     name = "none"
 
@@ -239,14 +240,14 @@ def export(
 ) -> Exported:
     """Write the requests that a run of `session` would send now as OpenAI batch JSONL, each once; nothing is sent.
 
-    A line has `custom_id` (the key of the answer in the cache), `method`, `url` and `body`. All lines of an item stand
-    together; items come in an order drawn from their ids, which tells nothing of what the data know of them. A file beyond the limits goes on in NAME-2.jsonl, NAME-3.jsonl, ... With nothing to ask the file is empty.
+    A line has `custom_id` (the key of the answer in the cache), `method`, `url` and `body`. All lines of an item are
+    adjacent; items come in an order drawn from their ids, which reveals nothing about them. A file beyond the limits goes
+    on in NAME-2.jsonl, NAME-3.jsonl, ... With nothing to ask the file is empty.
 
-    Where all models are `recorded` a line has `custom_id`, `item` (and `items`, where several share it), `template`,
+    If all models are `recorded`, a line has `custom_id`, `item` (and `items`, where several share it), `template`,
     `images` (paths), `question` and, for a structured answer, its JSON `schema`. A part of an image is a data URL, or a
     file in the folder `crops`, and has `part_of` (path) and `box` (left, top, right, bottom in fractions; of several images
-    `boxes`, null for a whole one). Where only some
-    models are `recorded` the questions to those are left out.
+    `boxes`, null for a whole one). If only some models are `recorded`, the questions to those are left out.
 
     Raises:
         UserError: The file cannot be written.
@@ -257,7 +258,7 @@ def export(
     order = {item.id: sha256(item.id.encode()).digest() for item in session.items()}
 
     def rank(key: str) -> tuple[bytes, str, str]:
-        """Return the sort key of a question: items in random order, those of one item together."""
+        """Return the sort key of a question: items in random order, questions of one item together."""
         return min(map(order.__getitem__, seen[key].items)), seen[key].template, key
 
     def ready(key: str, line: bytes) -> bytes:
@@ -283,7 +284,7 @@ class _ExportingEngine(NotingEngine):
 
     Args:
         writer: The file.
-        crops: Where parts of images are written; without it they stand in the lines.
+        crops: The folder for parts of images; without it they are in the lines.
         plain: Whether people answer.
         *rest, **named: The arguments of `NotingEngine`.
     """
@@ -311,7 +312,7 @@ class _ExportingEngine(NotingEngine):
         """Write a question as a line of an OpenAI batch.
 
         Raises:
-            UserError: The model has settings for its own requests, which are those of another vendor.
+            UserError: The model has request settings, but they are for another vendor.
         """
         if role.name not in self._chats:
             real, settings = (
@@ -368,7 +369,7 @@ class Exported:
 
     Attributes:
         requests: How many questions.
-        files: The files; one that is empty where there is nothing to ask.
+        files: The files; one empty file if there is nothing to ask.
     """
 
     requests: int = 0
@@ -377,13 +378,13 @@ class Exported:
 
 @dataclass(slots=True)
 class ImportedAnswers:
-    """What became of the lines of an answer file.
+    """The result of importing the lines of an answer file.
 
     Attributes:
         imported: Number of answers that were stored.
         already: Number of answers to questions that had one.
         unusable: Key and reason of each line without an answer that fits.
-        unknown: Keys of answers to what this run does not ask, or not yet.
+        unknown: Keys of answers to questions that this run does not ask, or not yet.
         bad: Malformed lines, each with file and line.
     """
 
@@ -399,7 +400,7 @@ class SplitJsonlWriter:
 
     Args:
         out: The first file; further ones are NAME-2.jsonl, NAME-3.jsonl, ...
-        most: Most lines of a file.
+        most: Maximum number of lines of a file.
         most_bytes: Most bytes of a file.
     """
 
@@ -500,7 +501,7 @@ def read_answers(files: Sequence[Path], result: ImportedAnswers) -> dict[str, Re
 
 
 def _read(file: Path, result: ImportedAnswers) -> list[tuple[str, Reply]]:
-    """Read key and reply of every line that holds an answer; the others are noted in `result`."""
+    """Read key and reply of every line with an answer; the others are noted in `result`."""
     reader = OpenAI(ProviderSettings("imported", base_url="http://localhost"))
     answers: list[tuple[str, Reply]] = []
     for number, record in scan_jsonl(file):
@@ -549,7 +550,7 @@ def _reply(reader: OpenAI, record: Values) -> Reply:
 
 
 def _answer_key(record: Values) -> str:
-    """Return the key of the answer: `text`, or `answer` as in a recording; empty where there is neither."""
+    """Return the key of the answer: `text`, or `answer` as in a recording; empty if there is neither."""
     return next((name for name in ("text", "answer") if name in record), "")
 
 

@@ -35,7 +35,7 @@ from titjudge.runs.session import Session
 
 @dataclass(slots=True)
 class Kept(ImportedAnswers):
-    """What became of answers that were to be recorded: `imported` ones are in the recording now, `already` ones were before.
+    """The result of recording answers: `imported` ones are in the recording now, `already` ones were before.
 
     Attributes:
         replaced: Number of imported answers that took the place of another one.
@@ -50,7 +50,7 @@ class Kept(ImportedAnswers):
 
 @dataclass(slots=True)
 class _Walk:
-    """What a run asks and uses.
+    """The questions of a run and the answers it uses.
 
     Attributes:
         used: The replies that it used, by key.
@@ -68,7 +68,7 @@ class _Walk:
 
 
 def record(session: Session, files: Sequence[Path], to: Path, *, by: str = "", replace: bool = False) -> Kept:
-    """Add answers to a recording: those in `files`, and those of the models of `session` in the cache.
+    """Add answers to a recording: answers in `files`, and answers of the models of `session` in the cache.
 
     Only answers that a run would use are recorded, and only texts: replies to requests with native tools are unusable.
 
@@ -76,12 +76,12 @@ def record(session: Session, files: Sequence[Path], to: Path, *, by: str = "", r
         session: The run.
         files: Answers, as for `titjudge.runs.offline.batch.import_answers`.
         to: The recording.
-        by: Who answered; by default the model's name.
+        by: The author of the answers; by default the model's name.
         replace: Replace recorded answers that differ, and drop those to questions that were built on them.
 
     Raises:
         DataError: A file or the recording cannot be read.
-        ConfigError: Nothing says who gave an answer, or `replace` where not all roles are `recorded`.
+        ConfigError: The author of an answer is unknown, or `replace` is set although not all roles are `recorded`.
         UserError: The recording cannot be written.
     """
     if replace and not only_recorded(session):
@@ -141,7 +141,7 @@ def _walked(session: Session, answers: Mapping[str, Reply], *, replace: bool = F
 
 
 def _line(key: str, reply: Json, images: Mapping[str, _RecordingPlace], by: str) -> Json:
-    """Make a line of the recording; `images` are the places of images by the hash of what was sent."""
+    """Make a line of the recording; `images` are the places of images by the hash of the sent bytes."""
     who = by or reply["model_version"] or ("" if IMPORTED in reply["flags"] else reply["model"])
     if not who:
         raise ConfigError("answers from a file require an author. Add --by, for example --by 'a person'")
@@ -185,7 +185,7 @@ class _RecordingPlace:
 
 
 async def _paths(session: Session, home: Path) -> dict[str, _RecordingPlace]:
-    """Map the hash of what is sent of each image to its place."""
+    """Map the hash of the sent bytes of each image to its place."""
     places: dict[str, _RecordingPlace] = {}
     with open_cache(session.config.cache) as cache:
         images = ImageFiles(cache)
@@ -203,7 +203,7 @@ async def _paths(session: Session, home: Path) -> dict[str, _RecordingPlace]:
 
 
 def _write(file: Path, lines: Sequence[Json], dropped: Set[str]) -> None:
-    """Add lines to the recording, replacing those of the same key and removing those of the keys `dropped`."""
+    """Add lines to the recording, replacing lines of the same key and removing lines of the keys `dropped`."""
     new = {line["key"]: orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in lines}
     try:
         before = file.read_bytes().splitlines(keepends=True) if file.is_file() else []

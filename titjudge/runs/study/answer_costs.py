@@ -1,6 +1,6 @@
-"""What the answers behind the scores of a run cost: requests, looks, tokens and list price, by metric and by image.
+"""The costs of the answers behind the scores of a run: requests, looks, tokens and list price, by metric and by image.
 
-Answers that nobody was paid for (recorded ones, those of a local model) are priced as if a hosted model had given them: their
+Unpaid answers (recorded ones, or from a local model) are priced as if a hosted model had given them: their
 tokens are estimated from the texts that were sent and answered, and from the sizes of the images.
 """
 
@@ -39,13 +39,13 @@ _USUAL_SIZE = 1024, 1024  # of an image that is not at hand
 
 @dataclass(frozen=True, slots=True)
 class AnswerCost:
-    """What one answer, or all answers behind one score, took.
+    """The cost of one answer, or of all answers behind one score.
 
     Attributes:
         requests: Questions that were answered; one that several scores use counts for each of them.
         looks: Those of them that show an image.
         input, output: Tokens.
-        cost: USD at list price; None where no price is known.
+        cost: USD at list price; None if no price is known.
         estimated: Questions whose tokens are estimated.
     """
 
@@ -59,7 +59,7 @@ class AnswerCost:
 
 @dataclass(frozen=True, slots=True)
 class MetricCost:
-    """What the scores of a metric took.
+    """The cost of the scores of a metric.
 
     Attributes:
         images: By image, in the order of the scores.
@@ -69,7 +69,7 @@ class MetricCost:
     images: Mapping[str, AnswerCost]
 
     def mean(self, name: str) -> float | None:
-        """Average a number over the images; None where it is unknown for one of them."""
+        """Average a number over the images; None if it is unknown for one of them."""
         values = [getattr(cost, name) for cost in self.images.values()]
         return None if None in values else fsum(values) / len(values)
 
@@ -105,7 +105,7 @@ class Pricing:
             raise ConfigError(f"the price of {priced_as} is unknown. Add --price {priced_as}=INPUT,OUTPUT")
 
     def cost(self, reply: Values, sizes: Mapping[str, tuple[int, int]]) -> AnswerCost:
-        """Price an answer; `sizes` are those of the images by the hash of their bytes."""
+        """Price an answer; `sizes` are the sizes of the images by the hash of their bytes."""
         texts, images = _texts_and_images(reply["messages"])
         used = Usage(*reply["usage"])
         estimated = self._price is not None and not (used.input and used.output)
@@ -121,7 +121,7 @@ class Pricing:
 
 
 def list_price(reply: Values, prices: UserPrices | None) -> float | None:
-    """Return the list price of a stored answer in USD: the stored one, else by the user's; None where neither is known."""
+    """Return the list price of a stored answer in USD: the stored one, otherwise by the user's prices; None if neither is known."""
     stored = reply.get("list_cost")
     if stored is not None:
         return float(stored)

@@ -58,8 +58,8 @@ def run_scores(
 ) -> ScoreTable:
     """Join the scores of runs to one table of generators and prompts.
 
-    A run that names no generator is one itself; a generator of several runs is told apart by the name of the run. Prompts
-    are joined by their ids where these mean the same texts, else by their texts. The scores of a metric of which less is
+    A run that names no generator is one itself; a generator of several runs gets the name of the run. Prompts
+    are joined by their ids if these mean the same texts, otherwise by their texts. The scores of a metric of which less is
     better are negated.
 
     Args:
@@ -73,7 +73,7 @@ def run_scores(
     Raises:
         UserError: Another judge, protocol or version of the metric, unless `allow_drift`.
         ConfigError: No such metric or category.
-        DataError: A folder is no run.
+        DataError: A folder is not a run.
     """
     runs, notes = read_runs(paths, allow_drift=allow_drift)
     manifests = {run.name: run.manifest for run in runs}
@@ -111,7 +111,7 @@ def run_scores(
 class ComparedRuns:
     """One or several runs, read at once.
 
-    With several runs the name of a run stands behind that of each metric.
+    With several runs the name of a run follows the name of each metric.
 
     Args:
         paths: Run folders.
@@ -126,7 +126,7 @@ class ComparedRuns:
         mixed: Notes about runs that several servers or versions have answered.
 
     Raises:
-        UserError: A folder is no run, or a model has changed.
+        UserError: A folder is not a run, or a model has changed.
     """
 
     def __init__(self, paths: Sequence[Path], *, allow_drift: bool = False) -> None:
@@ -147,7 +147,7 @@ class ComparedRuns:
         return metric if len(self._runs) == 1 else f"{metric} ({self._frame.run_names[run.name]})"
 
     def pairs(self, file: Path | None) -> Sequence[Pair]:
-        """Return the human pairs of a file, or those of the first run."""
+        """Return the human pairs of a file, or the pairs of the first run."""
         notes: dict[str, None] = {}
         pairs = self._runs[0].results.human_pairs
         if file is not None:

@@ -22,12 +22,12 @@ NO_IMAGE = "no image"
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Images of a prompt that a generator lacks.
+    """Missing images of a prompt by a generator.
 
     Attributes:
         generator: The generator.
         prompt_id: The prompt.
-        images: How many images it lacks.
+        images: Number of missing images.
         reason: `NO_IMAGE`, or why an image cannot be used.
     """
 
@@ -45,8 +45,8 @@ class Coverage:
         prompts: Number of prompts.
         samples: Images that each prompt should have.
         images: Number of images by generator, in order of the names.
-        missing: What is missing.
-        problems: Item and reason of what cannot be used.
+        missing: The missing images.
+        problems: Item and reason of each unusable one.
     """
 
     prompts: int
@@ -80,7 +80,7 @@ def coverage(
     grid: str | None = None,
     generators: Collection[str] = (),
 ) -> Coverage:
-    """Compare the images that exist with the prompts of the suite, or with the prompts of the images where it lists none.
+    """Compare the images that exist with the prompts of the suite, or with the prompts of the images if it lists none.
 
     Args:
         suite: The suite.
@@ -88,7 +88,7 @@ def coverage(
         samples: Images that a prompt should have; by default as many as the prompt with most of them has.
         lengths: Only prompts of these lengths.
         grid: Layout of several images in one file.
-        generators: Generators that should have images, besides those that have some.
+        generators: Generators that should have images, besides the generators that have some.
 
     Raises:
         DataError: There are no data.
@@ -112,7 +112,7 @@ def coverage(
         expected = set()
     expected = expected or {prompt for _, prompt in counts}
     samples = samples or max(counts.values(), default=1)
-    problems += [  # of prompts that lack images, the reason stands with those
+    problems += [  # if images of a prompt are missing, the reason is listed with them
         (item.id, item.reason)
         for item in invalid
         if item.prompt_id not in expected or counts[item.generator, item.prompt_id] >= samples
@@ -136,7 +136,7 @@ def coverage(
 def suite_prompts(
     suite: Suite, data: Path, lengths: Collection[str], problems: list[tuple[str, str]]
 ) -> list[PromptPlace]:
-    """List the prompts of a suite, with `lengths` only those of these lengths; invalid ones go to `problems`.
+    """List the prompts of a suite, with `lengths` only prompts of these lengths; invalid ones go to `problems`.
 
     Raises:
         ConfigError: The suite has no prompts to export, or no lengths.
@@ -154,7 +154,7 @@ def suite_prompts(
 
 
 def _checked(item: Item | InvalidItem) -> Item | InvalidItem:
-    """Return an invalid item in place of one whose image cannot be read."""
+    """Return an invalid item instead of an item with an unreadable image."""
     try:
         if isinstance(item, Item) and item.image is not None:
             check_header(item.image)

@@ -33,7 +33,7 @@ def verdict_line(gate: Gate, pair: GeneratorDifference) -> str:
     margin = f"than {pair.b} by more than {gate.delta:g}"
     if pair.interval:
         margin += f", interval {pair.interval[0]:.4g} to {pair.interval[1]:.4g}"
-    if pair.doubt and verdict != NOT_WORSE:  # which has a bound of its own
+    if pair.doubt and verdict != NOT_WORSE:  # which has a separate bound
         margin += f" (level not reliable: {Doubt(pair.doubt).words})"
     reason = gate.reasons.get(pair.a)
     if verdict == CANNOT_TELL and reason:
@@ -59,7 +59,7 @@ def fails(gate: Gate, pair: GeneratorDifference, strict: bool) -> bool:
 def write_junit(
     file: Path, metric: str, differences: Sequence[GeneratorDifference], gate: Gate, *, strict: bool
 ) -> None:
-    """Write a test case for each candidate: failed, skipped (the gate cannot tell) or passed."""
+    """Write a test case for each candidate: failed, skipped (undecided) or passed."""
     suites = ElementTree.Element("testsuites")
     suite = ElementTree.SubElement(suites, "testsuite", name="titjudge compare generators", tests=str(len(differences)))
     for pair in differences:
@@ -92,7 +92,7 @@ def write_comment(
         differences: The differences to the baseline.
         gate: The verdicts of the gate.
         runs: The run folders that the scores come from; without them there are no texts and no images.
-        strict: Whether a candidate fails when the gate cannot tell.
+        strict: Whether a candidate fails when the gate is undecided.
         image_url: URL of the folder of the thumbnails; without it their links are relative.
     """
     worst = {pair.a: table.furthest_behind(table.column(pair.a), table.column(pair.b), _WORST) for pair in differences}

@@ -34,12 +34,12 @@ _SHARED = 5  # the same for images that several people rate
 
 @dataclass(frozen=True, slots=True)
 class HumanRatings:
-    """What people say of images.
+    """Ratings of images by people.
 
     Attributes:
         means: Part -> image -> mean over the people who rate it.
         raters: Part -> image -> how many they are.
-        notes: How ratings were joined, and what is odd about them.
+        notes: How ratings were joined, and unusual facts about them.
     """
 
     means: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -60,8 +60,8 @@ def read_human_scores(
 ) -> HumanRatings:
     """Read human scores of images from JSON lines or CSV: `image` and `score`, or columns of parts.
 
-    Several people may have a row each (with or without `annotator`), a column each (`rater1`, `rater2`) or a list in one cell; the mean
-    of an image counts. `prompt_id` and `generator` may stand in place of `image`.
+    Several people may have a row each (with or without `annotator`), a column each (`rater1`, `rater2`) or a list in one
+    cell; the mean of an image counts. `prompt_id` and `generator` may be given instead of `image`.
 
     Args:
         path: The table.
@@ -70,8 +70,8 @@ def read_human_scores(
         items: The judged images, which `prompt_id` and `generator` name.
 
     Raises:
-        DataError: A column is missing, a score is no finite number, one person gives an image two scores, or people use different
-            scales; names file and line.
+        DataError: A column is missing, a score is not a finite number, one person gives an image two scores, or people
+            use different scales; names file and line.
     """
     path = Path(path)
     part_names = {part.casefold(): part for part in parts}
@@ -139,8 +139,8 @@ def _check_scales(said: Opinions[tuple[str, str], float], path: Path) -> None:
     """Refuse to average a rating on 1 to 5 with one on 0 to 100.
 
     Raises:
-        DataError: The highest rating of one person is many times that of another, who uses several; or one rates the same images
-            many times as high as the others.
+        DataError: The highest rating of one person is many times the highest rating of another person, who uses several
+            values; or one rates the same images many times as high as the others.
     """
     _check_shared(said, path)
     given: dict[tuple[str, str], list[float]] = {}
@@ -173,7 +173,7 @@ def _not_rated(said: Opinions[tuple[str, str], float]) -> list[str]:
 
 
 def _check_shared(said: Opinions[tuple[str, str], float], path: Path) -> None:
-    """Check the ratings of one person against those that others give the same images.
+    """Check the ratings of one person against the ratings of others for the same images.
 
     Raises:
         DataError: They are many times as high, or as low.

@@ -40,7 +40,7 @@ def people_study(
     """Join people's pairs with the preferences of a metric over all pairs of a run, to the leaderboard that people would give.
 
     A pair of which an image has no score is a tie of the judge, whether people compared it or not: if the two kinds were
-    treated differently, the interval would not hold its level. Warnings of the leaderboard count these, and pairs of other images.
+    treated differently, the interval would miss its level. Warnings of the leaderboard count these, and pairs of other images.
 
     Args:
         run: The run folder.
@@ -121,7 +121,7 @@ def choose_metric(names: Sequence[str], metric: str | None, run: Path, notes: li
 def _preferences(
     items: Sequence[Item], prompt_of: Mapping[str, str], values: Values, declared: Families
 ) -> tuple[list[Pair], int]:
-    """Return the preference of the judge over each pair, under the family of its prompt, and how many pairs lack a score."""
+    """Return the judge's preference over each pair, under the family of its prompt, and the number of pairs without a score."""
     pairs, unscored = [], 0
     for prompt, members in grouped(items, lambda item: prompt_of[item.id]).items():
         for a, b in combinations(members, 2):

@@ -49,10 +49,11 @@ class ReferenceMark:
 
 
 def standings(folder: RunFolder, reference: PublishedTable) -> list[Table]:
-    """Sort the rows of a run into those of a published table, in a table for each column that both have.
+    """Sort the rows of a run into the rows of a published table, in a table for each column that both have.
 
-    A row gets a rank (1 is best, among itself and the published rows that are made on as many prompts) only where no flag is void: another suite or variant
-    of it, judge, template, protocol, script of the prompts or set of prompts, or too few scores or answers.
+    A row gets a rank (1 is best, among itself and the published rows that are made on as many prompts) only if no flag
+    makes it void: another suite or variant of it, judge, template, protocol, script of the prompts or set of prompts, or
+    too few scores or answers.
 
     Raises:
         UserError: The run has no number that belongs into this table.
@@ -77,7 +78,7 @@ def standings(folder: RunFolder, reference: PublishedTable) -> list[Table]:
 def _items_behind(
     counterpart: Counterpart, items: Sequence[Item | InvalidItem], results: Results
 ) -> Sequence[Item | InvalidItem]:
-    """Select the items of a table's row: those of its `length`, say, but all where no item has the row's value.
+    """Select the items of a table's row: for example the items of its `length`, or all if no item has the row's value.
 
     The agreement with people rests on the prompts whose images people compared.
     """
@@ -168,7 +169,7 @@ def _flags(manifest: Manifest, reference: PublishedTable, items: Sequence[Item |
 def _prompts(
     reference: PublishedTable, items: Sequence[Item | InvalidItem]
 ) -> tuple[dict[str, str], set[str], int | None]:
-    """Return the prompts judged, those that could not be, and the number of prompts that it shares with published rows, if any."""
+    """Return the judged prompts, the prompts that could not be judged, and how many it shares with published rows, if any."""
     prompts = {prompt_of(item): item.prompt for item in items if isinstance(item, Item)}
     unread = {item.prompt_id for item in items if isinstance(item, InvalidItem) and item.prompt_id} - set(prompts)
     published = {reference.prompts_behind(row) for row, _ in reference.cells}
@@ -226,7 +227,7 @@ def _table(
 def _counts(
     reference: PublishedTable, items: Sequence[Item | InvalidItem], run: JudgedRun
 ) -> dict[str, list[ReferenceMark]]:
-    """Flag generators that lack scores, whose questions lack answers, or that have several images a prompt."""
+    """Flag generators with missing scores or missing answers, or with several images per prompt."""
     if reference.of != "generator":
         return {}
     scored = {

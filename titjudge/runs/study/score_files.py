@@ -19,8 +19,8 @@ from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 from titjudge.stats.scores.scores_table import IMAGE_COLUMNS, Entry, ScoreTable, score_table
 
 REQUIRED = ("prompt_id", "generator")
-SCORE = "score"  # column of the scores if none is named
-SAMPLE_COLUMNS = ("sample", "repeat")  # tell the answers to one image apart
+SCORE = "score"  # default column of the scores
+SAMPLE_COLUMNS = ("sample", "repeat")  # distinguish the answers to one image
 FORMATS = (".csv", ".csv.gz", ".jsonl", ".parquet")
 LARGEST = 1e60  # of a score: fourth powers, as the kurtosis needs them, are finite up to here
 
@@ -34,18 +34,18 @@ def read_scores(
 ) -> ScoreTable:
     """Read a table with `prompt_id`, `generator` and a score for each image, and any further columns as categories.
 
-    Its columns declare families of prompts as those of other data do (`families`).
+    Its columns declare families of prompts like columns of other data (`families`).
 
-    Several images of a prompt need a column that tells them apart (`image`, `item`, `seed`, ...; where there is none of
-    these, `sample`), several answers to one image a column `repeat`, or `sample` beside such a column. An empty score is a
-    missing one.
+    Several images of a prompt need a column that distinguishes them (`image`, `item`, `seed`, ...; if there is none of
+    these, `sample`), several answers to one image a column `repeat`, or `sample` beside such a column. An empty score is
+    a missing one.
 
     Args:
         path: CSV, JSON lines or parquet.
         metric: The column with the scores [score].
         by: Columns with categories of prompts.
         per_prompt: How the images of a prompt become one score; more is better in a table.
-        bounds: Ends of the scale of a score, where they are known.
+        bounds: Ends of the scale of a score, if they are known.
 
     Raises:
         DataError: A duplicate, a score outside the bounds, a text where a number belongs, a category that differs within a
@@ -98,7 +98,7 @@ def read_scores(
 def score_rows(
     path: Path, metric: str, bounds: tuple[float, float] | None = None
 ) -> Iterator[tuple[int, Mapping[str, Any], Entry]]:
-    """Yield number, content and score of each row of a table; the arguments and errors are those of `read_scores`."""
+    """Yield number, content and score of each row of a table; the arguments and errors are as in `read_scores`."""
     values: list[float] = []
     columns: dict[str, None] = {}
     lines: dict[tuple[str, ...], int] = {}

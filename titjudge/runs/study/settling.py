@@ -37,7 +37,7 @@ class SettlingQuestion:
 
     Attributes:
         names: The generators, two or more.
-        margin: How far their mean scores may differ to count as equal; None where they never do.
+        margin: The largest difference of mean scores that counts as equal; None if none does.
 
     Raises:
         ConfigError: Fewer than two names, or one twice.
@@ -55,12 +55,14 @@ class Settling:
     """Chooses the next image to judge, and passes the scores to a sequential test, until there is a verdict.
 
     The verdict depends on the data and the scores alone: prompts are ordered by a hash of their ids, and scores enter the
-    test in that order, whatever order the answers come in. The prompts of a family enter together, as their mean. A prompt on which a generator has no score is left out; where one
-    generator lacks scores on clearly more prompts than another there is no verdict, as what is left out may decide.
+    test in that order, whatever order the answers come in. The prompts of a family enter together, as their mean. A
+    prompt on which a generator has no score is left out; if one generator has clearly more missing scores than another,
+    there is no verdict, as the excluded prompts could change it.
 
     Args:
         question: The generators and the margin.
-        items: The items of the run. Those of other generators, and of prompts that a generator lacks, are not judged.
+        items: The items of the run. Items of other generators, and of prompts without an image by each generator, are not
+            judged.
         metrics: The one metric, by name.
         pairs: Human pairs, which may name families of prompts.
 
@@ -231,7 +233,7 @@ class SettlingSession(Session):
         return ((item, place) for item, place in super().listed() if item.generator in self._settling.names)
 
     def pairs(self) -> list[Pair]:
-        """List the human pairs whose two images are among those of this run."""
+        """List the human pairs whose two images are in this run."""
         return pairs_among(super().pairs(), self.items())
 
     def _items_to_judge(self, run: OpenRun, loop: RunLoop) -> Iterator[Item]:

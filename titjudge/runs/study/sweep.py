@@ -7,7 +7,7 @@
     limits: {max_cost: 20}
 
 All combinations share one cache (a second judge asks no captioner anything) and one cap (each gets what the others have
-left). Every combination has its own run folder, so that a sweep can be resumed.
+left). Every combination has a separate run folder, so that a sweep can be resumed.
 """
 
 from __future__ import annotations
@@ -119,13 +119,14 @@ class Row:
     Attributes:
         metric: The metric.
         models: The model of each role; empty where the metric asks none.
-        run: The folder of the run, below that of the sweep.
+        run: The folder of the run, below the folder of the sweep.
         numbers: The results of the metric.
         price: List price in USD of 1,000 scores; None where a price is unknown.
         seconds: Time in seconds that the models took for 1,000 scores.
         refusals: Number of scores that were refused.
         values: The scores by item id; more is better.
-        common: The agreement over the images that all compared rows scored; None if all scored the same, or the row is not compared.
+        common: The agreement over the images that all compared rows scored; None if all scored the same, or the row is
+            not compared.
         unscored: The pairs of which it has no score of both images.
         below: The best row's accuracy minus this row's, on these common pairs; None for rows that are not compared.
         p_adjusted: The p-value of that difference (`stats.generators.paired_differences.below_the_best`).
@@ -178,7 +179,7 @@ class Swept:
         failed: Why a combination stopped at a wrong key, model or quota, by folder.
         spent: USD spent by all combinations.
         status: How the sweep ended.
-        unpriced: Requests whose price nobody knows; their cost is not in `spent`.
+        unpriced: Requests without a known price; their cost is not in `spent`.
         families: Whether families of prompts are the unit.
     """
 
@@ -242,7 +243,7 @@ class Swept:
         return [Table("Accuracy by captioner", ("captioner", *ways), cells, estimates=True, declared=declared)]
 
     def _way(self, row: Row) -> str:
-        """Name the metric of a row, with those of its other models that the sweep varies."""
+        """Name the metric of a row, with its other models that the sweep varies."""
         same = [other for other in self.rows if other.metric == row.metric]
         roles = [role for role in row.models if role != "captioner" and len({other.models[role] for other in same}) > 1]
         return " ".join([row.metric, *(f"({row.models[role]})" for role in roles)])
@@ -285,8 +286,8 @@ class Sweep:
     Args:
         file: A run.yaml with lists under `captioners`, `embedders`, `judges` and `prompts` (a list element may be anything
             the single key takes; a judge may be a list, which is a panel; `default` under prompts is the bundled ones).
-        out: The folder for the run folders; by default the file's `out`, else `runs/<name of the file>`.
-        overrides: Keys that replace those of the file.
+        out: The folder for the run folders; by default the file's `out`, otherwise `runs/<name of the file>`.
+        overrides: Keys that replace keys of the file.
 
     Raises:
         ConfigError: The file is malformed, or names both a list and the single key.
@@ -305,7 +306,7 @@ class Sweep:
                 raise ConfigError(f"{file}: '{name}' is an empty list. Add a value")
         base = {**content, **{k: v for k, v in (overrides or {}).items() if v is not None}}
         limits = content.get("limits") or {}
-        if isinstance(limits, dict):  # else `load_config` refuses it
+        if isinstance(limits, dict):  # otherwise `load_config` refuses it
             base["limits"] = {**limits, **((overrides or {}).get("limits") or {})}
         named = base.pop("out", None) or Path("runs") / file.stem
         if not isinstance(named, str | Path):
@@ -315,7 +316,7 @@ class Sweep:
         self.limits = self.combinations[0].config.limits
 
     def dry_run(self) -> list[tuple[Combination, Forecast]]:
-        """Estimate the price of every combination; what several would ask is counted in each."""
+        """Estimate the price of every combination; shared questions are counted in each."""
         return [(combination, Session(combination.config).dry_run()) for combination in self.combinations]
 
     def run(self, watcher: Callable[[RunConfig], Watcher] | None = None, say: Callable[[str], None] = print) -> Swept:
@@ -324,7 +325,8 @@ class Sweep:
         A combination that stops at a wrong key, model or quota does not stop the others; an interruption does.
 
         Raises:
-            FatalProviderError, UserError: Every combination failed; the last one's error. Or another process is writing there.
+            FatalProviderError, UserError: Every combination failed; the error of the last one. Or another process is
+                writing there.
             CacheWriteError: The folder was moved, replaced or removed.
         """
         with contextlib.closing(FolderLock(self.folder)) as lock:
@@ -378,7 +380,7 @@ class Sweep:
         return swept
 
     def _with_rest_of_cap(self, combination: Combination) -> RunConfig:
-        """Lower the caps of a combination by what the others have used."""
+        """Lower the caps of a combination by the use of the others."""
         others = [self.folder / other.folder for other in self.combinations if other is not combination]
         config = combination.config
         return config.model_copy(update={"limits": rest_of_caps(config.limits, others)})
@@ -427,7 +429,7 @@ def _rows_of(name_of_run: str, run: ResolvedRun, outcome: Outcome) -> list[Row]:
 
 
 class ModelLabel(str):
-    """The name of a model with its settings in brackets, or those of a panel, or a folder of prompts."""
+    """The name of a model with its settings in brackets, or the models of a panel, or a folder of prompts."""
 
     settings: str = ""
 
@@ -438,7 +440,7 @@ class ModelLabel(str):
 
 
 def _models(config: RunConfig, metric: Metric) -> dict[str, ModelLabel]:
-    """Name the models and prompts that a metric uses; empty where it uses none."""
+    """Name the models and prompts that a metric uses; empty if it uses none."""
     judges = [_label(role) for name in config.judge_roles if (role := config.role(name)) is not None]
     nothing = ModelLabel()
     named = {
@@ -503,7 +505,7 @@ def _ranked(rows: list[Row], pairs: Sequence[Pair]) -> list[Row]:
 
 
 def _cells(row: Row, *, own: bool) -> dict[str, Any]:
-    """Return the cells of a row of the table by column; with `own` its own accuracy is beside the common one."""
+    """Return the cells of a row of the table by column; with `own` its separate accuracy is next to the common one."""
     numbers = (row.common or PeopleAgreement()) if own else row.numbers
     return {
         "metric": row.metric,

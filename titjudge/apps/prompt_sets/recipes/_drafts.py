@@ -14,7 +14,7 @@ from titjudge.core.types import Ask, Item, Status, Values
 DRAFTS = 3
 IN_ENGLISH = "in English"
 _COMMON = frozenset("the a an of and with in on is to".split())
-_LONG_ENOUGH = 50  # words of a text whose language can be told by its commonest words
+_LONG_ENOUGH = 50  # words of a text from which its commonest words show its language
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 M = TypeVar("M", bound="Draft")

@@ -18,7 +18,7 @@ _MOST = 20  # concepts to write questions about
     source="steps of LongT2IBench, Qwen-Image-Bench and TIIF-Bench, as in long-graph, facets and tiif",
 )
 async def elements(item: Item, ask: Ask) -> list[Json]:
-    """Annotate a prompt with a graph, facets, and questions with gold answers, where it has none of its own."""
+    """Annotate a prompt with a graph, facets, and questions with gold answers, if it has none."""
     line: Json = dict(item.meta)
     checks = list(line.get("checks", ()))
     if "provenance" in line:

@@ -39,7 +39,7 @@ class FacetMap(BaseModel):
 
 
 def closed_list() -> str:
-    """Write the facets, one a line, each with its criterion."""
+    """Write the facets, one per line, each with its criterion."""
     return "\n".join(f"- {name}: {rubric()[pillar][sub][facet]}" for name, (pillar, sub, facet) in FACETS.items())
 
 
@@ -55,7 +55,7 @@ def by_pillar(names: Container[str]) -> dict[str, list[list[str]]]:
 async def mapped(ask: Ask, prompt: str, expected: Sequence[str] = ()) -> dict[str, str]:
     """Have the judge name the facets that a prompt tests, each with a note on the part of the prompt that does.
 
-    A dry run plans the `expected` facets, and some more where they are fewer than three.
+    A dry run plans the `expected` facets, and some more if they are fewer than three.
 
     Raises:
         Unanswered: The answer names fewer than three facets.

@@ -21,7 +21,7 @@ from titjudge.metrics import task
 
 FEWEST_WORDS = 250
 BLOCKS = ("core_subject", "environment", "composition", "lighting", "style", "details")
-_KEPT = 0.4  # least share of a block's longer words that the paragraph has; it may say the rest in other words
+_KEPT = 0.4  # least share of a block's longer words that the paragraph has; it may put the rest in other words
 
 
 class Theme(Draft):

@@ -28,7 +28,7 @@ from titjudge.metrics import task
 
 CONCEPTS_KEPT = "every concept kept"
 QUESTION_CHECKS = ("a question for each concept", "some answers no", "answers hold for the text")
-_LEAST_RATIO = 1.5  # least number of words of the long prompt, as a multiple of the short one's
+_LEAST_RATIO = 1.5  # least number of words of the long prompt, as a multiple of the short prompt's number
 _MOST_SHORT = 40  # most words of the short prompt
 _EXPECTED_WORDS = 60  # of the long prompt beyond the short one, as a dry run expects it
 
@@ -100,13 +100,13 @@ async def tiif(item: Item, ask: Ask) -> list[Json]:
 
 
 def meta_prompt(kind: str) -> str:
-    """Write the meta prompt of a combination of pools: its name, and the tasks of its pools where they are known."""
+    """Write the meta prompt of a combination of pools: its name, and the tasks of its pools if they are known."""
     tasks = [POOL_TASKS[pool] for pool in TIIF_TYPES.get(kind, ())]
     return f"{kind}: {'; '.join(tasks)}" if tasks else kind
 
 
 def unsaid_concepts(text: str, concepts: Sequence[str]) -> list[str]:
-    """Check that a prompt says every concept, in any inflection of its words."""
+    """Check that a prompt contains every concept, in any inflection of its words."""
     return [f"it does not say '{concept}'" for concept in concepts if not keeps(text, concept)]
 
 
@@ -130,7 +130,7 @@ async def _expanded(item: Item, ask: Ask, short: str, check: Callable[[str], lis
 
 
 async def checked_questions(ask: Ask, texts: Sequence[str], concepts: Sequence[str]) -> Questions:
-    """Write yes / no questions on the first text, one or more for each concept, whose answers hold for all texts."""
+    """Write yes / no questions on the first text, one or more for each concept, with answers that are true for all texts."""
 
     async def check_questions(draft: Questions) -> list[str]:
         covered = {question.concept for question in draft.questions}
