@@ -5,11 +5,11 @@
 
 `answers.jsonl` (beside it) has one answer a line, to exactly one question. `answers record` writes it:
 
-    key the question: SHA-256 over the texts, the bytes of the images and the number of the sample, so it is
+    key         the question: SHA-256 over the texts, the bytes of the images and the number of the sample, so it is
                 the same on every machine, for every model, role and folder
     template    name of the prompt              sample      number of a repeated answer, absent for the first
     images      their paths, for people        question    the texts that were sent, for people
-    answer      the answer its author
+    answer      the answer                      by          its author
     choices     tokens whose probability was asked for, with `first_token`, their probabilities; absent elsewhere
 """
 

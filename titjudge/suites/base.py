@@ -27,9 +27,7 @@ class Spellings:
     """Writes the names of items as names are compared, and records which of them were spelled in several ways."""
 
     def __init__(self) -> None:
-        self._plain: set[int] = (
-            set()
-        )  # hashes of kind and name, for names written in the form in which they are compared
+        self._plain: set[int] = set()  # hashes of kind and name, of names in the form in which they are compared
         self._others: dict[tuple[str, str], set[str]] = {}  # kind and name -> its other spellings
         self._ids: dict[str, list[str]] = {}
 

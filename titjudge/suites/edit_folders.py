@@ -1,9 +1,8 @@
 """Folders of edits as data sets are unpacked: MagicBrush, and InstructPix2Pix.
 
-    DATA/edit_turns.json                [{"input": "7-input.png", "output": "7-output1.png", "mask": "7-mask1.png",
-    "instruction": ...}, ...] DATA/edit_sessions.json             {"7": [the same, ...], ...}; read if there is no
-    edit_turns.json DATA/images/7/7-input.png, ...      the images, in a folder with the part of the name before the first
-    dash
+    DATA/edit_turns.json                [{"input": "7-input.png", "output": "7-output1.png", "mask": "7-mask1.png", "instruction": ...}, ...]
+    DATA/edit_sessions.json             {"7": [the same, ...], ...}; read if there is no edit_turns.json
+    DATA/images/7/7-input.png, ...      the images, in a folder with the part of the name before the first dash
 
     DATA/seeds.json                     [["shard-00/0000001", ["1234", ...]], ...]
     DATA/shard-00/0000001/prompt.json   {"edit": "make it night", ...}

@@ -1,14 +1,19 @@
 """Your own images: a data folder, one manifest, or a folder of images with same-named text files.
 
-    DATA/prompts.jsonl  prompt_id, prompt             DATA.jsonl, .json, .csv, .tsv or .xlsx  image, prompt[, generator,
-    prompt_id] DATA/images.jsonl   image, prompt_id[, generator] DATA/pairs.jsonl    prompt_id, image_a, image_b,
-    preference (a, b, tie or both_bad), or model_a, model_b, winner; optional DATA/facets.jsonl   prompt, facets, as
-    `prompts facets` writes it; optional or
-    descriptions instead of images: a manifest with `description` (and optionally `id`) instead of `image` or
-    DATA/metadata.jsonl, .csv or .json  file_name, text  (Hugging Face's `imagefolder`; also in folders below DATA) or
-    captions_*.json of COCO, part-*.json of DiffusionDB or DATA.parquet, .arrow, .tar or .tar.gz, or a folder of them
-    image (bytes, or a struct of bytes and path, or a list of them), prompt[, generator, prompt_id] or DATA/NAME.png +
-    DATA/NAME.txt, or DATA/GENERATOR/NAME.png with the text beside it or in DATA/NAME.txt;
+    DATA/prompts.jsonl  prompt_id, prompt             DATA.jsonl, .json, .csv, .tsv or .xlsx  image, prompt[, generator, prompt_id]
+    DATA/images.jsonl   image, prompt_id[, generator]
+    DATA/pairs.jsonl    prompt_id, image_a, image_b, preference (a, b, tie or both_bad), or model_a, model_b, winner; optional
+    DATA/facets.jsonl   prompt, facets, as `prompts facets` writes it; optional
+    or
+    descriptions instead of images: a manifest with `description` (and optionally `id`) instead of `image`
+    or
+    DATA/metadata.jsonl, .csv or .json  file_name, text  (Hugging Face's `imagefolder`; also in folders below DATA)
+    or
+    captions_*.json of COCO, part-*.json of DiffusionDB
+    or
+    DATA.parquet, .arrow, .tar or .tar.gz, or a folder of them   image (bytes, or a struct of bytes and path, or a list of them), prompt[, generator, prompt_id]
+    or
+    DATA/NAME.png + DATA/NAME.txt, or DATA/GENERATOR/NAME.png with the text beside it or in DATA/NAME.txt;
     several images of one prompt: NAME_0.png, NAME_1.png, ... + NAME.txt; without a text, what ComfyUI or A1111 left in
     the image or DATA/GENERATOR/0001.png + one list of prompts, prompts.txt or a table: see `titjudge.suites.layouts`
 

@@ -225,9 +225,7 @@ def _patterns(names: Sequence[str], prompts: PromptNames) -> Iterator[str]:
     endings = {PurePosixPath(file).suffix for file in files}
     ending = endings.pop() if len(endings) == 1 else ".{suffix}"
     texts = [list(prompts.templates(level)) for level in (*folders, {PurePosixPath(file).stem for file in files})]
-    for text in texts[
-        :-1
-    ]:  # the number next to a text is a sample, or the prompt's number if the images are the samples
+    for text in texts[:-1]:  # the number next to a text is a sample, or the prompt's if the images are the samples
         text += [template.replace("{sample}", "{index}") for template in text if "{sample}" in template]
     are_prompts = [bool(text) and prompts.are_sure(level) for text, level in zip(texts, folders, strict=False)]
     levels = [

@@ -137,7 +137,7 @@ def fetch_suite(
 def _pinned(
     source: OfficialFiles, folder: Path, include: Sequence[str], revision: str, downloads: Downloads
 ) -> OfficialFiles:
-    """Find the revision and its checksums: the bundled ones, otherwise those in fetched.json, otherwise the hub's, written there."""
+    """Find the revision and its checksums: the bundled ones, or from fetched.json, or the hub's, which are written there."""
     lock = _read_lock(folder, source) if source.on_hub else None
     wanted = revision or (lock.revision if lock else source.revision)
     if not source.on_hub or (lock is None and wanted == source.revision and source.files and not include):

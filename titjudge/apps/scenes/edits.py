@@ -1,10 +1,10 @@
 """Edits of which it is known what was done: a source, an instruction, and five results that are true by construction.
 
-    done the change in the instruction, and nothing else
+    done        the change in the instruction, and nothing else
     not_done    the source itself
     elsewhere   a change of the same kind to another thing
-    collateral the change in the instruction, and one further change
-    over_edit the change in the instruction, and most of the rest changed as well
+    collateral  the change in the instruction, and one further change
+    over_edit   the change in the instruction, and most of the rest changed as well
 
 DIR/metadata.jsonl, pairs.jsonl, images/, sources/, README.md   as `--suite folder` reads them; the generator of a result is
 its outcome, and each pair prefers what is done to another outcome

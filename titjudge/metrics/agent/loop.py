@@ -3,8 +3,8 @@
 It answers by native tool calls if the judge's provider has them (`tool_calls`), otherwise by one JSON object per round.
 Only verdicts and looks that validate have an effect. The loop ends for one of seven reasons:
 
-    covered       no claim is open little left   no macro claim is open, the others weigh less than 5% of all, and a judge
-    that sees the image or has an inventory
+    covered       no claim is open
+    little left   no macro claim is open, the others weigh less than 5% of all, and a judge that sees the image or has an inventory
                   of it asks for no look: the claims that it leaves open are hardest to see
     too dear      what the open claims may change is worth less (`point_worth`) than a look has cost so far
     looks         all looks are used (the orchestrator sees the result of the last ones in one more round)

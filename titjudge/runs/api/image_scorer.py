@@ -79,9 +79,8 @@ class ImageScorer:
         """
         if self._run is None:
             self._run = OpenRun(self.resolved, self.folder, kind=self._kind, spent=self._spent)
-            self._run.engine.sender.recovers = (
-                True  # not a run, so a wrong key does not end it: later questions may be answered
-            )
+            # Not a run, so a wrong key does not end it: later questions may be answered.
+            self._run.engine.sender.recovers = True
             self._warn_of_defaults()
         return self._run
 

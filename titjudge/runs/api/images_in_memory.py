@@ -28,9 +28,7 @@ ACCEPTED = (
     "(height x width x 3, or 3 x height x width)"
 )
 _COLOURS = (1, 3, 4)  # grey, RGB, RGBA
-_STEP = (
-    1 / 255
-)  # of eight bits: values that lie no farther outside come from rounding in half precision, and become 0 or 1
+_STEP = 1 / 255  # of eight bits: values at most this far outside come from rounding in half precision
 _KEPT = 256  # released files that are kept: a training loop must not fill the disk
 _AS_PNG = frozenset("1 L LA P RGB RGBA I;16".split())
 

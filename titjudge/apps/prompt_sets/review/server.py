@@ -60,7 +60,7 @@ def check_again(line: Line) -> dict[str, list[str] | None]:
         The problems by check; None for a check that code cannot do: a model made it, or it is about the whole set.
     """
     problems: Checked = {}
-    for check in _CHECKS:  # a check of another recipe fails for want of its keys
+    for check in _CHECKS:  # a check of another recipe fails because its keys are missing
         with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
             problems |= check(line)
     return {str(name): problems.get(str(name)) for name in line.get("checks") or ()}
@@ -75,7 +75,7 @@ class Review:
 
     Attributes:
         lines: The prompts that can be reviewed.
-        problems: What is wrong with the other lines.
+        problems: The faults of the other lines.
 
     Raises:
         DataError: The set cannot be read or has no prompt, or the file of decisions is damaged.
@@ -105,7 +105,7 @@ class Review:
         self.decisions()
 
     def decisions(self) -> dict[str, dict[str, Line]]:
-        """Read each person's last decision on each prompt, by prompt_id and person; without those on lines that have changed."""
+        """Read each person's last decision on each prompt, by prompt_id and person, except on lines that have changed."""
         last: dict[str, dict[str, Line]] = {}
         if self.file.exists():
             for _, decision in scan_jsonl(self.file, ("prompt_id", "decision", "reviewer", "time", "line"), whole=True):
@@ -166,7 +166,7 @@ class Review:
     def show(self, place: int | None, reviewer: str) -> dict[str, Any]:
         """Describe the prompt at an index for the page of a person; without one, the first that they have not decided.
 
-        What others decided is shown only after the person's own decision.
+        The decisions of others are shown only after the person has decided.
         """
         everyone = self.decisions()
         decided = {name: people[reviewer] for name, people in everyone.items() if reviewer in people}
@@ -245,7 +245,7 @@ def fingerprint(line: Line) -> str:
 
 
 def _problem(line: Line, prompt_ids: set[str]) -> str:
-    """Describe what is wrong with a line; empty if nothing is. `prompt_ids` are those of earlier lines."""
+    """Describe what is wrong with a line; empty if nothing is. `prompt_ids` are the ids of earlier lines."""
     for key in ("prompt_id", "prompt"):
         if not isinstance(line[key], str) or not line[key].strip():
             return f"'{key}' must be a text"
@@ -255,7 +255,7 @@ def _problem(line: Line, prompt_ids: set[str]) -> str:
 def _merged(line: Line, people: dict[str, Line]) -> Line:
     """Join the decisions of people on a line to one, by their majority; empty if there is none.
 
-    The text is the one of most of those who accept, and a corrected line counts if more than half of them have it.
+    The text is the most frequent one among accepting people, and a corrected line counts if more than half of them have it.
     """
     counts = Counter(each["decision"] for each in people.values())
     decision = next((name for name, count in counts.items() if 2 * count > len(people)), "")
@@ -321,7 +321,7 @@ def serve_review(
         reviewers: The names under which decisions are recorded; each has a link.
         host: Address to listen on. Beyond loopback everyone who has the link can decide.
         port: Port to listen on; 0 takes a free one, None the usual one if it is free.
-        url: The address by which others reach the page, through a tunnel or a proxy; empty where it is that of `host`.
+        url: The address by which others reach the page, through a tunnel or a proxy; empty if it is the address of `host`.
         ready: Called with the links once the server listens.
 
     Raises:
