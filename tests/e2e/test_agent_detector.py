@@ -252,3 +252,17 @@ def test_doctor_finds_the_detector(tmp_path: Path, detector: Path) -> None:
     assert f"detector {named(detector)[1]}" in cli(tmp_path, "doctor", *named(detector))
     shown = cli(tmp_path, "doctor", "--detector", "zero-shot-object-detection/./nowhere", code=2)
     assert "'./nowhere' is not a model folder" in shown
+
+
+def test_a_detector_answers_yes_no_questions_by_itself(tmp_path: Path, data: Path, detector: Path) -> None:
+    asked = {"questions": ["Is there a mug in the image?", "Is it red?"], "gold_answers": ["no", "yes"]}
+    (data / "prompts.jsonl").write_text(json.dumps({"prompt_id": "p", "prompt": PROMPT, **asked}))
+    by_detector = ("judge", "--data", "data", "--metric", "yes-no-detector", *named(detector), "--no-report")
+    cli(tmp_path, *by_detector, "--metric-option", "yes-no-detector.threshold=0.2", "--out", "run")
+    scores = lines(tmp_path / "run", "scores.jsonl")
+    assert len(scores) == len(IMAGES)
+    for score in scores:
+        there = score["parts"]["boxes"]["mug"] > 0
+        assert (score["value"], score["parts"]["preds"]) == (float(not there), ["yes" if there else "no", "open"])
+    told = cli(tmp_path, "judge", "--data", "data", "--metric", "yes-no-detector", "--out", "none", code=2)
+    assert "--detector" in told

@@ -69,7 +69,7 @@ def _whole(seed: Any) -> int:
         raise DataError(must_be("'template_seed'", "a whole number", seed)) from error
 
 
-def _checked(item: Item) -> tuple[list[str], list[str]] | Score:
+def checked_questions(item: Item) -> tuple[list[str], list[str]] | Score:
     """Return questions and gold answers (lowercase) of an item, or the Score that names what is wrong with them."""
     questions, gold = item_meta.QUESTIONS.get(item), item_meta.GOLD_ANSWERS.get(item)
     if not questions or not gold:
@@ -100,7 +100,7 @@ async def yes_no(item: Item, ask: Ask) -> Score:
     If a reply has another number of answers, the question is asked again, three times in all; then the item is
     unparsed.
     """
-    checked = _checked(item)
+    checked = checked_questions(item)
     if isinstance(checked, Score):
         return checked
     image_of(item)
