@@ -31,6 +31,8 @@ def _answer(api: str, key: str, person: int) -> None:
 
 
 def _opinion(sheet: dict[str, Any], person: int) -> Any:
+    if "ranks" in sheet:
+        return [1 + (place + person) % len(sheet["ranks"]) for place in range(len(sheet["ranks"]))]
     if "elements" not in sheet:
         return ("left", "tie", "right")[person % 3]
     return [element["values"][person // 2 % len(element["values"])] for element in sheet["elements"]]

@@ -322,6 +322,61 @@ def test_a_graph_is_marked_with_the_keyboard_and_by_touch(browser: Any, data: Pa
     ]
 
 
+@pytest.mark.slow
+def test_all_images_of_a_prompt_are_ranked_with_the_keyboard_and_by_touch(
+    browser: Any, data: Path, tmp_path: Path
+) -> None:
+    store = tmp_path / "ranks.db"
+    phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+    with serving(data, store, mode="rank") as (_, links):
+        with page_of(browser, links[0]) as page:
+            begin(page)
+            assert page.inner_text("#missing") == "4 to rank"
+            for key in ("3", "1", "t", "2", "1", "4", "Enter"):  # 1 is taken back: not all have a rank
+                page.keyboard.press(key)
+            assert page.locator(".rank").all_inner_texts() == ["–", "2", "1", "3"]
+            page.keyboard.press("1")
+            page.reload()
+            page.wait_for_selector(".card")
+            begin(page)
+            assert page.locator(".rank").all_inner_texts() == ["4", "2", "1", "3"]
+            press(page, "Enter")
+            press(page, "z")
+            assert page.locator(".rank").all_inner_texts() == ["4", "2", "1", "3"]
+            page.click(".look >> nth=0")
+            assert page.is_visible("#large")
+        with page_of(browser, links[1], **phone) as page:
+            page.tap("#begin")
+            page.evaluate("document.querySelector('#prompt').scrollTop = 1e9")
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            for number in range(4):
+                if number:
+                    page.tap("#tie")
+                page.locator(".card .frame").nth(number).tap()
+            assert page.locator(".rank").all_inner_texts() == ["1"] * 4
+            before = page.evaluate("document.body.dataset.question")
+            page.tap("#submit")
+            page.wait_for_function("before => document.body.dataset.question !== before", arg=before)
+    sent = votes(store, "SELECT annotator, answer FROM answers ORDER BY id")
+    said = [(who, ranks and list(json.loads(ranks).values())) for who, ranks in sent]
+    assert said == [("annotator-01", [4, 2, 1, 3]), ("annotator-01", None), ("annotator-02", [1, 1, 1, 1])]
+
+
+@pytest.mark.slow
+def test_an_image_is_discarded_with_a_reason(browser: Any, data: Path, tmp_path: Path) -> None:
+    (data / "prompts.jsonl").write_text(json.dumps({"prompt_id": "p", "prompt": PROMPT, "questions": ["Cat?"]}) + "\n")
+    store = tmp_path / "marks.db"
+    with serving(data, store, mode="yes-no") as (_, links), page_of(browser, links[0]) as page:
+        begin(page)
+        page.keyboard.press("d")
+        assert "Write why you discard this image" in page.inner_text("#notice")
+        page.keyboard.type("distorted")  # into the note
+        page.keyboard.press("Enter")
+        press(page, "d")
+        assert page.is_hidden("#notice")
+    assert votes(store) == [("annotator-01", '{"discard": "distorted"}')]
+
+
 def split(store: Path, mode: str) -> None:
     """Three annotators who do not agree on anything, with hostile reasons."""
     why = "<img src=x onerror='window.hacked=1'> " + "because " * 80

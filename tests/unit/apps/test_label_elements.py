@@ -210,6 +210,47 @@ def test_the_majority_of_three_decides_and_the_rest_is_open(data: Path, tmp_path
     assert {found.title for found in tables} == {"Elements", "Agreement", "Annotators"}
 
 
+def test_an_image_that_most_discard_is_in_no_decision(data: Path, tmp_path: Path) -> None:
+    store = tmp_path / "m.db"
+    with marking(data, store, "yes-no", 3) as service:
+        shown = {}
+        for who, discarded in (
+            ("annotator-01", {"g0.png", "g1.png"}),
+            ("annotator-02", {"g0.png"}),
+            ("annotator-03", set()),
+        ):
+            while (state := service.state(who))["sheet"]:
+                (image,) = (service._images[code] for code in state["sheet"]["images"])
+                for wrong in ({"discard": " "}, {"discard": 1}, {"discard": "x", "more": 1}, {}):
+                    with pytest.raises(DataError):
+                        service.vote(who, state["question"], wrong)
+                answer = {"discard": "distorted"} if image in discarded else ["yes", "no"]
+                shown = service.vote(who, state["question"], answer, 1000)
+        back = service.undo(who, shown["question"])
+        assert back["sheet"]["elements"][0]["value"] == "yes"
+        service.vote(who, back["question"], ["yes", "no"])
+    result = export_labels(store, tmp_path / "out").result
+    assert result["discarded"] == 1
+    assert table(tmp_path / "out" / "discarded.csv") == [
+        {"image": "g0.png", "votes": "2", "of": "3", "reasons": "distorted; distorted"}
+    ]
+    assert {row["image"] for row in table(tmp_path / "out" / "elements.csv")} == {"g1.png", "g2.png"}
+    assert "g0.png" not in (tmp_path / "out" / "open.csv").read_text()
+    assert len(table(tmp_path / "out" / "marks.csv")) == 2 * (3 * 3 - 3)  # every mark is kept
+    with marking(data, store, "yes-no", 3) as service:  # the store goes on
+        assert service.state("annotator-01")["at_most"] == 0
+
+
+def test_enough_discards_end_the_questions_about_an_image(data: Path, tmp_path: Path) -> None:
+    form = Elements("yes-no")
+    with contextlib.closing(Store(tmp_path / "m.db")) as store:
+        service = Service(form.load(data), store, form, annotators=4, seed=0, votes=3)
+        for who in ("annotator-01", "annotator-02"):
+            while (state := service.state(who))["sheet"]:
+                service.vote(who, state["question"], {"discard": "not safe"})
+        assert service.state("annotator-03")["at_most"] == 0
+
+
 def test_while_people_are_missing_only_a_safe_majority_counts() -> None:
     assert decide(Counter(yes=1)) == ("incomplete", None)
     assert decide(Counter(yes=2)) == ("majority", "yes")

@@ -40,14 +40,14 @@ def label() -> None:
 @click.argument("data", type=PATH)
 @option(
     "--mode",
-    "Task: compare two images (pairs), or mark single images: answer the questions of the item (yes-no), rate the "
-    "facets of the checklist, check the elements of its graph, or rate each pillar from 1 to 10.",
-    type=click.Choice(["pairs", "yes-no", "facets", "graph", "rating"]),
+    "Task: compare two images (pairs), rank all images of a prompt (rank), or mark single images: answer the questions of "
+    "the item (yes-no), rate the facets of the checklist, check the elements of its graph, or rate each pillar from 1 to 10.",
+    type=click.Choice(["pairs", "yes-no", "facets", "graph", "rating", "rank"]),
     default="pairs",
 )
 @option(
     "--annotators",
-    "Number of people, or their names (anna,ben,chris); each gets a link  [default: 15, or 3 for single images].",
+    "Number of people, or their names (anna,ben,chris); each gets a link  [default: 15, 10 to rank, or 3 for single images].",
     "N|NAMES",
 )
 @option(
@@ -106,7 +106,7 @@ def serve(
     from titjudge.apps.label.store import annotators_of
 
     _log_warnings()
-    usual = None if open_link else 15 if mode == "pairs" else 3
+    usual = None if open_link else 15 if mode == "pairs" else 10 if mode == "rank" else 3
     people = annotators_of(annotators) if annotators else usual
     numbered = [f"annotator {number}" for number in range(1, people + 1)] if isinstance(people, int) else people
     names = ["everybody"] if open_link else numbered or []
@@ -115,7 +115,7 @@ def serve(
         lines = [f"{name}: {link}" for name, link in zip((*names, "organiser"), links, strict=True)]
         say_address(lines, links[0], PORT, port)
         say(
-            f"{'votes' if mode == 'pairs' else 'marks'} are kept in {store}; Ctrl-C ends. To continue, run the command again"
+            f"{'votes' if mode == 'pairs' else 'rankings' if mode == 'rank' else 'marks'} are kept in {store}; Ctrl-C ends. To continue, run the command again"
         )
 
     serve_label(data, annotators=people, open_link=open_link, mode=mode, store=store, port=port, ready=ready, **rules)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from titjudge.apps.label.dataset import Element, LabelingData, load_dataset
 from titjudge.apps.label.elements import (
+    DISCARD,
     OPEN,
     ElementOutcome,
     Mark,
@@ -17,6 +18,7 @@ from titjudge.apps.label.elements import (
     check_values,
     decide,
     decide_elements,
+    discarded_images,
     find_elements,
     marks_of,
     mean_ratings,
@@ -25,8 +27,10 @@ from titjudge.apps.label.elements import (
     right_values,
     share_as_most_others,
     tally,
+    why_discarded,
 )
 from titjudge.apps.label.questions import (
+    ANNOTATOR,
     EXPERT,
     Export,
     ExportRules,
@@ -40,7 +44,7 @@ from titjudge.apps.label.questions import (
 )
 from titjudge.apps.label.queues import Queue, one_by_one, shuffled
 from titjudge.core.declarations import Declaration, Population, Unit
-from titjudge.core.errors import DataError, UserError
+from titjudge.core.errors import DataError, UserError, must_be
 from titjudge.core.files import csv_text, jsonl_text
 from titjudge.core.types import Json, Table, Values
 from titjudge.stats.people.votes import PANEL, Rule
@@ -48,6 +52,7 @@ from titjudge.stats.people.votes import PANEL, Rule
 MARKS = Declaration("element_marks", "marks of people", Population.VOTES, Unit.VOTE)
 
 RATING = "rating"
+_LONGEST_REASON = 2000  # characters, as on the page
 _RATINGS = tuple(map(str, range(1, 11)))
 
 
@@ -89,7 +94,7 @@ class Elements(FormBase):
         for answer in answers:
             (image,) = answer.question.images
             elements = dataset.elements.get(image)
-            if is_expert(answer.annotator) or elements is None:
+            if is_expert(answer.annotator) or elements is None or why_discarded(answer.text):
                 continue
             if [name for name, _, _ in read_marks(answer.text)] != [element.name for element in elements]:
                 raise DataError(
@@ -119,7 +124,12 @@ class Elements(FormBase):
         return {"elements": rows}
 
     def check(self, question: Question, dataset: LabelingData, answer: object) -> str:
-        """Check the values of all elements of the image, in their order."""
+        """Check the values of all elements of the image, in their order; or the reason for which it is discarded."""
+        if isinstance(answer, dict) and answer.keys() == {DISCARD} and self.role == ANNOTATOR:
+            reason = answer[DISCARD]
+            if not isinstance(reason, str) or not reason.strip():
+                raise DataError(must_be(f"'{DISCARD}'", "a reason", reason))
+            return json.dumps({DISCARD: reason.strip()[:_LONGEST_REASON]}, ensure_ascii=False)
         return json.dumps(check_values(dataset.elements[question.images[0]], answer), ensure_ascii=False)
 
     # -- counting --------------------------------------------------------------------------------------------------
@@ -129,6 +139,8 @@ class Elements(FormBase):
         values = self.known_values.get(answer.question.images[0])
         if not values:
             return None
+        if why_discarded(answer.text):
+            return 0.0
         marked = {name.strip().casefold(): value for name, _, value in read_marks(answer.text)}
         right = [marked[name] in right_values(value) for name, value in values.items() if name in marked]
         return sum(right) / len(right) if right else None
@@ -141,9 +153,15 @@ class Elements(FormBase):
         return {
             (image,)
             for image, of_image in by_image.items()
-            if image not in self.known_values
-            and all(self._is_settled(count, enough) for count in tally(marks_of(of_image)).values())
+            if image not in self.known_values and self._all_settled(of_image, enough)
         }
+
+    def _all_settled(self, answers: Sequence[LabelAnswer], enough: int) -> bool:
+        discards = sum(bool(why_discarded(answer.text)) for answer in answers)
+        if 2 * discards > enough:
+            return True
+        votes = tally(marks_of(answers))
+        return bool(votes) and all(self._is_settled(count, enough) for count in votes.values())
 
     def _is_settled(self, count: Counter[str], enough: int) -> bool:
         if self.is_rating:
@@ -170,9 +188,11 @@ class Elements(FormBase):
         counted = [mark for mark in marks if labelling.counts(mark.annotator)]
         if not counted:
             raise UserError("; ".join((f"{labelling.path}: no marks that count", *labelling.left_out)))
-        votes = tally(counted)
+        discarded = discarded_images(labelling, rules.annotators)
+        kept = [mark for mark in counted if mark.image not in discarded]
+        votes = tally(kept)
         agreement = agreement_by_kind(
-            labelling.first(counted, lambda mark: mark.key[:2]), self.units, _RATINGS if self.is_rating else ()
+            labelling.first(kept, lambda mark: mark.key[:2]), self.units, _RATINGS if self.is_rating else ()
         )
         people, people_table = self._annotators(labelling, votes)
         expected = rules.annotators or labelling.enough or PANEL
@@ -181,6 +201,11 @@ class Elements(FormBase):
         declared = MARKS.over(len(counted))
         tables = [replace(self._agreement_table(agreement, labelling), declared=declared), people_table]
         files = {"marks.jsonl": jsonl_text(map(asdict, counted)), "marks.csv": _csv(Mark, counted)}
+        if discarded:
+            rows = ((image, count, of, "; ".join(reasons)) for image, (count, of, reasons) in discarded.items())
+            files["discarded.csv"] = csv_text(("image", "votes", "of", "reasons"), rows)
+            result["discarded"] = len(discarded)
+            tables.append(Table("Discarded images", ("images",), ((len(discarded),),), declared=declared))
         decided = len(votes)
         if self.is_rating:
             files["ratings.csv"] = csv_text(*mean_ratings(votes))

@@ -24,6 +24,7 @@ from titjudge.stats.people.votes import PANEL, Rule, krippendorff_alpha
 
 CANNOT_TELL = "cannot tell"
 MAJORITY = "majority"
+DISCARD = "discard"
 SPLIT = "experts disagree"
 OPEN = (Rule.NEEDS_EXPERTS, CANNOT_TELL)
 ElementKey = tuple[str, str, str]  # image, element, kind
@@ -64,8 +65,40 @@ class ElementOutcome:
 
 
 def read_marks(text: str) -> list[tuple[str, str, str]]:
-    """Read the marks of an image from the text of an answer: (element, kind, value) of every element."""
-    return [(name, kind, value) for name, kind, value in json.loads(text)]
+    """Read the marks of an image from the text of an answer: (element, kind, value) of every element; none if it is discarded."""
+    content = json.loads(text)
+    return [(name, kind, value) for name, kind, value in content] if isinstance(content, list) else []
+
+
+def why_discarded(text: str) -> str:
+    """Return the reason for which an annotator discards an image; empty if they mark it."""
+    content = json.loads(text)
+    return str(content[DISCARD]) if isinstance(content, dict) else ""
+
+
+def discarded_images(labelling: Labelling, annotators: int | None = None) -> dict[str, tuple[int, int, list[str]]]:
+    """Find the images that more than half of the annotators discard (LongT2IBench: NSFW or distorted ones).
+
+    Args:
+        labelling: The content of the store.
+        annotators: How many annotators an image should have; None: as served, or three.
+
+    Returns:
+        By image: how many discard it, of how many, and their reasons.
+    """
+    people, reasons = Counter[str](), defaultdict[str, list[str]](list)
+    for answer in labelling.standing:
+        if labelling.counts(answer.annotator):
+            (image,) = answer.question.images
+            people[image] += 1
+            if reason := why_discarded(answer.text):
+                reasons[image].append(reason)
+    expected = annotators or labelling.enough or PANEL
+    return {
+        image: (len(found), people[image], found)
+        for image, found in reasons.items()
+        if 2 * len(found) > max(expected, people[image])
+    }
 
 
 def marks_of(answers: Iterable[LabelAnswer]) -> list[Mark]:
@@ -119,13 +152,14 @@ def _majority(votes: Counter[str], people: int) -> str | None:
 
 
 def decide_elements(labelling: Labelling, annotators: int | None = None) -> list[ElementOutcome]:
-    """Decide every element that an annotator who counts has marked, in the order of the first mark.
+    """Decide every element that an annotator who counts has marked, in the order of the first mark; not those of discarded images.
 
     Args:
         labelling: The content of the store.
         annotators: How many marks an element should have; None: as served, or three.
     """
-    marks = marks_of(labelling.standing)
+    discarded = discarded_images(labelling, annotators)
+    marks = [mark for mark in marks_of(labelling.standing) if mark.image not in discarded]
     votes = tally(mark for mark in marks if labelling.counts(mark.annotator))
     experts = tally(mark for mark in marks if is_expert(mark.annotator))
     outcomes = []

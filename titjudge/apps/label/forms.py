@@ -15,11 +15,16 @@ Marks:
 
     marks.jsonl, marks.csv   every mark that was not taken back: image, element, value, annotator
     experts.csv              every mark of an expert
+    discarded.csv            images that most annotators discarded, with their reasons; their elements are in no other file
     elements.csv             decided elements: image, element, value (for `judges elements RUN --human`)
     open.csv                 elements without a majority, or with an undecided majority, and why
     ratings.csv              mode rating: the mean rating of each pillar by image, instead of the two files above
 
-Both: labels.json, with agreement, annotators, counts.
+Ranks: the files of pairs, and
+
+    rankings.csv             every rank: prompt_id, image, generator, annotator, rank (1 is best)
+
+All: labels.json, with agreement, annotators, counts.
 """
 
 from __future__ import annotations
@@ -33,26 +38,31 @@ from pathlib import Path
 from titjudge.apps.label.element_form import Elements
 from titjudge.apps.label.elements import MODES as ELEMENT_MODES
 from titjudge.apps.label.pair_form import PAIRS, Pairs
-from titjudge.apps.label.questions import Export, ExportRules, Labelling
+from titjudge.apps.label.questions import RANK, Export, ExportRules, Labelling
+from titjudge.apps.label.rank_form import Ranks
 from titjudge.apps.label.store import Store
 from titjudge.core.errors import UserError
 from titjudge.core.files import write_atomic
 from titjudge.stats.people.votes import PANEL
 
-Form = Pairs | Elements
+Form = Pairs | Elements | Ranks
 
 __all__ = ["collect", "form_of", "form_of_store"]
 
 
 def form_of(mode: str, plan: str | None = None, *, both_bad: bool = True) -> Form:
     """Make the form of a mode; `plan` and `both_bad` are for pairs."""
+    if mode == RANK:
+        return Ranks()
     return Pairs(plan or "all", both_bad=both_bad) if mode == PAIRS else Elements(mode)
 
 
 def form_of_store(store: Store) -> Form:
     """Make the form of the questions in a store, with its checks and images."""
     plan = store.setting("plan") or "all"
-    form = form_of(plan if plan in ELEMENT_MODES else PAIRS, plan, both_bad=store.setting("both_bad") != str(False))
+    form = form_of(
+        plan if plan in (*ELEMENT_MODES, RANK) else PAIRS, plan, both_bad=store.setting("both_bad") != str(False)
+    )
     store.inform(form)
     return form
 

@@ -74,7 +74,7 @@ def at_most_note(people: Mapping[str, Reliability]) -> tuple[str, ...]:
 
 ANNOTATORS = Declaration("annotators", "votes of each person", Population.VOTES, Unit.VOTE)
 
-PAIR, GOLD, IMAGE = "pair", "gold", "image"
+PAIR, GOLD, IMAGE, RANK = "pair", "gold", "image", "rank"
 ANNOTATOR, EXPERT = "annotator", "expert"
 T = TypeVar("T")
 
@@ -89,7 +89,8 @@ class Question:
     """One question to a person.
 
     Attributes:
-        kind: `pair`, `gold` for a pair that is an attention check, or `image` for all elements of an image.
+        kind: `pair`, `gold` for a pair that is an attention check, `image` for all elements of an image, or `rank` for the ranks of
+            all images of a prompt.
         prompt_id: The prompt that is shown.
         images: Ids of the images that are shown, the left one first.
     """
@@ -105,7 +106,7 @@ class LabelAnswer:
 
     Attributes:
         turn: Number of earlier answers and undos of the annotator.
-        text: The answer as its form writes it: left, right, tie or both_bad for a pair, marks as JSON for an image.
+        text: The answer as its form writes it: left, right, tie or both_bad for a pair, marks or ranks as JSON for images.
         note: The reason that the annotator gave.
         shown_at: When the question was shown; None if unknown.
         duration_ms: How long the question was in view, without pauses; None if unknown.

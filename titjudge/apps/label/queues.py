@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from titjudge.apps.label.dataset import LabelingData
-from titjudge.apps.label.elements import read_marks
-from titjudge.apps.label.questions import GOLD, IMAGE, PAIR, Question, Settled, outcome_of
+from titjudge.apps.label.elements import read_marks, why_discarded
+from titjudge.apps.label.questions import GOLD, IMAGE, PAIR, RANK, Question, Settled, outcome_of
 from titjudge.core.errors import UserError, must_be
 
 Outcomes = Mapping[tuple[str, ...], int]
@@ -115,6 +115,12 @@ def one_by_one(images: Container[str]) -> Plan:
         return SortState((unanswered[0],) if unanswered else None, len(unanswered))
 
     return plan
+
+
+def all_at_once(images: Sequence[str], outcomes: Outcomes) -> SortState:
+    """Ask about all images of a prompt together; anew if there is an image that was not among them."""
+    asked = len(images) > 1 and not any(set(images) <= set(answered) for answered in outcomes)
+    return SortState(tuple(images) if asked else None, int(asked))
 
 
 PLANS: dict[str, Plan] = {"merge": merge_sort, "all": all_pairs}
@@ -259,7 +265,7 @@ class Queue:
         """Add an answer, unless it leaves out elements that have opened since."""
         if question.kind == IMAGE:
             elements = {element.name for element in self._dataset.elements.get(question.images[0], ())}
-            if not elements <= {name for name, _, _ in read_marks(text)}:
+            if not why_discarded(text) and not elements <= {name for name, _, _ in read_marks(text)}:
                 return
         self._set(question, outcome_of(text))
 
@@ -321,6 +327,8 @@ class Queue:
         images = tuple(sorted(images))
         if len(images) == 1:
             return Question(IMAGE, prompt_id, images)
+        if self._plan is all_at_once:
+            return Question(RANK, prompt_id, tuple(shuffled(images, *self._key, "places", prompt_id)))
         turned = draw(*self._key, "side", kind, prompt_id, *images) & 1
         return Question(kind, prompt_id, images[::-1] if turned else images)
 

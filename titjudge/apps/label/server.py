@@ -63,7 +63,7 @@ def serve_label(
         port: Port to listen on; 0 takes a free one, None the usual one if it is free.
         url: The address by which others reach the page, through a tunnel or a proxy; empty if it is the address of `host`.
         store: The SQLite file of the votes; an existing one is continued.
-        mode: `pairs`, or what is marked in single images: `yes-no`, `facets`, `graph`, `rating`.
+        mode: `pairs`, `rank`, or what is marked in single images: `yes-no`, `facets`, `graph`, `rating`.
         plan: Which pairs are asked: `all`, or `merge` (merge sort over the images of a prompt); None: as the store was begun,
             and all in a new one.
         both_bad: Whether "both bad" is an answer, beside left, right and tie.

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.apps.label.dataset import LabelingData
-from titjudge.apps.label.questions import ANNOTATOR, FormBase, LabelAnswer, Question, is_expert
+from titjudge.apps.label.questions import ANNOTATOR, RANK, FormBase, LabelAnswer, Question, is_expert
 from titjudge.core.errors import DataError, UserError, must_be
 from titjudge.core.types import Pair
 from titjudge.stats.people.votes import pair_of
@@ -88,7 +88,7 @@ def _check_name(name: str) -> None:
         )
 
 
-SCHEMA_VERSION = "3"
+SCHEMA_VERSION = "4"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS prompts(id TEXT PRIMARY KEY, text TEXT NOT NULL) STRICT;
@@ -102,7 +102,7 @@ CREATE TABLE IF NOT EXISTS identical(image_a TEXT NOT NULL, image_b TEXT NOT NUL
 CREATE TABLE IF NOT EXISTS people(folded TEXT PRIMARY KEY, name TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS answers(
   id INTEGER PRIMARY KEY AUTOINCREMENT, annotator TEXT NOT NULL, turn INTEGER NOT NULL,
-  kind TEXT NOT NULL CHECK(kind IN ('pair', 'gold', 'image')), prompt_id TEXT NOT NULL, image TEXT NOT NULL, other TEXT,
+  kind TEXT NOT NULL CHECK(kind IN ('pair', 'gold', 'image', 'rank')), prompt_id TEXT NOT NULL, image TEXT NOT NULL, other TEXT,
   answer TEXT, note TEXT NOT NULL, shown_at REAL, answered_at REAL NOT NULL, duration_ms INTEGER,
   UNIQUE(annotator, turn)) STRICT;
 CREATE INDEX IF NOT EXISTS answers_by_prompt ON answers(prompt_id);
@@ -308,7 +308,8 @@ class Store:
         duration_ms: int | None = None,
     ) -> None:
         """Write an answer, or that the answer before is taken back (None); it is on disk when this returns."""
-        image, other = (*question.images, None)[:2]
+        image, *others = question.images
+        other = json.dumps(others, ensure_ascii=False) if question.kind == RANK else next(iter(others), None)
         with self.writing():
             row = (annotator, self.turn(annotator), question.kind, question.prompt_id, image, other, text, note)
             self._db.execute(
@@ -332,5 +333,6 @@ class Store:
 
 def _answer(row: Sequence[Any]) -> LabelAnswer:
     annotator, turn, kind, prompt_id, image, other, *rest = row
-    question = Question(kind, prompt_id, (image,) if other is None else (image, other))
+    others = () if other is None else json.loads(other) if kind == RANK else (other,)
+    question = Question(kind, prompt_id, (image, *others))
     return LabelAnswer(annotator, turn, question, *rest)

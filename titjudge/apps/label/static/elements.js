@@ -78,6 +78,8 @@ function controls() {
   });
   const open = rows.filter((row) => valueOf(row) === null).length;
   $("submit").disabled = !asking || open > 0;
+  $("discard").disabled = !asking;
+  $("discard").hidden = Boolean(state?.expert);
   $("missing").textContent = open ? `${open} to mark` : "Next image";
   $("submit").querySelector("kbd").hidden = open > 0;
   sharedControls();
@@ -124,6 +126,18 @@ async function submit() {
   await send("api/vote", { question: state.question, answer: rows.map(valueOf), note: $("note").value, duration_ms: Math.round(clock) });
 }
 
+async function discard() {
+  if (!asked() || busy || state.expert || dialogOpen() || unread()) return;
+  const reason = $("note").value.trim();
+  if (!reason) {
+    notice("Write why you discard this image, then discard it.");
+    $("note").focus();
+    return;
+  }
+  stopClock();
+  await send("api/vote", { question: state.question, answer: { discard: reason }, note: reason, duration_ms: Math.round(clock) });
+}
+
 function zoom() {
   if (asked()) enlarge($("picture"), "");
 }
@@ -150,6 +164,7 @@ function key(event) {
     submit();
   } else if (pressed === "z" || pressed === "Backspace") undo();
   else if (pressed === "f") zoom();
+  else if (pressed === "d") discard();
   else if (pressed === "ArrowDown" || pressed === "ArrowUp") step(pressed === "ArrowDown" ? 1 : -1);
   else if (pressed === "ArrowLeft" || pressed === "ArrowRight") shift(pressed === "ArrowRight" ? 1 : -1);
   else {
@@ -162,6 +177,7 @@ function key(event) {
 }
 
 $("submit").addEventListener("click", submit);
+$("discard").addEventListener("click", discard);
 $("note").addEventListener("input", keep);
 $("frame").addEventListener("click", zoom);
 load();
