@@ -3,10 +3,13 @@
 The diffusion and the closed group reproduce; the paper's values for AR and all models do not follow from its own tables.
 """
 
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from titjudge.apps.prompt_sets.recipes.seeds import TIIF_TYPES
 from titjudge.core.prompts import PromptLibrary
 from titjudge.stats.generators.published_tables import published
 from titjudge.stats.people.element_agreement import ElementLabels, element_agreement
@@ -33,6 +36,31 @@ def test_the_counts_of_table_1_are_those_of_the_published_files(shared: Path) ->
     table = published("tiif-bench-prompts").column("prompts")
     assert {**counted, "text": 150, "style": 150} == table  # the files have 300 of these two
     assert (counted["text"], counted["style"], sum(table.values())) == (300, 300, 2238)
+
+
+def test_the_recipe_has_the_ten_dimensions_of_table_a1() -> None:
+    cells: dict[str, Any] = dict(published("tiif-bench-dimensions").cells)
+    assert len(cells) == 10
+    assert Counter(category for category, _ in cells.values()) == {"Attributes": 3, "Relations": 3, "Reasoning": 4}
+    pools = {pool for pools in TIIF_TYPES.values() for pool in pools}
+    named = {name.casefold().replace("2d spatial", "2d").replace("3d perspective", "3d") for name in cells}
+    assert named <= {pool.casefold() for pool in pools}
+
+
+def test_the_settings_of_table_a11_are_read(shared: Path) -> None:
+    paper = shared / "papers" / "tiif-bench.txt"
+    if not paper.is_file():
+        pytest.skip("the paper's text is not there")
+    printed = paper.read_text(encoding="utf-8").partition("Table A11: Model settings")[2]
+    rows = {
+        row[0]: row[1:] for line in printed.splitlines() if len(row := [cell.strip() for cell in line.split("\t")]) == 6
+    }
+    assert rows.pop("Model")
+    found = dict(published("tiif-bench-settings").cells)
+    assert found.keys() == {name for name in rows if name[0] != "E"}
+    for name, (size, resolution, *numbers) in found.items():
+        assert [size, str(resolution).replace("x", "×")] == rows[name][:2]
+        assert numbers == [float(cell) if cell.strip("_") else None for cell in rows[name][2:]], name
 
 
 def test_the_prompt_that_makes_prompts_longer_is_the_papers(shared: Path) -> None:

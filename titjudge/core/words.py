@@ -91,8 +91,8 @@ def number(value: float, digits: int | None = None, *, signed: bool = False) -> 
     if isinstance(value, int):
         return f"{value:{sign},}"
     if digits is not None:
-        return f"{value:{sign},.{digits}f}"
-    return f"{value:{sign}.4f}".rstrip("0").rstrip(".") if abs(value) < 1000 else f"{value:{sign},.1f}"
+        return f"{value:{sign}z,.{digits}f}"
+    return f"{value:{sign}z.4f}".rstrip("0").rstrip(".") if abs(value) < 1000 else f"{value:{sign},.1f}"
 
 
 def decimals(values: Iterable[float]) -> int:
@@ -108,12 +108,12 @@ def score_digits(scores: Iterable[float]) -> int:
 
 def percentage(value: float, digits: int = 1) -> str:
     """Format a fraction: `88.9%`."""
-    return f"{100 * value:.{digits}f}%"
+    return f"{100 * value:z.{digits}f}%"
 
 
 def points(value: float) -> str:
     """Format a difference of two fractions in percentage points: `+5.0 pts`."""
-    return f"{100 * value:+.1f} pts"
+    return f"{100 * value:+z.1f} pts"
 
 
 def p_value(p: float) -> str:

@@ -229,6 +229,8 @@ class LpgBench(Suite):
         "description cut at 512 tokens has no score, and scores are not rounded to four decimals. official: as the snippet",
         "the paper prints the six classes of themes (A.6), but not the class of each of its prompts: means by theme need `theme`, one "
         "or several, in prompts.jsonl",
+        "the learned metrics of Table 2 are plug-ins that load their published weights; the paper's values were not recomputed with them",
+        "`prompts make --recipe six-block` follows 3.1 and A.3 with a template of ours; `prompts review` stands for the manual review",
         "tit-llm, lmm-score and self-eval: the paper prints neither template nor scale; both are ours",
     )
 

@@ -11,11 +11,13 @@ from commands import cli
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from report_runs import write_run
 
 from tests.kit import Server
 from titjudge.apps.training.files import sft_lines, split
 from titjudge.core.errors import DataError
 from titjudge.core.files import write_atomic
+from titjudge.core.types import Item, Score
 from titjudge.suites.folder import Folder
 
 
@@ -121,6 +123,30 @@ def test_marks_of_people_become_rows_in_the_form_of_a_pillar(run: Path) -> None:
     assert (quality["score"], aesthetics["score"]) == (80, 0)
     assert quality["majority"] == {"Physical Logic": ["3", "3"], "Noise": ["2", "3"], "Edge Clarity": ["3", "3"]}
     assert Path(quality["images"][0]).is_file()
+
+
+def test_marks_on_images_whose_facets_are_unknown_are_named_and_left_out(tmp_path: Path) -> None:
+    """The prompt of one image names a facet that the rubric does not have."""
+    noise = {"Quality": [["Detail", "Noise"]]}
+    for name in ("good.png", "bad.png"):
+        Image.new("RGB", (16, 16)).save(tmp_path / name)
+    items = [
+        Item(name, "a cat", tmp_path / name, "g", name, {"facets": facets})
+        for name, facets in (("good.png", noise), ("bad.png", {"Quality": [["Detail", "Charm"]]}))
+    ]
+    write_run(tmp_path / "run", items, [Score(item.id, "tit", 0.5, prompt_id=item.prompt_id) for item in items])
+    rows = [f"{item.id},Quality / Detail / {facet},1" for item, facet in zip(items, ("Noise", "Charm"), strict=True)]
+    (tmp_path / "marks.csv").write_text("\n".join(["image,element,value", *rows]) + "\n")
+    told = cli(tmp_path, "export", "sft", "run", "--human", "marks.csv", "-o", "people.jsonl")
+    assert "bad.png: the rubric has no facet 'Quality / Detail / Charm'" in told
+    (line,) = read_lines(tmp_path / "people.jsonl")
+    assert json.loads(line["messages"][-1]["content"]) == {"Detail": {"Noise": {"score": 1}}}
+    assert line["majority"] == {"Noise": [None, None]}  # the file has no column of votes
+    (tmp_path / "marks.csv").write_text("\n".join(["image,element,value", rows[1]]) + "\n")
+    told = cli(tmp_path, "export", "sft", "run", "--human", "marks.csv", "-o", "none.jsonl", code=2)
+    assert "it marks no facet of an image of run" in told
+    assert "the first that is left out: bad.png: the rubric has no facet" in told
+    assert not (tmp_path / "none.jsonl").exists()
 
 
 @pytest.mark.parametrize(

@@ -270,6 +270,10 @@ class LongT2IBench(Suite):
         "the generator is the key `model` or `generator` of an element, otherwise the folder of its image, if there are several",
         "the data set on the hub (yzc002/LongT2IBench) was not read for this: its place of test.json is from public pages",
         "a missing Align ratio is missing; upstream reads 0.0. Unreadable images are not scored; upstream scores a black one",
+        "`prompts make --recipe long-graph`: a model refines and qualifies graphs, and people correct them in `prompts review`; "
+        "annotators of `label --mode graph` can discard an image, as in the paper",
+        "not included: the fine-tuned baselines of Table 1 (PickScore*, ImageReward*, FGA-BLIP2*). LongT2IExpert's weights were not run here; "
+        "examples/train has its training",
         "official prompts are from test_generation.py; the prompt of test_score.py differs from the training prompt",
     )
 

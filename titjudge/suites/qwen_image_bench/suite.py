@@ -131,6 +131,12 @@ class QwenImageBench(Suite):
         "level 3 is aggregated and exported; upstream it is not",
         "the images of the published board were made from the Chinese prompts (prompt_cn); images from "
         "prompt_en cannot be compared with it",
+        "Q-Judger and its 130,000 human labels were not run here; `export sft --human` makes such rows of your own annotators' marks",
+        "`prompts make --recipe facets`: templates ours; facets are found in the English text, and the expert gate is `prompts review`",
+        "no table by the 17 domains of the paper: the published metadata do not name them. `--by language` and `--by prompt_characters` "
+        "(short: up to 235 or 70) give its other slices",
+        "Figure 4's radar of 56 facets is a heat map here: a radar has at most 12 axes",
+        "the benchmark is not refreshed, and has no video, unlike the plans of the paper",
         "a pillar without a usable answer (an empty one is asked for three times) drops out of the image's mean, as upstream, but "
         "is reported, and its facets count as questions without an answer",
     )
