@@ -263,27 +263,43 @@ class Scripted(ScriptedAsk):
     def _turn(self, given: Mapping[str, Any], reports: Mapping[int, tuple[str, bool]]) -> str:
         """Settle what is reported, and look at the places of what is not, or is to be verified."""
         again = set(re.findall(r"\d+", given["verify"].partition("\n")[0]))
-        met: dict[tuple[str, int | None], list[int]] = defaultdict(list)
-        settle, looks, sees = [], [], "see()" in given["evidence"][0]
-        seen = {"seen": "four of them, in a row"} if sees else {}
-        for line in given["claims"]:
-            claim = int(line.partition(".")[0])
-            element = self.pictures.number_of(line)
+        met: dict[str, list[int]] = defaultdict(list)
+        settle: list[Any] = []
+        looks, sees, risky = [], "prompt" in given, set(re.findall(r"\d+", given.get("risky", "")))
+        claims = dict(_numbered(given["prompt"]) if sees else (line.partition(". ")[::2] for line in given["claims"]))
+        elements = {claim: self.pictures.number_of(words) for claim, words in claims.items()}
+        wrong = [claim for claim, element in elements.items() if element in reports and not reports[element][1]]
+        if sees and risky and len(wrong) <= given["places"]:
+            risky.update(wrong)
+        for claim, element in elements.items():
             name, held = reports.get(element, ("", False))
-            if not name or (str(claim) in again and name.partition(".")[0] == "E1"):
+            unseen = not name or (claim in again and name.partition(".")[0] == "E1")
+            if unseen or claim in risky:
                 question = {} if sees else {"question": f"What is in the box? #{element}"}
                 looks.append({"tool": "zoom", **question, "box": [*self._around(element)]})
+            if unseen:
+                continue
+            if sees:
+                settle.append(
+                    f"{claim} | all of them, in a row | {'met' if held else 'not_met'}{f' | {name}' * (name != 'E1')}"
+                )
             elif held:
-                met[name.partition(".")[0], element if sees else None].append(claim)
+                met[name.partition(".")[0]].append(int(claim))
             else:
-                settle.append({"claims": [claim], **seen, "verdict": "not_met", "evidence": name})
-        settle += [{"claims": of, **seen, "verdict": "met", "evidence": name} for (name, _), of in met.items()]
+                settle.append({"claims": [int(claim)], "verdict": "not_met", "evidence": name})
+        settle += [{"claims": of, "verdict": "met", "evidence": name} for name, of in met.items()]
         return json.dumps({"thought": "Some boxes are to be seen enlarged.", "settle": settle, "looks": looks})
 
     def _around(self, number: int) -> Iterator[float]:
         box = self.pictures.place(number)
         for at, value in enumerate(box):
             yield round(min(1.0, max(0.0, value + (0.004 if at > 1 else -0.004))), 4)
+
+
+def _numbered(prompt: str) -> Iterator[tuple[str, str]]:
+    """Yield each claim of a numbered prompt, with the sentence before its number."""
+    for words, claim in re.findall(r"([^\[\]]*)\[(\d+)\]", prompt):
+        yield claim, re.split(r"(?<=[.!?]) ", words.strip())[-1]
 
 
 def _asked(text: str) -> list[int]:

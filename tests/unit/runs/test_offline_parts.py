@@ -9,10 +9,10 @@ from PIL import Image
 
 from titjudge.runs.offline.batch import boxes_of
 
-PROMPT = "A blue bowl stands on a wooden table."
+PROMPT = "A blue bowl with 900 beans stands on a wooden table."
 METRIC = ("--data", "data", "--metric", "tit-agent", "--metric-option", "tit-agent.first_look=inventory", "--provider", "recorded")  # fmt: skip
 ANSWERS = {
-    "agent/split": json.dumps({"claims": [{"claim": "There is a bowl", "kind": "entity", "level": "macro", "span": "A blue bowl"}]}),
+    "agent/split": json.dumps({"claims": [{"claim": "a bowl with 900 beans", "kind": "entity", "level": "macro", "span": "A blue bowl"}]}),
     "agent/inventory": "1. a blue bowl [0.1, 0.2, 0.3, 0.4]",
     "agent/orchestrate": json.dumps({"settle": [{"claim": 1, "verdict": "met", "evidence": "E1.1"}], "looks": []}),
 }  # fmt: skip
@@ -28,7 +28,7 @@ def test_an_inventory_is_answered_by_a_reader_of_ones_own(tmp_path: Path) -> Non
         (asked,) = read_lines(tmp_path / f"{template[6:]}.jsonl")
         assert asked["template"] == template
         if template == "agent/inventory":
-            assert asked["boxes"] == [None, [0, 0, 0.52, 1], [0.48, 0, 1, 1]]
+            assert asked["boxes"] == [[0, 0, 1, 1], [0, 0, 0.52, 1], [0.48, 0, 1, 1]]
             assert asked["part_of"].endswith("image.png")
             assert [(tmp_path / name).is_file() for name in asked["images"]] == [True] * 3
         write_lines(tmp_path / "answered.jsonl", {"custom_id": asked["custom_id"], "text": answer})
@@ -37,7 +37,7 @@ def test_an_inventory_is_answered_by_a_reader_of_ones_own(tmp_path: Path) -> Non
         line["template"]: line
         for line in map(json.loads, (tmp_path / "data" / "answers.jsonl").read_text().splitlines())
     }
-    assert lines["agent/inventory"]["boxes"] == [None, [0, 0, 0.52, 1], [0.48, 0, 1, 1]]
+    assert lines["agent/inventory"]["boxes"] == [[0, 0, 1, 1], [0, 0, 0.52, 1], [0.48, 0, 1, 1]]
     assert lines["agent/inventory"]["images"] == ["image.png"] * 3
     cli(tmp_path, "judge", *METRIC, "--out", "run")
     (score,) = read_lines(tmp_path / "run" / "scores.jsonl")

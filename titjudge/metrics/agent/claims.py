@@ -19,11 +19,13 @@ about style weighs at most twice a detail: else one wrong letter could cost more
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -40,6 +42,25 @@ _FUZZY = 90.0  # least similarity (0 to 100) of a span that is not quoted exactl
 _FUZZY_LENGTH = 12  # characters; shorter spans must be quoted exactly
 _WORDS_IN_CLAIM, _FACTS_OF_A_THING = 4, 3  # as a dry run expects them
 _TAG = re.compile(r"<(?=\s*/?\s*(?:prompt|claims|evidence|verdicts|question|thing|description)\b)", re.IGNORECASE)
+_NUMBERS = "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty".split()
+_NUMBER = re.compile(
+    r"(?:\b(row|column|block|box|bay|compartment|shelf|line|page|number|no)\W{1,2})?(?<![\w.,:/$€£-])"
+    rf"(\d{{1,3}}|{'|'.join(_NUMBERS)})\b(?![:/%]|[.,]\d)",
+    re.IGNORECASE,
+)  # of things, and what says that it is the name of a place
+_MARK = re.compile(r"\[(\s*\d[^\[\]]*)\]")
+_QUOTED = re.compile(r"""(?<!\w)(["'])(.+?)\1(?!\w)""")
+_EASILY_MISREAD = re.compile(
+    r"""\b(?:
+        (?P<touch>touch\w*|hold\w*\ hands|hand\ in\ hand|lean\w*|hug\w*|embrac\w*|overlap\w*)
+        | (?P<pose>sits?|sitting|kneel\w*|crouch\w*|squat\w*|lying|bend\w*|bow(?:s|ing)|wav(?:es?|ing)|point\w*|arms?|hands?|legs?|knees?
+          |cross(?:es|ed)|rais(?:es?|ed|ing)|look(?:s|ing)|fac(?:es|ing))
+        | (?P<held>holds?\ (?:up|an?|the|his|her|its|their)|holding|held|carr(?:y|ies|ying))
+        | (?P<one>(?:each|one|none|all|only|every|any)\ (?:of|but|second|third|one)|others?|rest|only|except|every|another|exactly\ one|between)
+    )\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_COUNTED = 6  # things that are counted at a glance
 _SAME = {ord(a): b for a, b in zip("‘’‚“”„«»–—−‐‑\u00a0", '\'\'\'"""""----- ', strict=True)}
 
 
@@ -165,6 +186,70 @@ class Claim:
     def introduces(self) -> str:
         """The thing that must be in the image by this claim; empty except for entities that the prompt asks for."""
         return self.things[0] if self.kind == "entity" and self.level != "generic" and self.things else ""
+
+    @property
+    def place(self) -> str:
+        """The thing that the claim is about, which is where one looks."""
+        return self.things[0] if self.things else self.text
+
+    @property
+    def risk(self) -> int:
+        """How many kinds of misreading it invites: a count above six, touch, a pose, a held thing, one of many."""
+        kinds = {found.lastgroup for found in _EASILY_MISREAD.finditer(self.text)}
+        return len(kinds) + any(number > _COUNTED for number in numbers_of(self.text))
+
+
+def numbers_of(text: str) -> set[int]:
+    """Return the numbers of things in a text, in digits or in English words from two on; not in quotes, and not "row 3"."""
+    found = _NUMBER.findall(_QUOTED.sub(" ", text.translate(_SAME)))
+    return {int(n) if n.isdigit() else _NUMBERS.index(n.lower()) + 2 for place, n in found if not place}
+
+
+def _letters_of(text: str) -> set[str]:
+    """Return the quotations in a text, without case, spaces and punctuation."""
+    quoted = _QUOTED.findall(text.translate(_SAME))
+    return {"".join(filter(str.isalnum, letters.casefold())) for _, letters in quoted}
+
+
+def contradicts(claim: str, seen: str) -> bool:
+    """Return True if claim and words seen have one number each, or one quotation each, and these differ."""
+    return any(
+        len(asked) == len(found) == 1 and asked != found
+        for asked, found in ((of(claim), of(seen)) for of in (numbers_of, _letters_of))
+    )
+
+
+def smallest_share(claims: Collection[Claim]) -> float:
+    """Estimate the side of the smallest thing, as a share of the side of a square as large as the image.
+
+    The things share the image evenly, those of a number share the place of their thing, and each covers half of the width that it has.
+    """
+    numbers: dict[str, int] = {}
+    for claim in claims:
+        if claim.kind != "style":
+            numbers[claim.place] = max(numbers.get(claim.place, 1), *numbers_of(claim.text), 1)
+    return 0.5 / math.sqrt(len(numbers) * max(numbers.values())) if numbers else 1.0
+
+
+def numbered(prompt: str, wanted: Collection[Claim]) -> str:
+    """Write a prompt with the numbers of claims, in square brackets, behind the words that state them.
+
+    Sentences without a wanted claim are left out, except the one before a sentence with one.
+    """
+    behind: dict[int, list[str]] = {}
+    for claim in wanted:
+        behind.setdefault(claim.end, []).append(f"{claim.number}{' generic' * (claim.level == 'generic')}")
+    prompt = _MARK.sub(r"(\1)", prompt)  # what looks like a number of a claim; as long as before
+    spans = list(pairwise([0, *(match.end() for match in SENTENCE_END.finditer(prompt)), len(prompt)]))
+    holds = [any(start < end <= stop for end in behind) for start, stop in spans]
+    written: list[str] = []
+    for (start, stop), here, next_ in zip(spans, holds, [*holds[1:], False], strict=True):
+        if not (here or next_):
+            written += ["[...] "] * (written[-1:] != ["[...] "])
+            continue
+        for one, two in pairwise([start, *sorted({stop, *(end for end in behind if start < end < stop)})]):
+            written += [prompt[one:two], f" [{', '.join(behind[two])}] "] if two in behind else [prompt[one:two]]
+    return fenced(" ".join("".join(written).split()))
 
 
 @dataclass(frozen=True, slots=True)

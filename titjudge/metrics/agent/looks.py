@@ -5,7 +5,9 @@ Every look but OCR goes through `ask`, and so through cache, cap and retry. Text
 The inventory of an image: a first look at the whole and at enlarged parts of it, in one request, that lists what is where.
 
 A model sees an image scaled down, often to 768 pixels. If the image is larger and the prompt long, one look at the whole
-misses small things. Its parts in the same request show them at full size, for the price of as many images.
+misses small things. Its parts in the same request show them larger, for the price of as many images. The smallest thing decides
+how many parts there are; there are none if the whole image shows it well. Beside parts, the whole image is sent scaled down, so
+that parts are enlarged also for a model that reads all pixels.
 
 Crops of an image, enlarged; boxes are in fractions of its width and height.
 
@@ -48,7 +50,13 @@ _ROUNDING = 1e-9  # of sides, so that a box that was just extended is not too sm
 SLACK = 0.05  # a corner this far outside the image is moved to its edge
 SMALLEST = 0.02  # least width and height of a box
 SMALLEST_SIDE = 64  # pixels
-ENLARGED_TO, ENLARGED_AMONG_OTHERS, ENLARGED_BY = 1024, 512, 4.0  # pixels of the longer side, alone and not; times
+ENLARGED_BY = 4.0  # times
+READ = 1024  # pixels of the longer side at which a picture is taken to be read
+Sides = tuple[float, float]  # pixels of a longer side: to which a crop is enlarged, and to which it is scaled down
+ALONE: Sides = (READ, math.inf)  # a crop in a request of its own
+AMONG_OTHERS: Sides = (512, READ)
+PART: Sides = (READ, READ)  # of the image, and the image itself beside its parts
+WHOLE: Box = (0.0, 0.0, 1.0, 1.0)
 _MOST_ENLARGED = 4096  # pixels of the longer side of an enlarged crop
 
 
@@ -105,7 +113,7 @@ def size_of(path: Path) -> tuple[int, int]:
     return width, height
 
 
-def crop(path: Path, boxes: Sequence[Box], enlarged_to: int = ENLARGED_TO) -> list[bytes]:
+def crop(path: Path, boxes: Sequence[Box], sides: Sides = ALONE) -> list[bytes]:
     """Cut parts out of an image, as PNG, from the upright image (by its EXIF tag), which is decoded once.
 
     Raises:
@@ -113,7 +121,7 @@ def crop(path: Path, boxes: Sequence[Box], enlarged_to: int = ENLARGED_TO) -> li
     """
     with _opened(path) as image:
         whole, parts = image.size, [_cut(image, box) for box in boxes]
-    return [_png(part, whole, enlarged_to) for part in parts]
+    return [_png(part, whole, sides) for part in parts]
 
 
 @contextlib.contextmanager
@@ -125,17 +133,27 @@ def _opened(path: Path) -> Iterator[Any]:
 
 
 def _cut(image: Any, box: Box) -> Any:
-    width, height = image.size
+    return image.crop(_pixels(image.size, box))
+
+
+def _pixels(size: tuple[int, int], box: Box) -> tuple[int, int, int, int]:
+    width, height = size
     left, top = math.floor(box[0] * width), math.floor(box[1] * height)
     right, bottom = math.ceil(box[2] * width), math.ceil(box[3] * height)
-    return image.crop((left, top, max(right, left + 1), max(bottom, top + 1)))
+    return left, top, max(right, left + 1), max(bottom, top + 1)
 
 
-def _png(part: Any, whole: tuple[int, int], enlarged_to: int) -> bytes:
+def enlargement(size: tuple[int, int], box: Box, sides: Sides) -> float:
+    """Return how many times its pixels, across, a part of an image of `size` is sent."""
+    left, top, right, bottom = _pixels(size, box)
+    return _scale((right - left, bottom - top), size, sides)
+
+
+def _png(part: Any, whole: tuple[int, int], sides: Sides) -> bytes:
     """Encode a part of an image of `whole` pixels, scaled."""
     from PIL import Image
 
-    scale = _scale(part.size, whole, enlarged_to)
+    scale = _scale(part.size, whole, sides)
     if scale != 1:
         width, height = (min(_MOST_ENLARGED, round(side * scale)) for side in part.size)
         part = part.resize((width, height), Image.Resampling.LANCZOS)
@@ -144,9 +162,10 @@ def _png(part: Any, whole: tuple[int, int], enlarged_to: int) -> bytes:
     return out.getvalue()
 
 
-def _scale(part: tuple[int, int], whole: tuple[int, int], enlarged_to: int) -> float:
-    if enlarged_to < ENLARGED_TO < max(part):
-        return ENLARGED_TO / max(part)
+def _scale(part: tuple[int, int], whole: tuple[int, int], sides: Sides) -> float:
+    enlarged_to, most = sides
+    if max(part) > most:
+        return most / max(part)
     enlargement = min(
         ENLARGED_BY, min(enlarged_to, max(whole)) / max(part), math.sqrt(whole[0] * whole[1] / (part[0] * part[1]))
     )
@@ -184,13 +203,13 @@ class Crops:
                 del _origins[path]
             self._folder.cleanup()
 
-    async def cut(self, path: Path, boxes: Sequence[Box], enlarged_to: int = ENLARGED_TO) -> list[Path]:
+    async def cut(self, path: Path, boxes: Sequence[Box], sides: Sides = ALONE) -> list[Path]:
         """Write crops and return their files, each named by a hash of its content and its place.
 
         Raises:
             DataError: The image cannot be used.
         """
-        contents = await asyncio.to_thread(crop, path, boxes, enlarged_to)
+        contents = await asyncio.to_thread(crop, path, boxes, sides)
         return [self._written(content, Origin(path, box)) for content, box in zip(contents, boxes, strict=True)]
 
     def _written(self, content: bytes, cut_from: Origin) -> Path:
@@ -204,10 +223,11 @@ class Crops:
 
 
 ONE_LOOK = 1_600_000  # pixels of an image that is seen in one look: 1,536 x 1,024 and less
-PART = 1024  # pixels of a part's longer side
+CLEAR = 14  # pixels of a thing that is seen well
 MANY_CLAIMS = 25  # claims from which an inventory of a large image pays
 MOST_ITEMS = 250
 _MOST_ACROSS, _OVERLAP = 3, 0.02  # parts; of width and height, on each inner side
+_LONGER = 0.25  # by which a part may be longer in one direction than in the other
 _LONGEST = 400  # characters of an item
 _NUMBER = re.compile(r"^(?:[-*•]\s*)?(?:\d+\s*[.):]\s*)?")
 _PLACE = re.compile(r"\[\s*" + r"(?:\s*[,;]\s*|\s+)".join([r"(\d+(?:\.\d+)?|\.\d+)"] * 4) + r"\s*\]")
@@ -230,14 +250,21 @@ class InventoryItem:
         return f"{fenced(self.text)}{place}{'' if self.sure else ' (unsure)'}"
 
 
-def parts_of(width: int, height: int) -> list[Box]:
-    """Divide an image into at most nine parts of some 1,024 pixels a side, that overlap a little.
+def parts_of(width: int, height: int, smallest: float) -> list[Box]:
+    """Divide an image into at most nine parts, which overlap a little and show its smallest thing with 14 pixels.
 
-    An image of at most 1.6 million pixels has none: models see it in one look.
+    An image of at most 1.6 million pixels has none, as models see it in one look; nor one whose smallest thing is seen in the whole.
+
+    Args:
+        width: Of the image, pixels.
+        height: Of the image, pixels.
+        smallest: Side of its smallest thing, as a share of the side of a square as large as the image.
     """
-    if width * height <= ONE_LOOK:
+    longer, wanted = max(width, height), CLEAR / (smallest * math.sqrt(width * height))
+    parts = min(_MOST_ACROSS, math.ceil(wanted * longer / READ))  # along the longer side
+    if width * height <= ONE_LOOK or parts < 2:
         return []
-    columns, rows = (min(_MOST_ACROSS, math.ceil(side / PART)) for side in (width, height))
+    columns, rows = (max(1, math.ceil(side * parts / longer - _LONGER)) for side in (width, height))
     return [(left, top, right, bottom) for top, bottom in _spans(rows) for left, right in _spans(columns)]
 
 
@@ -460,7 +487,11 @@ class ImageInspector:
 
     def __init__(self, item: Item, ask: Ask, crops: Crops) -> None:
         self._item, self.image, self._ask, self._crops = item, image_of(item), ask, crops
-        self._parts: list[Box] | None = None
+        self.smallest = 1.0  # side of its smallest thing: of a square as large as the image
+        self.size, self.whole_at = (
+            (0, 0),
+            1.0,
+        )  # pixels, once its parts are known; scale at which the whole image is sent
 
     async def look(self, request: LookRequest) -> Observation:
         """Carry out one look.
@@ -472,7 +503,7 @@ class ImageInspector:
             return await self._inventory()
         if request.tool == "describe" and request.box is None:
             return await self._describe()
-        image = self.image if request.box is None else (await self.pictures([request.box], ENLARGED_TO))[0]
+        image = self.image if request.box is None else (await self.pictures([request.box], ALONE))[0]
         if request.tool == "read_text":
             return await self._read_text(image)
         if request.tool == "count":
@@ -502,19 +533,36 @@ class ImageInspector:
         return [Observation(shortened(text, MAX_REPORT), whole.cut) for text in reports_of(whole.text, len(requests))]
 
     async def parts(self) -> list[Box]:
-        """Divide the image into parts that are seen in one look each; [] where all of it is.
+        """Divide the image into parts that show its smallest thing; [] where the whole image does.
 
         Raises:
             Unanswered: The image cannot be used.
         """
-        if self._parts is None:
+        if self.size == (0, 0):
             try:
-                self._parts = parts_of(*await asyncio.to_thread(size_of, self.image))
+                self.size = await asyncio.to_thread(size_of, self.image)
             except DataError as error:
                 raise Unanswered(Status.BAD_INPUT, str(error)) from error
-        return self._parts
+        return parts_of(*self.size, self.smallest)
 
-    async def pictures(self, boxes: Sequence[Box], enlarged_to: int = ENLARGED_AMONG_OTHERS) -> list[Path]:
+    async def show(self) -> tuple[list[Path], list[str]]:
+        """Return the whole image and enlarged parts of it, and for each part where it is and how much enlarged.
+
+        Raises:
+            Unanswered: The image cannot be used.
+        """
+        boxes = await self.parts()
+        if not boxes:
+            return [self.image], []
+        self.whole_at = enlargement(self.size, WHOLE, PART)
+        return await self.pictures([WHOLE, *boxes], PART), [self.part(box, PART) for box in boxes]
+
+    def part(self, box: Box, sides: Sides = AMONG_OTHERS) -> str:
+        """Write which part a picture shows, and how much larger than the picture of the whole image."""
+        times = enlargement(self.size, box, sides) / self.whole_at
+        return f"its part {place_of(box)}, enlarged {times:.1f} times"
+
+    async def pictures(self, boxes: Sequence[Box], sides: Sides = AMONG_OTHERS) -> list[Path]:
         """Cut out parts of the image, enlarged.
 
         Raises:
@@ -523,21 +571,21 @@ class ImageInspector:
         if not boxes:
             return []
         try:
-            return await self._crops.cut(self.image, boxes, enlarged_to)
+            return await self._crops.cut(self.image, boxes, sides)
         except DataError as error:
             raise Unanswered(Status.BAD_INPUT, str(error)) from error
 
     async def _inventory(self) -> Observation:
         """List what is where, seen in the whole image and in its enlarged parts, which share one request."""
-        boxes = await self.parts()
+        files, places = await self.show()
         reply = await self._ask(
             "agent/inventory",
             role="captioner",
-            images=[self.image, *await self.pictures(boxes)],
+            images=files,
             accept_truncated=True,
             params={**DECODING, "max_tokens": INVENTORY_TOKENS},
             describes=True,
-            places=[place_of(box) for box in boxes],
+            places=places,
         )
         items = read_items(after_thinking(reply.text))
         if not items:

@@ -22,11 +22,14 @@ contradicts, and one wrong verdict costs an image its place among its siblings. 
 again, and those settled by a line of an inventory that its reader was not sure of, if they concern few places: an image
 that is wrong in many is wrong whatever a second look shows. The same number of met claims, drawn by a hash, are looked at
 with them; otherwise a second look could only raise scores. The last look at an image is kept for them.
+
+A judge that sees the image, or has an inventory of it, can take a claim to be true because it is likely. So claims that are
+easily misread (`Claim.risk`) are looked at again though they are met: those of four places, which are one look, the worst first. A
+judge that sees the image is told so at once, and looks at them in the answer that settles them.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 
 from titjudge.core.errors import Unanswered
@@ -34,7 +37,7 @@ from titjudge.core.grouping import grouped
 from titjudge.core.score_parts import RoundRow
 from titjudge.core.types import Ask, Status
 from titjudge.metrics._shared import gather_answers
-from titjudge.metrics.agent.claims import MAX_CLAIMS, Claim, group_of, shortened, weights
+from titjudge.metrics.agent.claims import MAX_CLAIMS, Claim, contradicts, group_of, shortened, weights
 from titjudge.metrics.agent.looks import (
     ENDS_ITEM,
     MOST_JOINED,
@@ -90,17 +93,24 @@ def _begin(state: AgentState, claims: Sequence[Claim]) -> None:
 
 
 def _chosen(state: AgentState) -> list[Claim]:
-    """Choose doubtful claims and, at other places, the same number of met ones; nothing if too many places are doubtful."""
-    weight = weights(state.claims.claims)
-    on_parts = state.first_look != "description"  # a part of the image shows no style
-    shown = [c for c in state.claims.claims if weight[c.number] and not (on_parts and c.kind == "style")]
-    at_first = [claim for claim in shown if _settled_at_first(state, claim)]
+    """Choose doubtful claims, none if too many places are doubtful, and met claims at other places.
+
+    These are as many as the doubtful ones, or those of `MOST_JOINED` places that are easily misread, with all claims about the places.
+    """
+    at_first = [claim for claim in state.checkable if _settled_at_first(state, claim)]
     doubtful = [claim for claim in at_first if _is_doubtful(state.settled[claim.number])]
-    places = {_place(claim) for claim in doubtful}
-    if not 0 < len(places) <= MOST_PLACES or not state.is_worth_a_look(doubtful):
+    places = {claim.place for claim in doubtful}
+    if len(places) > MOST_PLACES:
+        doubtful, places = [], set()
+    held = [c for c in at_first if state.settled[c.number].verdict == "met" and c.place not in places]
+    most = len(places)
+    if state.on_parts:
+        most = max(most, sum(claim.risk > 0 for claim in state.by_risk(held)[:MOST_JOINED]))
+    chosen = doubtful + state.by_risk(held)[:most]
+    if not state.is_worth_a_look(doubtful or chosen):
         return []
-    held = [c for c in at_first if state.settled[c.number].verdict == "met" and _place(c) not in places]
-    return doubtful + sorted(held, key=lambda claim: _draw(state, claim))[: len(places)]
+    places = {claim.place for claim in chosen}
+    return [claim for claim in at_first if claim.place in places] if state.on_parts else chosen
 
 
 def _is_doubtful(settled: SettledClaim) -> bool:
@@ -116,16 +126,6 @@ def _settled_at_first(state: AgentState, claim: Claim) -> bool:
         return False
     request = state.evidence[settled.evidence - 1].request
     return settled.evidence == 1 or (request.tool == "describe" and request.box is None)
-
-
-def _place(claim: Claim) -> str:
-    """Return the name of the thing that a claim is about, which is the place to look at."""
-    return claim.things[0] if claim.things else claim.text
-
-
-def _draw(state: AgentState, claim: Claim) -> bytes:
-    """Draw a number for a claim: the same whenever it is judged, another for each image."""
-    return hashlib.sha256(f"{state.evidence[0].observation.text}\n{claim.text}".encode("utf-8", "replace")).digest()
 
 
 SPARE_ROUNDS = 3  # rounds beyond one for each look
@@ -162,7 +162,7 @@ async def consult(state: AgentState, ask: Ask, looks_left: int) -> tuple[AgentTu
         params=DECODING,
         planned=planned.model_dump(),
         verify=state.to_verify if looks_left else "",
-        **(state.variables(looks_left) | ({"joined": MOST_JOINED} if sight else {})),
+        **(state.variables(looks_left) | ({"joined": MOST_JOINED, "places": MOST_PLACES} if sight else {})),
     )
     state.notes = []
     turn: AgentTurn = reply.data
@@ -187,24 +187,27 @@ async def _converse(state: AgentState, ask: Ask, looks_left: int, planned: Agent
 def expected_turn(state: AgentState, looks_left: int) -> AgentTurn:
     """Make up the next turn for a dry run: one look beside the description, then a verdict on all open claims.
 
+    A judge that sees the image settles at once all that is not verified, and looks at places of it.
+
     The questions of a judge cannot be known; anything beyond this is taken from the budget when it is asked.
     """
     usable = [evidence for evidence in state.evidence if evidence.usable]
-    if looks_left and len(state.evidence) < EXPECTED_LOOKS:
-        question = f"{len(state.evidence)}{' word' * 10}"
-        if state.first_look == "sight":
-            return AgentTurn(settle=[], looks=[Look(tool="zoom", question=question, box=[0, 0, 0.5, 0.5])])
-        return AgentTurn(settle=[], looks=[Look(tool="ask", question=question)])
-    claims = [claim.number for claim in state.open]
-    if not usable or not claims:
-        return AgentTurn(settle=[], looks=[])
+    claims = sorted({claim.number for claim in (*state.open, *state.unverified)})
+    first = bool(looks_left) and len(state.evidence) < EXPECTED_LOOKS
     if state.first_look == "sight":
-        about = grouped(state.open, _place).values()
-        numbers = [[claim.number for claim in one] for one in about]
+        about = grouped(state.open or state.unverified, lambda claim: claim.place).values()
+        numbers = [[claim.number for claim in one] for one in about] if usable else []
+        places = [Look(tool="zoom", box=[0, 0, 0.1 * n, 0.1 * n]) for n in range(2, 2 + max(1, len(state.risky)))]
+        if first and not state.risky:
+            numbers = numbers[:-1]  # what is left is looked at
         seen = [
             SeenVerdict(claims=of, verdict="met", evidence=usable[-1].id, seen="word " * SEEN_WORDS) for of in numbers
         ]
-        return SeeingTurn(settle=seen, looks=[])
+        return SeeingTurn(settle=seen, looks=places if first else [])
+    if first:
+        return AgentTurn(settle=[], looks=[Look(tool="ask", question=f"{len(state.evidence)}{' word' * 10}")])
+    if not usable or not claims:
+        return AgentTurn(settle=[], looks=[])
     return AgentTurn(settle=[ClaimVerdict(claims=claims, verdict="met", evidence=usable[-1].id)], looks=[])
 
 
@@ -241,7 +244,7 @@ async def investigate(state: AgentState, inspector: ImageInspector, ask: CostTra
         begins = bool(end) and state.verification is None
         if end and not verifying(state, left, progress=bool(settled or turn.looks)):
             state.stopped = end
-        if begins and not state.stopped:  # these looks were requested before the verdicts to verify were known
+        if begins and not state.stopped and protocol != "sight":  # requested before the verdicts to verify were known
             outcomes: list[LookRequest | str] = [_NOT_TAKEN] * len(turn.looks)
             groups: list[list[LookRequest]] = []
         else:
@@ -298,9 +301,20 @@ def _settle(state: AgentState, verdicts: list[ClaimVerdict], entry: RoundRow) ->
             state.note("unsupported", f"claim {claim}: '{name}' is not evidence that can decide a claim")
         elif isinstance(given, SeenVerdict) and not given.seen:
             state.note("unsupported", f"claim {claim}: 'seen' is empty")
+        elif isinstance(given, SeenVerdict) and verdict == "met" and _is_contradicted(state, claim, given.seen):
+            state.note("contradictory", f"claim {claim} is not met by what you saw: {given.seen}. Settle it again")
         else:
             new += _settle_claim(state, claim, verdict, evidence, given, entry)
     return new
+
+
+def _is_contradicted(state: AgentState, number: int, seen: str) -> bool:
+    """Return True, once for a claim, if the number or the letters that were seen are not those of the claim."""
+    claim = next(claim for claim in state.claims.claims if claim.number == number)
+    if number in state.doubted or not contradicts(claim.text, seen):
+        return False
+    state.doubted.add(number)
+    return True
 
 
 def _verdict(given: ClaimVerdict) -> str:
@@ -331,6 +345,7 @@ def _settle_claim(
     before = () if old is None else (*old.before, (old.verdict, old.evidence))
     state.counts["revised"] += old is not None and not confirmed
     state.counts["verified"] += verified
+    state.verified |= {claim} if verified else set()
     line = given.evidence.partition(".")[2].rstrip(" ])")
     item = evidence.item(int(line)) if line.isascii() and line.isdigit() and len(line) < 6 else None
     seen = shortened(given.seen, MAX_SEEN) if isinstance(given, SeenVerdict) else ""
@@ -340,9 +355,12 @@ def _settle_claim(
 
 
 def _is_verified(state: AgentState, claim: int, evidence: Evidence) -> bool:
-    """Return True if this evidence verifies the verdict on a claim that is to be verified."""
+    """Return True if this evidence verifies the verdict on a claim that is to be verified: any part enlarged since the verdict."""
     wanted = state.verification
-    return wanted is not None and evidence.number > wanted.since and any(c.number == claim for c in state.unverified)
+    if wanted is None or all(unverified.number != claim for unverified in state.unverified):
+        return False
+    enlarged = evidence.request.box is not None and evidence.number > state.settled[claim].evidence
+    return enlarged or evidence.number > wanted.since
 
 
 def _check_requests(
@@ -392,10 +410,8 @@ async def _show(state: AgentState, inspector: ImageInspector) -> None:
     Raises:
         Unanswered: The image cannot be used.
     """
-    boxes = await inspector.parts()
-    files = await inspector.pictures(boxes)
-    parts = [Picture(file, 1, box) for file, box in zip(files, boxes, strict=True)]
-    state.pictures = [Picture(inspector.image, 1), *parts]
+    files, parts = await inspector.show()
+    state.pictures = [Picture(file, 1, what) for file, what in zip(files, ["the whole image", *parts], strict=True)]
     said = "; ".join(picture.what for picture in state.pictures)
     state.counts["looks"] += 1
     state.evidence.append(Evidence(1, LookRequest("see"), Observation(said)))
@@ -410,11 +426,11 @@ async def _enlarge(
     Raises:
         Unanswered: The image cannot be used.
     """
-    requests = [request for group in groups for request in group]
-    files = await inspector.pictures([request.box for request in requests if request.box is not None])
+    boxes = [request.box for group in groups for request in group if request.box is not None]
+    files = await inspector.pictures(boxes)
     shown = [
-        Picture(file, number, request.box)
-        for number, (file, request) in enumerate(zip(files, requests, strict=True), len(state.evidence) + 1)
+        Picture(file, number, inspector.part(box))
+        for number, (file, box) in enumerate(zip(files, boxes, strict=True), len(state.evidence) + 1)
     ]
     state.pictures += shown
     what = iter(shown)

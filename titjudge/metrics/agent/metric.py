@@ -27,10 +27,11 @@ from titjudge.metrics.agent.claims import (
     group_of,
     score_bounds,
     shortened,
+    smallest_share,
     split,
     weights,
 )
-from titjudge.metrics.agent.looks import MANY_CLAIMS, CostTrackingAsk, Crops, ImageInspector
+from titjudge.metrics.agent.looks import MANY_CLAIMS, ONE_LOOK, CostTrackingAsk, Crops, ImageInspector
 from titjudge.metrics.agent.loop import investigate
 from titjudge.metrics.agent.places import ROLE, locate
 from titjudge.metrics.agent.state import COUNTS, VERDICTS, AgentState, Evidence, FirstLook, LookBounds, SettledClaim
@@ -48,7 +49,7 @@ _SAME = 0.05  # points that the bounds of a score may differ and still be one nu
     roles=("captioner", "judge"),
     optional_roles=(ROLE,),
     range=(0, 100),
-    version="8",
+    version="9",
     source="titjudge; macro and micro level of adherence as in the TIT-Score paper, A.11; weights ours",
 )
 async def tit_agent(
@@ -114,7 +115,7 @@ async def tit_agent(
     if not words_of(item.prompt):
         return Score.none(Status.BAD_INPUT, "the prompt is empty")
     priced = max_cost is not None or point_worth is not None
-    state = AgentState(LookBounds(looks, max_cost, point_worth))
+    state = AgentState(LookBounds(looks, max_cost, point_worth), prompt=item.prompt)
     return await _judge(item, CostTrackingAsk(ask, priced=priced), state, first_look)
 
 
@@ -136,8 +137,11 @@ async def _judge(item: Item, ask: CostTrackingAsk, state: AgentState, first_look
     try:
         with Crops() as crops:
             inspector = ImageInspector(item, ask, crops)
+            inspector.smallest = smallest_share(state.claims.claims)
             state.first_look = await _first_look(first_look, claims, inspector)
             state.places = await locate(state.claims.claims, inspector.image, ask)
+            if state.places is not None and state.places.proposed:
+                inspector.smallest = state.places.smallest
             await investigate(state, inspector, ask)
     except Unanswered as failure:
         state.stopped = f"no answer: {failure.status}"
@@ -153,7 +157,9 @@ async def _first_look(wanted: FirstLook | Literal["auto"], claims: int, inspecto
     """
     if wanted != "auto":
         return wanted
-    return "inventory" if claims >= MANY_CLAIMS and await inspector.parts() else "description"
+    await inspector.parts()
+    large = inspector.size[0] * inspector.size[1] > ONE_LOOK
+    return "inventory" if claims >= MANY_CLAIMS and large else "description"
 
 
 def _scored(item: Item, state: AgentState) -> Score:

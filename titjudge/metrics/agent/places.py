@@ -8,6 +8,7 @@ misses things: a proposal is not evidence, so no verdict can rest on it, and it 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,6 +85,11 @@ class Places:
             by_thing.setdefault(place.thing, []).append(f"{place_of(place.box)} {score}")
         lines = "; ".join(f"{fenced(thing)} {', '.join(boxes)}" for thing, boxes in by_thing.items())
         return f"{_CAVEAT}: {lines}" if lines else ""
+
+    @property
+    def smallest(self) -> float:
+        """Side of the smallest place, as a share of the side of a square as large as the image."""
+        return math.sqrt(min((b[2] - b[0]) * (b[3] - b[1]) for b in (place.box for place in self.proposed)))
 
     def to_json(self) -> PlacesPart:
         rows = [PlaceRow(thing=place.thing, box=list(place.box), score=place.score) for place in self.proposed]

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from titjudge.core.errors import Unanswered
 from titjudge.core.score_parts import EvidenceRow, RoundRow
 from titjudge.core.structured_output import Whole
 from titjudge.core.types import Json, Message, ToolCall
-from titjudge.metrics.agent.claims import MAX_CLAIM, Claim, Claims, absent_things, fenced, null_as, shortened, weights
-from titjudge.metrics.agent.looks import Box, InventoryItem, Look, LookRequest, Observation, place_of
+from titjudge.metrics.agent.claims import (
+    MAX_CLAIM,
+    Claim,
+    Claims,
+    absent_things,
+    fenced,
+    null_as,
+    numbered,
+    shortened,
+    weights,
+)
+from titjudge.metrics.agent.looks import MOST_JOINED, InventoryItem, Look, LookRequest, Observation
 from titjudge.metrics.agent.places import Places
 
 VERDICTS = ("met", "not_met", "cannot_be_seen")
@@ -35,15 +47,17 @@ _NOTES = 20  # most refusals of a round that the orchestrator is shown and the t
 _NOTHING = Observation("")
 _VERIFY = (
     "These verdicts rest on one look at the whole image, which may have misread it. Look once more at the place of each, "
-    'enlarged ("zoom", "count" and "read_text" take a box), neighbouring places together in one box, and ask openly; then '
+    'enlarged ("zoom", "count" and "read_text" take a box), {boxes}, and ask openly; then '
     "settle each of them again by the new report, whether its verdict holds or changes. For these claims looks may confirm "
     "what was reported."
 )
 
 _VERIFY_BY_SIGHT = (
-    "These verdicts rest on the image as a whole, which may have been misread. Look at the place of each enlarged, with one box for "
-    "each place; then settle each of them again by what you see there, whether its verdict holds or changes."
+    "These verdicts rest on the image as a whole, which may have been misread. Look at the place of each enlarged, unless a picture "
+    "below shows it, with one box for each place; then settle each of them again by what you see there, whether its verdict holds "
+    "or changes."
 )
+_BOXES = {"description": "neighbouring places together in one box", "inventory": "with one box for each place"}
 
 
 def _numbers(claims: Sequence[Claim]) -> str:
@@ -68,18 +82,24 @@ class ClaimVerdict(BaseModel):
     evidence: Annotated[str, BeforeValidator(_text)]
 
 
-def _seen_first(schema: Json) -> None:
-    """Put `seen` before the verdict: a model writes its answer in the order of the schema."""
-    properties = schema["properties"]
-    schema["properties"] = {"claims": properties.pop("claims"), "seen": properties.pop("seen"), **properties}
-
-
 class SeenVerdict(ClaimVerdict):
-    """A verdict of a judge that sees the image, with what it sees at the place."""
-
-    model_config = ConfigDict(title="Settlement", json_schema_extra=_seen_first)
+    """A verdict of a judge that sees the image, with what it sees at the place: an object, or a line with bars between its parts."""
 
     seen: Annotated[str, null_as("")] = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_a_line(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        parts = value.split("|")
+        evidence = parts.pop() if re.fullmatch(r"\s*\[?[Ee]\d+\]?\s*", parts[-1]) else "E1"
+        if len(parts) < 3:
+            raise ValueError('a line is "numbers of claims | seen | verdict"')
+        claims, *seen, verdict = parts
+        spans = re.findall(r"(\d{1,6})(?:\s*[-–]\s*(\d{1,3}))?", claims)
+        numbers = [number for first, last in spans for number in range(int(first), int(last or first) + 1)]
+        return {"claims": numbers, "seen": "|".join(seen), "verdict": verdict, "evidence": evidence}
 
 
 class AgentTurn(BaseModel):
@@ -95,7 +115,7 @@ class AgentTurn(BaseModel):
 class SeeingTurn(AgentTurn):
     """Verdicts and looks of one answer of a judge that sees the image."""
 
-    settle: list[SeenVerdict]  # type: ignore[assignment]
+    settle: list[Annotated[SeenVerdict, WithJsonSchema({"type": "string"})]]  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +190,7 @@ class Picture:
 
     file: Path
     evidence: int
-    box: Box | None = None
-
-    @property
-    def what(self) -> str:
-        return "the whole image" if self.box is None else f"its part {place_of(self.box)}, enlarged"
+    what: str
 
 
 @dataclass(slots=True)
@@ -218,7 +234,7 @@ class Verification:
 
     Attributes:
         claims: Numbers of their claims.
-        since: Number of looks when it began: later observations verify.
+        since: Number of looks when it began: later observations verify, and so does a part enlarged since a verdict.
     """
 
     claims: tuple[int, ...]
@@ -235,6 +251,9 @@ class AgentState:
         pictures: The pictures for a judge that sees the image: the image, its parts, and the parts that it wanted to see
             enlarged.
         places: The proposals of a detector; None if none is configured.
+        prompt: The prompt, for a judge that sees the image.
+        verified: Claims with a verdict that was looked at once more.
+        doubted: Claims with a verdict that was refused because the words seen contradict it; the next verdict counts.
     """
 
     bounds: LookBounds
@@ -251,6 +270,9 @@ class AgentState:
     failures: list[Unanswered] = field(default_factory=list)
     conversation: Conversation | None = None
     verification: Verification | None = None
+    prompt: str = ""
+    verified: set[int] = field(default_factory=set)
+    doubted: set[int] = field(default_factory=set)
     stopped: str = ""
 
     @property
@@ -278,21 +300,50 @@ class AgentState:
         return self.bounds.point_worth is None or points * self.bounds.point_worth >= self.look_price
 
     @property
+    def on_parts(self) -> bool:
+        """Whether verdicts are verified on parts of the image, by one who knows where they are."""
+        return self.first_look != "description"
+
+    def by_risk(self, claims: Sequence[Claim]) -> list[Claim]:
+        """Order claims by how easily they are misread, the worst first, the others by a hash: of each place one claim.
+
+        What a description says of a place was written without knowing the claim: there the hash alone decides.
+        """
+        ordered = sorted(claims, key=lambda claim: (-claim.risk if self.on_parts else 0, self._draw(claim)))
+        places: dict[object, Claim] = {}
+        for claim in ordered:
+            places.setdefault(claim.place if self.on_parts else claim.number, claim)
+        return list(places.values())
+
+    def _draw(self, claim: Claim) -> bytes:
+        """Draw a number for a claim: the same whenever it is judged, another for each image."""
+        return hashlib.sha256(f"{self.evidence[0].observation.text}\n{claim.text}".encode("utf-8", "replace")).digest()
+
+    @property
+    def checkable(self) -> list[Claim]:
+        """The claims whose verdicts can be verified: those with a weight, and on a part of the image none about style."""
+        weight = weights(self.claims.claims)
+        return [c for c in self.claims.claims if weight[c.number] and not (self.on_parts and c.kind == "style")]
+
+    @property
+    def risky(self) -> list[Claim]:
+        """The claims that are most easily misread, of as many places as one look shows."""
+        return self.by_risk([claim for claim in self.checkable if claim.risk])[:MOST_JOINED] if self.on_parts else []
+
+    @property
     def unverified(self) -> list[Claim]:
         """The claims whose verdicts are to be looked at once more, and have not been."""
         wanted = self.verification
         if wanted is None:
             return []
         return [
-            claim
-            for claim in self.claims.claims
-            if claim.number in wanted.claims and self.settled[claim.number].evidence <= wanted.since
+            claim for claim in self.claims.claims if claim.number in wanted.claims and claim.number not in self.verified
         ]
 
     @property
     def to_verify(self) -> str:
         """The verdicts to be verified by another look, and how, as text for the judge; empty if there are none."""
-        how = _VERIFY_BY_SIGHT if self.first_look == "sight" else _VERIFY
+        how = _VERIFY_BY_SIGHT if self.first_look == "sight" else _VERIFY.format(boxes=_BOXES[self.first_look])
         return f"Verify: {_numbers(self.unverified)}\n{how}" if self.unverified else ""
 
     def note(self, count: str, text: str) -> str:
@@ -352,13 +403,16 @@ class AgentState:
     def pictures_shown(self) -> list[Picture]:
         """The pictures of a judge that sees the image: at first the image and its parts, later the image and newly enlarged parts.
 
-        A claim that was left open is looked at in its place, so the parts are not paid again. While verdicts are verified, all
-        that was enlarged for them is shown, and at first the image alone.
+        A claim that was left open is looked at in its own place, so the parts are not paid again. While verdicts are verified, all
+        that was enlarged for them is shown, and at first the image and what was enlarged before of their places.
         """
         wanted = self.verification
-        if wanted is not None and not self.open:
-            return [picture for picture in self.pictures if picture.evidence > wanted.since] or self.pictures[:1]
         whole, *parts = self.pictures
+        if wanted is not None and not self.open:
+            places = {claim.place for claim in self.unverified}
+            by = {s.evidence for c in self.claims.claims if c.place in places and (s := self.settled.get(c.number))}
+            enlarged = [part for part in parts if part.evidence > 1 and part.evidence in by]
+            return [part for part in parts if part.evidence > wanted.since] or [whole, *enlarged]
         return [whole, *(part for part in parts if f"E{part.evidence}" in self.transcript[-1]["looks"])]
 
     def _picture_lines(self) -> list[str]:
@@ -375,12 +429,21 @@ class AgentState:
 
     def variables(self, looks_left: int) -> Json:
         """Return the variables of the orchestrator's template, with texts truncated and escaped."""
-        claims = [
-            f"{c.number}. {'' if c.level == 'micro' else f'[{c.level}] '}{fenced(shortened(c.text, MAX_CLAIM))}"
-            for c in (sorted({*self.open, *self.unverified}, key=lambda c: c.number) or self.claims.claims)
-        ]
+        wanted = sorted({*self.open, *self.unverified}, key=lambda c: c.number) or self.claims.claims
+        if self.first_look == "sight":
+            claims: Json = {
+                "prompt": numbered(self.prompt, wanted),
+                "risky": "" if self.settled else _numbers(self.risky),
+            }
+        else:
+            claims = {
+                "claims": [
+                    f"{c.number}. {'' if c.level == 'micro' else f'[{c.level}] '}{fenced(shortened(c.text, MAX_CLAIM))}"
+                    for c in wanted
+                ]
+            }
         return {
-            "claims": claims,
+            **claims,
             "evidence": self._with_places(self._evidence_lines()),
             "verdicts": self._settled_lines(),
             "open": _numbers(self.open) if self.settled else "all",

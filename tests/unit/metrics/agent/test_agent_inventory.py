@@ -11,6 +11,8 @@ from PIL import Image
 from test_agent_loop import CLAIMS, PROMPT, StandIn, all_met, turn
 
 from titjudge.core.types import Item, Score
+from titjudge.metrics.agent import metric
+from titjudge.metrics.agent.claims import Claim, smallest_share
 from titjudge.metrics.agent.looks import MANY_CLAIMS, SMALLEST, parts_of, read_items, reports_of
 from titjudge.metrics.agent.metric import tit_agent
 
@@ -23,8 +25,14 @@ Warm light, a photograph."""
 def judged(ask: Any, image: Path, first_look: str = "inventory", **meta: Any) -> Score:
     import asyncio
 
-    metric = tit_agent.configured({"first_look": first_look})
-    return asyncio.run(metric(Item("i", PROMPT, image, "g", "p", meta), ask))
+    configured = tit_agent.configured({"first_look": first_look})
+    return asyncio.run(configured(Item("i", PROMPT, image, "g", "p", meta), ask))
+
+
+@pytest.fixture
+def crowded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The things of the prompt are small, so that parts show them larger."""
+    monkeypatch.setattr(metric, "smallest_share", lambda claims: 0.01)
 
 
 @pytest.fixture(scope="module")
@@ -34,13 +42,12 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_an_inventory_shows_the_image_and_its_parts_in_one_request(large: Path) -> None:
+def test_an_inventory_shows_the_image_and_its_parts_in_one_request(large: Path, crowded: None) -> None:
     ask = StandIn(turn(all_met()), eyes={"agent/inventory": LINES})
     score = judged(ask, large)
     (asked,) = [each for each in ask.asked if each["template"] == "agent/inventory"]
-    assert (asked["role"], asked["sizes"][0], len(asked["sizes"])) == ("captioner", (1500, 1200), 5)
-    assert all(width < 1500 and height < 1200 for width, height in asked["sizes"][1:])
-    assert "Picture 3: [0.48, 0, 1, 0.52]" in asked["text"]
+    assert (asked["role"], asked["sizes"]) == ("captioner", [(1024, 819)] * 5)
+    assert "Picture 3: its part [0.48, 0, 1, 0.52], enlarged 1.9 times" in asked["text"]
     assert not ask.count("tit/describe")
     assert score.value == 100
     assert score.parts["evidence"][0]["tool"] == "inventory"
@@ -155,11 +162,30 @@ def test_one_scale_holds_for_all_places_of_an_inventory() -> None:
     assert read_items("1. a bowl [10 40 5000 80]")[0].box is None
 
 
-@given(st.integers(1, 9000), st.integers(1, 9000))
-def test_parts_cover_the_image_and_are_parts(width: int, height: int) -> None:
-    parts = parts_of(width, height)
+def test_an_image_whose_smallest_thing_is_large_is_one_picture(large: Path) -> None:
+    ask = StandIn(turn(all_met()), eyes={"agent/inventory": LINES})
+    judged(ask, large)
+    (asked,) = [each for each in ask.asked if each["template"] == "agent/inventory"]
+    assert asked["sizes"] == [(1500, 1200)]
+    assert "Picture" not in asked["text"]
+    assert "parts" not in asked["text"]
+
+
+def test_the_smallest_thing_decides_how_many_parts_there_are() -> None:
+    claims = [
+        Claim(n, text, "attribute", "micro", 0, 1, ("birds",)) for n, text in enumerate(("black", "900 birds"), 1)
+    ]
+    assert smallest_share(claims[:1]) == 0.5
+    assert smallest_share(claims) == pytest.approx(0.5 / 30)
+    assert [len(parts_of(2048, 1440, share)) for share in (0.5, 0.5 / 30, 0.01, 0.005)] == [0, 0, 4, 6]
+
+
+@given(st.integers(1, 9000), st.integers(1, 9000), st.floats(0.001, 1))
+def test_parts_cover_the_image_and_are_parts(width: int, height: int, smallest: float) -> None:
+    parts = parts_of(width, height, smallest)
     assert len(parts) <= 9
-    assert bool(parts) == (width * height > 1_600_000)
+    assert len(parts) != 1
+    assert not parts or width * height > 1_600_000
     for _ in range(20 if parts else 0):
         x, y = random.random(), random.random()
         assert any(left <= x <= right and top <= y <= bottom for left, top, right, bottom in parts)
