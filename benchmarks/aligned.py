@@ -6,6 +6,8 @@ An error is noticed if the prompt with the error scores lower than the prompt wi
 equal score counts half. The bundled example gives the descriptions, the planted errors of `probe`, and the pairs of images.
 Exchanged words are two colours or two numbers that change places in a prompt. The two rows without a model are the floor:
 the share of the prompt's content words that the description has (bag of words), and the same with ordered pairs of words.
+For `tit-aligned-llm`, another language model than that of the descriptions read each sentence beside its description, without
+knowing which has an error: `sentence_verdicts.jsonl`. It has none for photographs.
 
 `--photos` is a folder with `build.py`, `prompts_src.py` and `captions.py`, which describe photographs and errors in their
 prompts. Without it there is no column of photographs. Exit 1 if `tit-aligned` misses a goal with the default embedder: 92% of planted
@@ -27,13 +29,15 @@ from benchmarks.scripted_ask import ScriptedAsk
 from titjudge.core import item_meta
 from titjudge.core.types import Embedding, Item, ProviderSettings
 from titjudge.metrics.tit import tit
-from titjudge.metrics.tit_aligned import REACH, content_words, share_found, terms, tit_aligned
+from titjudge.metrics.tit_aligned import REACH, content_words, share_found, terms, tit_aligned, tit_aligned_llm
 from titjudge.probes import battery, prompt_edits
 from titjudge.probes.prompt_edits import EXCHANGED
 from titjudge.providers import make_embedder
 from titjudge.suites.known_answer.suite import KnownAnswer
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "known_answer"
+VERDICTS = Path(__file__).with_name("sentence_verdicts.jsonl")
+CHECKED = (5, 13)  # sentences: the default, and all
 GOALS = {"planted": 0.92, "photographs": 0.85, EXCHANGED: 0.85, "pairs": 32 / 36}
 Match = Callable[[str, str], Awaitable[float]]
 
@@ -47,12 +51,29 @@ class Trial(NamedTuple):
     description: str
 
 
-class Vectors(ScriptedAsk):
-    """An `ask` that embeds each text once."""
+class Reader(ScriptedAsk):
+    """An `ask` that embeds each text once, and checks sentences by the recorded verdicts.
 
-    def __init__(self, name: str) -> None:
+    Args:
+        name: The embedder.
+        descriptions: The description of each image of the bundled example.
+    """
+
+    def __init__(self, name: str, descriptions: dict[str, str]) -> None:
         provider, _, model = name.partition("/")
         self.embedder, self.known = make_embedder(provider, model, ProviderSettings("")), dict[str, Embedding]()
+        self.wrong: dict[tuple[str, str], bool] = {}
+        for line in map(json.loads, VERDICTS.read_text("utf-8").splitlines()):
+            for wrong in (True, False):
+                listed = line["wrong" if wrong else "confirmed"]
+                self.wrong |= {(descriptions[line["image"]], sentence): wrong for sentence in listed}
+
+    def _tit_check(self, given: dict[str, Any]) -> str:
+        verdicts = [self.wrong[given["description"], sentence] for sentence in given["sentences"]]
+        return json.dumps({"wrong": [number for number, wrong in enumerate(verdicts, 1) if wrong]})
+
+    def book(self, template: str, schema: Any, given: dict[str, Any], text: str) -> None:
+        """Keep no account: prices are those of `--dry-run`."""
 
     async def embed(self, texts: Sequence[str]) -> list[Embedding]:
         new = [text for text in dict.fromkeys(texts) if text not in self.known]
@@ -60,12 +81,12 @@ class Vectors(ScriptedAsk):
         return [self.known[text] for text in texts]
 
 
-def by_metric(metric: Any, ask: Vectors) -> Match:
+def by_metric(metric: Any, ask: Reader) -> Match:
     """Score a prompt and a description by a metric."""
 
     async def match(prompt: str, description: str) -> float:
         item = Item("i", prompt, None, meta={item_meta.DESCRIPTION.name: description})
-        value = (await metric.function(item, ask)).value
+        value = (await metric(item, ask)).value
         assert value is not None
         return float(value)
 
@@ -121,19 +142,29 @@ async def rows(embedders: Sequence[str], photos: Path | None) -> bool:
     kinds = {kind: [trial for trial in trials if trial.kind == kind] for kind in dict.fromkeys(t.kind for t in trials)}
     kinds["planted"] = [trial for trial in trials if trial.kind not in (EXCHANGED, "photographs")]
     pairs = suite.pairs(EXAMPLE)
-    prompts = {item.id: item.prompt for item in items}
+    prompts, recorded = {item.id: item.prompt for item in items}, {*descriptions.values()}
     print(f"| way | {' | '.join(f'{kind} ({len(found)})' for kind, found in kinds.items())} | pairs ({len(pairs)}) |")
     print(f"| --- |{' ---: |' * (len(kinds) + 1)}")
     ways: dict[str, Match] = {"bag of words": by_words(0), "words and ordered pairs": by_words(REACH)}
     for name in embedders:
-        ask = Vectors(name)
+        ask = Reader(name, descriptions)
         ways |= {f"{metric.name}, {name}": by_metric(metric, ask) for metric in (tit, tit_aligned)}
+        for count in CHECKED:
+            metric = tit_aligned_llm.configured({"checked": count})
+            ways[f"{metric.name}, {name}, {count} checked"] = by_metric(metric, ask)
     reached = True
     for way, match in ways.items():
-        found = {kind: await noticed(match, these) for kind, these in kinds.items()}
+        found = {
+            kind: await noticed(match, these)
+            for kind, these in kinds.items()
+            if "checked" not in way or all(trial.description in recorded for trial in these)
+        }
         values = {key: await match(prompts[key], descriptions[key]) for key in prompts}
         right = sum((values[pair.a] > values[pair.b]) == (pair.preference == "a") for pair in pairs)
-        print(f"| {way} | {' | '.join(f'{count:g}' for count in found.values())} | {right} |", flush=True)
+        print(
+            f"| {way} | {' | '.join(f'{found[kind]:g}' if kind in found else '-' for kind in kinds)} | {right} |",
+            flush=True,
+        )
         if way == f"tit-aligned, {embedders[0]}":
             shares = {kind: found[kind] / len(kinds[kind]) for kind in kinds} | {"pairs": right / len(pairs)}
             reached = all(shares[kind] >= goal for kind, goal in GOALS.items() if kind in shares)

@@ -22,7 +22,7 @@ from titjudge.metrics.unifiedreward import unifiedreward
 from titjudge.providers.fake import Fake
 from titjudge.runs.folder.run_folder import digest_of
 
-READS_NO_IMAGE = {"tit", "tit-aligned", "tit-llm", "self-eval", "pairwise", "pairwise-text"}
+READS_NO_IMAGE = {"tit", "tit-aligned", "tit-aligned-llm", "tit-llm", "self-eval", "pairwise", "pairwise-text"}
 META = {
     "questions": ["a?"], "gold_answers": ["yes"], "text_words": ["a"], "facets": {"Quality": [["Detail", "Noise"]]},
     "edit_type": "style", "category": "causal_reasoning", "reference": "a door",

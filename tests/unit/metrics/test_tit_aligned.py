@@ -6,8 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from titjudge.core.types import Embedding, Failure, FailureKind, Item
-from titjudge.metrics.tit_aligned import content_words, tit_aligned
+from titjudge.core.types import Embedding, Failure, FailureKind, Item, Status
+from titjudge.metrics import Metric
+from titjudge.metrics.tit_aligned import content_words, tit_aligned, tit_aligned_llm
 from titjudge.providers import Capabilities, Embedder
 from titjudge.testing import Scored, score_one
 
@@ -32,9 +33,9 @@ class BagOfWords(Embedder):
         return Failure(FailureKind.FATAL, str(error))
 
 
-def scored(prompt: str, description: str = DESCRIPTION) -> Scored:
+def scored(prompt: str, description: str = DESCRIPTION, metric: Metric = tit_aligned, answer: str = "") -> Scored:
     item = Item("i", prompt, None, meta={"description": description})
-    return score_one(tit_aligned, item, lambda request: "", embedder=BagOfWords(), capabilities=Capabilities())
+    return score_one(metric, item, lambda request: answer, embedder=BagOfWords(), capabilities=Capabilities())
 
 
 def value(prompt: str, description: str = DESCRIPTION) -> float:
@@ -97,3 +98,39 @@ def test_tokens_are_those_of_all_parts() -> None:
     score, _ = scored("The light is warm. Nothing.")
     assert score.parts["prompt_tokens"] == len("The light is warm.") + len("Nothing.")
     assert score.parts["description"] == DESCRIPTION
+
+
+PROMPT = "The light is warm. Three dogs run. A white mug is far. The light is cold."
+
+
+def checked(answer: str, count: int = 2) -> Scored:
+    return scored(PROMPT, metric=tit_aligned_llm.configured({"checked": count}), answer=answer)
+
+
+def test_the_judge_checks_the_sentences_with_the_worst_match() -> None:
+    score, requests = checked('{"wrong": []}')
+    (request,) = requests
+    text = "".join(part for message in request.messages for part in message.parts if isinstance(part, str))
+    assert "1. Three dogs run.\n2. The light is cold.\n</sentences>" in text
+    assert DESCRIPTION in text
+    assert (score.reason, score.parts["contradicted"]) == ("every checked sentence is confirmed", [])
+
+
+@pytest.mark.parametrize(("wrong", "share"), [("[]", 1), ("[2]", 0.5), ("[2, 2]", 0.5), ("[1, 2]", 0)])
+def test_match_and_confirmed_share_weigh_the_same(wrong: str, share: float) -> None:
+    assert checked(f'{{"wrong": {wrong}}}').score.value == pytest.approx((value(PROMPT) + share) / 2)
+
+
+def test_the_reason_is_a_sentence_that_is_not_confirmed() -> None:
+    score = checked('{"wrong": [2]}').score
+    assert (score.reason, score.parts["contradicted"]) == ("not confirmed: The light is cold.", ["The light is cold."])
+
+
+@pytest.mark.parametrize("answer", ['{"wrong": [3]}', '{"wrong": [0]}', '{"wrong": [-1]}', '{"wrong": ["a"]}', "2", ""])
+def test_an_answer_about_no_sentence_of_the_request_is_no_score(answer: str) -> None:
+    score = checked(answer).score
+    assert (score.value, score.status) == (None, Status.UNPARSED)
+
+
+def test_a_prompt_with_few_sentences_is_checked_whole() -> None:
+    assert checked('{"wrong": [4]}', count=9).score.parts["contradicted"] == ["The light is warm."]
