@@ -132,8 +132,8 @@ def votes(folder: Path) -> None:
     write_lines(folder / "battles.jsonl", *battles)
     ratings = [f"{row['image']},{3 + at % 3},p{at % 2}" for at, row in enumerate(rows)]
     (folder / "sweep.yaml").write_text(
-        "data: my_images\npairs: human_pairs.jsonl\nmetrics: [tit-llm]\ncaptioners: [openai/gpt-4o]\n"
-        "judges: [openai/gpt-4o, gemini/gemini-2.5-pro]\n"
+        "data: my_images\npairs: human_pairs.jsonl\nmetrics: [tit-llm]\ncaptioners: [openai/gpt-6-luna]\n"
+        "judges: [openai/gpt-6-luna, gemini/gemini-3.8-flash]\n"
     )
     (folder / "ratings.csv").write_text("\n".join(["image,score,annotator", *ratings]) + "\n")
 

@@ -308,7 +308,7 @@ def test_the_examples_of_the_python_page_run(tmp_path: Path, monkeypatch: pytest
     small_run(tmp_path / "runs" / "first")
     names: dict[str, Any] = {"__name__": "page"}
     for block in blocks("python", page_of("python")):
-        offline = block.replace("gemini/gemini-2.5-pro", "fake/one").replace("openai/gpt-4o", "fake/two")
+        offline = block.replace("gemini/gemini-3.8-flash", "fake/one").replace("openai/gpt-6-luna", "fake/two")
         offline = offline.replace('provider="gemini"', 'provider="fake"')
         ran = eval(compile(offline, "cell", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
         if inspect.iscoroutine(ran):

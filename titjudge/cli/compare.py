@@ -23,7 +23,7 @@ def compare() -> None:
       python cli.py compare runs/first --baseline base
       python cli.py compare early-stopping runs/first --pair old,new --repeat 20
       python cli.py compare plan runs/pilot --difference 0.02 --pair old,new
-      python cli.py compare bridge runs/gpt-4o runs/qwen
+      python cli.py compare bridge runs/old runs/new
     """
 
 
@@ -45,7 +45,7 @@ def bridge(old: Path, new: Path, metric: str | None, files: OutputFiles) -> int:
 
     \b
     Examples:
-      python cli.py compare bridge runs/gpt-4o runs/qwen
+      python cli.py compare bridge runs/old runs/new
       python cli.py compare bridge old.csv new.csv --plot bridge.svg
     """
     from titjudge.report.plots import bridge_chart

@@ -340,7 +340,7 @@ def _show_outcome(outcome: Outcome, json_file: Path | None, limits: Limits, noun
         say(f"\nnothing was judged: no {noun.removesuffix('s')} got a score")
     _show_costs(outcome)
     if outcome.results.list_cost == 0 and not unscored:  # recorded answers, or those of a local model
-        command = f"python cli.py judges costs {shlex.quote(str(outcome.folder))} --priced-as openai/gpt-4o"
+        command = f"python cli.py judges costs {shlex.quote(str(outcome.folder))} --priced-as openai/gpt-6-luna"
         say(f"at a hosted model's price: {command}")
     if outcome.status not in ("complete", "settled"):
         say(how_to_resume(outcome.status, outcome.reason))

@@ -35,7 +35,7 @@ def judges() -> None:
       python cli.py judges ranks --csv leaderboards.csv --reference human
       python cli.py judges people runs/first --pairs human_pairs.jsonl
       python cli.py judges elements runs/mine --human marks.jsonl
-      python cli.py judges costs runs/recorded --priced-as openai/gpt-4o
+      python cli.py judges costs runs/recorded --priced-as openai/gpt-6-luna
     """
 
 
@@ -221,7 +221,7 @@ def costs(runs: tuple[Path, ...], priced_as: str, prices: tuple[str, ...], files
     \b
     Examples:
       python cli.py judges costs runs/first
-      python cli.py judges costs runs/recorded --priced-as openai/gpt-4o
+      python cli.py judges costs runs/recorded --priced-as openai/gpt-6-luna
     """
     from titjudge.engine.prices import parse_price_flag
     from titjudge.runs.folder.run_folder import RunFolder

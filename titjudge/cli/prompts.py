@@ -49,7 +49,7 @@ def prompts() -> None:
     \b
     Examples:
       python cli.py prompts make --recipe tiif --number 36 -o tiif.jsonl \\
-        --judge openai/gpt-4o --dry-run
+        --judge openai/gpt-6-luna --dry-run
       python cli.py prompts audit prompts.csv
       python cli.py prompts export --suite tiif --data TIIF -o todo.jsonl
       python cli.py prompts coverage --data my_images

@@ -42,8 +42,8 @@ def sweep(
     \b
     sweep.yaml:
       data: my_images
-      captioners: [openai/gpt-4o, gemini/gemini-2.5-pro]
-      judges: [openai/gpt-4o, gemini/gemini-2.5-pro]
+      captioners: [openai/gpt-6-luna, gemini/gemini-3.8-flash]
+      judges: [openai/gpt-6-luna, gemini/gemini-3.8-flash]
       metrics: [tit, tit-llm]
     """
     from titjudge.cli.progress import watcher

@@ -177,7 +177,7 @@ def listed(provider: str, model: str) -> tuple[str, str]:
 
 
 def base_metric(name: str) -> str:
-    """Return the metric in a name of scores: `pairwise` for `pairwise [openai/gpt-4o]`, one judge's part of a panel."""
+    """Return the metric in a name of scores: `pairwise` for `pairwise [openai/gpt-6-luna]`, one judge's part of a panel."""
     return name.partition(" [")[0]
 
 

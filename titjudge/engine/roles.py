@@ -292,7 +292,7 @@ class Roles:
             config = self.config.role(name)
             if config is None:
                 raise ConfigError(
-                    f"this metric requires a {name}. Add --{name} PROVIDER/MODEL, for example --{name} openai/gpt-4o"
+                    f"this metric requires a {name}. Add --{name} PROVIDER/MODEL, for example --{name} openai/gpt-6-luna"
                 )
             provider = self.new_provider(config)
             if self._batches is not None:

@@ -66,7 +66,7 @@ class _Reach:
         answered: When it last answered well, on the monotonic clock.
         since: When the first failure came, on the same clock.
         silent: Number of requests without any reply.
-        put_off: Items in a row that the server was too busy for.
+        put_off: Items in a row that met a fault that may pass.
         faults: Number of failures in all.
         barred: Items in a row that it refused as it would refuse all (`FailureKind.BARRED`).
     """
@@ -372,18 +372,18 @@ class Sender:
         if failure.kind is FailureKind.FATAL:
             return failure
         reach.since, patience = reach.since or now, self._policy.patience
-        if failure.kind in (FailureKind.LATER, FailureKind.RATE_LIMIT):
+        if failure.kind.may_pass:
             reach.put_off.add(item)
         if failure.kind is FailureKind.RATE_LIMIT:
             asked = failure.retry_after or 0.0
             if len(reach.put_off) < _MAX_BARRED or max(asked, now - reach.since) <= patience:
                 return failure
-            why = f"asks to wait {asked:.0f} s" if asked > patience else f"no answer for {patience / 60:g} minutes"
+            why = f"asks to wait {asked:.0f} s" if asked > patience else _silent(patience)
             return _fatal(failure, f"{role.label}: {why}")
         if reach.answered is not None:
             is_gone = failure.not_sent or len(reach.put_off) >= _MAX_BARRED
             if is_gone and now - reach.since > patience:
-                return _fatal(failure, f"{role.label}: no answer for {patience / 60:g} minutes")
+                return _fatal(failure, f"{role.label}: {_silent(patience)}")
             return replace(failure, kind=FailureKind.LATER) if failure.not_sent else failure
         reach.faults += 1
         reach.silent += failure.not_sent or (failure.maybe_billed and not failure.answered)
@@ -393,7 +393,7 @@ class Sender:
         if reach.silent >= max(_MAX_SILENT, 3 * role.limiter.concurrency):
             return _fatal(failure, for_good)
         if reach.faults >= _MAX_SILENT and now - reach.since > patience:
-            return _fatal(failure, f"{for_good} in {patience / 60:g} minutes")
+            return _fatal(failure, f"{for_good}: {_silent(patience)}")
         return failure
 
     def note_kept(self, role: Role[Any, Any, Any], item: str, reply: Reply) -> None:
@@ -513,6 +513,10 @@ class Sender:
                 self._on_fatal()
             return False
         return True
+
+
+def _silent(seconds: float) -> str:
+    return f"no answer for {f'{seconds / 60:g} minutes' if seconds > 60 else f'{seconds:g} seconds'}"
 
 
 def _fatal(failure: Failure, why: str) -> Failure:

@@ -46,7 +46,7 @@ _SAME = {"o": "gpt", "chatgpt": "gpt", "gemma": "gemini", "qwq": "qwen", "qvq": 
 def family(model: str) -> str:
     """Return the family of `provider/model`: the first word of the model's name, with known aliases as one.
 
-    >>> family("openai/gpt-4o") == family("litellm/openai/o3-mini")
+    >>> family("openai/gpt-6-luna") == family("litellm/openai/gpt-6.1-sol")
     True
     """
     word = re.match(r"[a-z]*", model.rpartition("/")[2].lower())

@@ -229,8 +229,10 @@ class RunLoop:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
             raise
-        if self.engine.sender.fatal is not None:
-            raise self.engine.sender.fatal
+        if (fatal := self.engine.sender.fatal) is not None:
+            if any(role.tally.asked for role in self.engine.roles.open()):
+                fatal = FatalProviderError(f"{fatal}. All answers so far are kept: to continue, run the command again")
+            raise fatal
         if (disk := self.engine.sender.disk or self.engine.flush()) is not None:
             self.close(f"disk ({disk})")
         self.progress.status = f"incomplete: {self._reason}" if self._reason else self._ended

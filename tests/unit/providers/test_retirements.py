@@ -1,6 +1,7 @@
 """Judges retire: what is announced, what answers instead, and what that costs."""
 
 import json
+import re
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -29,6 +30,7 @@ from titjudge.runs.folder.identity import config_of
 from titjudge.runs.folder.run_folder import RunFolder, identity
 from titjudge.runs.session import Session
 
+ROOT = Path(__file__).resolve().parents[3]
 PRO, FLASH = "gemini-2.5-pro", "gemini-3.8-flash"
 BEFORE, AFTER = "2026-11-30", "2026-12-01"
 OLD_DEFAULT, NEW_DEFAULT = "2026-09-01", "2026-09-02"  # ninety days before the model retires
@@ -79,6 +81,27 @@ def test_the_table_names_its_sources_and_every_line_is_read() -> None:
     assert all(isinstance(each.on, date) and (each.successor or not each.routed) for each in lines)
     assert len({(each.provider, each.model) for each in lines}) == len(lines)
     assert all(family(each.provider, each.model).name != "compatible" for each in lines)
+
+
+def test_no_example_names_a_model_whose_end_is_announced() -> None:
+    places = (
+        "README.md",
+        "docs/how-to/*.md",
+        "docs/tutorial/*.md",
+        "docs/extend/*.md",
+        "docs/reference/co*.md",
+        "titjudge/*/**/*.py",
+    )
+    ending = {f"{each.provider}/{each.model}" for each in retirements.table()}
+    found = [
+        f"{path.name}: {name}"
+        for place in places
+        for path in ROOT.glob(place)
+        if path.name != "replace-a-judge.md"  # it is on such models
+        for name in re.findall(r"(?:openai|gemini)/[\w.-]*\w", path.read_text(encoding="utf-8"))
+        if name in ending
+    ]
+    assert not found
 
 
 @pytest.mark.parametrize(

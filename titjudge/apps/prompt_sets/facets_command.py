@@ -48,11 +48,11 @@ def facets(keys: RunKeys, data: Path, columns: str, output: Path | None, dry_run
     \b
     Examples:
       python cli.py prompts facets --data my_images --dry-run \\
-        --judge openai/gpt-4o
+        --judge openai/gpt-6-luna
       python cli.py prompts facets --data my_images --max-cost 1 \\
-        --judge openai/gpt-4o
+        --judge openai/gpt-6-luna
       python cli.py prompts facets --data prompts.csv --columns id,text \\
-        --judge openai/gpt-4o -o facets.jsonl
+        --judge openai/gpt-6-luna -o facets.jsonl
     """
     from titjudge.apps.prompt_sets.make import prompt_lines, write_prompt_lines
 

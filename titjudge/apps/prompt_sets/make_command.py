@@ -55,9 +55,9 @@ def make(
     \b
     Examples:
       python cli.py prompts make --recipe tiif --number 36 -o tiif.jsonl \\
-        --judge openai/gpt-4o --dry-run
+        --judge openai/gpt-6-luna --dry-run
       python cli.py prompts make --recipe six-block --themes themes.txt \\
-        -o long.jsonl --judge gemini/gemini-2.5-pro --max-cost 2
+        -o long.jsonl --judge gemini/gemini-3.8-flash --max-cost 2
     """
     from titjudge.apps.prompt_sets.make import balance, finished_lines, write_prompt_lines, write_seeds
 

@@ -71,7 +71,7 @@ def serve(
 
     \b
     Examples:
-      python cli.py serve --metric tit --captioner openai/gpt-4o --max-cost 50
+      python cli.py serve --metric tit --captioner openai/gpt-6-luna --max-cost 50
       python cli.py serve --metric tit-llm --metric hpsv3 --provider openai
       curl http://serve:TOKEN@127.0.0.1:8767/health
     """

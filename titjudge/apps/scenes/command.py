@@ -76,7 +76,7 @@ def images(
       python cli.py probe images --ladder 3 --template cabinet --out cabinets
       python cli.py probe images --edits --scenes 20 --out my_edits
       python cli.py judge --suite known-answer --data my_answers \\
-        --captioner openai/gpt-4o --judge openai/gpt-4o
+        --captioner openai/gpt-6-luna --judge openai/gpt-6-luna
     """
     from titjudge.apps.scenes import visibility
     from titjudge.apps.scenes.edits import make_edits

@@ -531,8 +531,10 @@ class Hosted(Remote):
         return next((name for name in self.key_envs if os.environ.get(name)), next(iter(self.key_envs), ""))
 
     def key_at_fault(self, status: int, message: str) -> str:
-        if not self.key or not (status == 401 or "api key" in message.lower()):
+        if not (status == 401 or (self.key and "api key" in message.lower())):
             return ""
+        if not self.key:
+            return f" (no key was sent: set {self._key_env()})" if self._key_env() else ""
         quoted = ", which is in quotation marks: remove them" if self.key[0] in "\"'" else ""
         return f" (the key in {self._key_env()}{quoted})"
 

@@ -443,7 +443,7 @@ def shard_numbers(shard: str | None) -> tuple[int, int] | None:
 
 
 def _compares(name: str, metrics: Mapping[str, Metric]) -> bool:
-    """Return True if a metric, or the vote of one judge in it (`pairwise [openai/gpt-4o]`), compares images."""
+    """Return True if a metric, or the vote of one judge in it (`pairwise [openai/gpt-6-luna]`), compares images."""
     metric = metrics.get(name) or metrics.get(base_metric(name))
     return metric is not None and compares_images(metric)
 

@@ -159,7 +159,7 @@ def costs_table(costs: Iterable[MetricCost], pricing: Pricing) -> Table:
         else "Prices are list prices of the models that answered.",
         *([f"The tokens of {estimated:,} answers are estimated."] if estimated else []),
         *(
-            ["Recorded answers have no tokens: --priced-as openai/gpt-4o estimates them."]
+            ["Recorded answers have no tokens: --priced-as openai/gpt-6-luna estimates them."]
             if any(not cost.input and not cost.output for metric in costs for cost in metric.images.values())
             else []
         ),

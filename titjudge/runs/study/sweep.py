@@ -1,8 +1,8 @@
 """Run every combination of captioners, embedders, judges and prompts, and compare them in one table.
 
     data: my_images
-    captioners: [openai/gpt-4o, gemini/gemini-2.5-pro]
-    judges: [openai/gpt-4o, gemini/gemini-2.5-pro]
+    captioners: [openai/gpt-6-luna, gemini/gemini-3.8-flash]
+    judges: [openai/gpt-6-luna, gemini/gemini-3.8-flash]
     metrics: [tit, tit-llm]
     limits: {max_cost: 20}
 
