@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from builders import png, read_lines, write_lines
 
-from tests.kit import Server
+from tests.kit import Scripted, Seen, Server
 from titjudge import Judge
 from titjudge.core.config import RunConfig, load_config
+from titjudge.core.errors import FatalProviderError
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.session import Session
 
@@ -95,3 +96,33 @@ def test_python_works_by_prompt_and_returns_the_order_of_the_input(data: Path) -
             scores = judge.score_many(pairs)
     assert asked(server)[::2] == asked(server)[1::2]
     assert [score.prompt for score in scores] == [prompt for _, prompt in pairs]
+
+
+def test_an_outage_ends_a_run_that_says_how_it_goes_on(data: Path) -> None:
+    """It has judged the same prompts of both generators, and the same command asks for the rest alone."""
+    good, most = 0, 21
+
+    def failing(seen: Seen) -> Scripted:
+        nonlocal good
+        if good >= most:
+            return Scripted(status=503, body={"error": {"message": "away"}})
+        good += 1
+        return Scripted(f'{{"reason": "because", "score": {good}}}')
+
+    with Server(failing) as server:
+        config = configured(data, server, limits={"concurrency": 4, "patience": 1})
+        with pytest.raises(FatalProviderError, match=r"no answer for 1 seconds.* run the command again$"):
+            Session(config).run()
+        run = RunFolder(data.parent / "out")
+        counts = Counter({item.id: item.prompt_id for item in run.judged()}[item] for item, _ in run.scores())
+        assert sum(count == 2 for count in counts.values()) >= 9
+        most = 1000
+        assert Session(config).run().status == "complete"
+    assert good == 2 * PROMPTS
+
+
+def test_a_refused_key_names_its_variable(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    refusal = Scripted(status=401, body={"error": {"message": "Invalid API key"}})
+    with Server(lambda seen: refusal) as server, pytest.raises(FatalProviderError, match="no key was sent: set OPENAI_API_KEY"):
+        Session(configured(data, server)).run()

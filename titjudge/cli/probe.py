@@ -59,9 +59,9 @@ def judge(keys: RunKeys, metric: str | None, repeats: int, edits: int, dry_run: 
       python cli.py probe --provider openai --dry-run
       python cli.py probe --provider openai --max-cost 10
       two cards, with self-preference:
-      python cli.py probe --judge openai/gpt-6-luna --judge gemini/gemini-3.5-flash-lite
+      python cli.py probe --judge openai/gpt-6-luna --judge gemini/gemini-3.8-flash
       recorded descriptions, so that no image is sent:
-      python cli.py probe --judge gemini/gemini-3.5-flash-lite
+      python cli.py probe --judge gemini/gemini-3.8-flash
       python cli.py probe --metric lmm-critique --provider gemini --edits 2
       no key, no network:
       python cli.py probe --metric tit
