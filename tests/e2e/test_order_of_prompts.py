@@ -124,5 +124,8 @@ def test_an_outage_ends_a_run_that_says_how_it_goes_on(data: Path) -> None:
 def test_a_refused_key_names_its_variable(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     refusal = Scripted(status=401, body={"error": {"message": "Invalid API key"}})
-    with Server(lambda seen: refusal) as server, pytest.raises(FatalProviderError, match="no key was sent: set OPENAI_API_KEY"):
+    with (
+        Server(lambda seen: refusal) as server,
+        pytest.raises(FatalProviderError, match="no key was sent: set OPENAI_API_KEY"),
+    ):
         Session(configured(data, server)).run()

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
-from titjudge.core.errors import DataError
+from titjudge.core.errors import DataError, Unclear
 from titjudge.core.names import plain
 from titjudge.core.types import Json
 from titjudge.data.data_paths import files_below, inside
@@ -33,8 +33,10 @@ from titjudge.suites.readings import (
     choose,
     groups_of,
     guesses,
+    ids_of,
     is_checkpoint,
     is_generator,
+    pairing,
     readings,
     unclear,
     with_table,
@@ -89,9 +91,8 @@ def recognised(folder: Path, prompt_file: str = "", roots: Sequence[Path] = ()) 
     patterns = list(dict.fromkeys(_patterns(names, PromptNames(numberings(lists[0])[0].prompts))))
     possible = readings(names, patterns, lists)
     if not possible:
-        what = f"the names of {len(names):,} images, such as {names[0]}, do not match the prompts of {lists[0]}"
         meant = guesses(names, patterns, lists[0])
-        unclear(what, folder, meant, [] if meant else with_table(names, patterns))
+        unclear(_no_match(names, lists[0]), folder, meant, [] if meant else with_table(names, patterns))
     reading = choose(possible, folder)
     check_generators(reading, folder)
     if not inside_folder and reading.share < 1:
@@ -99,6 +100,44 @@ def recognised(folder: Path, prompt_file: str = "", roots: Sequence[Path] = ()) 
             f"{lists[0]} is not in this folder and has prompts without an image: is it the right one?", folder, possible
         )
     return ImageTree(reading.pattern, reading.prompt_file)
+
+
+def _no_match(names: Sequence[str], file: str) -> str:
+    return f"the names of {len(names):,} images, such as {names[0]}, do not match the prompts of {file}"
+
+
+def prompts_of_one(folder: Path, prompt_file: str) -> dict[Path, str]:
+    """Return the text of the prompt of each image by one generator, by the rules for folders of several.
+
+    An id that the user has written down, or that is no number, is taken from ID.png, ID_0.png and ID/0.png.
+
+    Raises:
+        DataError: The folder has no images, or their names can be read in several ways, or in none.
+    """
+    files = {path.relative_to(folder): path for path in image_files(folder)}
+    first = numberings(prompt_file)[1]
+    if first.by == "ids" and not (Path(prompt_file).is_file() and all(map(str.isdecimal, first.prompts))):
+        written = {name: (name.stem, name.stem.rpartition("_")[0], name.parent.name) for name in files}
+        ids = ids_of({word for words in written.values() for word in words if word}, first.prompts)
+        found = {name: [ids[word] for word in words if word in ids] for name, words in written.items()}
+        if any(found.values()):
+            return {files[name]: first.prompts[keys[0]] for name, keys in found.items() if keys}
+    names = [name.as_posix() for name in files]
+    if not names:
+        raise DataError("the folder has no images", folder)
+    patterns = [p for p in dict.fromkeys(_patterns(names, PromptNames(first.prompts))) if "{generator}" not in p]
+    documented = [p for p in patterns if re.fullmatch(r"([^{}]*/)?\{prompt_id\}([_\W].*)?", p)]
+    possible = readings(names, documented, [prompt_file]) or readings(names, patterns, [prompt_file])
+    if not possible:
+        raise DataError(_no_match(names, prompt_file), folder)
+    try:
+        reading = choose(possible, folder)
+    except Unclear:
+        ways = {read.prompt_file: read for read in possible if read.prompt_file}
+        shown = " or ".join(f"{file} ({pairing(*next(iter(read.prompts.items())))})" for file, read in ways.items())
+        what = f"it is in doubt which prompt each image was made from. Give the prompts as {shown}"
+        raise DataError(what, folder) from None
+    return {folder / name: text for name, text in reading.prompts.items()}
 
 
 def _prompt_folders(folder: Path, names: Sequence[str]) -> ImageTree | None:

@@ -4,7 +4,7 @@ import itertools
 from pathlib import Path
 
 import pytest
-from builders import png
+from builders import png, write_lines
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,22 +56,27 @@ def test_images_have_short_names_of_their_own_whatever_their_prompts_are_called(
 @pytest.mark.parametrize(
     "names",
     [
-        ["00000.png", "00001.png"],
-        ["0_0.png", "1_0.png"],
-        ["0/0.png", "1/0.png"],
-        ["images/0.png", "images/1.png"],
-        ["A red cube.png", "a_blue_ball_on_a_table.png"],
+        ["00000.png", "00001.png", "00002.png"],
+        ["0_0.png", "1_0.png", "2_0.png"],
+        ["0/0.png", "1/0.png", "2/0.png"],
+        ["00000-seed42.png", "00001-seed42.png", "00002-seed42.png"],
+        ["00001.png", "00002.png", "00003.png"],
+        ["images/0.png", "images/1.png", "images/2.png"],
+        ["A red cube.png", "a_blue_ball_on_a_table.png", "a-dog.png"],
     ],
 )
 def test_images_of_a_folder_are_found_as_judge_finds_them(tmp_path: Path, names: list[str]) -> None:
     for name in names:
         png(tmp_path / "ci" / "release" / name)
-    prompts = {"0": "a red cube", "1": "a blue ball on a table"}
+    prompts = {"0": "a red cube", "1": "a blue ball on a table", "2": "a dog"}
     generators = [Generator("release", folder=tmp_path / "ci" / "release"), Generator("g", "openai/gpt-image-2")]
-    rows = list(Benchmark(tmp_path / "b", prompts, generators)._lines(["0", "1"]))
+    listed = tmp_path / "prompts.txt"
+    listed.write_text("\n".join(prompts.values()))
+    rows = list(Benchmark(tmp_path / "b", prompts, generators, prompt_file=str(listed))._lines(["0", "1", "2"]))
     assert [(row["prompt_id"], str(Path(row["image"]).relative_to(tmp_path / "ci" / "release"))) for row in rows] == [
         ("0", names[0]),
         ("1", names[1]),
+        ("2", names[2]),
     ]
 
 
@@ -79,9 +84,32 @@ def test_images_of_a_folder_are_known_by_the_ids_of_their_prompts(tmp_path: Path
     for name in ("p1.png", "p2_0.png", "p2_1.png", "other.png"):
         png(tmp_path / "old" / name)
     generators = [Generator("old", folder=tmp_path / "old"), Generator("new", "openai/new")]
-    benchmark = Benchmark(tmp_path / "bench", {"p1": "one", "p2": "two"}, generators)
-    listed = benchmark.write_list(["p1", "p2"]).read_text()
-    assert listed.count('"generator":"old"') == 3
-    assert "other.png" not in listed
-    with pytest.raises(DataError, match="no image has the name of a prompt"):
-        Benchmark(tmp_path / "bench", {"q": "none"}, generators)
+    listed = write_lines(tmp_path / "prompts.jsonl", {"id": "p1", "prompt": "one"}, {"id": "p2", "prompt": "two"})
+    benchmark = Benchmark(tmp_path / "bench", {"p1": "one", "p2": "two"}, generators, prompt_file=str(listed))
+    images = benchmark.write_list(["p1", "p2"]).read_text()
+    assert images.count('"generator":"old"') == 3
+    assert "other.png" not in images
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        (
+            "a cat\na dog\na cow",
+            r"in doubt .*prompts.txt:0 \(1.png <- .a dog.\) or .*prompts.txt:1 \(1.png <- .a cat.\)",
+        ),
+        ("a cat", "do not match the prompts"),
+    ],
+)
+def test_images_that_may_belong_to_other_prompts_are_refused(tmp_path: Path, lines: str, why: str) -> None:
+    for number in (1, 2):
+        png(tmp_path / "old" / f"{number}.png")
+    (tmp_path / "prompts.txt").write_text(lines)
+    prompts = {str(number): line for number, line in enumerate(lines.splitlines())}
+    with pytest.raises(DataError, match=why):
+        Benchmark(
+            tmp_path / "bench",
+            prompts,
+            [Generator("old", folder=tmp_path / "old")],
+            prompt_file=str(tmp_path / "prompts.txt"),
+        )

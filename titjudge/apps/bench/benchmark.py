@@ -28,12 +28,10 @@ from titjudge.core.files import scan_jsonl, write_atomic
 from titjudge.core.grouping import random_place
 from titjudge.core.serialization import json_bytes
 from titjudge.core.types import Json
-from titjudge.data.data_paths import is_stray
-from titjudge.data.images import SUFFIXES
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.suites.base import check_generator
+from titjudge.suites.layouts import prompts_of_one
 from titjudge.suites.patterns import source_field
-from titjudge.suites.readings import ids_of
 from titjudge.suites.sources import content_name
 
 _NAMED = re.compile(r"([^/=\s]+)=(.+)")
@@ -126,9 +124,10 @@ class Benchmark:
         generators: The generators or folders of the images.
         samples: Images of each prompt by each generator.
         sources: Of edits, the images that each prompt is the instruction for, by the id of the prompt.
+        prompt_file: Where the prompts are from, as `judge --prompt-file` takes it; for the images that exist.
 
     Raises:
-        DataError: A folder of images has none for any prompt.
+        DataError: The images of a folder have no prompts for certain.
     """
 
     def __init__(
@@ -138,7 +137,9 @@ class Benchmark:
         generators: Sequence[Generator],
         samples: int = 1,
         sources: Mapping[str, Sequence[Path]] | None = None,
+        prompt_file: str = "",
     ) -> None:
+        self._prompt_file = prompt_file
         self.folder, self.generators, self.sources = folder, generators, dict(sources or {})
         ordered = sorted(prompts, key=random_place)
         self.prompts = {prompt: prompts[prompt] for prompt in ordered}
@@ -237,23 +238,12 @@ class Benchmark:
         return [place.relative_to(self.folder) for place in places if place.exists()]
 
     def _existing(self, generator: Generator) -> dict[str, list[Path]]:
-        """Find the images of a folder by their prompts: ID.png, ID_0.png, ID/0.png, with the id or the text of the prompt."""
+        """Find the images of a folder by their prompts, as `judge` reads them."""
         assert generator.folder is not None
-        files = sorted(
-            file for file in generator.folder.rglob("*") if file.suffix.lower() in SUFFIXES and not is_stray(file.name)
-        )
-        named: dict[Path, tuple[str, ...]] = {file: (file.stem, file.stem.rpartition("_")[0]) for file in files}
-        named |= {file: (file.parent.name, *named[file]) for file in files if file.parent != generator.folder}
-        ids = ids_of({name for names in named.values() for name in names if name}, self.prompts)
+        ids = {text: prompt for prompt, text in reversed(self.prompts.items())}
         images: dict[str, list[Path]] = {}
-        for file, names in named.items():
-            if prompt := next((ids[name] for name in names if name in ids), ""):
-                images.setdefault(prompt, []).append(file)
-        if not images:
-            raise DataError(
-                f"no image has the name of a prompt. Name images such as {next(iter(self.prompts))}.png",
-                generator.folder,
-            )
+        for file, text in sorted(prompts_of_one(generator.folder, self._prompt_file).items()):
+            images.setdefault(ids[text], []).append(file)
         return images
 
 
