@@ -111,7 +111,7 @@ def test_a_run_says_at_its_start_how_far_its_cap_carries(
     assert len(said) == said_at_all
     if cap == 0.001:
         assert outcome.results.spent == 0
-        assert "nothing is asked. --max-cost 0." in said[0]
+        assert "nothing is asked. Raise --max-cost by $0." in said[0]
         assert "a smaller max_tokens of the" in said[0]
     elif said:
         match = re.search(r"for (\d+) of \d+ images at worst .* likely for (\d+) ", said[0])

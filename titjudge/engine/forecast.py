@@ -60,15 +60,15 @@ class CapReach:
             return 0
         return int((self.money - self.reserved) / self.likely) + 1 if self.likely else self.sure
 
-    def line(self, items: int, used: float) -> str:
-        """Write how many of the items the cap pays for; empty if it pays for all. `used`: USD of the cap."""
+    def line(self, items: int) -> str:
+        """Write how many of the items the cap pays for; empty if it pays for all."""
         if self.sure >= items:
             return ""
         less = f"a smaller max_tokens{' or thinking_budget' if self.thinks else ''} of the {self.role} in run.yaml"
         if not self.expected:
             return (
                 f"the cap leaves ${self.money:.4f}, and ${self.reserved:.4f} is set aside for an image before it is asked (likely "
-                f"cost: ${self.likely:.4f}): nothing is asked. --max-cost {used + self.reserved * 1.02:.4f}, or {less}, lets it begin"
+                f"cost: ${self.likely:.4f}): nothing is asked. Raise --max-cost by ${self.reserved * 1.02 - self.money:.4f}, or set {less}"
             )
         return (
             f"the cap leaves ${self.money:.4f}: enough for {self.sure:,} of {items:,} images at worst (${self.worst:.4f} each), likely for "

@@ -310,11 +310,10 @@ class Session:
         budget, metrics = run.engine.budget, self._alone()
         if budget.max_cost is None or planner is None or not metrics:
             return ""
-        used = budget.spent + budget.uncertain
-        remaining = max(0.0, budget.max_cost - used)
+        remaining = max(0.0, budget.max_cost - budget.spent - budget.uncertain)
         reach = await planner.reach(_open_items(run, metrics), metrics, remaining)
         waiting = (run.progress.total or 0) - len({item for item, _ in run.done})
-        return "" if reach is None else reach.line(waiting, used)
+        return "" if reach is None else reach.line(waiting)
 
     def _alone(self) -> dict[str, Metric]:
         """Return the metrics that judge each image alone."""
