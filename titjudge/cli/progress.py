@@ -28,8 +28,8 @@ def watcher(cap: float | None) -> Any:
     return Live(cap) if sys.stderr.isatty() else Plain(cap)
 
 
-def line(progress: Progress, engine: Engine, cap: float | None, remaining: str = "") -> str:
-    """Format answers, items done, failures, cost and time left (`TimeLeft`)."""
+def lines(progress: Progress, engine: Engine, cap: float | None, remaining: str = "") -> list[str]:
+    """Format answers, items and failures; cost, pace and time left (`TimeLeft`); scores by metric; waits; errors: a line each."""
     total, expected, judged = progress.total, progress.expected, progress.judged
     tallies = [role.tally for role in engine.roles.open()]
     answered, cached, spent = sum(t.asked for t in tallies), sum(t.cached for t in tallies), engine.budget.spent
@@ -37,18 +37,21 @@ def line(progress: Progress, engine: Engine, cap: float | None, remaining: str =
     parts.append(f"{progress.done}/{total if total is not None else '?'} items")
     if progress.failed or progress.bad:
         parts.append(f"{progress.failed + progress.bad} without a score")
-    if len(progress.by_metric) > 1:
-        parts.append("scored: " + ", ".join(f"{name} {count}" for name, count in progress.by_metric.items()))
-    if errors := sum(tally.errors for tally in tallies):
-        last = next((tally.trouble for tally in tallies if tally.trouble), "")
-        parts.append(f"{errors} errors met" + (f" ({last[:_MAX_ERROR]})" if last else ""))
+    money = []
     if spent or cap is not None:
-        parts.append(f"${spent:.3f}" + (f" of ${cap:.2f}" if cap is not None else " spent"))
+        money.append(f"${spent:.3f}" + (f" of ${cap:.2f}" if cap is not None else " spent"))
     in_flight = progress.begun - judged
     if total and progress.done < total and answered >= _MIN_ASKED and judged >= max(1, in_flight) and spent:
         cost = sum(tally.spent for tally in tallies) / (judged + in_flight / 2)  # those are half paid on average
-        parts.append(f"about ${spent + cost * (total - progress.done - in_flight / 2):.2f} in all")
-    return ", ".join([*parts, *([remaining] if remaining else [])])
+        money.append(f"about ${spent + cost * (total - progress.done - in_flight / 2):.2f} in all")
+    said = [", ".join(parts), *filter(None, [", ".join(filter(None, [*money, remaining]))])]
+    if len(progress.by_metric) > 1:
+        said.append("scored: " + ", ".join(f"{name} {count}" for name, count in progress.by_metric.items()))
+    said += progress.waits
+    if errors := sum(tally.errors for tally in tallies):
+        last = next((tally.trouble for tally in tallies if tally.trouble), "")
+        said.append(f"{errors} errors met" + (f", the last: {last[:_MAX_ERROR]}" if last else ""))
+    return said
 
 
 class TimeLeft:
@@ -58,7 +61,7 @@ class TimeLeft:
         self._counts: deque[tuple[float, int]] = deque()  # a second apart
 
     def __call__(self, progress: Progress, now: float) -> str:
-        """Return the time left as a range; empty as long as there are too few answers to tell."""
+        """Return the pace of the last minute, and the time left as a range; empty as long as there are too few answers to tell."""
         done, all_ = _work(progress)
         if not self._counts or now - self._counts[-1][0] >= 1:
             self._counts.append((now, done))
@@ -72,7 +75,9 @@ class TimeLeft:
         if min(paces) <= 0:
             return ""  # it stands still
         rest = all_ - done
-        return f"{span(rest / max(paces) / _MARGIN, rest / min(paces) * _MARGIN)} left"
+        unit = "answers" if progress.expected else "items"
+        left = span(rest / max(paces) / _MARGIN, rest / min(paces) * _MARGIN)
+        return f"{paces[1] * 60:,.0f} {unit}/min, {left} left"
 
 
 def _work(progress: Progress) -> tuple[int, int | None]:
@@ -116,7 +121,7 @@ class Plain:
         interval = PLAIN_INTERVAL if now != self._printed else _STILL_INTERVAL if progress.waits else math.inf
         if first_error or time.monotonic() - self._last >= interval:
             self._last, self._printed = time.monotonic(), now
-            self.say("; ".join([line(progress, engine, self._cap, remaining), *progress.waits]))
+            self.say("; ".join(lines(progress, engine, self._cap, remaining)))
 
     def say(self, text: str) -> None:
         say(text, err=True)
@@ -143,8 +148,7 @@ class Live:
     def show(self, progress: Progress, engine: Engine) -> None:
         from rich.markup import escape
 
-        text = line(progress, engine, self._cap, self._time_left(progress, time.monotonic()))
-        text = escape("\n".join([text, *progress.waits]))
+        text = escape("\n".join(lines(progress, engine, self._cap, self._time_left(progress, time.monotonic()))))
         done, all_ = _work(progress)
         self._bar.update(self._task, completed=done, total=all_, description=text)
 

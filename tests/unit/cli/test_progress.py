@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from titjudge.cli.progress import Plain, TimeLeft, line
+from titjudge.cli.progress import Plain, TimeLeft, lines
 from titjudge.engine.roles import RoleStats
 from titjudge.runs.loop import Progress
 
@@ -26,7 +26,7 @@ def test_what_goes_wrong_is_said_at_once_and_not_again_and_again(capsys: pytest.
         shown.show(Progress(), asking)
         tally.errors += 1
     (said,) = capsys.readouterr().err.splitlines()
-    assert "3 errors met (cannot connect to 127.0.0.1:9: refused)" in said
+    assert "3 errors met, the last: cannot connect to 127.0.0.1:9: refused" in said
 
 
 def test_a_run_that_waits_says_for_what_and_does_not_fall_silent(
@@ -57,15 +57,35 @@ def test_a_run_that_waits_says_for_what_and_does_not_fall_silent(
     ],
 )
 def test_the_cost_of_a_run_is_foretold_from_what_was_judged(begun: int, done: int, bad: int, said: str | None) -> None:
-    text = line(Progress(total=180, begun=begun, done=done, bad=bad), engine(RoleStats(asked=128, spent=1.0)), 3.0)
-    assert ("in all" in text) == (said is not None)
-    assert said is None or said in text
+    money = lines(Progress(total=180, begun=begun, done=done, bad=bad), engine(RoleStats(asked=128, spent=1.0)), 3.0)[1]
+    assert money == ", ".join(filter(None, ["$1.000 of $3.00", said]))
 
 
 def test_answers_count_before_any_item_is_done() -> None:
     progress = Progress(total=60, begun=60, answers=97, planned=2.0)
-    assert line(progress, engine(RoleStats(asked=90, cached=7)), None) == "97/120 answers (7 cached), 0/60 items"
-    assert line(Progress(answers=3), engine(RoleStats(asked=3)), None) == "3 answers, 0/? items"  # still counted
+    assert lines(progress, engine(RoleStats(asked=90, cached=7)), None) == ["97/120 answers (7 cached), 0/60 items"]
+    assert lines(Progress(answers=3), engine(RoleStats(asked=3)), None) == ["3 answers, 0/? items"]  # still counted
+
+
+def test_each_line_of_progress_is_short_enough_for_a_terminal_with_a_bar() -> None:
+    """Errors are long and come last, so that they hide neither the money nor what the run waits for."""
+    tally = RoleStats(asked=90, spent=1.0, errors=17, trouble="HTTP 429 from " + "x" * 99)
+    progress = Progress(
+        total=60,
+        answers=97,
+        planned=2.0,
+        by_metric={"tit": 3, "tit-llm": 0},
+        waits=["17 to be asked again in at most 9 s"],
+    )
+    *short, errors = lines(progress, engine(tally), 5.0, "240 answers/min, 3 to 6 min left")
+    assert [line.split(",")[0] for line in short] == [
+        "97/120 answers",
+        "$1.000 of $5.00",
+        "scored: tit 3",
+        progress.waits[0],
+    ]
+    assert max(map(len, short)) < 55
+    assert errors.startswith("17 errors met, the last: HTTP 429")
 
 
 def at(answers: int, started: float = 0.0, **more: int) -> Progress:
@@ -77,17 +97,17 @@ def test_the_time_left_is_a_range_and_nothing_is_said_before_it_can_be_known() -
     left = TimeLeft()
     assert left(at(0), 0.0) == ""
     assert left(at(1), 15.0) == ""  # one answer says nothing of the pace
-    assert left(at(24), 60.0) == "3 to 5 min left"
-    assert left(at(110), 270.0) == "less than 1 min left"
+    assert left(at(24), 60.0) == "24 answers/min, 3 to 5 min left"
+    assert left(at(110), 270.0).endswith("answers/min, less than 1 min left")
     assert left(at(120), 290.0) == ""
 
 
 def test_a_run_that_has_slowed_down_has_a_wider_range() -> None:
     left = TimeLeft()
-    assert [left(at(2 * second), float(second)) for second in (0, 15)] == ["", "less than 1 min left"]
+    assert [left(at(2 * second), float(second)) for second in (0, 15)] == ["", "120 answers/min, less than 1 min left"]
     for second in range(20, 90):
         text = left(at(30 + (second - 15) // 10), float(second))
-    assert text == "3 to 15 min left"
+    assert text.endswith(", 3 to 15 min left")
 
 
 def test_a_run_that_stands_still_says_no_time() -> None:
@@ -98,4 +118,4 @@ def test_a_run_that_stands_still_says_no_time() -> None:
 def test_where_no_answers_are_known_to_come_items_tell_the_time() -> None:
     left = TimeLeft()
     left(Progress(total=100, started=0.0), 0.0)
-    assert left(Progress(total=100, done=50, resumed=10, started=0.0), 80.0) == "1 to 2 min left"
+    assert left(Progress(total=100, done=50, resumed=10, started=0.0), 80.0) == "30 items/min, 1 to 2 min left"
