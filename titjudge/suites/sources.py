@@ -103,7 +103,7 @@ def named_sources(row: Values, folder: Path, roots: Sequence[Path] = ()) -> tupl
     Raises:
         DataError: One is not a path, or leads elsewhere.
     """
-    cells = [cell for column in _columns_of(row) for cell in names_of(row[column]) if cell]
+    cells = [cell for column in source_columns(row) for cell in names_of(row[column]) if cell]
     if wrong := [cell for cell in cells if not isinstance(cell, str)]:
         raise DataError(must_be("the source", "a path", wrong[0]))
     return tuple(inside(folder, str(cell), "source", roots) for cell in cells)
@@ -111,11 +111,11 @@ def named_sources(row: Values, folder: Path, roots: Sequence[Path] = ()) -> tupl
 
 def without_named_sources(row: Values) -> Json:
     """Return a line of a list of prompts without the columns of its sources."""
-    columns = _columns_of(row)
+    columns = source_columns(row)
     return {name: value for name, value in row.items() if name not in columns}
 
 
-def _columns_of(row: Values) -> list[str]:
+def source_columns(row: Values) -> list[str]:
     """Choose the columns of sources; `source` is one only if it names images."""
     found = _among(SOURCES, _without_numbers(row)) or [
         name

@@ -21,7 +21,7 @@ from typing import Any
 
 from PIL import Image
 
-from titjudge.apps.generate.generating import LEDGERS, ImageToMake, changed
+from titjudge.apps.generate.generating import GENERATED, LEDGERS, MADE, ImageToMake, changed
 from titjudge.apps.generate.image_makers import DiffusersMaker, HostedMaker, Maker, hosted_maker
 from titjudge.core.errors import ConfigError, DataError, must_be, unknown
 from titjudge.core.files import scan_jsonl, write_atomic
@@ -32,7 +32,7 @@ from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.suites.base import check_generator
 from titjudge.suites.layouts import prompts_of_one
 from titjudge.suites.patterns import source_field
-from titjudge.suites.sources import content_name
+from titjudge.suites.sources import content_name, source_columns
 
 _NAMED = re.compile(r"([^/=\s]+)=(.+)")
 
@@ -125,6 +125,7 @@ class Benchmark:
         samples: Images of each prompt by each generator.
         sources: Of edits, the images that each prompt is the instruction for, by the id of the prompt.
         prompt_file: Where the prompts are from, as `judge --prompt-file` takes it; for the images that exist.
+        meta: Further columns of the prompts, by id, such as a category.
 
     Raises:
         DataError: The images of a folder have no prompts for certain.
@@ -138,8 +139,9 @@ class Benchmark:
         samples: int = 1,
         sources: Mapping[str, Sequence[Path]] | None = None,
         prompt_file: str = "",
+        meta: Mapping[str, Json] | None = None,
     ) -> None:
-        self._prompt_file = prompt_file
+        self._prompt_file, self._meta = prompt_file, dict(meta or {})
         self.folder, self.generators, self.sources = folder, generators, dict(sources or {})
         ordered = sorted(prompts, key=random_place)
         self.prompts = {prompt: prompts[prompt] for prompt in ordered}
@@ -198,8 +200,13 @@ class Benchmark:
 
     def write_list(self, prompts: Sequence[str]) -> Path:
         """List the images of some prompts that exist, as the data of the run."""
-        lines = b"".join(json_bytes(line) + b"\n" for line in self._lines(prompts))
-        write_atomic(self.folder / LIST, lines)
+        records = scan_jsonl(file) if (file := self.folder / IMAGES / GENERATED).is_file() else ()
+        made = {str(IMAGES / line["file_name"]): line[MADE] for _, line in records if isinstance(line, dict)}
+        lines = []
+        for line in self._lines(prompts):
+            facts = {key: value for key, value in made.get(line["image"], {}).items() if key in ("seconds", "cost")}
+            lines.append(json_bytes({**line, **({MADE: facts} if facts else {})}) + b"\n")
+        write_atomic(self.folder / LIST, b"".join(lines))
         return self.folder / LIST
 
     def stand_ins(self, folder: Path, prompts: Sequence[str]) -> Path:
@@ -221,7 +228,9 @@ class Benchmark:
     def _line(self, generator: Generator, prompt: str, sample: int, image: str) -> Json:
         """Describe an image in a list."""
         whose = {"prompt": self.prompts[prompt], "prompt_id": prompt, "generator": generator.name}
-        return {"image": image, **whose, "sample": sample, **source_field(self.sources.get(prompt, ()))}
+        row = self._meta.get(prompt, {})
+        further = {key: row[key] for key in row.keys() - set(source_columns(row))}
+        return {**further, "image": image, **whose, "sample": sample, **source_field(self.sources.get(prompt, ()))}
 
     def image_roots(self) -> list[str]:
         """List the folders outside of the benchmark's own in which images lie: of generators that exist, and of sources."""

@@ -125,7 +125,9 @@ def bench(**flags: Any) -> int:
         raise DataError("the file has no prompts. Write one prompt per line", Path(prompt_file))
     _check_gate(flags)
     generators = read_generators(texts, key_values("--option", options))
-    benchmark = Benchmark(Path(out or "bench"), listed.prompts, generators, samples, _sources(listed), prompt_file)
+    benchmark = Benchmark(
+        Path(out or "bench"), listed.prompts, generators, samples, _sources(listed), prompt_file, listed.meta
+    )
     for problem in listed.problems:
         say(f"left out: {problem.reason}", err=True)
     return _Bench(benchmark, flags).run()
