@@ -21,7 +21,7 @@ from typing import Any
 
 from PIL import Image
 
-from titjudge.apps.generate.generating import GENERATED, LEDGERS, MADE, ImageToMake, changed
+from titjudge.apps.generate.generating import LEDGERS, ImageToMake, changed
 from titjudge.apps.generate.image_makers import DiffusersMaker, HostedMaker, Maker, hosted_maker
 from titjudge.core.errors import ConfigError, DataError, must_be, unknown
 from titjudge.core.files import scan_jsonl, write_atomic
@@ -31,6 +31,7 @@ from titjudge.core.types import Json
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.suites.base import check_generator
 from titjudge.suites.layouts import prompts_of_one
+from titjudge.suites.manifests import GENERATED, MADE
 from titjudge.suites.patterns import source_field
 from titjudge.suites.sources import content_name, source_columns
 
