@@ -129,7 +129,7 @@ class Engine:
         known: Keys the journal has already, and whether there is a good answer under them.
         failed: The treatment of answers that cannot be used (refused, cut off, unreadable). `keep`: they are kept and not
             paid again; `again`: those kept are asked for once more, and the new ones are kept; `drop`: neither.
-        embeds: Texts will be embedded: an embedder in this process is loaded while the first answers are on their way.
+        embeds: Texts will be embedded: an embedder in this process is loaded from the first answer on, while others are on their way.
 
     Attributes:
         on_answer: Called with the id of an item and the key of a question about it, when that is answered or will not be.
@@ -423,7 +423,6 @@ class Engine:
         self.sender.check()
         if role.provider.direct:
             return await self._ask_directly(role, question.request)
-        self._load_embedder()
         try:
             reply = await self.sender.send(role, question.request, question.reservation)
         except Unanswered as error:
@@ -434,6 +433,7 @@ class Engine:
             if error.status is Status.REFUSED:  # by a content filter, with an error instead of an answer
                 return Reply("", Status.REFUSED, error.reason, finish_reason="content_filter", list_cost=0.0)
             raise
+        self._load_embedder()  # not before an answer: without a key, or at a wrong address, there is nothing to embed
         role.tally.add(reply)
         return reply
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
+from builders import described_images
 from commands import HEAVY, cli
 
 from titjudge.cli.commands import OTHERS, Command, Group, command_of, run_command
@@ -219,3 +220,17 @@ def run_by(command: click.Command) -> list[click.Command]:
     context = click.Context(command)
     found = [command.get_command(context, name) for name in command.list_commands(context) if name != "experts"]
     return [each for each in found if each is not None]
+
+
+def test_a_missing_key_is_reported_before_the_embedder_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described_images(tmp_path / "data", 2)
+    monkeypatch.setenv("TITJUDGE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    words = ["judge", str(tmp_path / "data"), "--provider", "openai", "--out", str(tmp_path / "run")]
+    *said, heavy = imported(
+        f"from titjudge.cli.commands import run_command\nassert run_command('titjudge', {words!r}) == 2"
+    )
+    assert said[0].startswith("judging")
+    assert not {"torch", "transformers"} & set(re.findall(r"\w+", heavy))
