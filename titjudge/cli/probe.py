@@ -59,7 +59,7 @@ def judge(keys: RunKeys, metric: str | None, repeats: int, edits: int, dry_run: 
       python cli.py probe --provider openai --dry-run
       python cli.py probe --provider openai --max-cost 10
       two cards, with self-preference:
-      python cli.py probe --judge openai/gpt-6-luna --judge gemini/gemini-3.8-flash
+      python cli.py probe --judge openai/gpt-6-luna --judge openai/gpt-6.1-sol
       recorded descriptions, so that no image is sent:
       python cli.py probe --judge gemini/gemini-3.8-flash
       python cli.py probe --metric lmm-critique --provider gemini --edits 2
