@@ -63,7 +63,7 @@ class JudgeMetric(_Base):  # type: ignore[misc]
     With torchmetrics installed it is a `torchmetrics.Metric` and goes into its collections and into Lightning's `log`;
     without, a class with the same behaviour. `compute` is over all processes of `torch.distributed`.
 
-    A failure is never a score: the mean is over the images that have one, NaN where none has, and `failed` counts the others.
+    A failure is never a score: the mean is over the images that have one, NaN if none has, and `failed` counts the others.
 
     Args:
         judge: A `Judge` with one metric. Each process has one, with a separate cap; its answers are cached.
@@ -80,7 +80,7 @@ class JudgeMetric(_Base):  # type: ignore[misc]
     """
 
     is_differentiable = False
-    full_state_update = False  # one batch is judged once, not once more for its own mean
+    full_state_update = False  # one batch is judged once, not again for the mean of the batch
     total: torch.Tensor
     scored: torch.Tensor
     failed: torch.Tensor

@@ -39,7 +39,7 @@ def _run(given: list[str]) -> int:
         from titjudge.cli.commands import run_command
     try:
         code = run_command(program, given)
-    except KeyboardInterrupt:  # a second one, while the first is told
+    except KeyboardInterrupt:  # a second one, while the first is being reported
         code = INTERRUPTED
     if code == INTERRUPTED:
         end_interrupted()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _Aggregations(Group):
-    """What suites announce, each loaded when it is used or listed."""
+    """The commands that suites announce, each loaded when it is used or listed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         from titjudge.core import registry
@@ -56,7 +56,7 @@ def _command_of(name: str) -> click.Command:
 
 
 def make_command(name: str, aggregation: Aggregation) -> click.Command:
-    """Make the command of what a suite announces."""
+    """Make the command of an aggregation that a suite announces."""
     adds = [click.argument("sources", nargs=-1, required=True, type=PATH, metavar="SOURCE...")]
     adds += [SUITE_OPTION] * bool(aggregation.options) + [OFFICIAL_FILES] * bool(aggregation.metrics)
     run = with_options(*adds, JSON)(functools.partial(_run, aggregation))
@@ -70,7 +70,7 @@ def _run(
     official_files: Path | None = None,
     suite_options: tuple[str, ...] = (),
 ) -> int:
-    """Compute what the flags say, and show the results."""
+    """Compute the aggregation with the given flags, and show the results."""
     from titjudge.suites.aggregation import Source
 
     options = _values(aggregation, key_values("--suite-option", suite_options))

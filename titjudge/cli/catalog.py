@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _load_all(kind: str) -> list[Any]:
-    """Load everything of a kind (`metrics`, `suites`); an entry point that fails is named on standard error."""
+    """Load everything of a kind (`metrics`, `suites`); an entry point that fails is reported on standard error."""
     from titjudge.core import registry
 
     loaded = []
@@ -50,7 +50,7 @@ def _size(row: Any) -> str | None:
 
 
 def _also(row: Any) -> str | None:
-    """Name the second repository that the weights need, and what is downloaded of it."""
+    """Name the second repository that the weights need, and the files to download from it."""
     return f"{row.also} ({'with its weights' if row.whole_base else 'small files'})" if row.also else None
 
 

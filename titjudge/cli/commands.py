@@ -1,4 +1,4 @@
-"""The commands: those of `overview` and those that packages announce, each imported when it is used."""
+"""The commands: the commands of `overview` and of packages, each imported when it is used."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Command(click.Command):
 
     Attributes:
         section: The title under which `--help` lists it.
-        resumed: Whether it goes on where it stopped, if it is stopped and given again.
+        resumed: Whether it continues an interrupted run if the command is repeated.
     """
 
     def __init__(self, *arguments: Any, section: str = OTHERS, resumed: bool = False, **attributes: Any) -> None:
@@ -80,7 +80,7 @@ class Command(click.Command):
 
 
 class Group(Command, click.Group):
-    """A command with sub-commands: its own, and those that packages announce in it.
+    """A command with sub-commands: its fixed ones, and the ones that packages announce in it.
 
     `compare RUN` is `compare generators RUN`.
 
@@ -265,7 +265,7 @@ def run_command(program: str, arguments: list[str]) -> int:
         say(f"titjudge: {error.strerror}{where}; all answers are kept. To continue, run the command again", err=True)
         return 1
     except BaseException as error:
-        # asyncio's, which is not imported for --help; pydantic puts an error of its own in the place of a KeyboardInterrupt
+        # asyncio's, which is not imported for --help; pydantic replaces a KeyboardInterrupt by an error
         if type(error).__name__ != "CancelledError" and "KeyboardInterrupt" not in str(error):
             raise
         return _interrupted(arguments)

@@ -1,4 +1,4 @@
-"""`compare`: which generator is better, how sure is that, and what will it cost; scores mapped to a new judge."""
+"""`compare`: the better generator, the certainty of that, and the cost of a plan; scores mapped to a new judge."""
 
 from __future__ import annotations
 

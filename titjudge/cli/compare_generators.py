@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 class GateFlags(NamedTuple):
-    """What a generator must not be worse than, and where that is written.
+    """The limit that a generator must keep, and the files with the result.
 
     Attributes:
         baseline: The generator that the others are compared with; None for all pairs.
         fail_if_worse: By how much a generator may be worse; None for no gate.
-        strict: Whether prompts that are too few to tell count as a failure.
+        strict: Whether an undecided gate counts as a failure.
         junit: File of test cases.
         comment: Markdown file for a pull request.
         image_url: Where the images of that comment will be published.

@@ -52,7 +52,7 @@ class ScoreSource(NamedTuple):
         """Check that runs are given, or a table.
 
         Raises:
-            ConfigError: Neither is given, or both, or one in the place of the other.
+            ConfigError: Neither is given, or both, or one instead of the other.
         """
         if bool(self.runs) == (self.scores is not None):
             both = ", not both" if self.runs else ""
@@ -134,8 +134,8 @@ class OutputFiles(NamedTuple):
         """Print tables, notes and lines, and write the files.
 
         Args:
-            tables: What is printed, and written to `--out`.
-            record: What is written to `--json`.
+            tables: The tables to print, and to write to `--out`.
+            record: The content for `--json`.
             notes: Printed below the tables, unless a table has the same note.
             lines: Printed last.
             chart: Makes the chart of `--plot`.

@@ -159,7 +159,7 @@ def _embedder(config: RunConfig) -> Row:
 
 
 def _detector(config: RunConfig) -> list[Row]:
-    """Find the configured detector, where there is one, without loading it."""
+    """Find the configured detector, if any, without loading it."""
     from titjudge.providers import make_provider
 
     if config.detector is None:

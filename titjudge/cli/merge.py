@@ -1,4 +1,4 @@
-"""`merge`: join the run folders of shards; `verify`: compute again what a run says."""
+"""`merge`: join the run folders of shards; `verify`: recompute the content of a run."""
 
 from __future__ import annotations
 

@@ -77,9 +77,9 @@ KEYS: dict[str, dict[str, str]] = {
 }
 """The keys of run.yaml by group, with the line that their flag has in the short help; empty: only in `--help-all`."""
 
-_OWN = "Options"  # title of the options without a group: those that only this command has
+_OWN = "Options"  # title of the options without a group: options that only this command has
 MOST = 20  # options of a command whose help has them all in one list
-_WIDEST = 30  # characters of a flag and its placeholder that stand beside their text
+_WIDEST = 30  # characters of a flag and its placeholder that are next to their text
 _HELP_ALL = "titjudge.help_all"  # key of the click context: whether the help shows everything
 
 
@@ -88,7 +88,7 @@ class Option(click.Option):
 
     Attributes:
         group: One of `GROUPS`; empty for an option that only this command has.
-        brief: Its line in `--help`; an option of a group that has none stands in `--help-all` only.
+        brief: Its line in `--help`; an option of a group without one is listed in `--help-all` only.
     """
 
     def __init__(self, *arguments: Any, group: str = "", brief: str = "", **attributes: Any) -> None:
@@ -97,7 +97,7 @@ class Option(click.Option):
 
 
 def place_of_key(key: str) -> dict[str, str]:
-    """Return `group` and `brief` of the flag of a key of run.yaml; nothing for a key that `KEYS` lacks."""
+    """Return `group` and `brief` of the flag of a key of run.yaml; nothing for a key that is not in `KEYS`."""
     return next(({"group": group, "brief": briefs[key]} for group, briefs in KEYS.items() if key in briefs), {})
 
 

@@ -72,10 +72,10 @@ def option(flag: str, text: str, metavar: str | None = None, name: str = "", **a
 
     Args:
         flag: The flag, or two with a slash between.
-        text: What it is for.
-        metavar: Placeholder of its value in the help. FILE, DIR and RUN are paths, N a whole number, unless `type` says otherwise.
+        text: Its purpose.
+        metavar: Placeholder of its value in the help. FILE, DIR and RUN are paths, N a whole number, unless `type` is given.
         name: The parameter of the command, if it is not named like the flag.
-        attributes: Further arguments of `click.option`; `group` and `brief` are those of `Option`.
+        attributes: Further arguments of `click.option`; `group` and `brief` are as in `Option`.
     """
     attributes.setdefault("show_default", attributes.get("default") not in (None, ""))
     if metavar in _TYPES:
@@ -92,7 +92,7 @@ def _json_file(context: click.Context, parameter: click.Parameter, path: Path | 
     from titjudge.cli.output import STDOUT, check_writable
 
     check_writable(path)
-    if str(path) == "-":  # standard output then holds the JSON and nothing else
+    if str(path) == "-":  # standard output then has the JSON and nothing else
         context.meta[STDOUT] = sys.stdout
         context.with_resource(contextlib.redirect_stdout(sys.stderr))
     return path
@@ -148,7 +148,7 @@ def gathered(parameter: str, kind: Any, *options: Callable[[Any], Any]) -> Calla
 
     Args:
         parameter: Name of the argument.
-        kind: What it is: a named tuple with a field for each option, whose `check` is called. A field without its option
+        kind: Its type: a named tuple with a field for each option, whose `check` is called. A field without its option
             keeps its default.
         options: The options.
     """
@@ -190,7 +190,7 @@ def page_options(port: int) -> Callable[[F], F]:
 
 
 def _url(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    """Refuse what is no address of a page."""
+    """Refuse a value that is not the address of a page."""
     if value and not _is_page(value):
         raise click.BadParameter(must_be("the address", "like https://label.example.org", value))
     return value
@@ -207,7 +207,7 @@ def say_address(lines: Sequence[str], link: str, usual: int, port: int | None) -
     """Print where a server listens, a hint if it could not take its usual port, and that others read along without TLS.
 
     Args:
-        lines: What to print.
+        lines: The lines to print.
         link: A link to the server.
         usual: The port it tries first.
         port: The port of `--port`; None without it.
@@ -307,7 +307,7 @@ def _type_of(schema: Mapping[str, Any]) -> Any:
 
 
 def key_option(key: str, metavar: str | None = None, flag: str = "", **attributes: Any) -> Callable[[F], F]:
-    """Make the flag of a key of run.yaml; type, choices, help and default are those of the key.
+    """Make the flag of a key of run.yaml; type, choices, help and default come from the key.
 
     Args:
         key: A field of `RunConfig` or of its `Limits`.
@@ -462,7 +462,7 @@ class RunKeys(dict[str, Any]):
 
 
 def configured(function: Callable[..., int]) -> Callable[..., int]:
-    """Make a decorator that gives a command the flags that are none of its own parameters as one argument, `keys`."""
+    """Make a decorator that gives a command all flags except its parameters as one argument, `keys`."""
     own = function.__annotations__.keys() - {"keys", "return"}
 
     @wraps(function)

@@ -1,4 +1,4 @@
-"""What commands print and write: tables, notes, problems, and the `--json` file."""
+"""The output of commands: tables, notes, problems, and the `--json` file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def laid_out(
 ) -> list[str] | None:
     """Format a table as lines of at most `width` characters: columns, a rule, rows; None if it does not fit.
 
-    Where there is too little room, headings are wrapped before cells are.
+    If there is too little space, headings are wrapped before cells are.
     """
     cells = [[_glued(text) for text in row] for row in (columns, *rows)]
     widths = [max(map(_width, texts)) for texts in zip(*cells, strict=True)]
@@ -58,7 +58,7 @@ def laid_out(
 
 
 def least_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """Return the width of a table whose headings are wrapped between words, and whose cells stand in one line each."""
+    """Return the width of a table whose headings are wrapped between words, and whose cells take one line each."""
     return sum(GAP + least for least in _whole_cells([[_glued(text) for text in row] for row in (columns, *rows)]))
 
 
@@ -123,7 +123,7 @@ def show_results(tables: Sequence[Table], record: Any, json_file: Path | None, n
     """Print the tables and notes of a command, and write its `--json` file.
 
     Args:
-        tables: What a person reads.
+        tables: The tables for people.
         record: The same as JSON.
         json_file: None without `--json`.
         notes: Printed below the tables, unless a table has the same note.
@@ -142,8 +142,8 @@ def declared(record: Any, tables: Iterable[Table]) -> Any:
 def show_tables(tables: Iterable[Table]) -> None:
     """Print tables: fitted to the width of a terminal, or as aligned plain text in a file or pipe.
 
-    A note that several tables share is printed once. A command with `--explain` prints what the columns are only where it is
-    given; a line at the end says so, and which columns had no room.
+    A note that several tables share is printed once. A command with `--explain` explains the columns only if it is given;
+    the last line points to it, and lists columns that did not fit.
     """
     printed: set[str] = set()
     no_room: dict[str, None] = {}
@@ -170,10 +170,10 @@ def _explains() -> bool:
 
 
 def _fitted(table: Table) -> tuple[Table, list[str]]:
-    """Shorten the numbers of a table, and leave out columns that say nothing or have no room.
+    """Shorten the numbers of a table, and leave out columns that are empty or do not fit.
 
     Returns:
-        The table, and the names of the columns that had no room.
+        The table, and the names of the columns that did not fit.
     """
     from dataclasses import replace
 
@@ -292,7 +292,7 @@ def show_problems(
 
     Args:
         problems: Item and reason of each; with none, nothing is printed.
-        title: What they have in common, printed after their number.
+        title: Their common description, printed after their number.
         all_in: Where the complete list is, in words.
         most: The most kinds that are printed; up to this many problems are printed in full.
         examples: How many of each kind are printed if there are more.
@@ -306,7 +306,7 @@ def show_problems(
 
 
 def show_forecast(forecast: Any, json_file: Path | None) -> None:
-    """Print the result of a dry run: the items, and what judging them would cost if there are any."""
+    """Print the result of a dry run: the items, and the cost of judging them if there are any."""
     for line in forecast.lines():
         say(line)
     show_results([forecast.table()] if forecast.items else [], forecast.to_json(), json_file)

@@ -22,7 +22,7 @@ SECTIONS = JUDGE, COMPARE, TRUST, PROMPTS, LOOK_UP, OTHERS = (
     "Look things up",
     "Other packages",
 )
-"""Titles of `--help`, in this order; those that a package adds come last."""
+"""Titles of `--help`, in this order; sections that a package adds come last."""
 
 SUMMARIES = {
     JUDGE: {
@@ -67,7 +67,7 @@ BUILT_IN = {
     for target in targets
     if target.startswith("titjudge.cli.")
 }
-"""Name -> `module:attribute`; no package can take such a name, and `doctor` says where one has tried."""
+"""Name -> `module:attribute`; no package can take such a name, and `doctor` reports one that tries."""
 
 FIRST = frozenset(
     "judge score bench generate compare judges report view verify label probe serve prompts suites doctor".split()
@@ -120,7 +120,7 @@ def target_of(name: str) -> str | None:
 
 
 def unlisted() -> list[str]:
-    """List the commands of other packages: their code has what `page` must be told."""
+    """List the commands of other packages: their code has the values that `page` needs."""
     listed = {target for texts in SUMMARIES.values() for target in texts}
     return [name for name in names() if target_of(name) not in listed]
 

@@ -104,12 +104,12 @@ def report(
     show_tables(placed)
     say(f"report {written}")
     write_json(json_file, [run.results().to_json() for run in folders])
-    sent = [sinks.send(run) for run in runs]  # all of them, even if one fails
+    sent = [sinks.send(run) for run in runs]  # all of them, even if some fail
     return 0 if all(sent) else 1
 
 
 def _write_site(runs: Sequence[Path], place: Path, title: str, full_images: bool, json_file: Path | None) -> int:
-    """Write a board, and say what to do with it."""
+    """Write a board, and print the next step."""
     from titjudge.runs.publishing import publish
 
     board = publish(runs, place, title=title, full_images=full_images)
@@ -133,7 +133,7 @@ def _standings(run: RunFolder, reference: str) -> list[Table]:
 def _write_page(
     folders: Sequence[RunFolder], place: Path, placed: Sequence[Table], as_folder: bool, **options: Any
 ) -> Path:
-    """Write the HTML page, and say how many images it does not show."""
+    """Write the HTML page, and report how many images it does not show."""
     from dataclasses import asdict
 
     from titjudge.report import write_report, write_report_folder

@@ -16,7 +16,7 @@
 | `tables` | tables as Markdown, LaTeX and CSV; links in cells |
 | `model`, `transcripts` | run folders to JSON, every long text once |
 | `judged_images`, `thumbnails`, `crops` | identity of images across runs; thumbnails that fit the size of the file; crops where claims were settled |
-| `standings` | ranks and means of generators, what their images lack and cost, and their scores as CSV |
+| `standings` | ranks and means of generators, missing elements and costs of their images, and their scores as CSV |
 | `site` | a board for any web server: the report as a folder, with the scores and the runs |
 | `site_folder`, `site_images` | the files of a board, and its images by their content |
 | `exports` | csv, json, parquet, LaTeX, Markdown |

@@ -18,7 +18,7 @@ MOST_PROMPTS = 1000
 
 
 class CardVerdict(StrEnum):
-    """What a line of the card says of a judge."""
+    """The result of a line of the card for a judge."""
 
     CAUGHT = "caught"
     PASS = "pass"
@@ -56,7 +56,7 @@ class CardLine(Record):
     """Trials with their scores."""
     prompts: int = 0
     failed: int = 0
-    """Trials that lack a score."""
+    """Trials without a score."""
     note: str = ""
     deviation: float | None = None
     """Standard deviation between prompts."""
@@ -75,7 +75,7 @@ class CardLine(Record):
         return f"{self.trials}{prompts}" + (f", {self.failed} without a score" if self.failed else "")
 
     def _lacks(self) -> str | None:
-        """Write what the line lacks for a verdict, and its note."""
+        """Write the missing conditions for a verdict, and its note."""
         if self.verdict != OPEN or self.deviation is None:
             return self.note or ("more answers" if self.verdict == OPEN and self.trials else None)
         prompts = f"over {MOST_PROMPTS} prompts" if self.more is None else f"about {self.more} prompts"
@@ -91,7 +91,7 @@ class CardRecord(Record):
     versions: dict[str, list[str]] = Field(default_factory=dict)
     """Versions of the models that answered, by role."""
     span: float | None = None
-    """The unit of the effects on scores, in that of the metric; null where all effects are shares."""
+    """The unit of the effects on scores, in units of the metric; null if all effects are shares."""
     scores: int = 0
     price_per_1000: float | None = None
     """USD for 1,000 scores; null where unknown, or where all answers came from the cache."""
@@ -106,7 +106,7 @@ class CardRecord(Record):
 
     @classmethod
     def of_json(cls, card: Any) -> CardRecord | None:
-        """Read a card from JSON that anybody may have edited, without what is no line; None where it is no card."""
+        """Read a card from JSON that may have been edited by anyone, without invalid lines; None if it is not a card."""
         if not isinstance(card, Mapping) or not isinstance(card.get("lines"), list):
             return None
         lines = [line for line in card["lines"] if _reads(CardLine, line)]
@@ -125,7 +125,7 @@ class CardRecord(Record):
         )
 
     def _remarks(self) -> list[str]:
-        """List what stands below the table: verdicts, models, notes, tests left out, costs."""
+        """List the lines below the table: verdicts, models, notes, tests left out, costs."""
         counts = (f"{sum(line.verdict == kind for line in self.lines)} {kind}" for kind in (PASS, CAUGHT, OPEN))
         models = ", ".join(f"{role} {model}" for role, model in self.models.items())
         unit = "shares" if self.span is None else f"on scores in units of the judge's own span, {self.span:.4g}"

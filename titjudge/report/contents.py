@@ -18,7 +18,7 @@ def contents(report: Report, files: Sequence[Block] = ()) -> list[Section]:
 
     Args:
         report: The report.
-        files: What a published board shows in place of the manifests.
+        files: The blocks that a published board shows instead of the manifests.
 
     Raises:
         DataError: The baseline of the report is in none of its runs.

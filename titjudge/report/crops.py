@@ -24,7 +24,7 @@ _LEAST = 0.05  # of the image's width and height
 
 
 class ClaimCrops:
-    """Cut crops until the room of a report is used up.
+    """Cut crops until the space in a report is used up.
 
     Args:
         room: Bytes of all crops, in Base64.
@@ -37,8 +37,8 @@ class ClaimCrops:
         """Cut out the places of claims, claims that are not met first.
 
         Returns:
-            Crops as WebP in Base64, and which of them belongs to the claim of a number. Nothing where the image is not the one that
-            was judged, cannot be read, or no room is left.
+            Crops as WebP in Base64, and which of them belongs to the claim of a number. Nothing if the image is not the
+            one that was judged, cannot be read, or no space is left.
         """
         rows = sorted(claims(parts), key=lambda claim: claim.get("verdict") != "not_met")
         places = {claim["number"]: spot for claim in rows if (spot := _place(claim))}
@@ -48,7 +48,7 @@ class ClaimCrops:
         return crops, {claim: order[spot] for claim, spot in places.items() if spot in order}
 
     def _cut(self, judged: Judged, places: Sequence[Place]) -> list[str]:
-        """Cut the places out of an image; nothing where it must not be shown, cannot be read, or no room is left."""
+        """Cut the places out of an image; nothing if it must not be shown, cannot be read, or no space is left."""
         if self._room <= 0 or judged.path is None:
             return []
         try:
@@ -63,10 +63,10 @@ class ClaimCrops:
 
 
 def cut(raw: bytes, path: Path, places: Sequence[Place]) -> list[bytes]:
-    """Cut places with some of what is around them out of an image, as WebP.
+    """Cut places with some of their surroundings out of an image, as WebP.
 
     Raises:
-        DataError: It is no image.
+        DataError: It is not an image.
     """
     with open_image(raw, path) as image:
         whole = upright(image)

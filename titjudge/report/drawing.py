@@ -1,7 +1,8 @@
 """Draw a chart once, for the page as inline SVG and for files as SVG or PNG; the same numbers give the same bytes.
 
-The content security policy of the page forbids `style` attributes, and dark mode and print have their own colours: there each
-colour becomes a class (`f-` fill, `s-` stroke) that the style sheet defines. Names are drawn as plain text, whatever they contain.
+The content security policy of the page forbids `style` attributes, and dark mode and print have different colours: there
+each colour becomes a class (`f-` fill, `s-` stroke) that the style sheet defines. Names are drawn as plain text, whatever
+they contain.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from titjudge.core.tables import Table
 from titjudge.core.words import truncated
 from titjudge.stats.bootstrap import Floats
 
-COLOURS = 6  # generators or metrics with a colour, a dash and a mark of their own; the tables have all
+COLOURS = 6  # generators or metrics with a colour, a dash and a distinct mark; the tables have all
 MARKERS = ("o", "s", "^", "D", "v", "P")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
 WIDTH, HEIGHT = 6.2, 2.75  # inches
@@ -44,7 +45,7 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """The colours of a chart; `series` are those of generators or metrics."""
+    """The colours of a chart; `series` are for generators or metrics."""
 
     ink: str
     soft: str
@@ -60,7 +61,7 @@ _CLASSES = {PAGE.ink: "ink", PAGE.soft: "soft", PAGE.grid: "grid"} | {
 
 
 class Canvas:
-    """A figure of matplotlib with the colours of where it will stand."""
+    """A figure of matplotlib with the colours of its destination."""
 
     def __init__(self, figure: Any, palette: Palette) -> None:
         self.figure, self.palette = figure, palette
@@ -125,12 +126,12 @@ class Chart:
 
     Attributes:
         id: Its name in the page, by which it can be linked to.
-        title: What it shows.
+        title: Its title.
         note: How to read it.
         draw: Draws it on a canvas.
         numbers: The numbers that it shows.
         size: Width and height in inches.
-        fixed: Whether the page scrolls it at its own size rather than fit it to its width.
+        fixed: Whether the page scrolls it at full size rather than fit it to the page's width.
     """
 
     id: str
@@ -199,7 +200,7 @@ def shortened(text: str, length: int) -> str:
 
 
 def plain_svg(svg: str, *, fixed: bool = False) -> str:
-    """Rewrite an SVG with classes in place of styles, without unused ids and metadata; a `fixed` one keeps its width."""
+    """Rewrite an SVG with classes instead of styles, without unused ids and metadata; a `fixed` one keeps its width."""
     root = ElementTree.fromstring(svg)
     used = set(re.findall(r"(?:url\(#|href=\"#)([^)\"]+)", svg))
     for parent in root.iter():
@@ -223,7 +224,7 @@ def _strip(element: Any, used: set[str]) -> None:
     classes: list[str] = []
     for name, content in element.attrib.items():
         if name == "style":
-            # A declaration becomes a class, where it is a colour of the page, or an attribute.
+            # A declaration becomes a class if it is a colour of the page, otherwise an attribute.
             for declaration in content.split(";"):
                 style, _, value = (part.strip() for part in declaration.partition(":"))
                 if style in ("fill", "stroke") and value in _CLASSES:

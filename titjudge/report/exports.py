@@ -58,7 +58,7 @@ def export(runs: Sequence[StoredRun], kind: str, out: Path, *, baseline: str = "
 
 
 def _rows(report: Report) -> Iterator[Json]:
-    """Yield one row a score, in the order of the items and of the metrics."""
+    """Yield one row per score, in the order of the items and of the metrics."""
     for number, run in enumerate(report.runs):
         metrics = [judge.metric for _, judge in report.judges_of(number)]
         items = {item.id: (position, item) for position, item in enumerate(run.listed)}
@@ -112,7 +112,7 @@ def _json(report: Report) -> bytes:
 
 
 def _parquet(report: Report) -> bytes:
-    """Write one row a score; needs pyarrow."""
+    """Write one row per score; needs pyarrow."""
     try:
         pyarrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ImportError as error:

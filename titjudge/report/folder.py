@@ -1,4 +1,4 @@
-"""Write the report as a folder: index.html, and images and data in files of their own that it loads when they are looked at.
+"""Write the report as a folder: index.html, and images and data in separate files that it loads when they are looked at.
 
     report/index.html          the page, with the name, the prompt and the score of every image
     report/files/0012.js       all about a hundred images: reasons, details, answers
@@ -50,11 +50,11 @@ def write_report_folder(
         out: The folder; a report that is there is replaced.
         agreement_json: As in `write_report`.
         baseline: As in `write_report`.
-        full_images: Images of up to 2,048 pixels; else they are made to fit into 2 GB together, with at most 1,024 pixels.
+        full_images: Images of up to 2,048 pixels; otherwise they are made to fit into 2 GB together, with at most 1,024 pixels.
         keep_images: As in `write_report`.
 
     Raises:
-        DataError: As `write_report`; or `out` holds something else than a report.
+        DataError: As `write_report`; or `out` has content that is not a report.
     """
     report = load(runs, agreement_json, baseline=baseline, deciding_first=True)
     _check_place(out)
@@ -105,7 +105,7 @@ def _write_images(images: Mapping[Judged, int], folder: Path, *, full: bool) -> 
 def write_data(
     report: Report, images: Mapping[Judged, int], numbers: Sequence[int], put: Callable[[str, bytes], object]
 ) -> Json:
-    """Write what is known of each image into files, and return what the page itself holds; images of a prompt lie together.
+    """Write the data of each image into files, and return the part for the page itself; images of a prompt lie together.
 
     Args:
         report: The report.

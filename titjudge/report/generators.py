@@ -93,7 +93,7 @@ def score_table_of(run: Loaded, judge: JudgedMetric) -> ScoreTable | None:
 
 
 def _compared(report: Report, place: int, table: ScoreTable) -> Comparison | None:
-    """Compare the generators by one metric of one run; None where it has too few prompts of a fixed sample."""
+    """Compare the generators by one metric of one run; None if it has too few prompts of a fixed sample."""
     run = report.runs[report.judges[place].run]
     if run.manifest.status == "settled":  # stopped at a verdict: intervals for a fixed sample are not valid
         return None
@@ -150,7 +150,7 @@ def _power_chart(id: str, label: str, next_run: Outlook) -> Chart:
 
 
 def _charts(table: ScoreTable, drawn: Sequence[int], order: Sequence[int], scale: Scale, id: str) -> list[Chart]:
-    """Chart each category as a heat map, and those with few values as profiles too."""
+    """Chart each category as a heat map, and categories with few values also as profiles."""
     charts = []
     for number, (column, slices) in enumerate(table.slices.items()):
         title, values = column.replace("_", " "), list(slices)
@@ -191,7 +191,7 @@ def _across_judges(report: Report, scores: Mapping[int, ScoreTable]) -> list[Tab
             continue
         try:
             table = bridge_table(bridge(old, new))
-        except DataError:  # too little in common: the command says what
+        except DataError:  # too little in common: the command prints the details
             continue
         both = f"{report.judges[first].label} and {report.judges[second].label}"
         combined.append(replace(table, title=f"{table.title}: {both}"))

@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     import jinja2
     from markupsafe import Markup
 
-LIMIT = 15_000_000  # bytes of the whole file, but for full_images
+LIMIT = 15_000_000  # bytes of the whole file, except for full_images
 LISTED = 25_000  # images: a file of more lists a part of them, as it would open too slowly; a folder has more
 _ROOM_KEPT = 60_000  # bytes kept free for the page around data and images
 _PACK_ABOVE = 300_000  # characters of JSON from which it is compressed
 _IMAGE_DATA = b'id="image-data">'  # as page.html has it
-_DATA = "@@data@@"  # where it has the data
+_DATA = "@@data@@"  # if it has the data
 _IMAGES = "@@images@@"  # where page.html has the images, whose space is known when all else is written
 _SHAPES = (  # of a legend, as `drawing.MARKERS`
     "M1 6a5 5 0 1 0 10 0a5 5 0 1 0-10 0",
@@ -75,10 +75,10 @@ def write_report(
         out: The file, written atomically.
         agreement_json: Results in the form of results.json that replace the results of the first run.
         baseline: A generator that the others are compared with besides the best.
-        full_images: Embed images of up to 2,048 pixels, however large the file becomes; else they are made to fit
-            into 15 MB with what the page holds besides.
+        full_images: Embed images of up to 2,048 pixels, however large the file becomes; otherwise they are made to fit
+            into 15 MB with the rest of the page.
         keep_images: Refuse to replace a report by one with fewer images (their files have moved, or changed).
-        most: Images that it lists at most; by default `LISTED`.
+        most: Maximum number of images that it lists; by default `LISTED`.
 
     Raises:
         DataError: A folder is not a run, or is damaged; images would be lost; or there is no such baseline.
@@ -92,7 +92,7 @@ def write_report(
 
 
 def check_images(out: Path, page: bytes) -> None:
-    """Check that a new page does not lack images that the one in its place shows.
+    """Check that a new page has all images of the page that it replaces.
 
     Raises:
         DataError: It does.
@@ -139,8 +139,8 @@ def page_with(
 
     Args:
         report: The report.
-        sections: What it shows.
-        data: What its scripts read.
+        sections: Its sections.
+        data: The data for its scripts.
         numbers: Numbers of the entries that the page lists, ascending.
         title: Its title; by default the names of the runs.
         folder: Whether data and images are in files beside the page.
@@ -197,7 +197,7 @@ def with_images(page: str, thumbs: Iterable[Thumbnail | PlacedImage]) -> bytes:
 
 
 def _put(page: str, place: str, content: str) -> str:
-    """Put content at the last place of a mark: what comes before may hold the mark in texts of the data."""
+    """Put content at the last place of a mark: earlier parts may contain the mark in texts of the data."""
     before, _, after = page.rpartition(place)
     return f"{before}{content}{after}"
 
@@ -212,7 +212,7 @@ def shown_images(report: Report, numbers: Sequence[int]) -> dict[Judged, int]:
 def entries_to_list(report: Report, sections: Sequence[Section], most: int) -> Sequence[int]:
     """Choose the numbers of the entries that a page lists: at most `most`, ascending.
 
-    Where there are more entries, those that the opening shows come first, then those that people compared, then whole prompts,
+    If there are more entries, entries in the opening come first, then entries that people compared, then whole prompts,
     taken at even distances from all of the data.
     """
     if len(report.entries) <= most:
@@ -290,7 +290,7 @@ def _bar_axes(table: Table) -> list[tuple[float, float] | None]:
 
 
 def _bar_ends(value: Any) -> tuple[float, float, float] | None:
-    """Return low end, value and high end of the bar of a cell; None where none is drawn."""
+    """Return low end, value and high end of the bar of a cell; None if none is drawn."""
     if not isinstance(value, Cell) or not value.bar or isinstance(value.value, str) or not math.isfinite(value.value):
         return None
     if value.interval is None:
@@ -309,7 +309,7 @@ def packed(data: Values, above: int | None = None) -> str:
 
 
 def script_safe(text: str) -> str:
-    """Escape JSON so that nothing in it can end a script element or start a comment, whatever its strings hold."""
+    """Escape JSON so that nothing in it can end a script element or start a comment, whatever its strings contain."""
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text

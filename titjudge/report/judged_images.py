@@ -37,7 +37,7 @@ class Judged:
             path: The image.
             stat: Size and time of its file, as the run listed them.
             answers: The answers to the requests about the item.
-            of_edit: Whether sources were sent, too, so that nothing tells which image was which.
+            of_edit: Whether sources were sent as well, so that the images cannot be distinguished.
         """
         sent = RequestImages.from_requests([(str(answer.get("template")), _hashes(answer)) for answer in answers])
         return cls(path, _stat(stat), None if of_edit else sent.judged, sent.all)
@@ -50,13 +50,13 @@ class Judged:
         return cls(path, _stat(stat), None, sent)
 
     def refusal(self, raw: bytes) -> str:
-        """Return why the present content of the file must not be shown as the judged image; empty where it may be.
+        """Return why the present content of the file must not be shown as the judged image; empty if it may be.
 
-        A run folder may come from anybody, and a report is passed on: a file is shown only if the run's answers or, where no
+        A run folder may come from anybody, and a report is passed on: a file is shown only if the run's answers or, if no
         image was sent, its size identify it, whatever path the folder names.
 
         Raises:
-            DataError: It is no image.
+            DataError: It is not an image.
         """
         if self.sent:
             here = hashlib.sha256(raw).hexdigest()
@@ -99,7 +99,7 @@ class Sameness:
         return first.stat is not None and first.stat == second.stat
 
     def _contents(self, judged: Judged) -> frozenset[str]:
-        """Return the SHA-256 of the image as sent; else those of the file and of what would be sent, if it has not changed."""
+        """Return the SHA-256 of the image as sent; otherwise of the file and of the image to send, if it has not changed."""
         if judged.sha256:
             return frozenset({judged.sha256})
         assert judged.path is not None
@@ -110,7 +110,7 @@ class Sameness:
 
 
 def _file(judged: Judged) -> tuple[str, ...]:
-    """Return the SHA-256 of a file and of the image that would be sent; nothing where it has changed or cannot be read."""
+    """Return the SHA-256 of a file and of the image that would be sent; nothing if it has changed or cannot be read."""
     assert judged.path is not None
     try:
         raw = read(judged.path)

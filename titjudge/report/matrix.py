@@ -13,7 +13,7 @@ from titjudge.stats.scores.frame import categories
 
 
 def matrix(report: Report) -> Section | None:
-    """Make the section; None where there is only one column."""
+    """Make the section; None if there is only one column."""
     columns = {(run, entry.generator) for entry in report.entries if entry.prompt for run in entry.runs}
     if len(columns) < 2:
         return None
@@ -21,7 +21,7 @@ def matrix(report: Report) -> Section | None:
 
 
 def matrix_data(report: Report) -> dict[str, Any]:
-    """Return the data of the matrix except the images: themes of the prompts, what it compares at first, and a name for marks.
+    """Return the data of the matrix except the images: themes of the prompts, its first comparison, and a name for marks.
 
     `themes` maps each column of the data that sorts the prompts into groups to its value by prompt. `marks` stays the same
     when the report of a run is written again.

@@ -58,7 +58,7 @@ class JudgedMetric:
     Attributes:
         run: Number of the run.
         metric: Name of the metric.
-        label: Its name in the report, with that of the run where there are several.
+        label: Its name in the report, with the name of the run if there are several.
         scale: How its scores are read.
     """
 
@@ -94,7 +94,7 @@ class ImageEntry:
     """One image with its prompt, in all runs that judged it.
 
     Attributes:
-        bad: Why the item is invalid; empty where it is valid.
+        bad: Why the item is invalid; empty if it is valid.
         scores: Score by judge number.
         slot: Number of the first entry with the same id, generator and prompt: two runs with different images in one slot
             (checkpoints whose files have the same names) have an entry each.
@@ -122,10 +122,10 @@ class ImageEntry:
 
 
 class StoredAnswers:
-    """The answers or embeddings of a run by their keys: where each is, and not what it holds."""
+    """The answers or embeddings of a run by their keys: the place of each, and not its content."""
 
     def __init__(self, run: StoredRun, name: str, counts: Callable[[Json], bool]) -> None:
-        """Read where they are; `counts` tells whether a record takes the place of an earlier one with its key."""
+        """Read their places; `counts` returns True if a record replaces an earlier one with its key."""
         self._offsets = dict[int, int]()  # by the hash of the key
         for offset, record in run.located(name):
             key = hash(record["key"])
@@ -134,14 +134,14 @@ class StoredAnswers:
         self._reader = JsonlReader(run.path / name) if self._offsets else None
 
     def get(self, key: str) -> Json | None:
-        """Read the record with a key; None where there is none."""
+        """Read the record with a key; None if there is none."""
         offset = self._offsets.get(hash(key))
         return self._reader.read_at(offset) if self._reader and offset is not None else None
 
 
 @dataclass(slots=True, kw_only=True)
 class Loaded(JudgedRun):
-    """The contents of one run folder; what only the cases show is read when they are written.
+    """The contents of one run folder; parts that only the cases show are read when they are written.
 
     Attributes:
         stats: Size and time of each item's image file when it was listed.
@@ -156,7 +156,7 @@ class Loaded(JudgedRun):
 
     @property
     def unpriced(self) -> int:
-        """Requests whose price nobody knows; their cost is in no sum."""
+        """Requests without a known price; their cost is in no sum."""
         return max(self.manifest.unpriced, self.results.unpriced)
 
     @property
@@ -197,7 +197,7 @@ class Report:
 
     @property
     def reference(self) -> str:
-        """What the preferences are: of people, or by construction."""
+        """The origin of the preferences: people, or construction."""
         return CONSTRUCTION if self.constructed else PEOPLE
 
     def unit(self, entry: ImageEntry) -> str:
@@ -209,7 +209,7 @@ class Report:
         return [(number, judge) for number, judge in enumerate(self.judges) if judge.run == run]
 
     def value(self, entry: ImageEntry, judge: int) -> float | None:
-        """Return the score of an entry, negated where less is better; None where there is none."""
+        """Return the score of an entry, negated where less is better; None if there is none."""
         score = entry.scores.get(judge)
         if score is None or score.value is None or not math.isfinite(score.value):
             return None
@@ -270,7 +270,7 @@ def load_run(run: StoredRun, name: str, *, alone: bool) -> Loaded:
 
 
 def _card(*files: Path) -> CardRecord:
-    """Read the trust card in the first of the files that holds one; an empty one where none does."""
+    """Read the trust card in the first of the files that has one; an empty one if none has."""
     for file in files:
         try:
             card = CardRecord.of_json(orjson.loads(file.read_bytes()))
@@ -380,7 +380,7 @@ def _answers(run: Loaded, item: Item, metrics: Sequence[str]) -> list[Json]:
 
 
 def _shows(entry: ImageEntry, item: Item | InvalidItem, judged: Judged, same: Sameness) -> bool:
-    """Whether an entry has the same image, or the same description where there is none."""
+    """Whether an entry has the same image, or the same description if there is none."""
     if (
         isinstance(item, Item)
         and item_meta.DESCRIPTION.get(entry) != item_meta.DESCRIPTION.get(item)
@@ -398,7 +398,7 @@ def _orphans(run: Loaded) -> list[Item]:
 
 
 def _pairs(runs: Sequence[Loaded], places: Sequence[dict[str, int]]) -> list[tuple[int, int, int]]:
-    """Merge the pairs of all runs, each once, without those of unknown images (results.json warns of them)."""
+    """Merge the pairs of all runs, each once, without pairs of unknown images (results.json warns of them)."""
     pairs: dict[tuple[int, int, int], None] = {}
     for run, entry_of in zip(runs, places, strict=True):
         for pair in run.results.pairs or ():
@@ -457,7 +457,7 @@ class ItemWriter:
         self._values = [_values(report.entries, place) for place in range(len(report.judges))]
 
     def restart(self) -> None:
-        """Begin new texts and answers, for a file of their own."""
+        """Begin new texts and answers, for a separate file."""
         self.texts = Texts(self.texts.first + len(self.texts.table))
         self.first_reply += len(self.replies)
         self.replies, self._numbers = [], {}
@@ -467,7 +467,7 @@ class ItemWriter:
         return self._head(entry, images) | {"s": self.scores(entry)}
 
     def outline(self, entry: ImageEntry, images: Mapping[Judged, int]) -> Json:
-        """Write an entry with no more of its scores than their values and what became of them."""
+        """Write an entry with only the values and statuses of its scores."""
         scores = [entry.scores.get(place) for place in range(len(self.report.judges))]
         return self._head(entry, images) | {
             "s": [score and self._value(entry, score, place) for place, score in enumerate(scores)]

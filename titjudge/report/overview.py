@@ -87,7 +87,7 @@ def _agreement_fact(run: Loaded, place: int, judge: JudgedMetric) -> Fact:
 
 
 def _run_facts(run: Loaded) -> tuple[Fact, Fact]:
-    """Make the numbers of coverage and cost, with links to what is missing."""
+    """Make the numbers of coverage and cost, with links to missing scores."""
     metric, scored, expected = run.covered
     share = percentage(scored / expected) if expected else DASH
     link = fragment("images", s="none") if scored < expected else fragment("images")
@@ -126,7 +126,7 @@ def _day(manifest: Manifest) -> str:
 
 
 def _result_tables(report: Report, place: int) -> list[Table]:
-    """Make the tables of a run's record: those of agreement with links, and those that suites and comparisons recorded."""
+    """Make the tables of a run's record: agreement with links, and the tables that suites and comparisons recorded."""
     run = report.runs[place]
     judges = {judge.metric: (position, judge) for position, judge in report.judges_of(place)}
     results = run.results.with_(warnings=[], notes=run.results.notes or [_NOTE])
@@ -172,7 +172,7 @@ def _linked_metric(row: Json, run: Loaded, judges: Mapping[str, tuple[int, Judge
 
 
 def _beside_chance(row: Json, name: str) -> Json:
-    """Put what a random order reaches below the number, in the place of a column of its own."""
+    """Put what a random order reaches below the number, instead of a separate column."""
     value, chance = row[name], row[f"{name}_chance"]
     return (
         {}
@@ -201,7 +201,8 @@ def _leaderboard_notes(run: Loaded) -> Iterator[str]:
         yield f"Rank correlation (SRCC) of the generators with the order of {results.reference}: {', '.join(found)}."
 
 
-# -- what a run was to settle, and how far its judge can be believed -----------------------------------------------------------
+# -- the question of a run with early stopping, and the reliability of its judge
+# -----------------------------------------------------------
 
 
 def _settled(run: Loaded) -> list[Table]:

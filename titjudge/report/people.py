@@ -41,7 +41,7 @@ WON = Declaration(
     by_column={"mean score": Population.IMAGES_OF_BOTH},
 )
 
-_HAZE = 400  # most faint dots, one an image
+_HAZE = 400  # maximum number of faint dots, one per image
 _CATEGORY_KEYS = ("category", "type", "dimension", "theme", "class")
 _CATEGORIES = 12  # most of a chart
 
@@ -111,7 +111,7 @@ def judged_pairs(report: Report) -> JudgedPairs:
 
 
 def _by_category(report: Report, judged: JudgedPairs) -> tuple[str, Cut]:
-    """Compute the accuracy by the first category field that the items have; ("", {}) where there is none."""
+    """Compute the accuracy by the first category field that the items have; ("", {}) if there is none."""
     for key in _CATEGORY_KEYS:
         named = [report.entries[a].meta.get(key) for a, _, _ in report.pairs]
         labels = [name if isinstance(name, str) else None for name in named]
@@ -122,7 +122,7 @@ def _by_category(report: Report, judged: JudgedPairs) -> tuple[str, Cut]:
 
 
 def _lines(report: Report, cut: Cut, id: str, title: str, note: str, axis: str, *, joined: bool) -> Chart | None:
-    """Chart the accuracy of each metric over the bins of a cut; None where it is empty."""
+    """Chart the accuracy of each metric over the bins of a cut; None if it is empty."""
     judges = [judge for judge in cut if judge < COLOURS]
     if not judges:
         return None
@@ -221,14 +221,14 @@ def _generators(report: Report, judge: int, shares: Mapping[int, float]) -> list
 
 
 def _images(report: Report, judge: int, shares: Mapping[int, float]) -> list[tuple[float, float]]:
-    """List (share of comparisons won, score) of the images that have both, every n-th where there are too many."""
+    """List (share of comparisons won, score) of the images that have both, every n-th if there are too many."""
     scored = ((share, report.entries[image].scores.get(judge)) for image, share in sorted(shares.items()))
     points = [(share, score.value) for share, score in scored if score is not None and score.value is not None]
     return points[:: max(1, -(-len(points) // _HAZE))]
 
 
 def _names(canvas: Canvas, axes: Any, points: Sequence[_Generator]) -> None:
-    """Write names beside the marks where they cover nothing; a name that fits nowhere is left out (the table has it)."""
+    """Write names beside the marks at places that cover nothing; a name that fits nowhere is left out (the table has it)."""
     axes.set_xlim(axes.get_xlim())  # fix the limits: the names are placed in page coordinates
     axes.set_ylim(axes.get_ylim())
     spots = axes.transData.transform([(point.human, point.score) for point in points])

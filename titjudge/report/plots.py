@@ -53,7 +53,7 @@ def differences_chart(differences: Sequence[GeneratorDifference], delta: float |
 
 
 def settling_chart(pairs: Sequence[Settled], races: Sequence[RaceResult]) -> Chart:
-    """Chart the average share of the judgements that settled each pair and race, paler where some orders stayed open."""
+    """Chart the average share of the judgements that settled each pair and race, paler if some orders stayed open."""
     rows = sorted(replay_averages([*pairs, *races]), key=lambda row: (row.share, row.generators))[-_ROWS:]
 
     def draw(canvas: Canvas) -> None:
@@ -88,7 +88,7 @@ def joined_chart(standings: Sequence[GeneratorRank]) -> Chart:
 
 
 def plan_curves(plans: Sequence[Plan], pilot: Pilot) -> list[PowerCurve]:
-    """Return the power of each plan against its cost, or its judgements where no price is known."""
+    """Return the power of each plan against its cost, or its judgements if no price is known."""
     curves = []
     for plan in plans:
         images, answers = f"image{'s'[: plan.seeds != 1]}", f"answer{'s'[: plan.samples != 1]}"
@@ -115,13 +115,13 @@ def power_chart(
     Args:
         curves: The curves.
         power: The wanted power.
-        axis: What the curves run along.
+        axis: The quantity along the curves.
         id: Name in the page.
         title: Title.
         note: How to read it.
-        what: What the labels of the curves are.
+        what: The meaning of the labels of the curves.
         most: End of the axis.
-        declared: What the pilot is.
+        declared: The declaration of the pilot.
     """
 
     def draw(canvas: Canvas) -> None:
@@ -181,7 +181,7 @@ Point = tuple[float | None, Sequence[float] | None]  # a value and its interval
 
 
 def series(canvas: Canvas, axes: Any, points: Sequence[Point], place: int, shift: float, *, joined: bool) -> None:
-    """Draw values with intervals at 0, 1, ... + shift, as those of a place; `joined` draws a line."""
+    """Draw values with intervals at 0, 1, ... + shift, as the values of a place; `joined` draws a line."""
     drawn = [
         (position + shift, value, interval) for position, (value, interval) in enumerate(points) if value is not None
     ]

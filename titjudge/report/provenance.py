@@ -22,7 +22,7 @@ _BRIEF = 160  # characters of a reason
 
 
 def provenance(report: Report, files: Sequence[Block] = ()) -> Section:
-    """Make the section of what a score can be traced back to; `files` take the place of the manifests."""
+    """Make the section on the origin of scores; `files` replace the manifests."""
     introduction = (
         "Every score of the Images section opens to its evidence: the rendered prompt, the raw answer, the model version and the "
         "cost. `titjudge verify` recomputes all of it offline."
@@ -96,7 +96,7 @@ def _by_run(
 
 
 def _configuration(report: Report) -> Table:
-    """Tabulate the configurations with one row a setting and one column a run."""
+    """Tabulate the configurations with one row per setting and one column per run."""
     runs = [
         {key: setting(value) for key, value in run.manifest.identity.items() if is_set(value)}
         | ({"titjudge": run.manifest.titjudge} if run.manifest.titjudge else {})
@@ -119,7 +119,7 @@ def failures(report: Report) -> Section:
 
 
 def _remedies(report: Report) -> list[Table]:
-    """Tabulate what to do about missing scores, by cause; no table where none is missing."""
+    """Tabulate what to do about missing scores, by cause; no table if none is missing."""
     rows = [
         (run.name, str(line.cause), line.count, line.remedy)
         for run in report.runs

@@ -13,14 +13,14 @@ from titjudge.report.drawing import Chart
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A remark in a line of its own."""
+    """A remark on a separate line."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Charts:
-    """Charts side by side, and the names of what has a colour in them, in the order of the colours."""
+    """Charts side by side, and the names of the things with a colour in them, in the order of the colours."""
 
     charts: tuple[Chart, ...]
     names: tuple[str, ...] = ()
@@ -28,7 +28,7 @@ class Charts:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A number of a headline: what it is, the number, what stands below it, and the fragment of the page that it leads to."""
+    """A number of a headline: its label, the number, the line below it, and the fragment of the page that it leads to."""
 
     label: str
     value: str
@@ -41,10 +41,10 @@ class Side:
     """An image of a duel.
 
     Attributes:
-        generator: Who made it.
+        generator: The generator that made it.
         image: Its number; None where the report does not have it.
         score: Its score, as text.
-        reason: What the judge said of it.
+        reason: The judge's reason.
     """
 
     generator: str
@@ -64,7 +64,7 @@ class PromptDuel:
 
 @dataclass(frozen=True, slots=True)
 class PromptDuels:
-    """Prompts below a common title, such as those that a generator won most."""
+    """Prompts below a common title, such as the prompts that a generator won most."""
 
     title: str
     duels: tuple[PromptDuel, ...]
@@ -78,7 +78,7 @@ class Opening:
         headline: The verdict in one short sentence.
         numbers: Its numbers, in a line below it.
         charts: The generators with the intervals of their means, and the margin of the best.
-        sentences: What else the verdict says.
+        sentences: The other sentences of the verdict.
         notes: Remarks on what was judged.
         examples: The prompts that show the verdict.
     """
@@ -107,8 +107,8 @@ class Headline:
     """The main numbers of a run.
 
     Attributes:
-        name: The run; empty where there is only one.
-        counts: Its size, suite and date in one line; empty where the opening says it.
+        name: The run; empty if there is only one.
+        counts: Its size, suite and date in one line; empty if the opening has it.
         status: `complete`, or what it stopped at.
         facts: Its main numbers.
         warnings: The warnings of its results.
@@ -152,7 +152,7 @@ class SearchList:
     """A list that is searched, filtered and sorted, beside what is chosen in it; the scripts of the page fill it.
 
     Attributes:
-        noun: What is listed, in the plural.
+        noun: The listed things, in the plural.
         searched: The words in which the search looks.
         filter: The filter beside that by generator.
     """
@@ -172,11 +172,11 @@ Block = Table | Note | Charts | Opening | Headline | Listing | FoldedText | Link
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Blocks below one heading, such as those of one metric.
+    """Blocks below one heading, such as the blocks of one metric.
 
     Attributes:
         title: The heading; empty where a section has only one part.
-        blocks: What stands below it.
+        blocks: The content below it.
         folded: Whether it is opened only when it is asked for.
     """
 
@@ -193,8 +193,8 @@ class Section:
         id: Its name in links.
         label: Its name in the navigation.
         title: Its heading.
-        introduction: What it is about; words between backquotes are code.
-        parts: What it shows.
+        introduction: Its subject; words between backquotes are code.
+        parts: Its parts.
         titled: Whether the heading is seen, not only read aloud.
     """
 
@@ -212,7 +212,7 @@ class Section:
 
     @property
     def tables(self) -> list[Table]:
-        """The tables, without those of the numbers of charts."""
+        """The tables, without tables of the numbers of charts."""
         return [block for block in self.blocks if isinstance(block, Table)]
 
     @property

@@ -28,7 +28,7 @@ def comparisons(report: Report) -> list[Table]:
 
 
 def _differences(report: Report) -> list[Table]:
-    """Compare every other run with the first by each shared metric: accuracy where there are pairs, and mean score.
+    """Compare every other run with the first by each shared metric: accuracy if there are pairs, and mean score.
 
     No table of runs that share metrics but no image or pair: *Generators* compares them by prompt.
     """

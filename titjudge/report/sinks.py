@@ -1,4 +1,4 @@
-"""The interface of a sink, and what a run sends to it: numbers, tables, and images with scores. Never a secret."""
+"""The interface of a sink, and the data that a run sends to it: numbers, tables, and images with scores. Never a secret."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from titjudge.data.image_decoding import open_image
 from titjudge.report.model import ImageEntry, Report, load
 from titjudge.report.thumbnails import thumbnail
 
-_IMAGES = 64  # of a run, those with the lowest scores
+_IMAGES = 64  # of a run, the images with the lowest scores
 _EDGE, _QUALITY = 512, 85
 _TEXT = 500  # characters of a prompt or a reason in a caption
 
@@ -41,8 +41,8 @@ class Sink(ABC):
     """An experiment tracker that shows the results of a run. Methods are called in the order of their definition.
 
     Attributes:
-        default_project: The project where the flag names none. What writes files into a folder of that name has one of its own:
-            in a clone of titjudge, `titjudge` is the package.
+        default_project: The project where the flag names none. A sink that writes files into a folder of that name has a
+            different one: in a clone of titjudge, `titjudge` is the package.
 
     Args:
         project: The tracker's project.

@@ -43,7 +43,7 @@ def write_site(
     Args:
         runs: The runs as the board has them, in folders below it.
         site: The board.
-        originals: The file of each image that the runs name, where it is on this machine.
+        originals: The path on this machine of each image that the runs name.
         title: The title of the board.
         full_images: Whether to publish images as they are, beside thumbnails.
 
@@ -79,7 +79,7 @@ def _record(runs: Sequence[Loaded], sections: Sequence[Section]) -> Json:
 
 
 def _files(run: Loaded, overlay: Path, site: SiteFolder) -> Iterator[Block]:
-    """Yield the links to the files of a run, and what its judge was asked."""
+    """Yield the links to the files of a run, and to the questions of its judge."""
     folder = f"runs/{run.name}"
     links = tuple(f"{folder}/{name}" for name in _FILES if (site.path / folder / name).is_file())
     yield Links(

@@ -1,4 +1,4 @@
-"""The folder of a published board: a file that has not changed is not written, and what is gone is removed if the board made it."""
+"""The folder of a published board: an unchanged file is not written, and an obsolete file is removed if the board made it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class SiteFolder:
         written, unchanged, removed: Numbers of files.
 
     Raises:
-        DataError: It holds something else than a board.
+        DataError: It has content that is not a board.
     """
 
     def __init__(self, path: Path) -> None:

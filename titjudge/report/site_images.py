@@ -79,7 +79,7 @@ def _render(
 
 
 def _write(site: SiteFolder, image: Judged, thumb: bytes | str, whole: bytes) -> str | PlacedImage:
-    """Write what was rendered of an image, unless it is there, and return where it lies."""
+    """Write what was rendered of an image, unless it is there, and return its place."""
     if image.path is None or (isinstance(thumb, str) and thumb):
         return str(thumb)
     name, full = thumb_name(image.path), str(image.path.relative_to(site.path))

@@ -1,4 +1,4 @@
-"""The generators of a report: their images by prompt, their ranks with intervals, and what their images cost and lack."""
+"""The generators of a report: images by prompt, ranks with intervals, and the costs and missing elements of their images."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Cells:
         return cls(report, columns, entries)
 
     def facts(self, order: Sequence[str]) -> Iterator[Table]:
-        """Make the table of images that are refused or missing, and of prices, vendors and licences; nothing where none is known."""
+        """Make the table of images that are refused or missing, and of prices, vendors and licences; nothing if none is known."""
         metrics = [run.covered[0] for run in self.report.runs]
         places = {place for place, judge in enumerate(self.report.judges) if judge.metric == metrics[judge.run]}
         prompts = len({prompt for prompt, _ in self.entries})

@@ -51,7 +51,7 @@ def csv(tables: Sequence[Table]) -> str:
 
 
 def _csv(table: Table) -> tuple[tuple[str, ...], list[list[str | float | None]]]:
-    """Return columns and rows; the last columns are population, size if it is one number, unit, and what is excluded."""
+    """Return columns and rows; the last columns are population, size if it is one number, unit, and the exclusions."""
     declared = table.sized
     if not declared.population:
         return table.columns, table.plain_rows

@@ -19,7 +19,7 @@ Thumbnail = bytes | str  # the WebP file, or why there is none
 
 
 class PlacedImage(NamedTuple):
-    """An image in files beside the page: their places, `full` where it is there in full size."""
+    """An image in files beside the page: their places, `full` if it is there in full size."""
 
     thumb: str
     full: str = ""
@@ -58,9 +58,9 @@ def thumbnails(pictures: Sequence[Judged], room: int, *, full: bool = False) -> 
 
 
 def each_thumbnail(pictures: Sequence[Judged], room: int, *, full: bool = False) -> Iterator[Thumbnail]:
-    """Make a thumbnail of each image, in their order and without holding them all; together about `room` bytes.
+    """Make a thumbnail of each image, in their order and without keeping them all in memory; together about `room` bytes.
 
-    Size and quality are chosen on a sample, as by `thumbnails`, and not reduced again where the others are larger.
+    Size and quality are chosen on a sample, as by `thumbnails`, and not reduced again if the others are larger.
     """
     if not pictures:
         return

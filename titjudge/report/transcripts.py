@@ -50,7 +50,7 @@ class Texts:
 
 
 def _split(text: str, fragments: Sequence[str]) -> list[str]:
-    """Split a text at the fragments, which are pieces of their own."""
+    """Split a text at the fragments, which are separate pieces."""
     if not fragments:
         return [text] if text else []
     first, rest = fragments[0], fragments[1:]
@@ -67,7 +67,7 @@ DRAWN = frozenset({"claims", "evidence", "transcript"})
 
 
 def case(parts: Values, prompt: str, texts: Texts) -> Json | None:
-    """Return claims with their span of the prompt, evidence and transcript; None where no claim was settled.
+    """Return claims with their span of the prompt, evidence and transcript; None if no claim was decided.
 
     Spans are in UTF-16 units, as in JavaScript. Malformed parts are left out, and never an error.
     """
@@ -85,7 +85,7 @@ def case(parts: Values, prompt: str, texts: Texts) -> Json | None:
 
 
 def _claim(claim: Values, prompt: str, texts: Texts) -> Json:
-    """Write a claim: its text, verdict, evidence, what was seen, its span of the prompt, and verdicts before the last."""
+    """Write a claim: its text, verdict, evidence, the observation, its span of the prompt, and verdicts before the last."""
     record: Json = {"n": _whole(claim.get("number")), "t": texts.add(str(claim.get("claim", "")))}
     record |= {key: str(claim[key]) for key in ("kind", "level", "verdict", "evidence") if claim.get(key)}
     if claim.get("thing"):
@@ -117,7 +117,7 @@ def _evidence(evidence: Values, texts: Texts) -> Json:
 
 
 def _round(row: Values, texts: Texts) -> Json:
-    """Write a round of the judge: what it thought, settled, looked at and was refused."""
+    """Write a round of the judge: its thoughts, decisions, looks and refusals."""
     record: Json = {"n": _whole(row.get("round"))}
     if row.get("protocol"):
         record["by"] = str(row["protocol"])

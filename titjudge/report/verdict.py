@@ -138,7 +138,7 @@ def _side(name: str, record: BetterGenerator, example: JudgedExample, place: int
 
 
 def _places(report: Report, images: set[tuple[str, str]]) -> dict[tuple[str, str], int]:
-    """Find the entries of images, by the name of the run (empty where there is one) and the item."""
+    """Find the entries of images, by the name of the run (empty if there is only one) and the item."""
     names: Sequence[str] = [run.name for run in report.runs] if len(report.runs) > 1 else [""]
     return {
         (names[run], entry.id): place

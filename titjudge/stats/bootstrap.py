@@ -21,7 +21,7 @@ Label = TypeVar("Label", bound=Hashable)
 
 LEVEL = 0.95
 FEW_PROMPTS = "fewer than two prompts: no interval"
-_BLOCK = 1 << 18  # multiplicities held at once: 2 MB, and a few copies while they are computed
+_BLOCK = 1 << 18  # multiplicities in memory at once: 2 MB, and a few copies while they are computed
 
 
 def codes(labels: Iterable[Label]) -> tuple[Ints, list[Label]]:
@@ -66,7 +66,7 @@ def multiplicities(prompts: int, resamples: int) -> Iterator[Floats]:
 def percentile_interval(draws: Floats, units: int) -> Interval | None:
     """Compute the 95% expanded percentile interval (Hesterberg 2015).
 
-    A bootstrap interval of n units is too narrow by sqrt((n - 1) / n), and by the normal in place of Student's t: the
+    A bootstrap interval of n units is too narrow by sqrt((n - 1) / n), and by the use of the normal instead of Student's t: the
     percentiles are moved out accordingly. Infinite draws count; NaN draws are dropped.
 
     Args:
@@ -95,8 +95,8 @@ def unit_sums(values: Floats, unit: Ints | None) -> tuple[Floats, Floats]:
     """Sum the values of each unit, a prompt or a family of prompts, and count them; units without any are left out.
 
     Args:
-        values: One a prompt, NaN where there is none.
-        unit: Number of the unit of each prompt; None if every prompt is its own.
+        values: One per prompt, NaN if there is none.
+        unit: Number of the unit of each prompt; None if every prompt is a unit.
     """
     defined = np.isfinite(values)
     values = values[defined]

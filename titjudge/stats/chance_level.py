@@ -2,9 +2,9 @@
 
 Pairs of one prompt share images and are not independent: with n images the variance of the number of correct pairs is
 n(n-1)(2n+5)/72 and not n(n-1)/8. Each prompt has a distribution of correct pairs over all permutations of its scores, and
-the distributions of the prompts are convolved. That of a prompt is exact where people rank its images and one side has no
-ties (counted as inversions of a multiset), exact by enumeration up to `ENUMERATED` images, and else from 2 x `DRAWS`
-permutations.
+the distributions of the prompts are convolved. The distribution of a prompt is exact if people rank its images and one
+side has no ties (counted as inversions of a multiset), exact by enumeration up to `ENUMERATED` images, and otherwise from
+2 x `DRAWS` permutations.
 
 `paper_threshold` is the TIT paper's own (A.2), which takes pairs as independent.
 """
@@ -27,12 +27,12 @@ from titjudge.stats.bootstrap import Floats, Ints
 ENUMERATED = 6
 DRAWS = 1000  # and their reverses, so that means are exact where the scores have no ties
 EXACT_PAIRS = 200_000  # with more pairs the normal approximation of the sum over prompts is used
-_ROUNDS = 4  # in which images are told apart by those that they met
+_ROUNDS = 4  # in which images are distinguished by their opponents
 PAPER_Z = {0.05: 1.645, 0.001: 3.09}
 
 
 def paper_threshold(pairs: int, alpha: float) -> int | None:
-    """Compute the paper's threshold (A.2): mu + z sigma rounded up, z 1.645 at .05 and 3.09 at .001.
+    """Compute the paper's threshold (A.2): mu + z sigma rounded up, z 1.645 at 0.05 and 3.09 at 0.001.
 
     6,510 (50.73%) and 6,592 (51.37%) of 12,832. None when even all correct would not reach it.
     """
@@ -52,7 +52,7 @@ class Guessing:
     tail: Floats | None
 
     def p_value(self, correct: int) -> float:
-        """Compute the probability of at least so many correct pairs."""
+        """Return the one-sided p-value: the probability of `correct` or more correct pairs under random scores."""
         if self.tail is not None:
             return float(self.tail[correct]) if correct < len(self.tail) else 0.0
         from titjudge.stats.special import ndtr
@@ -100,7 +100,7 @@ class _Prompt:
     Attributes:
         pairs: (winner, loser) as people prefer, of images 0..n-1; empty where `ranked` is not.
         tied: Numbers of images that share a score of the metric.
-        ranked: Numbers of images that people rank equal, where the pairs are all those of one ranking.
+        ranked: Numbers of images that people rank equal, if the pairs are all pairs of one ranking.
     """
 
     pairs: tuple[tuple[int, int], ...]
@@ -109,7 +109,7 @@ class _Prompt:
 
 
 def _shape(a: Ints, b: Ints, preference: Ints, values: Floats) -> _Prompt:
-    """Reduce the pairs of a prompt to what its distribution depends on, so that equal prompts are computed once."""
+    """Reduce the pairs of a prompt to the data that decide its distribution, so that equal prompts are computed once."""
     winner, loser = np.where(preference > 0, a, b), np.where(preference > 0, b, a)
     images, number = np.unique(np.concatenate([winner, loser]), return_inverse=True)
     pairs = list(zip(number[: len(a)].tolist(), number[len(a) :].tolist(), strict=True))
@@ -134,7 +134,7 @@ def _renumbered(pairs: Sequence[tuple[int, int]], images: int) -> tuple[tuple[in
 
 
 def _ranking(pairs: Sequence[tuple[int, int]], images: int) -> tuple[int, ...] | None:
-    """Return the sizes of the ties of the ranking whose pairs these are; None where they are not all pairs of a ranking."""
+    """Return the sizes of the ties of the ranking whose pairs these are; None if they are not all pairs of a ranking."""
     if len(set(pairs)) < len(pairs):
         return None
     won, lost = [0] * images, [0] * images
@@ -167,7 +167,7 @@ def _distribution(shape: _Prompt, seed: int) -> Floats:
 
 @functools.cache
 def _orders(images: int) -> Ints:
-    """Return orders of so many images, one a column: all of them, or `DRAWS` and their reverses."""
+    """Return orders of `images` images, one per column: all of them, or `DRAWS` and their reverses."""
     if images <= ENUMERATED:
         return np.array(list(permutations(range(images)))).T
     drawn = np.random.default_rng(images).permuted(np.tile(np.arange(images), (DRAWS, 1)), axis=1).T

@@ -64,7 +64,7 @@ def judged_differently(manifests: Mapping[str, Manifest], metric: str) -> list[s
 
 
 def _roles(metric: str, manifests: Mapping[str, Manifest]) -> tuple[Iterable[str], Iterable[str]]:
-    """Return the roles that a metric asks, and those it can do without; those of all runs where its package is not installed."""
+    """Return the roles that a metric asks, and its optional ones; the roles of all runs if its package is not installed."""
     try:
         loaded = registry.load("metrics", metric)
     except ConfigError:

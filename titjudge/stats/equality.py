@@ -31,7 +31,7 @@ def score_distance(low: float, high: float, otherwise: float) -> float:
 def with_ties(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Make values that are equal up to rounding exactly equal, to the least of them; shape unchanged.
 
-    Neighbours in sorted order are joined where `same` holds for them, so that equality is transitive; NaN and infinities stay.
+    Neighbours in sorted order are joined if `same` is true for them, so that equality is transitive; NaN and infinities stay.
     After this `==`, `<` and ranks are safe.
     """
     flat = np.asarray(values, dtype=np.float64).ravel()

@@ -1,17 +1,17 @@
 """95% intervals for shares and means over prompts that keep their coverage when there are few prompts.
 
-Pairs of one prompt share images, so the prompt is the unit: the functions take sums per prompt, and the variance of a ratio
-of sums is linearised. A share has a Student's t interval on the scale of log odds, which cannot leave [0, 1]; where a sample
-of so few prompts can exclude a share from one side only, that side takes the error probability of both. A mean has a
-Student's t interval, wider on the side of a long tail that a few prompts may not have shown (Johnson 1978).
-Where all prompts agree there is no variance to estimate, and the bound is exact: what all of n prompts show may still be
-absent in a share of 1 - .025^(1/n) of prompts (46% for 6).
-`python -m benchmarks.coverage` measures the coverage of these intervals.
+Pairs of one prompt share images, so the prompt is the unit: the functions take sums per prompt, and the variance of a
+ratio of sums is linearised. A share has a Student's t interval on the scale of log odds, which cannot leave [0, 1]; if a
+sample of this few prompts can exclude a share from one side only, that side takes the error probability of both. A mean
+has a Student's t interval, wider on the side of a long tail that a few prompts may not have shown (Johnson 1978). If all
+prompts agree, there is no variance to estimate, and the bound is exact: a result shown by all of n prompts may still be
+absent in a share of 1 - 0.025^(1/n) of prompts (46% for 6). `python -m benchmarks.coverage` measures the coverage of
+these intervals.
 
 Gaffke's bound for the mean of a bounded quantity does not use the standard deviation. An effect in one prompt of ten is absent
 from half of all samples of six prompts: their standard deviation is then near zero, and a Student's t interval excludes the
 truth. Gaffke (2005) adds one more prompt, at the end of the scale, and weights all prompts by the spacings of uniform points.
-Where all n prompts show the same this is the exact bound, and for 0/1 values it is that of Clopper and Pearson.
+If all n prompts show the same, this is the exact bound, and for 0/1 values it is the bound of Clopper and Pearson.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from titjudge.core.declarations import RELIABLE, Doubt
 from titjudge.stats.bootstrap import FEW_PROMPTS, LEVEL, Floats, Interval, Ints, group_sums
 
 TAIL = (1 - LEVEL) / 2
-FEW_ANNOTATORS = 30  # fewer are a sample of their own, beside that of the prompts
-# Error probability of an end that errs alone; with .05 coverage falls to 89.5% near the ends of the scale.
+FEW_ANNOTATORS = 30  # fewer are a separate sample, in addition to the sample of the prompts
+# Error probability of an end that errs alone; with 0.05 coverage falls to 89.5% near the ends of the scale.
 _ALONE = 0.045
 WAY = "t-logit-2"
 """The method in results.json: change it whenever the intervals change, and `IN_WORDS` with it."""
@@ -39,7 +39,7 @@ def share_intervals(hits: Floats, trials: Floats, people: tuple[Floats, Floats] 
     """Compute the interval of sum(hits) / sum(trials) of each statistic; None where fewer than two prompts have trials.
 
     Args:
-        hits: Sums per prompt, shape (prompts,) or (prompts, statistics), at most those of `trials`.
+        hits: Sums per prompt, shape (prompts,) or (prompts, statistics), at most the sums of `trials`.
         trials: Sums per prompt, of the same shape.
         people: The same sums per annotator, if these are a sample too: their variance is added, without that which both share
             (Cameron, Gelbach and Miller, "Robust inference with multiway clustering", JBES 29, 2011), with Satterthwaite's
@@ -135,7 +135,7 @@ def mean_intervals(
 
 
 def mean_interval(values: Floats, bounds: Interval | None = None) -> Interval | None:
-    """Compute the interval of the mean of values, one a prompt; None as in `mean_intervals`."""
+    """Compute the interval of the mean of values, one per prompt; None as in `mean_intervals`."""
     return mean_intervals(values, np.ones(len(values)), bounds)[0]
 
 
@@ -156,14 +156,15 @@ def doubt(
 ) -> str:
     """Return the reason why the level of the interval of a mean is not reliable; empty if it is, or without an interval.
 
-    Rare scores far from the others, such as 0 for a blank image, may be absent from the data at hand. One such score more may then
-    change the mean by more than the interval allows for. A test does not allow for any, so p may be low if the interval contains 0.
+    Rare scores far from the others, such as 0 for a blank image, may be absent from the data at hand. One such score more
+    may then change the mean by more than the interval allows for. A test does not allow for any, so p may be low if the
+    interval contains 0.
 
     Args:
         interval: Of the mean.
         mean: The mean.
         units: Prompts, or families.
-        bounds: Ends of the scale, where they are known.
+        bounds: Ends of the scale, if they are known.
         p: Of the test whether the mean is 0, if there is one.
         tail: Error probability of each end of the interval.
 
@@ -187,13 +188,13 @@ def why_no_interval(interval: Interval | None, prompts: int) -> str:
 
 
 def two_sided_p(mean: float, error: float, prompts: int, skewness: float) -> float:
-    """Compute the two-sided p of a mean against 0: below .05 if its interval does not contain 0; arguments from `moments`."""
+    """Compute the two-sided p of a mean against 0: below 0.05 if its interval does not contain 0; arguments from `moments`."""
     sign = 1 if mean > 0 else -1
     return min(1.0, 2 * mean_p(sign * mean / error, prompts, -sign * skewness))
 
 
 def mean_p(distance: float, prompts: int, skewness: float) -> float:
-    """One-sided p of a mean `distance` standard errors below a limit: below .025 exactly where its interval is below the limit."""
+    """One-sided p of a mean `distance` standard errors below a limit: below 0.025 exactly if its interval is below the limit."""
     from titjudge.stats.special import stdtr
 
     skew = max(0.0, skewness / (6 * prompts**0.5))
@@ -206,7 +207,7 @@ def skewness_shift(skewness: float, t: float) -> float:
     """Compute how much longer the interval is on the side of the long tail, in standard errors (Johnson 1978).
 
     Args:
-        skewness: Of the mean: that of the prompts divided by the root of their number.
+        skewness: Of the mean: the skewness of the prompts divided by the root of their number.
         t: Half-width of the interval without skewness, in standard errors.
     """
     return float(skewness / 6 * (1 + 2 * t**2))
@@ -255,7 +256,7 @@ def below(means: Floats, end: float, limits: Floats) -> Floats:
 
 
 def bound(means: Floats, end: float, alpha: float) -> float:
-    """Compute the one-sided bound of the mean on the side of `end`: the lower one where `end` is below the mean, else the upper."""
+    """Compute the one-sided bound of the mean on the side of `end`: the lower bound if `end` is below the mean."""
     if len(means) > MOST_DRAWN:
         return float(approximate_bound(means, end, alpha, np.array([len(means)]))[0])
     draws = _gaffke(means, end)
@@ -294,7 +295,7 @@ def _gaffke(means: Floats, end: float) -> Floats:
 def _weights(points: int) -> list[Floats]:
     """Draw spacings of uniform points (Dirichlet with all ones), in blocks of shape (rows, points).
 
-    The last weight, that of the added prompt, is stratified over its quantiles: where all others agree it alone matters.
+    The last weight, of the added prompt, is stratified over its quantiles: where all others agree it alone matters.
     """
     rng = np.random.default_rng(points)
     last = 1 - (1 - (np.arange(DRAWS) + 0.5) / DRAWS) ** (1 / (points - 1))

@@ -52,7 +52,7 @@ class PairIndex:
         group: Index of the prompt of each pair in `groups`, shape (pairs,).
         groups: Prompt ids.
         units: Index of the unit of each of `groups`, its family or itself, the unit of intervals and tests; shape (prompts,).
-        annotator: Index of who alone made the choice of each pair; None if some are not known.
+        annotator: Index of the only person who made the choice of each pair; None if some are not known.
     """
 
     ids: tuple[str, ...]
@@ -100,7 +100,7 @@ class PairIndex:
 
     @property
     def annotators(self) -> int:
-        """Number of annotators who made the choices alone, if they are few (`FEW_ANNOTATORS`); else 0."""
+        """Number of annotators who made the choices alone, if they are few (`FEW_ANNOTATORS`); otherwise 0."""
         count = 0 if self.annotator is None else int(self.annotator.max(initial=-1)) + 1
         return count if count < FEW_ANNOTATORS else 0
 
@@ -109,7 +109,7 @@ class PairIndex:
         return group_sums(self.unit, int(self.units.max(initial=-1)) + 1, *columns)
 
     def scores(self, values: Values) -> Floats:
-        """Look up the score of each of `ids`, NaN where there is none; scores equal up to rounding are made equal."""
+        """Look up the score of each of `ids`, NaN if there is none; scores equal up to rounding are made equal."""
         scores = np.array([values.get(id) for id in self.ids], dtype=np.float64)
         return with_ties(np.where(np.isfinite(scores), scores, np.nan))
 
@@ -179,7 +179,7 @@ def pairwise_accuracy(pairs: Sequence[Pair] | PairIndex, values: Values, *, inte
 def _guessing(index: PairIndex, right: Floats, scored: NDArray[np.bool_], values: Values) -> Guessing | None:
     """Compute the distribution of right pairs by chance; of families of prompts a normal one, as wide as they make it.
 
-    None if there is one family, which cannot tell.
+    None if there is one family, which does not show it.
     """
     from titjudge.stats.special import ndtri, stdtrit
 
@@ -198,7 +198,7 @@ def _guessing(index: PairIndex, right: Floats, scored: NDArray[np.bool_], values
 
 
 def _intervals(index: PairIndex, right: Floats, tied: Floats, scored: Floats) -> tuple[list[Interval | None], str]:
-    """Compute the intervals of the accuracy and of the half-credit accuracy, and say why they are missing."""
+    """Compute the intervals of the accuracy and of the half-credit accuracy, and return why they are missing."""
     if not len(index):
         return [None, None], FEW_PROMPTS
     columns = right, right + tied / 2, scored
@@ -242,7 +242,7 @@ def tie_optimised_accuracy(pairs: Sequence[Pair] | PairIndex, values: Values) ->
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """How many pairs a metric does not decide, of those that it scored.
+    """How many pairs a metric does not decide, of the scored ones.
 
     Attributes:
         undecided: Pairs whose bounds overlap.
@@ -256,8 +256,8 @@ class Undecided:
 def undecided(pairs: Sequence[Pair], scores: Iterable[Score]) -> dict[str, Undecided]:
     """Count for each metric the pairs that it does not decide; metrics whose scores have no bounds are left out.
 
-    The bounds of a score are `lower` and `upper` of its parts: what the claims that stayed open, or the tokens of an answer that
-    a provider did not list, could make of it. A score without them is its own bounds.
+    The bounds of a score are `lower` and `upper` of its parts: the lowest and highest value that open claims, or tokens
+    that a provider did not list, could give it. A score without them has no width.
     """
     bounds: dict[str, dict[str, tuple[float, float]]] = {}
     open_in = set()

@@ -29,14 +29,15 @@ _range_ps: dict[tuple[tuple[int, ...], bytes], float | None] = {}
 
 
 def sign_flip_p(differences: Floats) -> list[float]:
-    """Compute the two-sided p of each column's mean by a sign-flip permutation test; NaN is no prompt.
+    """Compute the two-sided p of each column's mean by a sign-flip permutation test; NaN: no prompt.
 
-    Exact for up to 16 prompts that differ; else by 99,999 random flips (fewer for more than 500 prompts, 9,999 at least), or by
-    Hoeffding's bound on all flips where that is smaller: Holm over many pairs needs a p below one in ten thousand. Flips go
-    by the size of a difference, so p depends neither on the order of the prompts nor on the other columns.
+    Exact for up to 16 prompts that differ; otherwise by 99,999 random flips (fewer for more than 500 prompts, but at
+    least 9,999), or by Hoeffding's bound on all flips if that is smaller: Holm over many pairs needs a p below one in ten
+    thousand. Flips are assigned by the size of a difference, so p depends neither on the order of the prompts nor on the
+    other columns.
 
-    Flips need symmetric differences. If those of more than 16 prompts are clearly skewed, such as by rare blank images, the p
-    of their interval counts if it is larger.
+    Flips need symmetric differences. If the differences of more than 16 prompts are clearly skewed, such as by rare blank
+    images, the p of their interval counts if it is larger.
 
     Args:
         differences: Paired differences, shape (prompts, columns).
@@ -96,14 +97,14 @@ def below_best_p(scores: Floats, unit: Ints | None = None) -> list[float | None]
     Multiple comparisons with the best: `range_p` of the columns down to the one in question, `stepped_down`.
 
     Args:
-        scores: Shape (prompts, columns), NaN where there is no score; the best column first, then in order.
-        unit: Number of the family of each prompt, which is exchanged as one; None if each is its own.
+        scores: Shape (prompts, columns), NaN if there is no score; the best column first, then in order.
+        unit: Number of the family of each prompt, which is exchanged as one; None if each prompt is a unit.
 
     Returns:
         One p for each column but the first; None for one that shares fewer than two prompts with the first.
     """
     ps = stepped_down([range_p(scores[:, : k + 1], unit) for k in range(1, scores.shape[1])])
-    for k in range(1, len(ps)):  # columns with equal means have one p, whichever is named first
+    for k in range(1, len(ps)):  # columns with equal means have one p, whichever comes first
         gap = score_differences(scores[:, k], scores[:, k + 1])
         if np.isfinite(gap).any() and abs(np.nansum(gap)) < 1e-9:
             ps[k] = ps[k - 1]
@@ -125,14 +126,14 @@ def stepped_down(ps: Sequence[float | None]) -> list[float | None]:
 def range_p(scores: Floats, unit: Ints | None = None) -> float | None:
     """Compute how often some two columns lie as far apart as the first and the last do, if all are equal.
 
-    The scores of each prompt are turned round among the columns that it has, 1,999 times; of two columns that is `sign_flip_p`.
-    Two columns are compared on the prompts that both have. Their gap counts in units of its standard error, so that a
-    column with few prompts does not widen the range. Families of prompts are exchanged as one; if some of their scores are missing,
-    p is that of the two ends times the number of pairs of columns (Bonferroni).
+    The scores of each prompt are turned round among the columns that it has, 1,999 times; of two columns that is
+    `sign_flip_p`. Two columns are compared on the prompts that both have. Their gap counts in units of its standard
+    error, so that a column with few prompts does not widen the range. Families of prompts are exchanged as one; if some
+    of their scores are missing, p is the p-value of the two ends times the number of pairs of columns (Bonferroni).
 
     Args:
-        scores: Shape (prompts, columns), NaN where there is no score.
-        unit: Number of the family of each prompt; None if each is its own.
+        scores: Shape (prompts, columns), NaN if there is no score.
+        unit: Number of the family of each prompt; None if each prompt is a unit.
 
     Returns:
         None if the first and the last column share fewer than two prompts, or families.
@@ -192,10 +193,10 @@ def _gaps(
 
 
 def _centred(scores: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """Subtract the mean of each prompt, in whole steps, and tell which scores there are (0 elsewhere); same shape.
+    """Subtract the mean of each prompt, in whole steps, and return which scores there are (0 elsewhere); same shape.
 
-    The prompts are sorted by the number and the sizes of their scores, whoever has which, so that neighbours may be exchanged
-    together.
+    The prompts are sorted by the number and the sizes of their scores, whichever generator has them, so that neighbours
+    may be exchanged together.
     """
     has_score = np.isfinite(scores)
     centred = np.where(has_score, scores - np.nanmean(scores, axis=1, keepdims=True), 0.0)

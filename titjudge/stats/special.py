@@ -1,6 +1,7 @@
 """The functions of `scipy.special` that titjudge needs: `from titjudge.stats.special import stdtrit`.
 
-They are compiled. What else `scipy.special` imports takes longer than all of a short run, so only the compiled part is loaded.
+They are compiled. Importing the rest of `scipy.special` takes longer than all of a short run, so only the compiled part
+is loaded.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _WHOLE, _PART = "scipy.special", "scipy.special._ufuncs"
 
 @functools.cache
 def _functions() -> ModuleType:
-    # A module stands in for the package while its part is loaded. No other thread may see it.
+    # A module replaces the package while its part is loaded. No other thread may see it.
     if _WHOLE in sys.modules or threading.active_count() > 1:
         return importlib.import_module(_WHOLE)
     stand_in = sys.modules[_WHOLE] = ModuleType(_WHOLE)

@@ -90,7 +90,7 @@ class Scale:
     """How the scores of a metric are read.
 
     Attributes:
-        range: Its ends; None where it has none.
+        range: Its ends; None if it has none.
         higher: Whether more is better.
         digits: Decimals shown.
     """
@@ -103,7 +103,7 @@ class Scale:
     def from_records(
         cls, record: MetricRecord, result: MetricResult, scores: Iterable[float], *, shares: bool = False
     ) -> Scale:
-        """Read the scale of a metric from the manifest and the results of a run; without ends the `scores` say the decimals.
+        """Read the scale of a metric from the manifest and the results of a run; without ends the `scores` decide the decimals.
 
         Shares of prompts whose images are right (`PerPrompt.counts`) lie from 0 to 1, and more is better for every metric.
         """
@@ -161,7 +161,7 @@ class Comparison:
 
 
 def compared_with_best(scores: ScoreTable, baseline: str = "") -> Comparison | None:
-    """Compare generators with the best, and with a baseline where the table has it; None where they share too few prompts."""
+    """Compare generators with the best, and with a baseline if the table has it; None if they share too few prompts."""
     compared = scores.only([scores.generators[k] for k in comparable(scores.means, unit=scores.unit)])
     if not compared.generators:
         return None
@@ -207,7 +207,7 @@ def standings_table(comparison: Comparison, scale: Scale) -> Table:
 
 
 def _gap(difference: GeneratorDifference | None, digits: int) -> list[Cell | str | None]:
-    """Make the cells of a difference: its value, wins / ties / losses, p, p best, and what would have been detected."""
+    """Make the cells of a difference: its value, wins / ties / losses, p, p best, and the detectable difference."""
     if difference is None or difference.units < FEWEST:
         return [None] * 5
     counts = f"{difference.wins} / {difference.same} / {difference.losses}"
@@ -369,7 +369,7 @@ def short_and_long(items: Mapping[str, Item], scores: ScoreTable, scale: Scale) 
 
 
 def _difference(scores: ScoreTable, means: Floats, k: int, other: str, digits: int) -> Cell | None:
-    """Make the cell of a generator's score minus that of another, paired by prompt."""
+    """Make the cell of a generator's score minus the score of another, paired by prompt."""
     gap = score_differences(means[:, k], means[:, scores.column(other)])
     sums, counts = unit_sums(gap, scores.unit)
     if other == scores.generators[k] or not len(sums):

@@ -69,7 +69,7 @@ class GeneratorDifference:
     Attributes:
         wins, same, losses: Prompts on which `a` is better, equal, worse.
         detectable: The smallest difference that as many prompts with this spread show with a power of 80%.
-        families: Families of these prompts, which are the unit of interval and p; None if each prompt is its own.
+        families: Families of these prompts, which are the unit of interval and p; None if each prompt is a unit.
         by: Column -> value -> the same over the prompts with this value.
         doubt: The `Doubt` about the level of the interval; empty if it is reliable.
     """
@@ -97,11 +97,11 @@ class GeneratorDifference:
 
     @property
     def units(self) -> int:
-        """Number of families, or of prompts if each is its own."""
+        """Number of families, or of prompts if each is a unit."""
         return self.prompts if self.families is None else self.families
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields; `families` and `doubt` only where there are some."""
+        """Return the fields; `families` and `doubt` only if there are any."""
         return {name: value for name, value in fields_of(self).items() if value or name not in ("families", "doubt")}
 
 
@@ -113,9 +113,9 @@ def generator_differences(
     Args:
         table: The scores.
         baseline: Name of a generator.
-        chosen: Whether the baseline was chosen on these very prompts, as the best. Its advantage is flattered then: p adjusted
-            allows for that (`significance.below_best_p`), and all intervals hold together, whichever came out best (Bonferroni
-            over all pairs of the generators that are compared).
+        chosen: Whether the baseline was chosen on these very prompts, as the best. Its advantage is flattered then: p
+            adjusted allows for that (`significance.below_best_p`), and all intervals are simultaneous, whichever came out
+            best (Bonferroni over all pairs of the generators that are compared).
 
     Raises:
         DataError: The baseline is unknown, there are fewer than two generators, or no two of them share two prompts.
@@ -172,7 +172,7 @@ def compared_pairs(table: ScoreTable, baseline: str | None = None) -> list[tuple
 
 
 def _lead(table: ScoreTable, a: str, b: str) -> tuple[float, int, list[float]]:
-    """Write how far `a` is ahead of `b`: by the mean difference, then by the prompts won, then by the largest differences."""
+    """Return the lead of `a` over `b`: by the mean difference, then by the prompts won, then by the largest differences."""
     d = np.sort(table.differences(table.column(a), table.column(b)))[::-1]
     mean = math.fsum(d)
     return 0.0 if abs(mean) < 1e-9 else mean, int(np.sign(d).sum()), d.tolist()
@@ -216,7 +216,7 @@ def is_best(table: ScoreTable, generator: str) -> bool:
 
 
 def _difference(a: str, b: str, column: Floats, table: ScoreTable, p: float, tail: float) -> GeneratorDifference:
-    """Summarise the differences of one pair, NaN where one has no score; `table` gives the ends of the scale."""
+    """Summarise the differences of one pair, NaN if a score is missing; `table` gives the ends of the scale."""
     from titjudge.stats.special import stdtrit
 
     d = column[np.isfinite(column)]
@@ -356,7 +356,7 @@ def verdict_tables(
 
 
 class GateVerdict(StrEnum):
-    """What a gate says of a candidate."""
+    """The result of a gate for a candidate."""
 
     WORSE = "worse"
     NOT_WORSE = "not worse"
@@ -369,11 +369,11 @@ _MOST_PROMPTS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The verdict on each candidate: worse than the baseline by more than `delta`, not worse, or cannot tell.
+    """The verdict on each candidate: worse than the baseline by more than `delta`, not worse, or undecided.
 
     Attributes:
         least: By candidate, the lower end of its difference whatever the scores look like; on a scale with ends.
-        needed: By candidate, the number of prompts like these after which it would be said to be not worse.
+        needed: By candidate, the number of prompts like these after which it would pass as not worse.
         reasons: By candidate, why the scores that are left out may decide.
     """
 
@@ -390,7 +390,7 @@ class Gate:
 
     @property
     def open(self) -> bool:
-        """Whether these prompts cannot tell for some candidate."""
+        """Return True if some candidate is undecided with these prompts."""
         return CANNOT_TELL in self.verdicts.values()
 
     def to_json(self) -> dict[str, Any]:
@@ -401,10 +401,11 @@ class Gate:
 def gate(differences: Sequence[GeneratorDifference], delta: float, table: ScoreTable) -> Gate:
     """Decide for each candidate (`a`) whether it is worse than the baseline (`b`) by more than `delta`.
 
-    It is worse when the whole interval lies below -delta. With several candidates "worse" is corrected by Holm, so that any
-    false alarm is as rare as with one. It is not worse when the whole interval lies above, and on a scale with ends
-    Gaffke's bound too, which holds also where a few collapses have not come yet (`bounds`); unless one of the two has no
-    score on clearly more prompts, whether its image is missing or could not be scored. It cannot tell of an incomplete run.
+    It is worse when the whole interval lies below -delta. With several candidates "worse" is corrected by Holm, so that
+    any false alarm is as rare as with one. It is not worse when the whole interval lies above, and on a scale with ends
+    Gaffke's bound as well, which is valid even if a few collapses have not occurred yet (`bounds`); unless one of the two
+    has no score on clearly more prompts, whether its image is missing or could not be scored. It is undecided for an
+    incomplete run.
 
     Args:
         differences: Of the candidates from the baseline.
@@ -448,7 +449,7 @@ def _units_for(differences: Floats, end: float, limit: float) -> int | None:
 
 
 def _p_below(sums: Floats, counts: Floats, interval: Interval | None, limit: float) -> float | None:
-    """One-sided p of the hypothesis that the mean is not below `limit`; below .025 exactly where the interval is below."""
+    """One-sided p of the hypothesis that the mean is not below `limit`; below 0.025 exactly if the interval is below."""
     if interval is None:
         return None
     prompts, mean, error, skewness = moments(sums, counts)[0]

@@ -75,7 +75,7 @@ class Difference:
 
     @property
     def of_accuracy(self) -> bool:
-        """Whether the two values are accuracies, else mean scores."""
+        """Return True if the two values are accuracies, False if they are mean scores."""
         return self.only_first is not None
 
 
@@ -87,7 +87,7 @@ def paired_differences(
     Args:
         pairs: Human pairs.
         values: Metric or run name -> score by image id, higher is better.
-        with_first: Whether every other one is compared with the first; else all are with all.
+        with_first: Whether every other one is compared with the first; if not, all with all.
     """
     index = pair_index(pairs)
     predicted = {name: index.predictions(by_image) for name, by_image in values.items()}
@@ -104,7 +104,7 @@ class CommonAccuracy(NamedTuple):
 
     Attributes:
         order: Places of the compared metrics, the most accurate first.
-        aside: Places of the metrics with scores on fewer than half as many pairs as the fullest one; by their own accuracy.
+        aside: Places of the metrics with scores on fewer than half as many pairs as the fullest one; by their accuracy.
         right: Number of common pairs that each compared metric in `order` has right.
         pairs: Number of common pairs.
         complete: Whether every metric has scored the same pairs.
@@ -152,7 +152,7 @@ def below_the_best(
     Args:
         pairs: Human pairs.
         values: Of each row, score by image id, higher is better; the most accurate row first, then in order.
-        count: How many of the rows, the first ones, are compared; by default as `common_accuracy` says.
+        count: How many of the rows, the first ones, are compared; by default as in `common_accuracy`.
 
     Returns:
         One p for each row but the first; None for a row that is not compared (`common_accuracy`), and for all rows if the first
@@ -209,11 +209,11 @@ def run_differences(
 
 
 def prompt_differences(table: ScoreTable, couples: Sequence[tuple[str, str]]) -> list[Difference]:
-    """Compare mean scores over the prompts that both of a couple have: of generators, or of runs whose images have other names.
+    """Compare mean scores over the prompts that both of a pair have: of generators, or of runs whose images have other names.
 
     Args:
         table: The scores; its generators may stand for runs.
-        couples: Names of the two.
+        couples: Pairs of names.
     """
     unit = np.arange(len(table.prompts)) if table.unit is None else table.unit
     what = f"mean score over prompts, {table.metric}"
@@ -287,7 +287,7 @@ def _mean_difference(
 def _score_difference(
     names: tuple[str, str, str], prompt: Ints, x: Floats, y: Floats, ends: Interval | None
 ) -> Difference:
-    """Compare scores on a scale with these ends, NaN where there is none; the other arguments as for `_paired`."""
+    """Compare scores on a scale with these ends, NaN if there is none; the other arguments as for `_paired`."""
     both = np.isfinite(x) & np.isfinite(y)
     difference = _paired(names, prompt, np.where(both, x, 0.0), np.where(both, y, 0.0), both)
     if ends and difference.difference is not None:
@@ -307,7 +307,7 @@ def _paired(
     both: NDArray[np.bool_],
     bounds: Interval | None = None,
 ) -> Difference:
-    """Compare values of each pair or image, 0 where not `both` have one; `names` are the two, and what is compared."""
+    """Compare values of each pair or image, 0 where not `both` have one; `names` are the two, and the compared quantity."""
     n = int(both.sum())
     sums = group_sums(prompt, int(prompt.max(initial=-1)) + 1, x, y, both.astype(np.float64))
     sums = sums[sums[:, 2] > 0]

@@ -1,10 +1,11 @@
-"""Sample size planning from a pilot: prompts, seeds and judge samples that a wanted difference needs, and their cost.
+"""Sample size planning from a pilot: prompts, seeds and judge samples that a difference needs, and their cost.
 
-The variance of a paired difference over prompts is that of the pilot, minus the variance between its images and answers,
-plus that of as many images and answers as planned. A small pilot estimates it badly, so the answer is a range: a 90%
-interval of the log variance, from the kurtosis of the pilot. `python -m benchmarks.verdicts` measures the achieved power and
-the coverage of the range on people's marks, `python -m benchmarks.coverage` where large differences are rare. A range cannot
-allow for what the pilot has not shown, so the notes say how many prompts it would take if one prompt differed by the whole scale.
+The variance of a paired difference over prompts is the pilot's variance, minus the variance between its images and
+answers, plus the variance with as many images and answers as planned. A small pilot estimates it badly, so the answer is
+a range: a 90% interval of the log variance, from the kurtosis of the pilot. `python -m benchmarks.verdicts` measures the
+achieved power and the coverage of the range on people's marks, `python -m benchmarks.coverage` where large differences
+are rare. A range cannot allow for what the pilot has not shown, so the notes give the number of prompts for the case that
+a single prompt differs by the whole scale.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ class Pilot:
         images, answers: Images of a prompt, and answers to an image, in the pilot; of unequal numbers of images the number
             that leaves the same variance.
         largest: Share of the spread that the prompt (or family) with the largest difference makes up.
-        units: Number of families; that of prompts if each is its own.
-        scale: Length of the scale of a score; None where it has no ends.
+        units: Number of families; of prompts if each is a unit.
+        scale: Length of the scale of a score; None if it has no ends.
         uneven: Whether prompts have unequal numbers of images.
         excluded: Prompts that do not count, as in a `Declaration`.
     """
@@ -116,7 +117,7 @@ class Pilot:
         return round(self.images), round(self.answers)
 
     def variance_with(self, seeds: int, samples: int) -> float | None:
-        """Estimate the variance of the difference with other numbers of images and answers; None where the pilot cannot tell."""
+        """Estimate the variance of the difference with other numbers of images and answers; None if the pilot does not show it."""
         if (self.seeds is None and (self.uneven or seeds != self.images)) or (
             self.samples is None and samples != self.answers
         ):
@@ -134,11 +135,11 @@ def _sum_over_both(variances: Sequence[float | None], columns: Sequence[int]) ->
 
 
 def usable_pilot(table: ScoreTable, a: str, b: str) -> Pilot | None:
-    """Take two generators as a pilot for a design like its own.
+    """Take two generators as a pilot for a design like theirs.
 
     Returns:
-        None where they tell too little: fewer than `SHORT` common prompts (or families), the same difference on all, or not as many images
-        of every prompt.
+        None if they show too little: fewer than `SHORT` common prompts (or families), the same difference on all, or not
+        as many images of every prompt.
     """
     try:
         pilot = Pilot.from_scores(table, a, b)
@@ -148,7 +149,7 @@ def usable_pilot(table: ScoreTable, a: str, b: str) -> Pilot | None:
 
 
 def variance_factor(differences: Floats) -> float:
-    """Compute the factor by which a sample variance is wrong at most, in 90% of samples (delta method on its logarithm).
+    """Compute the largest factor by which a sample variance is wrong, in 90% of samples (delta method on its logarithm).
 
     Small samples underestimate the kurtosis: hence the factor 1 + 4 / n, found by simulation.
     """
@@ -172,7 +173,7 @@ def prompts_needed(variance: float, difference: float, power: float) -> int:
 
 
 def power_of(prompts: Floats, variance: float, difference: float) -> Floats:
-    """Compute the power of a paired t-test with so many prompts."""
+    """Compute the power of a paired t-test with each number of prompts."""
     from titjudge.stats.special import ndtr, stdtrit
 
     power: Floats = ndtr(difference * np.sqrt(prompts / variance) - stdtrit(prompts - 1, 1 - TAIL))
@@ -181,12 +182,12 @@ def power_of(prompts: Floats, variance: float, difference: float) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Numbers of prompts, images a prompt (`seeds`) and answers an image (`samples`) for each of two generators.
+    """Numbers of prompts, images per prompt (`seeds`) and answers per image (`samples`) for each of two generators.
 
     Attributes:
         difference: The difference to detect.
         range: Prompts needed at the low and the high end of the variance.
-        dollars: Cost at the low end, of `prompts`, and at the high end; None where no price is known.
+        dollars: Cost at the low end, of `prompts`, and at the high end; None if no price is known.
     """
 
     a: str
@@ -214,8 +215,8 @@ def plans(
         pilot: Variances measured on a few prompts.
         difference: Difference in mean score to detect.
         power: Probability of detecting it, in (0, 1).
-        seeds: Numbers of images a prompt.
-        samples: Numbers of answers an image.
+        seeds: Numbers of images per prompt.
+        samples: Numbers of answers per image.
         cost: USD for one image with the pilot's number of answers.
     """
     options = []
@@ -240,12 +241,12 @@ def plan_like(pilot: Pilot, difference: float, power: float, cost: float | None 
 
 
 def cheapest(plans: Sequence[Plan]) -> Plan:
-    """Return the plan with the lowest cost, or the fewest judgements where no price is known."""
+    """Return the plan with the lowest cost, or the fewest judgements if no price is known."""
     return min(plans, key=lambda plan: (plan.dollars[1] if plan.dollars else plan.judgements, plan.judgements))
 
 
 def plan_table(plans: Sequence[Plan], pilots: Sequence[Pilot], power: float, digits: int | None = None) -> Table:
-    """Tabulate plans, with notes on what their pilots cannot tell.
+    """Tabulate plans, with notes on the limits of their pilots.
 
     Args:
         plans: One row each.
@@ -299,9 +300,9 @@ def _pilot_notes(pilot: Pilot, plans: Sequence[Plan], power: float) -> Iterator[
 
 
 def _with_one_unseen(pilot: Pilot, plan: Plan, power: float) -> int | None:
-    """Compute the prompts of a plan if one prompt in as many as the pilot has differs by the whole scale.
+    """Compute the prompts of a plan if a single prompt, in as many as the pilot has, differs by the whole scale.
 
-    None where the scale has no ends, or the range of the plan holds the number.
+    None if the scale has no ends, or the range of the plan contains the number.
     """
     if pilot.scale is None:
         return None
@@ -347,7 +348,7 @@ def outlook(scores: ScoreTable, best: str, runner_up: str, digits: int) -> Outlo
         digits: Decimals of a difference.
 
     Returns:
-        None where the two tell too little (`usable_pilot`).
+        None if the two show too little (`usable_pilot`).
     """
     pilot = usable_pilot(scores, best, runner_up)
     if pilot is None:

@@ -42,15 +42,15 @@ class PublishedTable:
     """One published table.
 
     Attributes:
-        of: What a row is: a generator, a judge, or something else.
-        judge: Who judged, in words; `judges` are patterns of its model name.
-        prompts: Number of prompts; None where the paper does not say.
-        prompts_of: Rows made on another number of prompts, and that number; None where it is unknown.
+        of: The kind of a row: a generator, a judge, or something else.
+        judge: The judge, in words; `judges` are patterns of its model name.
+        prompts: Number of prompts; None if the paper does not give it.
+        prompts_of: Rows made on another number of prompts, and that number; None if it is unknown.
         script: Script of the prompts, as Unicode names it; empty for Latin.
         options: Options of the suite that a comparable run must have; null for one that it must not have.
-        differs: What always differs from a run of titjudge: in a word, and in a sentence.
-        remarks: What one should know before comparing with a number, such as one that does not follow from the paper's own tables.
-        counterparts: Where a run has the same numbers; empty where it has none.
+        differs: The constant difference from a run of titjudge: in a word, and in a sentence.
+        remarks: Notes to read before comparing with a number, such as a number that does not follow from the paper's tables.
+        counterparts: The places of the same numbers in a run; empty if it has none.
         cells: The name of each row and its cells: numbers, texts, or None.
     """
 
@@ -76,7 +76,7 @@ class PublishedTable:
     counterparts: tuple[Counterpart, ...] = ()
 
     def prompts_behind(self, row: str) -> int | None:
-        """Return the number of prompts that a row was made on; None where it is unknown."""
+        """Return the number of prompts that a row was made on; None if it is unknown."""
         return self.prompts_of.get(row, self.prompts)
 
     def column(self, name: str, **where: str) -> Json:

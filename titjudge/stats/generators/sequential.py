@@ -4,13 +4,13 @@ One may look after every prompt and stop at any time, and errs in at most 5% of 
 every ten prompts errs about one time in two.
 
 On a scale with ends it is a test by betting (Waudby-Smith and Ramdas, "Estimating means of bounded random variables by
-betting", JRSS B 86, 2024, section 4), which holds for every number of prompts and every distribution of scores, also where
-one image in fifty is blank: a wealth of 1 is bet on "a is better", a share of it against each prompt, and grows by chance to
-40 in at most one run of 40 (Ville's inequality). The wealth is split over a fixed grid of shares. Where scores use little of
-their scale the test takes many prompts even if all of them show the same difference: fewer cannot rule out that one image in
-many is blank, and no valid test of the mean can do without them.
+betting", JRSS B 86, 2024, section 4), which is valid for every number of prompts and every distribution of scores, even
+if one image in fifty is blank: a wealth of 1 is bet on "a is better", a share of it against each prompt, and grows by
+chance to 40 in at most one run of 40 (Ville's inequality). The wealth is split over a fixed grid of shares. If scores use
+little of their scale, the test takes many prompts even if all of them show the same difference: fewer cannot rule out
+that one image in many is blank, and no valid test of the mean can do without them.
 
-On a scale without ends nothing holds for every distribution. There it is an asymptotic confidence sequence (Waudby-Smith,
+On a scale without ends nothing is valid for every distribution. There it is an asymptotic confidence sequence (Waudby-Smith,
 Arbour, Sinha, Kennedy and Ramdas, "Time-uniform central limit theory and asymptotic confidence sequences", Annals of Statistics
 52, 2024, Theorem 2.2), with the mean square of the differences as the variance, one added prompt that differs by the range of
 the scores so far, and no verdict before 30 prompts. `python -m benchmarks.verdicts` and `.coverage` measure the error rates.
@@ -63,7 +63,7 @@ def _wealth(logs: Floats) -> Floats:
 
 
 def _gains(differences: Floats, mean: float, width: float) -> Floats:
-    """Compute the logarithm of what each bet (last axis) on "the mean difference is above `mean`" makes of 1 on each prompt."""
+    """Compute the logarithm of the result of each bet of 1 (last axis) on "the mean difference is above `mean`", by prompt."""
     gains: Floats = np.log1p(_BETS * ((differences - mean) / (mean + width))[..., None])
     return gains
 
@@ -77,7 +77,7 @@ def radius(prompts: Any, squares: Any, level: float = LEVEL) -> Any:
 
 
 def share_at_most(hits: float, trials: int) -> float:
-    """Compute a 95% upper confidence bound of a share that holds after every trial at once: one may look, and stop, at any time.
+    """Compute a 95% upper confidence bound of a share, valid after every trial simultaneously: one may look, and stop, at any time.
 
     Exact for trials that are hits or misses, and valid for fractional hits (`hits` is their sum), as long as the mean of a
     trial does not depend on the ones before. The uniform mixture of likelihood ratios over all shares (Robbins, "Statistical
@@ -100,7 +100,7 @@ def share_at_most(hits: float, trials: int) -> float:
 class Settled:
     """Result of a comparison: `verdict` is the better one, "equivalent" or "open", after `used` of `of` prompts.
 
-    `interval` is that of a - b at this point.
+    `interval` is the interval of a - b at this point.
     """
 
     a: str
@@ -118,10 +118,11 @@ class Settled:
 
 @dataclass
 class Race:
-    """Find the better of two generators, or the best of several, prompt by prompt; those that another beats drop out.
+    """Find the better of two generators, or the best of several, prompt by prompt; beaten ones drop out.
 
-    With two, a verdict is wrong in at most 5% of runs. With k the best one drops out in at most 2.5% and equal ones are told
-    apart in at most 5%: each of the k - 1 comparisons of one generator may err in 2.5% / (k - 1), in either direction.
+    With two, a verdict is wrong in at most 5% of runs. With k the best one drops out in at most 2.5% and equal ones are
+    distinguished in at most 5%: each of the k - 1 comparisons of one generator may err in 2.5% / (k - 1), in either
+    direction.
 
     Args:
         names: Of the generators.
@@ -142,7 +143,7 @@ class Race:
         self.unbeaten = list(self.names)
         self._error = (1 - LEVEL) / 2 / max(1, k - 1)
         self._means = [0.0]  # that a mean difference is shown to exceed
-        if self.margin is not None:  # a margin of the whole scale says nothing: all are equivalent
+        if self.margin is not None:  # a margin of the whole scale is meaningless: all are equivalent
             self._means.append(-(self.margin if self.width is None else min(self.margin, self.width * (1 - 1e-9))))
         self._logs = np.zeros((len(self._means), k, k, len(_BETS)))
         self._sums, self._squares = np.zeros((k, k)), np.zeros((k, k))
@@ -156,15 +157,15 @@ class Race:
 
     @property
     def method(self) -> str:
-        """How it is decided: by `betting` on a scale with ends, else by an `asymptotic` interval."""
+        """How it is decided: by `betting` on a scale with ends, otherwise by an `asymptotic` interval."""
         return ASYMPTOTIC if self.width is None else BETTING
 
     def add(self, scores: Floats | Sequence[float]) -> None:
         """Add the scores of further prompts, up to the verdict.
 
         Args:
-            scores: Shape (generators,) or (prompts, generators), in the order of the names; those of generators that dropped
-                out are ignored.
+            scores: Shape (generators,) or (prompts, generators), in the order of the names; scores of generators that
+                dropped out are ignored.
         """
         rows = np.atleast_2d(np.asarray(scores, dtype=np.float64))
         while len(rows) and not self.over:
@@ -236,7 +237,7 @@ class Race:
         self._ends = (float(lows[used - 1]), float(highs[used - 1]))
 
     def interval(self) -> Interval | None:
-        """Return the 95% interval of the first mean minus the second, valid at every moment, in a race of two; else None."""
+        """Return the 95% interval of the first mean minus the second, valid at every moment, in a race of two; otherwise None."""
         if len(self.names) != 2 or not self.prompts:
             return None
         d = np.concatenate(self._seen)
@@ -305,7 +306,7 @@ class RaceResult:
 
 @dataclass(frozen=True, slots=True)
 class ReplayAverage:
-    """What a question between some generators took, averaged over random orders of the prompts.
+    """The prompts or judgements that a question between generators took, averaged over random orders of the prompts.
 
     Attributes:
         generators: The generators.
@@ -323,7 +324,7 @@ class ReplayAverage:
     open: float
 
     def cells(self, cost: float | None = None) -> tuple[Any, ...]:
-        """Return the cells of its row in a table, after the names; `cost` is the price in USD of what is counted, where known."""
+        """Return the cells of its row in a table, after the names; `cost` is the price in USD of one counted thing, if known."""
         spared = () if cost is None else (dollars(cost * (self.total - self.used)),)
         return self.verdicts, self.used, self.total, Cell(self.share, CellFormat.PERCENT, bar=True), *spared
 
@@ -364,7 +365,7 @@ def _orders(scores: Floats, repeat: int, seed: int) -> Iterator[Floats]:
     """Yield the prompts in random orders, which depend neither on names nor on the order of rows.
 
     The scores are the seed, too. One permutation of all sorted scores would not be random: with it 9% of equal generators
-    were told apart.
+    were distinguished.
     """
     steps = np.rint(scores * 2.0**20) + 0.0  # without the rounding of a mean, and -0
     steps = steps[:, np.lexsort(np.sort(steps, axis=0))]

@@ -21,12 +21,12 @@ MATURE, DEVELOPING, CEILING, BEST = 0.6, 0.4, 0.35, 0.44  # shares of the scale:
 
 
 def averages(means: Floats) -> Floats:
-    """Average each generator's scores over the prompts that it has; NaN where it has none.
+    """Average each generator's scores over the prompts that it has; NaN if it has none.
 
     Means of generators with unlike prompts cannot be compared: give `adjusted_scores` for that.
 
     Args:
-        means: Shape (prompts, generators), NaN where there is no score.
+        means: Shape (prompts, generators), NaN if there is no score.
     """
     scored = np.isfinite(means)
     total = np.where(scored, means, 0.0).sum(axis=0)
@@ -43,7 +43,7 @@ def first_places(means: Floats) -> Ints:
     """Count the prompts on which each generator has the highest score, of the prompts on which all have one.
 
     Args:
-        means: Shape (prompts, generators), NaN where there is no score.
+        means: Shape (prompts, generators), NaN if there is no score.
     """
     scored = np.isfinite(means)
     columns = scored.any(axis=0)
@@ -59,7 +59,7 @@ def best_first(means: Floats) -> list[int]:
     """Return the columns of the generators by their mean over one set of prompts (`adjusted_scores`), the highest first.
 
     Args:
-        means: Shape (prompts, generators), NaN where there is no score; generators without a place in the order are left out.
+        means: Shape (prompts, generators), NaN if there is no score; generators without a place in the order are left out.
     """
     average = with_ties(averages(adjusted_scores(means)))
     return [k for k in np.argsort(-average, kind="stable").tolist() if np.isfinite(average[k])]
@@ -75,8 +75,8 @@ def tiers(
     Exchanges within prompts, which allow for the best being chosen on the same prompts (`significance.below_best_p`).
 
     Args:
-        means: Shape (prompts, generators), NaN where there is no score; a generator without any is in no tier.
-        unit: Number of the family of each prompt; None if each is its own.
+        means: Shape (prompts, generators), NaN if there is no score; a generator without any is in no tier.
+        unit: Number of the family of each prompt; None if each prompt is a unit.
         decides: Whether the scores of two columns decide in favour of the first (`ScoreTable.decides`).
     """
     remaining = best_first(means)
@@ -95,7 +95,7 @@ def _worse_than_first(scores: Floats, unit: Ints | None) -> list[int]:
 
 
 def in_order(table: ScoreTable) -> list[int]:
-    """Return the columns in the order of every list of generators: best first, and those that are not compared last."""
+    """Return the columns in the order of every list of generators: best first, and uncompared ones last."""
     order = best_first(np.where(compared(table.means, table.unit), table.means, np.nan))
     return [*order, *(k for k in range(len(table.generators)) if k not in order)]
 
@@ -113,7 +113,7 @@ Ranks = Mapping[int, tuple[int, int]]
 def rank_ranges(table: ScoreTable) -> Ranks:
     """Return the ranks of the columns that are compared.
 
-    A generator ranks above another one if the tests of `tiers` tell them apart, for these two and all between which they lie,
+    A generator ranks above another one if the tests of `tiers` distinguish them, for these two and all between which they lie,
     and if the scores of the two decide (`ScoreTable.decides`). Without such a test all have all ranks.
     """
     unit = table.unit
@@ -145,7 +145,7 @@ def tier_means(
 
 
 def maturity(means: Sequence[float], bounds: tuple[float, float] | None) -> str:
-    """Classify a category by the scores of all generators: mature, developing or ceiling; empty where none fits.
+    """Classify a category by the scores of all generators: mature, developing or ceiling; empty if none fits.
 
     A ceiling is a low average with a low best score.
 

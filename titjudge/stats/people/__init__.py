@@ -1,4 +1,4 @@
-"""How far judges agree with people: votes, pairs, ranks, elements.
+"""Agreement of judges with people: votes, pairs, ranks, elements.
 
 | module | what it computes |
 | --- | --- |
@@ -7,5 +7,5 @@
 | `agreement_cuts` | accuracy by length of the prompt, category, gap of scores or ranks |
 | `votes` | votes of annotators to one preference a pair, and their agreement |
 | `score_correlation` | correlation of metrics and their parts with human scores |
-| `element_agreement` | marks of elements, against those of people |
+| `element_agreement` | marks of elements, against marks of people |
 """

@@ -74,7 +74,7 @@ NO_PAIRS = "there are no human pairs of these images"
 GUESSING = 0.05
 _SUSPICIOUS = 6  # images with one score
 MARKS_JUDGE = "the score marks the judge and not the image"
-EXPLANATION = (  # of the columns, as it stands in the notes of every result with human pairs
+EXPLANATION = (  # of the columns, as it is in the notes of every result with human pairs
     "Accuracy: share of the pairs with a preference that the metric orders the same way; a predicted tie is "
     "wrong, a pair without both scores is left out and counted.",
     f"Intervals: 95% ({IN_WORDS}). Chance threshold: the accuracy that scores without skill (the metric's "
@@ -118,8 +118,9 @@ def agreement(
         settled: Whether the judging stopped at a verdict, so that no other test is valid.
 
     Returns:
-        The part of results.json that this is: per metric its statistics (what is undefined is None and has an entry under
-        `reasons`), the leaderboard, its correlation with that of people, notes and warnings, and fits where asked for.
+        The part of results.json that this is: per metric its statistics (undefined ones are None with an entry under
+            `reasons`), the leaderboard, its correlation with the leaderboard of people, notes and warnings, and fits
+            where asked for.
 
     Raises:
         DataError: A preference that is not a, b or tie; an image paired with itself.
@@ -290,7 +291,7 @@ def unscored(index: PairIndex, values: Values) -> list[str]:
 
 
 def _other_scale(name: str, values: Values, ends: tuple[float, float] | None) -> list[str]:
-    """Warn of scores that look as if the judge answered on a scale to 1 or 10 where one to 100 is asked for."""
+    """Warn of scores that look as if the judge answered on a scale to 1 or 10 although a scale to 100 is asked for."""
     scored = [value for value in values.values() if value is not None]
     if ends is None or min(ends) != 0 or max(ends) != 100 or len(scored) < _SUSPICIOUS or not any(scored):
         return []
@@ -322,7 +323,7 @@ def _same_files(images: Sequence[Image], scores: Sequence[Score]) -> list[str]:
 
 
 def _people(images: Sequence[Image], pairs: Sequence[Pair], human: HumanScores) -> Leaderboard | None:
-    """Rank generators by the ranks that people gave, else by their pairs; None without pairs."""
+    """Rank generators by the ranks that people gave, otherwise by their pairs; None without pairs."""
     if ranks := given_ranks(pairs):
         return leaderboard_by_ranks(images, ranks, PEOPLE)
     scores = _human_scores(human)
@@ -382,7 +383,7 @@ def _srcc_with_people(
 ) -> float | None:
     """Correlate the leaderboards of a metric and of people over the images that both have; None if it is undefined.
 
-    Mean ranks are compared only if every generator has every prompt, else means for the same prompts.
+    Mean ranks are compared only if every generator has every prompt, otherwise means for the same prompts.
     """
     judged = given_ranks(pairs) or _human_scores(human)
     both = [image for image in images if image[0] in judged and values.get(image[0]) is not None]
@@ -399,7 +400,7 @@ def _srcc_with_people(
 
 
 def _images(items: Sequence[Item | InvalidItem], scores: Sequence[Score]) -> tuple[list[Image], list[str]]:
-    """List the images of the items, or of the scores where there are no items, with warnings."""
+    """List the images of the items, or of the scores if there are no items, with warnings."""
     warnings = []
     image_of = {item.id: (item.id, item.generator, item.prompt_id or item.id) for item in items}
     if not items:
@@ -417,7 +418,7 @@ def _without(images: Sequence[Image], ids: Collection[str]) -> Sequence[Image]:
 
 
 def _values(images: Sequence[Image], scores: Sequence[Score]) -> tuple[dict[str, Values], list[str]]:
-    """Return metric -> image -> score for the images, and a warning where one image has several scores."""
+    """Return metric -> image -> score for the images, and a warning if an image has several scores."""
     values: dict[str, Values] = dict(values_by_metric(scores))
     warnings = []
     if sum(map(len, values.values())) < len(scores):
@@ -431,7 +432,7 @@ def _values(images: Sequence[Image], scores: Sequence[Score]) -> tuple[dict[str,
 
 
 def _with_prompts(pairs: Sequence[Pair], images: Sequence[Image]) -> Sequence[Pair]:
-    """Give pairs that name no prompt that of their first image."""
+    """Give pairs without a prompt the prompt of their first image."""
     if all(pair.prompt_id for pair in pairs):
         return pairs
     prompt = {image[0]: image[2] for image in images}
@@ -439,7 +440,7 @@ def _with_prompts(pairs: Sequence[Pair], images: Sequence[Image]) -> Sequence[Pa
 
 
 def _pair_warnings(index: PairIndex, pairs: Sequence[Pair], images: Sequence[Image], declared: Families) -> list[str]:
-    """Warn of pairs whose images are not in the data, that are both bad, or on which preferences differ; note their own families."""
+    """Warn of pairs whose images are not in the data, that are both bad, or on which preferences differ; note their families."""
     ids = {image[0] for image in images}
     warnings = []
     if strangers := [id for id in index.ids if id not in ids]:
@@ -534,7 +535,7 @@ def _human_place(place: PlaceRecord) -> PlaceRecord | None:
 
 
 def _notes(metrics: Mapping[str, MetricResult], pairs: int, named: bool, per_prompt: PerPrompt) -> list[str]:
-    """List the notes below the tables: what is special of a metric, how the leaderboard came about."""
+    """List the notes below the tables: special facts about a metric, how the leaderboard was computed."""
     notes = [] if pairs else [f"Agreement with people is undefined: {NO_PAIRS}."]
     for name, result in metrics.items():
         notes += _metric_notes(name, result)
@@ -558,7 +559,7 @@ def _metric_notes(name: str, result: MetricResult) -> list[str]:
 def _strengths(
     pairs: Sequence[Pair], values: Mapping[str, Values], images: Sequence[Image], resamples: int
 ) -> dict[str, BradleyTerryRecord]:
-    """Fit Bradley-Terry strengths to the pairs of people, and to what each metric prefers in the same pairs."""
+    """Fit Bradley-Terry strengths to the pairs of people, and to the preferences of each metric in the same pairs."""
     generator_of = _generators(images)
     predicted = {name: predicted_pairs(pairs, by_image) for name, by_image in values.items()}
     return {

@@ -23,9 +23,9 @@ class JudgedPairs:
     """Pairs of images that people have compared, with the scores of several metrics.
 
     Attributes:
-        pairs: Numbers of the two images, and what people prefer: 1 the first, 0 neither, -1 the second.
+        pairs: Numbers of the two images, and the preference of people: 1 the first, 0 neither, -1 the second.
         prompts: The prompt's id of each image.
-        scores: Of each metric the scores of all images, higher is better; None where there is none.
+        scores: Of each metric the scores of all images, higher is better; None if there is none.
         units: The family of the prompt of each image, or the prompt.
     """
 
@@ -160,7 +160,7 @@ def human_ranks(judged: JudgedPairs) -> dict[int, float]:
 
 
 def by_score_gap(judged: JudgedPairs) -> Cut:
-    """Compute the accuracy by the difference of the metric's two scores, in fifths of its own differences, smallest first."""
+    """Compute the accuracy by the difference of the metric's two scores, in fifths of its differences, smallest first."""
     cut: Cut = {}
     bins = len(_FIFTHS)
     for metric in range(len(judged.scores)):

@@ -79,7 +79,7 @@ _SECONDARY = tuple("words fit_chance fit ndcg_chance ndcg krcc ties prompts srcc
 
 
 def agreement_tables(agreed: Results, *, correlations: bool = True) -> list[Table]:
-    """Make the main table, the leaderboard where generators are named, and Bradley-Terry strengths where asked for.
+    """Make the main table, the leaderboard if generators have names, and Bradley-Terry strengths on request.
 
     Args:
         agreed: The results.
@@ -95,7 +95,7 @@ def agreement_tables(agreed: Results, *, correlations: bool = True) -> list[Tabl
 
 
 def _over(agreed: Results, declaration: Declaration, sizes: Mapping[str, list[int]]) -> Declaration:
-    """Fill in what the results say of the population of a table; without missing scores the `sizes`."""
+    """Fill in the results' facts about the population of a table; without missing scores the `sizes`."""
     record, board = (agreed.populations.get(id, PopulationRecord()) for id in (declaration.id, LEADERBOARD.id))
     images = [result.images or 0 for result in agreed.metrics.values()]
     known: dict[str, list[int]] = dict.fromkeys((Population.IMAGES_OF_BOTH, Population.IMAGES_OF_COMMON), images)
@@ -145,7 +145,7 @@ def _metrics(agreed: Results, notes: tuple[str, ...], explanation: tuple[str, ..
 
 
 def _metric_row(name: str, result: MetricResult, *, own: bool) -> tuple[Any, ...]:
-    """Return the cells of a metric under `_COLUMNS`; with `own` its own accuracy is beside the common one."""
+    """Return the cells of a metric under `_COLUMNS`; with `own` its separate accuracy is next to the common one."""
     shown = (result.common or PeopleAgreement()) if own else result
     coefficients = (
         shown.srcc,

@@ -31,7 +31,7 @@ ALL = "all"
 class ElementLabels:
     """The labels of judge and people for one element of an image: `yes` or `no`, or 0, 1, 2 and `n/a` for a facet.
 
-    `family` is that of the prompt, if it has one.
+    `family` is the family of the prompt, if it has one.
     """
 
     prompt_id: str
@@ -78,7 +78,7 @@ class ElementAgreement:
 
     @property
     def recall(self) -> float | None:
-        """Share of what people say yes to that the judge says yes to as well: TP / (TP + FN); None where they never do."""
+        """Share of the elements with a yes from people that also have a yes from the judge: TP / (TP + FN); None without any."""
         counts = self.confusion
         positive = counts["TP"] + counts["FN"]
         return counts["TP"] / positive if positive else None

@@ -41,7 +41,7 @@ Parts = Mapping[str, Mapping[str, float | None]]
 
 @dataclass(frozen=True, slots=True)
 class ScoreCorrelation:
-    """How one part of a metric goes with what people say of it.
+    """The correlation of one part of a metric with the ratings of people.
 
     Attributes:
         metric: Name of the metric.
@@ -85,8 +85,8 @@ def score_correlations(
 
     Args:
         items: Every image by its id.
-        judged: Of each metric, what it says.
-        people: What people say.
+        judged: Scores by metric.
+        people: Ratings of people.
         slices: Ids of the images over which generators are compared, by name; `ALL` is one of them.
         declared: Prompt -> its family.
     """
@@ -119,7 +119,7 @@ def _correlate(
     slices: Mapping[str, Sequence[str]],
     units: Mapping[str, str],
 ) -> ScoreCorrelation:
-    """Correlate what a metric says of one part with what people say of it, over images and over generators."""
+    """Correlate the values of a metric for one part with people's ratings, over images and over generators."""
 
     def columns(ids: Sequence[str]) -> tuple[list[float | None], list[float | None], list[Item]]:
         return [judged.get(id) for id in ids], [rated.get(id) for id in ids], [items[id] for id in ids]
@@ -136,7 +136,7 @@ def _correlate(
 
 
 def correlation_record(correlations: Sequence[ScoreCorrelation]) -> Json:
-    """Return correlations for `--json`: of each metric its own, and under `parts` those of its parts."""
+    """Return correlations for `--json`: of each metric, with the correlations of its parts under `parts`."""
     record: Json = {}
     for row in correlations:
         by_slice = dict(row.generators)
@@ -163,7 +163,7 @@ def correlation_tables(
 
     Args:
         correlations: Of metrics and parts.
-        by: What the slices are by: a column of the data.
+        by: The column of the data that the slices are by.
         raters: How many people rate each image, by part.
         families: Whether families of prompts are the unit.
     """

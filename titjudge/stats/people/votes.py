@@ -93,7 +93,7 @@ class Rule(StrEnum):
 
     CONSENSUS = "consensus"  # at least two thirds of all votes
     ADVANTAGE = "advantage"  # enough preferences, three quarters of them on one side
-    IMPLIED = "implied"  # consensus or advantage only with votes that nobody cast: those that a person's sort implies
+    IMPLIED = "implied"  # consensus or advantage only with votes that were not cast, but implied by a person's sort
     EXPERTS = "experts"  # the majority of the expert panel
     EXPERT_TIE = "expert tie"  # the panel voted and has no majority
     MAJORITY = "majority"  # more votes than for any other answer, where the paper asks experts and there are none
@@ -124,7 +124,7 @@ class VoteOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Alpha:
-    """Krippendorff's alpha with a 95% interval over prompts and few annotators; `reason` says why it is None, or how far it holds."""
+    """Krippendorff's alpha with a 95% interval over prompts and few annotators; `reason`: why it is None, or its reliability."""
 
     alpha: float | None
     interval: Interval | None
@@ -154,7 +154,7 @@ class Ceiling:
     annotators: int
 
     def line(self) -> str:
-        """Summarise in one line; empty where it is undefined."""
+        """Summarise in one line; empty if it is undefined."""
         if self.accuracy is None:
             return ""
         return (
@@ -188,7 +188,7 @@ class VoteSummary:
 
     @property
     def needs_experts(self) -> list[VoteOutcome]:
-        """The pairs that wait for experts, those that the majority has decided meanwhile included."""
+        """The pairs that wait for experts, including pairs that the majority has decided meanwhile."""
         return [outcome for outcome in self.outcomes if outcome.rule in (Rule.NEEDS_EXPERTS, Rule.MAJORITY)]
 
     def to_json(self) -> dict[str, Any]:
@@ -286,15 +286,16 @@ def aggregate_votes(
     Args:
         votes: The votes that people cast.
         experts: The votes of the panel.
-        implied: What people's sorts say of pairs that they were not shown. They decide only pairs that too few people were
-            shown, by a rule of their own (`Rule.IMPLIED`); agreement and ceiling are of cast votes alone.
+        implied: Votes that follow from people's sorts for pairs that they were not shown. They decide only pairs that too
+            few people were shown, by a separate rule (`Rule.IMPLIED`); agreement and ceiling are of cast votes alone.
         annotators: How many votes a pair should have.
         panel: How many experts there are.
         resamples: Bootstrap draws for the interval of the agreement.
         majority: Whether the majority decides what the paper leaves to experts, if no expert has voted on it.
 
     Raises:
-        DataError: A choice that is not a / b / tie / both_bad, two votes of one annotator on a pair, an image paired with itself.
+        DataError: A choice that is not a / b / tie / both_bad, two votes of one annotator on a pair, an image paired with
+            itself.
     """
     tally, orientation = _tally(votes)
     by_sorting, _ = _tally(implied, orientation)
@@ -337,7 +338,7 @@ def human_ceiling(votes: Iterable[Vote]) -> Ceiling:
     votes = list(votes)
     tally, _ = _tally(votes)
     unit_of = {vote.prompt_id: vote.unit for vote in votes}
-    compared: list[tuple[str, str, bool]] = []  # unit, annotator, whether the others say the same
+    compared: list[tuple[str, str, bool]] = []  # unit, annotator, whether the others agree
     for (prompt, _, _), by_annotator in tally.items():
         counts = Counter(by_annotator.values())
         for annotator, choice in by_annotator.items():
@@ -396,13 +397,13 @@ def krippendorff_alpha(
 
     Args:
         counts: Shape (pairs, choices); pairs with fewer than two votes are left out.
-        groups: Prompt of each pair; without them every pair is its own prompt.
-        cast: Number of the choice of each annotator, by pair; names that begin with # are of nobody in particular.
+        groups: Prompt of each pair; without them every pair is a separate prompt.
+        cast: Number of the choice of each annotator, by pair; names that begin with # belong to no particular person.
         resamples: Bootstrap draws of prompts; 0 for no interval.
-        interval_scale: Choices are equally spaced numbers, with the squared distance as disagreement; else nominal.
-        mirrored: The choice that each becomes if the two images of a pair change places: chance agreement is then over both orders, so
-            that it does not depend on which image a file writes first.
-        noun: What people vote on, in the reason.
+        interval_scale: Choices are equally spaced numbers, with the squared distance as disagreement; otherwise nominal.
+        mirrored: The choice that each becomes if the two images of a pair change places: chance agreement is then over
+            both orders, so that it does not depend on which image a file writes first.
+        noun: The name of the items under vote, in the reason.
     """
     table = np.array(counts, dtype=np.float64).reshape(len(counts), -1) if counts else np.zeros((0, len(CHOICES)))
     kept = table.sum(axis=1) >= 2
@@ -441,7 +442,7 @@ def _widened(
 ) -> Interval:
     """Widen an interval over prompts by the variance of few people, with Satterthwaite's degrees of freedom.
 
-    What single votes vary by is subtracted, because the variance over prompts has it already; it counts for the degrees of
+    The variance of single votes is subtracted, because the variance over prompts has it already; it counts for the degrees of
     freedom, which are otherwise too many if little is left.
     """
     from titjudge.stats.special import stdtrit
@@ -457,7 +458,7 @@ def _widened(
 def _variances_of_people(
     table: Floats, cast: Sequence[Mapping[str, int]], distance: Floats, mirrored: Sequence[int]
 ) -> tuple[float, float]:
-    """Estimate the variance of alpha from the choice of annotators, and that of single votes, by the influence of each vote.
+    """Estimate the variance of alpha from the choice of annotators, and of single votes, by the influence of each vote.
 
     The infinitesimal jackknife is too small for few people, and the jackknife that deletes one of them too large: this is
     their geometric mean.

@@ -44,7 +44,7 @@ class BridgeLine:
 
     @property
     def slope(self) -> float:
-        """Change of the new judge's score for each unit of the old one's."""
+        """Change of the new judge's score for each unit of the old judge's score."""
         x = self.x - self.x.mean()
         return float(x @ self.y / (x @ x)) if x @ x > 0 else 0.0
 
@@ -76,7 +76,7 @@ class BridgedGenerator:
     """A generator on the new leaderboard.
 
     Attributes:
-        carried: Whether the score is predicted from the old judge's, with a prediction interval; else it was measured.
+        carried: Whether the score is predicted from the old judge's, with a prediction interval; if not, it was measured.
         outside: Whether the old score lies outside the range of the anchors.
     """
 
@@ -93,7 +93,7 @@ class Bridge:
     """The new judge's leaderboard with the old judge's generators on it.
 
     Attributes:
-        held: Anchors whose measured score lies in the interval predicted from the other anchors (leave-one-out).
+        held: Anchors with a measured score that lies in the interval predicted from the other anchors (leave-one-out).
         half_width: Median half-width of these intervals.
         unbridged: Largest difference between the two judges' scores of an anchor.
         prompts: Prompts that both judges have.
@@ -170,7 +170,7 @@ def bridge(old: ScoreTable, new: ScoreTable) -> Bridge:
 
 
 def _common_prompts(old: ScoreTable, new: ScoreTable) -> list[str]:
-    """List the prompts that both judges have, without those that only generators have that cannot be compared.
+    """List the prompts that both judges have, without prompts that only uncomparable generators have.
 
     Raises:
         DataError: There are fewer than two, or one has another text for each of the judges.

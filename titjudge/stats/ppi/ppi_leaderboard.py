@@ -98,9 +98,9 @@ class PreferenceArrays:
     Attributes:
         people: Wins by people on the labelled pairs, shape (labelled, K).
         judge: Wins by the judge on all pairs, shape (pairs, K).
-        mask: 1 where a pair counts for an estimate, else 0; shape (pairs, K).
+        mask: 1 if a pair counts for an estimate, otherwise 0; shape (pairs, K).
         group: Number of the prompt of each pair.
-        annotator: Number of who labelled each pair, if these are a small sample, too; else empty.
+        annotator: Number of the annotator of each pair, if annotators are a small sample as well; otherwise empty.
     """
 
     people: Floats
@@ -256,9 +256,9 @@ def fit(columns: PreferenceArrays, level: float = LEVEL) -> Fit:
 
 
 def _of_annotators(columns: PreferenceArrays, weight: float) -> tuple[Floats, Floats]:
-    """Estimate the covariance of all columns that comes from the choice of few annotators; 0 if they are no sample.
+    """Estimate the covariance of all columns that comes from the choice of few annotators; 0 if they are not a sample.
 
-    Their variance, without that of what one of them says of one prompt, which the variance over prompts has already.
+    Their variance, without the variance of one person's answers on one prompt, which is already in the variance over prompts.
 
     Returns:
         The covariance, and the variances before this subtraction, by which degrees of freedom are counted.
@@ -299,7 +299,7 @@ class Joined:
         labelled: Wins by people and by the judge.
         rest: Wins by the judge on pairs without a label.
         unjudged: Labelled pairs without an answer of the judge, which counts as a tie.
-        annotator: Who labelled each pair, if each was labelled by one of few people; else empty.
+        annotator: The person who labelled each pair, if each was labelled by one of few people; otherwise empty.
     """
 
     labelled: dict[Key, tuple[float, float]]
@@ -341,13 +341,13 @@ def _key(pair: Pair) -> Key:
 
 
 class PairRows(NamedTuple):
-    """Pairs of images of two generators, those that people labelled first.
+    """Pairs of images of two generators, labelled ones first.
 
     Attributes:
         first, second: Numbers of the two generators.
         people, judge: Wins of the first: by people on the labelled pairs, by the judge on all.
         prompt: Prompt of each pair.
-        annotator: Who labelled each pair, as in `Joined`.
+        annotator: The person who labelled each pair, as in `Joined`.
     """
 
     first: Ints
@@ -399,7 +399,7 @@ class PairRows(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GeneratorRank:
-    """One generator among those that it met: its win rate (ties count half), its rank, and the range of ranks it may have.
+    """One generator among its opponents: its win rate (ties count half), its rank, and the range of ranks it may have.
 
     `strength` is the Bradley-Terry strength, if the order follows it because not every two generators met.
     """
@@ -441,9 +441,9 @@ class Couple:
 
 @dataclass(frozen=True, slots=True)
 class PeopleBoard:
-    """Best first. `power` is lambda, the judge's weight; `level` that of all intervals.
+    """Best first. `power` is lambda, the judge's weight; `level` the level of all intervals.
 
-    `excluded` has the human pairs that do not count, by reason; `families` tells whether families are the unit; `annotators`
+    `excluded` has the human pairs that do not count, by reason; `families` is True if families are the unit; `annotators`
     counts the people who labelled the pairs, if they are few.
     """
 
@@ -487,7 +487,7 @@ class PeopleBoard:
         } | ({"doubt": self.doubt} if self.doubt else {})
 
     def tables(self) -> list[Table]:
-        """Tabulate the leaderboard, the win rates of couples, and the gaps between neighbours."""
+        """Tabulate the leaderboard, the win rates of pairs of generators, and the gaps between neighbours."""
         return [self._board(), self._couples(), self._gaps()]
 
     def _board(self) -> Table:
@@ -555,8 +555,9 @@ def people_board(
 ) -> PeopleBoard:
     """Rank generators by how often people prefer them, from few human pairs and many judge pairs.
 
-    Ranges of ranks use differences at a level corrected for all couples (Bonferroni). Pairs of unknown images or of one
-    generator with itself are left out. Generators of which people labelled no pair come last, and change no number of the others.
+    Ranges of ranks use differences at a level corrected for all pairs of generators (Bonferroni). Pairs of unknown images
+    or of one generator with itself are left out. Generators of which people labelled no pair come last, and change no
+    number of the others.
 
     Raises:
         DataError: A preference is not a, b or tie.
@@ -573,7 +574,7 @@ def people_board(
     groups = _groups({(names[k], names[j]): counts for (k, j), counts in couples.items()})
     alike = all(complete for _, complete in groups) and len(groups) == 1
     warnings = [*(_sampled(everyone.couples().values()) if alike else ()), *_apart(groups)]
-    if not alike:  # what the judge says of couples that people never saw corrects nothing
+    if not alike:  # the judge's answers on pairs of generators that people never saw correct nothing
         met = [
             couples[min(x, y), max(x, y)][0] > 0 for x, y in zip(rows.first.tolist(), rows.second.tolist(), strict=True)
         ]
@@ -635,7 +636,7 @@ def win_rate(rows: PairRows, first: int, second: int, level: float = LEVEL) -> E
 def _groups(couples: Mapping[tuple[str, str], Sequence[int]]) -> list[tuple[list[str], bool]]:
     """Group the generators that people compared (`bradley_terry.opponents`).
 
-    Labels that look like a random sample of all couples, of which the judge has the others, count as labels of all.
+    Labels that look like a random sample of all pairs of generators, of which the judge has the others, count as labels of all.
     """
     groups = opponents(couple for couple, (labelled, _) in couples.items() if labelled)
     ((everybody, complete), *_) = opponents(couples)
@@ -657,7 +658,7 @@ def _strengths(
     """Order generators that met unlike opponents by Bradley-Terry strength.
 
     Returns:
-        By number: what to order by (empty if there is no fit), the strength, and the range of ranks, from 95% intervals that
+        By number: the sort key (empty if there is no fit), the strength, and the range of ranks, from 95% intervals that
         do not overlap; and a note.
     """
     named = {image: name for image, name in generator_of.items() if name in group}
@@ -693,7 +694,7 @@ def _ranks(fitted: Fit, members: Sequence[int]) -> dict[int, tuple[int, int]]:
 
 
 def _gap(fitted: Fit, names: Sequence[str], k: int, j: int) -> Gap:
-    """Compute the difference of two neighbours, and how many more labels would separate them where it is not certain."""
+    """Compute the difference of two neighbours, and how many more labels would separate them if it is not certain."""
     if reason := fitted.undefined(k) or fitted.undefined(j):
         return Gap(names[k], names[j], None, None, False, None, reason)
     difference, variance = fitted.difference(k, j)
@@ -713,7 +714,7 @@ def _gap(fitted: Fit, names: Sequence[str], k: int, j: int) -> Gap:
 def more_labels(fitted: Fit, k: int, j: int) -> tuple[int | None, str]:
     """Find how many more labels, drawn like the present ones, separate columns `k` and `j` with 80% power; or None and a reason.
 
-    Takes the estimated difference and variance for the truth; lambda is tuned anew for every number of labels.
+    Takes the estimated difference and variance for the truth; lambda is tuned again for every number of labels.
     """
     from scipy.stats import norm
 
@@ -725,7 +726,7 @@ def more_labels(fitted: Fit, k: int, j: int) -> tuple[int | None, str]:
     labelled, total = len(fitted.columns.people), len(fitted.columns.judge)
 
     def variance(labels: int) -> float:
-        """Compute the variance of the difference if people had labelled so many pairs, with the best weight of the judge."""
+        """Compute the variance of the difference if people had labelled `labels` pairs, with the best weight of the judge."""
         remaining = total - labels
         less, rest = (labelled / labels) ** 0.5, ((total - labelled) / remaining) ** 0.5 if remaining else 0.0
         gap = less * b - rest * u
@@ -744,7 +745,7 @@ def more_labels(fitted: Fit, k: int, j: int) -> tuple[int | None, str]:
 
 
 def _sampled(couples: Collection[Sequence[int]]) -> list[str]:
-    """Warn when the labelled pairs are distributed over couples of generators differently from the rest (chi-squared test)."""
+    """Warn when the labelled pairs are distributed over pairs of generators differently from the rest (chi-squared test)."""
     from scipy.stats import chi2_contingency
 
     counts = np.array(list(couples))

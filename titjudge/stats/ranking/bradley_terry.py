@@ -69,7 +69,7 @@ def opponents(couples: Iterable[tuple[str, str]]) -> list[tuple[list[str], bool]
     """Group generators that met each other, directly or through others; largest group first.
 
     Args:
-        couples: The two generators of each pair.
+        couples: The two generators of each comparison.
 
     Returns:
         The names of each group in ascending order, and whether every two of them met. Only then win rates and mean ranks
@@ -131,7 +131,7 @@ def _counted(used: Sequence[tuple[str, str, Pair]]) -> tuple[list[tuple[int, int
 
 
 def _by_strength(counts: Any, outcomes: Sequence[tuple[int, int, bool]], strengths: Floats) -> Any:
-    """Sort prompts by what they hold, with strengths in place of names, so that no name and no order of rows decides draws."""
+    """Sort prompts by their content, with strengths instead of names, so that no name and no order of rows decides draws."""
     cells, order = counts.tocoo(), np.zeros(counts.shape[0], dtype=np.int64)
     of = with_ties(strengths).tolist()
     content = [(tied, *(sorted((of[a], of[b])) if tied else (of[a], of[b]))) for a, b, tied in outcomes]
@@ -141,10 +141,10 @@ def _by_strength(counts: Any, outcomes: Sequence[tuple[int, int, bool]], strengt
 
 
 class _Draws(NamedTuple):
-    """What the likelihood needs of draws that are fitted together.
+    """The data of draws that are fitted together, for the likelihood.
 
     Attributes:
-        compared: Weight of all outcomes of each couple, shape (draws, couples).
+        compared: Weight of all outcomes of each pair of generators, shape (draws, pairs).
         observed: Sum of the features of the outcomes, shape (draws, generators + 1).
         weight: Weight of all outcomes, shape (draws,).
         tied: Whether a tie occurs, same shape.
@@ -173,7 +173,8 @@ class _Likelihood:
         self.second = np.array([key[1] for key in keys])
         self.tied = np.array([key[2] for key in keys])
         self._couple, couples = codes((min(i, j), max(i, j)) for i, j, _ in keys)
-        # The model is log-linear: features of "first wins", "second wins" and "tie" of each couple; the last one is for the tie weight.
+        # The model is log-linear: features of "first wins", "second wins" and "tie" of each pair; the last one is for the
+        # tie weight.
         self._features = np.zeros((len(couples), 3, generators + 1))
         for k, (i, j) in enumerate(couples):
             self._features[k, 0, i] = self._features[k, 1, j] = self._features[k, 2, -1] = 1
@@ -181,7 +182,7 @@ class _Likelihood:
         place = np.where(self.tied, 2, (self.first > self.second).astype(np.int64))
         self._of_outcome = self._features[self._couple, place]
         self._finite: dict[bytes, bool] = {}
-        self._rows = self._features.reshape(-1, generators + 1)  # one row for each outcome of each couple
+        self._rows = self._features.reshape(-1, generators + 1)  # one row for each outcome of each pair
         self._squares = (self._rows[:, :, None] * self._rows[:, None, :]).reshape(len(self._rows), -1)
         self._couple_of_outcome = np.zeros((len(keys), len(couples)))
         self._couple_of_outcome[np.arange(len(keys)), self._couple] = 1
@@ -189,9 +190,9 @@ class _Likelihood:
     def finite(self, occurring: NDArray[np.bool_]) -> bool:
         """Whether the likelihood has a finite maximum; depends only on which outcomes occur.
 
-        Every generator must reach every other one by wins and ties; and where ties occur, some cycle must hold more wins
-        than ties (edges of -1 and +1: a negative cycle), or the likelihood would grow without end as all strengths move apart
-        and the weight of ties rises.
+        Every generator must reach every other one by wins and ties; and if ties occur, some cycle must have more wins
+        than ties (edges of -1 and +1: a negative cycle), or the likelihood would grow without end as all strengths move
+        apart and the weight of ties rises.
         """
         key = occurring.tobytes()  # the same outcomes occur in most resamples
         if key not in self._finite:
@@ -199,7 +200,7 @@ class _Likelihood:
         return self._finite[key]
 
     def _has_maximum(self, occurring: NDArray[np.bool_]) -> bool:
-        """Look for the two conditions of `finite` in the graph of who beats whom."""
+        """Look for the two conditions of `finite` in the graph of wins."""
         from scipy.sparse.csgraph import NegativeCycleError, bellman_ford, connected_components
 
         won, tied = occurring & ~self.tied, occurring & self.tied
@@ -224,7 +225,7 @@ class _Likelihood:
             start: Log strengths to begin from.
 
         Returns:
-            Log strengths with mean 0, shape (draws, generators), NaN where no finite fit exists or the iteration does not
+            Log strengths with mean 0, shape (draws, generators), NaN if no finite fit exists or the iteration does not
             converge; and the weights of ties, shape (draws,), NaN where only ties occur.
         """
         occurring = weights > 0
@@ -283,7 +284,7 @@ class _Likelihood:
         return _Draws(weights @ self._couple_of_outcome, weights @ self._of_outcome, weight, tied, offset, fixed)
 
     def _log_likelihood(self, point: Floats, draws: _Draws) -> tuple[Floats, Floats]:
-        """Compute the log likelihood of each draw, and the probabilities of the outcomes of each couple: (draws, couples, 3)."""
+        """Compute the log likelihood of each draw, and the probabilities of the outcomes of each pair: (draws, pairs, 3)."""
         logits = (point @ self._rows.T).reshape(len(point), -1, 3) + draws.offset
         top = logits.max(axis=2, keepdims=True)
         share = np.exp(logits - top)
@@ -301,7 +302,7 @@ class _Likelihood:
         return step
 
     def unbounded(self, weights: Floats) -> Floats:
-        """Strengths without a finite fit: inf where a generator never loses to the rest, -inf where it never wins, else NaN."""
+        """Strengths without a finite fit: inf if a generator never loses to the rest, -inf if it never wins, otherwise NaN."""
         from scipy.sparse.csgraph import connected_components
 
         occurring = np.asarray(weights, dtype=np.float64).ravel() > 0

@@ -23,7 +23,7 @@ from titjudge.stats.scores.population import adjusted_scores, is_complete
 
 FEWEST = 3
 _TOGETHER = 64  # draws computed at once
-_IMAGES_OF_PAIRS = 3000  # up to so many images all pairs are held in memory
+_IMAGES_OF_PAIRS = 3000  # up to this number of images all pairs are in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Correlation:
     """Correlation with human scores over all images, each in [-1, 1] with a 95% interval by resampling prompts.
 
     `srcc` is Spearman's, `plcc` Pearson's, `krcc` Kendall's tau-b; None with a reason below three images or when one
-    side does not vary. `n` counts the images that have both numbers, `missing` those that lack one.
+    side does not vary. `n` counts the images with both numbers, `missing` the others.
     """
 
     n: int
@@ -87,7 +87,7 @@ def correlation(
 class GeneratorCorrelation:
     """Rank correlation of generators' mean scores with their mean human scores, in [-1, 1], with 95% intervals over prompts.
 
-    `n` counts the generators, `images` those with both numbers, over which the means are. None with a reason below three
+    `n` counts the generators, `images` the images with both numbers, over which the means are. None with a reason below three
     generators or when one side does not vary.
     """
 
@@ -178,7 +178,7 @@ def _same_prompts(
 
 
 def _both(scores: Sequence[float | None], human: Sequence[float | None]) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Return both numbers of each image, NaN where there is none, and which images have both."""
+    """Return both numbers of each image, NaN if there is none, and which images have both."""
     x, y = (np.array(values, dtype=np.float64) for values in (scores, human))
     return x, y, np.isfinite(x) & np.isfinite(y)
 

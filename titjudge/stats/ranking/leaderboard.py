@@ -38,9 +38,9 @@ class Leaderboard:
     """All generators under one metric, with warnings.
 
     Attributes:
-        places: The place of each generator, best first; what is undefined without a score is None.
+        places: The place of each generator, best first; values that are undefined without a score are None.
         warnings: About the order, in words.
-        declared: What it is over.
+        declared: Its population and unit.
     """
 
     places: Mapping[str, PlaceRecord]
@@ -84,7 +84,7 @@ def leaderboard(
         images: (image id, generator, prompt) of every image that should have a score.
         values: Score by image id; None, NaN or absent is missing.
         higher_is_better: Whether the highest score has rank 1.
-        bounds: Ends of the metric's scale, where it has them.
+        bounds: Ends of the metric's scale, if it has them.
         intervals: Whether to compute intervals of the means.
         name: Name of the metric in warnings.
         per_prompt: How several images of one generator for one prompt become one score.
@@ -144,7 +144,7 @@ def leaderboard(
 def _competing_ranks(scores: Floats, *, all_of: bool) -> Floats:
     """Rank the generators of each prompt, shape (prompts, generators); NaN on prompts where fewer than two have a score.
 
-    With `all_of` also on prompts where some generator has none.
+    With `all_of` also NaN on prompts on which some generator has none.
     """
     scored = np.isfinite(scores)
     ranks = prompt_ranks(scores)

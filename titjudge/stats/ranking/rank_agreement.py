@@ -87,15 +87,16 @@ def prompt_statistics(
     out of SRCC and KRCC also when the metric scores them all equal (nDCG then is its expectation over random orders).
 
     The TIT paper (Table 2) names neither its tau variant, nor its treatment of ties and constant scores, nor its gain;
-    ours are stated in the result. Of 13 images with every sixth pair tied a random order reaches an nDCG of .82, where the
-    paper's metrics at chance lie at .73: that column is on another scale than the paper's. With the human score squared as
-    gain it is .73, and .84 for a metric with an accuracy of 67%, which fits the paper's table: `ndcg_paper_fit`.
+    ours are stated in the result. Of 13 images with every sixth pair tied a random order reaches an nDCG of 0.82, while
+    the paper's metrics at chance are at 0.73: the scales of that column and of the paper differ. With the human score
+    squared as gain it is 0.73, and 0.84 for a metric with an accuracy of 67%, which fits the paper's table:
+    `ndcg_paper_fit`.
 
     Args:
         human: From `human_scores`.
         values: Metric score by image, higher is better; missing ones are left out of their prompt.
         intervals: Whether to compute intervals over prompts.
-        unit: Number of the family of each prompt of `human`; None if each is its own.
+        unit: Number of the family of each prompt of `human`; None if each prompt is a unit.
     """
     table = per_prompt_statistics(human, values)
     defined = np.isfinite(table)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from titjudge.stats.bootstrap import Ints
 
 Families = Mapping[str, str]
-"""Prompt -> name of its family; a prompt that is absent is a family of its own."""
+"""Prompt -> name of its family; an absent prompt is a family alone."""
 ALONE: Families = {}
 UNIT = "a family is one unit of all intervals and tests"
 FEWEST = 6  # prompts, or families of prompts, that two generators must share to be compared; prompts of a category
@@ -65,7 +65,7 @@ class NoFamilies(dict[str, str]):
 def cluster_of(
     record: Values, prompt: str, seen: dict[str, str], path: Path | None = None, line: int | None = None
 ) -> str:
-    """Return the value of the column `cluster` of a row; empty if there is none. `seen` keeps that of each prompt.
+    """Return the value of the column `cluster` of a row; empty if there is none. `seen` keeps the value of each prompt.
 
     Raises:
         DataError: Another row of the prompt has another value.
@@ -82,7 +82,7 @@ def cluster_of(
 def families(
     items: Iterable[Item | InvalidItem], key: Callable[[Item], str] = prompt_of, pairs: Iterable[Pair] = ()
 ) -> Families:
-    """Find the families of prompts; empty if every prompt is on its own.
+    """Find the families of prompts; empty if every prompt is alone.
 
     The first of the columns `DECLARED` counts in which several prompts share a value. If there is a column `cluster`, no other
     counts. Themes are families only if they have fewer than `FEWEST` prompts on average: larger ones are categories.
@@ -135,7 +135,7 @@ def units(prompts: Sequence[str], declared: Families) -> Ints | None:
 
 
 class Alike:
-    """Finds prompts whose words are nearly those of another, among the first prompts that declare no family."""
+    """Finds prompts with nearly the same words as another one, among the first prompts that declare no family."""
 
     _MOST = 1_000  # prompts that are looked at
     _SHARE = 0.8  # of the words of two prompts together, that both must have
@@ -173,7 +173,7 @@ class Alike:
                 others.append((prompt, words))
 
     def notes(self) -> list[str]:
-        """Return one line that counts the prompts and says how to declare a family; none without such prompts."""
+        """Return one line that counts the prompts and explains how to declare a family; none without such prompts."""
         if not self._found:
             return []
         first, other = next(iter(self._found.items()))
@@ -184,7 +184,7 @@ class Alike:
 
 
 def in_families(pairs: Sequence[Pair], declared: Families) -> list[Pair]:
-    """Return pairs that name the families of their prompts; if none are declared, pairs keep the families of their own file."""
+    """Return pairs that name the families of their prompts; if none are declared, pairs keep the families of their file."""
     return [replace(pair, family=declared.get(pair.prompt_id, "")) for pair in pairs] if declared else list(pairs)
 
 

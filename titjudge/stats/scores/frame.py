@@ -25,7 +25,7 @@ from titjudge.stats.scores.scores_table import IMAGE_COLUMNS, Entry, ScoreTable,
 NOT_JUDGED = "the run has not judged this image"
 VALUES = 60  # of a category
 COLUMNS = 4  # categories
-# Columns that belong to one image or prompt, and are no categories.
+# Columns that belong to one image or prompt, and are not categories.
 _NUMBERS = frozenset({"cluster", "description", "index", "line", "number", "pair", "seed", *IMAGE_COLUMNS})
 PartRow = tuple[str, str, str, float]  # prompt, generator, value and number of a part
 
@@ -80,14 +80,14 @@ def not_applicable(
 class Frame:
     """The scores of runs, or of a file, as rows of run, generator, prompt, image, metric and value.
 
-    A generator that several runs have is named with its run, and a run whose images name no generator is one itself. Prompts have
-    their ids if these mean the same texts in all runs, else their texts.
+    A generator of several runs is listed with its run, and a run whose images name no generator is one itself. Prompts have
+    their ids if these mean the same texts in all runs, otherwise their texts.
 
     Args:
         listed: The items of each run, by its name, those included that cannot be judged.
         scores: The scores of each run by image and metric. Those of other images are left out.
         asked: The metrics of each run, those included that have no score yet.
-        lacking: Why not all images of a run are judged (`Manifest.lacking`); empty if they are.
+        lacking: Why not all images of a run are judged (field of the same name in the manifest); empty if they are.
         pairs: Human pairs, which may name families of prompts.
 
     Attributes:
@@ -206,10 +206,10 @@ class Frame:
 
         Args:
             metric: Its name.
-            by: Categories to slice by: keys of the items' meta, `DERIVED` and `PARTS`. None for all parts and categories that have
-                several values of six prompts or more.
+            by: Categories to slice by: keys of the items' meta, `DERIVED` and `PARTS`. None for all parts and categories
+                that have several values of six prompts or more.
             answers: Whether to keep the several answers of the judge behind a score apart.
-            bounds: Ends of the metric's scale, where it has them.
+            bounds: Ends of the metric's scale, if it has them.
             higher_is_better: Whether more is better.
             per_prompt: How several images of a prompt become one score.
             cost: USD for all scores, where known.
@@ -249,7 +249,7 @@ class Frame:
     def _parts(self, metric: str, columns: Iterable[str], *, strict: bool) -> dict[str, list[PartRow]]:
         """List prompt, generator, value and number of the parts of scores, by column.
 
-        Without `strict` the claims of a run are left out if one is malformed.
+        Without `strict` the claims of a run are left out if any claim is malformed.
         """
         found: dict[str, list[PartRow]] = {}
         by_run = grouped(self.rows(metric), lambda row: row[0]) if columns else {}

@@ -1,6 +1,6 @@
-"""Scores of parts that measure a capability of their own: pillars and facets of a checklist, claims by kind of element.
+"""Scores of parts that measure a separate capability: pillars and facets of a checklist, claims by kind of element.
 
-Claims are those of the agentic judge, of the graph metric, or questions of DSG and TIFA.
+Claims come from the agentic judge, of the graph metric, or questions of DSG and TIFA.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from titjudge.core.types import Item, Score, Values
 
 ELEMENT = "element"  # share of claims met, or mean of element scores, by kind: entity, attribute, relation, ...
 _READ = frozenset("claims alignment questions elements level1 level2 level3".split())  # of the parts of a score
-PARTS = {ELEMENT: "claims or elements"} | dict.fromkeys(LEVELS, "pillars")  # columns, and what they are of
+PARTS = {ELEMENT: "claims or elements"} | dict.fromkeys(LEVELS, "pillars")  # columns, and the kinds of parts
 
 
 def part_scores(
@@ -24,7 +24,7 @@ def part_scores(
 ) -> dict[str, dict[str, Mapping[str, float]]]:
     """Read the parts of scores: column -> item id -> value -> number; a column without any is left out.
 
-    A facet, or sub-capability, whose name several pillars have is named with its pillar.
+    A facet or sub-capability gets the name of its pillar as well if several pillars have one of that name.
 
     Raises:
         DataError: A claim is malformed.
@@ -64,9 +64,9 @@ _TUPLE = re.compile(r"(?:\d+\s*\|\s*)?(?P<kind>\w+)[^()]*\((?P<names>[^()]+)\)")
 def claims_of(item: Item, score: Score) -> Iterator[tuple[float, str, bool | None]]:
     """Yield place, kind and outcome of each claim of a score.
 
-    The place is in [0, 1] of the prompt; the outcome is whether the image meets the claim, or None if it was not seen. Claims are
-    those of the agentic judge, otherwise elements of the graph metric, otherwise questions of DSG and TIFA. Claims without a place
-    in the prompt are skipped.
+    The place is in [0, 1] of the prompt; the outcome is whether the image meets the claim, or None if it was not seen.
+    Claims come from the agentic judge, otherwise elements of the graph metric, otherwise questions of DSG and TIFA.
+    Claims without a place in the prompt are skipped.
 
     Raises:
         DataError: An outcome is not true, false or null.

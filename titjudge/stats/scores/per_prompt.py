@@ -22,8 +22,8 @@ class PerPrompt:
     """A rule that combines the scores of several images.
 
     Attributes:
-        kind: `mean`; `best`, the score of the best image; `any` and `all`, 1 where any (all) of the images are right, else 0.
-        right: The least score of an image that is right; None for the best end of the metric's scale.
+        kind: `mean`; `best`, the score of the best image; `any` and `all`, 1 if any (all) of the images are right, otherwise 0.
+        right: The minimum score of an image that is right; None for the best end of the metric's scale.
         higher_is_better: Whether the best image is the one with the highest score.
     """
 
@@ -87,19 +87,19 @@ class PerPrompt:
         return self.kind in ("any", "all")
 
     def combine(self, cell: Ints, value: Floats, cells: int, generators: int = 1) -> Floats:
-        """Compute the score of each cell (a prompt and generator), NaN where it is undefined.
+        """Compute the score of each cell (a prompt and generator), NaN if it is undefined.
 
         The best of more images is better by chance alone. So where generators have unequal numbers of images of a prompt,
         `best`, `any` and `all` are the expected values for the smallest of these numbers, drawn without replacement.
 
-        A failure is never a score: where an image has none, the mean is that of the others, and the other kinds are
+        A failure is never a score: if an image has none, the mean is over the others, and the other kinds are
         undefined unless the missing score cannot change them.
 
         Args:
             cell: Number of the cell of each image.
             value: Score of each image; NaN is missing.
             cells: Number of cells.
-            generators: Number of cells of a prompt, which stand side by side.
+            generators: Number of cells of a prompt, which are adjacent.
         """
         scored = np.isfinite(value)
         images = np.bincount(cell, minlength=cells)
@@ -124,7 +124,7 @@ class PerPrompt:
         return np.where((images > 0) & (least == most), share, np.nan)
 
     def warnings(self, images: Ints, name: str) -> list[str]:
-        """Warn where cells have unequal numbers of images on which the rule depends; `images` counts them, 0 is no cell."""
+        """Warn if cells have unequal numbers of images on which the rule depends; `images` counts them, 0 is not a cell."""
         counts = images[images > 0].tolist()
         if self.kind == "mean" or len({*counts}) < 2:
             return []
@@ -136,17 +136,17 @@ class PerPrompt:
     def intervals(self, scores: Floats, bounds: Interval | None, unit: Ints | None = None) -> list[Interval | None]:
         """Compute the interval of the mean of each column of `scores`, shape (prompts, columns), NaN left out.
 
-        `unit` is the number of the family of each prompt; None if each is its own.
+        `unit` is the number of the family of each prompt; None if each prompt is a unit.
         """
         scored = np.isfinite(scores)
         sums, counts = np.where(scored, scores, 0.0), scored * 1.0
-        shares = self.counts and bool(np.isin(sums, (0.0, 1.0)).all())  # estimated scores are no shares
+        shares = self.counts and bool(np.isin(sums, (0.0, 1.0)).all())  # estimated scores are not shares
         sums, counts = (table_sums(table, unit) for table in (sums, counts))
         return share_intervals(sums, counts) if shares else mean_intervals(sums, counts, bounds)
 
 
 def _smallest(images: Ints, among: NDArray[np.bool_]) -> Ints:
-    """Return for each cell the smallest number of images of its prompt, shape (prompts, generators); 0 is no cell.
+    """Return for each cell the smallest number of images of its prompt, shape (prompts, generators); 0 is not a cell.
 
     Only generators that are compared (`among`) count.
     """

@@ -1,8 +1,8 @@
 """Which generators can be compared, and their scores as if each had every prompt.
 
-A generator with scores on other prompts than the rest has a mean that cannot stand beside their means: easy prompts raise it.
-Every order, "best" and position is taken from `adjusted_scores`; every difference from the prompts that the two share.
-On complete data these are the scores themselves.
+A generator with scores on other prompts than the rest has a mean that is not comparable with their means: easy prompts
+raise it. Every order, "best" and position is taken from `adjusted_scores`; every difference from the prompts that the two
+share. On complete data these are the scores themselves.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def shared_prompts(means: Floats, unit: Ints | None = None) -> Ints:
     """Count the prompts on which each two generators both have a score: shape (generators, generators).
 
     Args:
-        means: Shape (prompts, generators), NaN where there is no score.
+        means: Shape (prompts, generators), NaN if there is no score.
         unit: Number of the family of each prompt; a family counts once.
     """
     scored = np.isfinite(means)
@@ -37,12 +37,12 @@ def comparable(means: Floats, fewest: int = FEWEST, unit: Ints | None = None) ->
     or correction, so that they change no result of the others.
 
     Args:
-        means: Shape (prompts, generators), NaN where there is no score.
+        means: Shape (prompts, generators), NaN if there is no score.
         fewest: Number of prompts.
-        unit: Number of the family of each prompt; None if each is its own.
+        unit: Number of the family of each prompt; None if each prompt is a unit.
 
     Returns:
-        Columns in ascending order; empty if no two generators share so many prompts.
+        Columns in ascending order; empty if no two generators share this number of prompts.
     """
     shared = shared_prompts(means, unit)
     counts = np.diag(shared)
@@ -86,11 +86,11 @@ def adjusted_scores(means: Floats) -> Floats:
     """Estimate the score of each generator on every prompt, so that the means of generators can be compared.
 
     Least squares with an effect of the generator and an effect of the prompt. The mean of a column is the estimated mean over
-    all prompts, and its spread that of the estimate (the influence of each prompt), so that an interval of the mean
+    all prompts, and its spread is the spread of the estimate (the influence of each prompt), so that an interval of the mean
     over prompts is valid. A generator that has every prompt keeps its scores; so do all if the data are complete.
 
     Args:
-        means: Shape (prompts, generators), NaN where there is no score.
+        means: Shape (prompts, generators), NaN if there is no score.
 
     Returns:
         Same shape. NaN for generators that no chain of shared prompts connects with the others, and on prompts without any

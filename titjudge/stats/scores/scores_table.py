@@ -22,7 +22,7 @@ from titjudge.stats.scores.per_prompt import MEAN, PerPrompt, pooled
 from titjudge.stats.scores.population import FEWEST, comparable, compared, shared_prompts
 from titjudge.stats.significance import ALPHA, mcnemar_p
 
-# Columns that tell the images of one prompt apart.
+# Columns that distinguish the images of one prompt.
 IMAGE_COLUMNS = tuple("image image_id image_index image_path item seed file filename".split())
 
 
@@ -41,20 +41,20 @@ class ScoreTable:
     """Mean scores by prompt and generator.
 
     Attributes:
-        means: Shape (prompts, generators), the images of a prompt combined by `per_prompt`; NaN where there is no score.
+        means: Shape (prompts, generators), the images of a prompt combined by `per_prompt`; NaN if there is no score.
         images: Number of images of each mean, same shape.
-        seed_variance: Variance between the images of one prompt, by generator; None where no prompt has two.
-        judge_variance: Variance between the answers to one image, by generator; None where no image has two.
+        seed_variance: Variance between the images of one prompt, by generator; None if no prompt has two.
+        judge_variance: Variance between the answers to one image, by generator; None if no image has two.
         samples: Average number of answers to an image.
         missing: Number of failures.
         lost: Number of images of each mean without any score, shape of `means`.
         bounds: Ends of the scale of a score, where known.
         cost: USD for one judged image, where known.
         slices: Column -> value -> means over the prompts (or the questions) with this value, NaN elsewhere; shape of `means`.
-        part_bounds: Ends of the scale of those columns of slices that have their own.
+        part_bounds: Ends of the scale of the columns of slices that have a different scale.
         texts: Hash of the text of each prompt, in this process, where texts are known.
         incomplete: The runs that have not judged all images, and their statuses; empty if all have.
-        unit: Number of the family of each prompt (`families`), the unit of intervals and tests; None if each prompt is its own.
+        unit: Number of the family of each prompt (`families`), the unit of intervals and tests; None if each prompt is a unit.
     """
 
     generators: tuple[str, ...]
@@ -103,7 +103,7 @@ class ScoreTable:
         return self.generators.index(generator)
 
     def only(self, generators: Sequence[str]) -> ScoreTable:
-        """Return the table of some of the generators, in this order; the number of failures stays that of all.
+        """Return the table of some of the generators, in this order; the number of failures still counts all generators.
 
         Raises:
             DataError: There is no such generator.
@@ -124,7 +124,7 @@ class ScoreTable:
         )
 
     def differences(self, a: int, b: int) -> Floats:
-        """Compute the score of `a` minus that of `b` on each prompt that both have; equal scores give exactly 0."""
+        """Compute the score of `a` minus the score of `b` on each prompt that both have; equal scores give exactly 0."""
         return self.unit_differences(a, b, by_prompt=True)[0]
 
     def furthest_behind(self, a: int, b: int, most: int) -> list[int]:
@@ -157,13 +157,13 @@ class ScoreTable:
         return lacks[0] <= lacks[1] or not self.unequally_missing(leader, other)
 
     def missing_notes(self, pairs: Iterable[tuple[int, int]]) -> list[str]:
-        """Note the pairs of generators of which one lacks clearly more scores than the other."""
+        """Note the pairs of generators of which one has clearly more missing scores than the other."""
         among = comparable(self.means, unit=self.unit)
         unequal = (self.unequally_missing(a, b) for a, b in pairs if a in among and b in among)
         return [f"{line}: what is left out may decide" for line in unequal if line]
 
     def mean_interval(self, by_prompt: Floats) -> tuple[Interval | None, str]:
-        """Return the interval of the mean of one score a prompt (NaN is none), and the `Doubt` about it."""
+        """Return the interval of the mean of one score per prompt (NaN: none), and the `Doubt` about it."""
         values, unit = (
             by_prompt[np.isfinite(by_prompt)],
             None if self.unit is None else self.unit[np.isfinite(by_prompt)],
@@ -182,12 +182,12 @@ class ScoreTable:
         sized: bool = True,
         doubts: Mapping[str, str] | None = None,
     ) -> Declaration:
-        """Fill in the sizes of the populations, and what is excluded: generators that share too few prompts, missing scores.
+        """Fill in the sizes of the populations, and the exclusions: generators that share too few prompts, missing scores.
 
         Args:
             declaration: Of a table of these scores.
             groups: Generators that are compared with each other only; their common prompts are then the population.
-            sized: Whether the numbers are over all prompts, and not over those of each category.
+            sized: Whether the numbers are over all prompts, and not over the prompts of each category.
             doubts: The `Doubt` about the level of each row.
         """
         of = [[self.column(name) for name in group] for group in groups]
@@ -280,7 +280,7 @@ class ScoreTable:
         """Return the bounds of a difference of two scores; None where unknown.
 
         Args:
-            declared: Use only `bounds`; else the range of the scores themselves where there are none.
+            declared: Use only `bounds`; if False, the range of the scores themselves replaces missing bounds.
         """
         scored = self.means[np.isfinite(self.means)]
         if self.bounds is None and (declared or not len(scored)):
@@ -305,7 +305,7 @@ def score_table(
 ) -> ScoreTable:
     """Average the answers to each image, and combine the images of each prompt and generator into one score.
 
-    Where less is better, scores, bounds and parts are negated, so that more is better in every table; the share of claims
+    If less is better, scores, bounds and parts are negated, so that more is better in every table; the share of claims
     met (`ELEMENT`) is not.
 
     Args:
@@ -313,7 +313,7 @@ def score_table(
         metric: Name of the metric.
         source: Where the scores come from, for messages.
         categories: Column -> prompt -> value: categories of prompts.
-        bounds: Ends of the metric's scale, where it has them.
+        bounds: Ends of the metric's scale, if it has them.
         cost: USD for one judged image, where known.
         parts: Column -> (prompt, generator, value, number) of each image: scores of parts, such as pillars.
         per_prompt: How the images of a prompt become one score.
@@ -379,7 +379,7 @@ def score_table(
 
 
 def _constant(metric: str, scores: Floats) -> list[str]:
-    """Note that all images have the same score: the judge, or what reaches it, tells nothing."""
+    """Note that all images have the same score: the judge, or its input, gives no information."""
     if len(scores) < FEWEST or np.ptp(with_ties(scores)):
         return []
     return [
@@ -403,7 +403,7 @@ def _means_by_category(means: Floats, prompts: Sequence[str], category: Mapping[
 def _means_by_part(
     numbers: Iterable[tuple[str, str, str, float]], prompts: Sequence[str], generators: Sequence[str], sign: float
 ) -> dict[str, Floats]:
-    """Average for each value of a column the numbers of a prompt and generator, NaN where there are none.
+    """Average for each value of a column the numbers of a prompt and generator, NaN if there are none.
 
     Args:
         numbers: Prompt, generator, value and number of each image.
@@ -424,11 +424,11 @@ def _means_by_part(
 
 
 def lacking(missing: Floats, unit: Ints | None = None) -> tuple[int, int]:
-    """Count the prompts, or families, on which the first of two generators lacks more of its scores than the second, and the reverse.
+    """Count the prompts, or families, on which the first of two generators misses more of its scores, and the reverse.
 
     Args:
-        missing: Share of a prompt's images that have no score, shape (prompts, 2); NaN where there is no image.
-        unit: Number of the family of each prompt; None if each is its own.
+        missing: Share of a prompt's images that have no score, shape (prompts, 2); NaN if there is no image.
+        unit: Number of the family of each prompt; None if each prompt is a unit.
     """
     both = np.isfinite(missing).all(axis=1)
     first, second = table_sums(missing[both], None if unit is None else unit[both]).T

@@ -11,7 +11,7 @@ from titjudge.core.score_parts import description, unread_as
 from titjudge.core.types import Item, Score, Status
 
 _SAME = 3  # different images, of different prompts, from which one description for all is worth a warning
-_ONE_SIDED = 2  # unreadable replies from which it matters that all of them say the same
+_ONE_SIDED = 2  # unreadable replies from which it matters that all of them are alike
 
 
 def counted(scores: Iterable[Score], items: Callable[[], Iterable[Item]]) -> dict[tuple[str, str], Score]:
@@ -23,7 +23,7 @@ def counted(scores: Iterable[Score], items: Callable[[], Iterable[Item]]) -> dic
 
 
 def withheld(scores: Sequence[Score], items: Iterable[Item]) -> tuple[list[Score], list[str]]:
-    """Return the scores, without a value where it cannot be right, and warnings.
+    """Return the scores, without a value if it cannot be right, and warnings.
 
     A text that speaks to someone and describes different images, word for word, is a refusal. If all unreadable replies of
     a metric are of one kind, such as denials, the mean of the other replies would be wrong, so no score of it counts.

@@ -1,4 +1,4 @@
-"""Which generator is better, by how much, how sure that is, what the loser fails at, and prompts that show it."""
+"""The better generator, the difference and its certainty, the weak spot of the loser, and prompts that show it."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def better_generator(
 ) -> BetterGenerator | None:
     """Compare the best generator with the runner-up, or with the baseline; None without any score.
 
-    Difference, interval and p are those of `compare generators --baseline SECOND` for two generators, and of `--baseline FIRST`
-    for more, where they allow for the first being chosen on the same prompts.
+    Difference, interval and p are as in `compare generators --baseline SECOND` for two generators, and in `--baseline
+    FIRST` for more; the latter allow for the first being chosen on the same prompts.
 
     Args:
         runs: The runs, judged alike.
@@ -196,9 +196,9 @@ def _images(pair: ScoreTable) -> BetterGenerator:
 
 
 def _needed(pair: ScoreTable) -> PromptsNeeded | None:
-    """Plan how many prompts would show a difference of this size, or of 1% of the scale where it is smaller.
+    """Plan how many prompts would show a difference of this size, or of 1% of the scale if it is smaller.
 
-    None where these prompts are too few to plan from, or do not tell.
+    None if these prompts are too few to plan from, or do not show it.
     """
     pilot = usable_pilot(pair, *pair.generators)
     if pilot is None:
@@ -209,7 +209,7 @@ def _needed(pair: ScoreTable) -> PromptsNeeded | None:
 
 
 def _weak_spot(alone: GeneratorDifference, better: bool) -> WeakSpot | None:
-    """Find where the winner is shown to lose, else where the loser is shown to be furthest behind."""
+    """Find a category where the winner is shown to lose, otherwise the one where the loser is shown to be furthest behind."""
     spots = [
         (difference.difference, column, value, difference)
         for column, values in alone.by.items()
@@ -221,7 +221,7 @@ def _weak_spot(alone: GeneratorDifference, better: bool) -> WeakSpot | None:
     by_gap = sorted(spots, key=lambda spot: spot[0])
     gap, column, value, difference = by_gap[0] if by_gap[0][0] < 0 else by_gap[-1]
     if better and column != ELEMENT and 0 < gap <= (alone.difference or 0.0):
-        return None  # the loser is no further behind there than everywhere
+        return None  # the loser is not further behind there than everywhere
     return WeakSpot(
         column=column,
         value=value,
@@ -353,7 +353,7 @@ def reason_of(score: Score) -> str:
 
 
 def _details(score: Score) -> Iterator[str]:
-    """Yield the details that are missing, those that are contradicted, and the sentence with the worst match."""
+    """Yield the missing details, the contradicted ones, and the sentence with the worst match."""
     weak = [entry["sentence"] for entry in weakest(score.parts)[:1]]
     listed_as = {"missing": missing(score.parts), "contradicted": contradicted(score.parts), "weakest match": weak}
     for what, listed in listed_as.items():

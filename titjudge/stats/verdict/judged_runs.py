@@ -110,12 +110,12 @@ class JudgedRun:
         return self.results.covered or (first_metric([*self.manifest.metrics, ""]), 0, len(images_of(self.listed)))
 
     def metric(self, metric: str) -> MetricResult:
-        """Return the results of a metric; empty ones where there are none."""
+        """Return the results of a metric; empty ones if there are none."""
         return self.results.metrics.get(metric, MetricResult())
 
     @property
     def list_cost(self) -> float | None:
-        """List price in USD of all answers; None where nobody knows it."""
+        """List price in USD of all answers; None if it is unknown."""
         return self.manifest.list_cost if self.results.list_cost is None else self.results.list_cost
 
 
@@ -125,7 +125,7 @@ ReadItem = Callable[[Item | InvalidItem], Item | InvalidItem]
 def readers(
     *, alone: bool = False, whole: bool = False, slim: bool = False
 ) -> tuple[ReadItem, Callable[[Json], Score]]:
-    """Return how an item and the record of a score are read; the arguments are those of `stored_run`."""
+    """Return how an item and the record of a score are read; the arguments are as in `stored_run`."""
     if whole:
         return lambda item: item, score_from
     return partial(lean_item, alone=alone, counted=slim), partial(lean_score, counted=slim)
@@ -168,7 +168,7 @@ def _is_stale(found: Results, manifest: Manifest) -> bool:
 
 
 def _so_far(run: JudgedRun) -> Results:
-    """Compute from its scores what results.json says of a run."""
+    """Compute the content of a run's results.json from its scores."""
     records = {name: run.manifest.metrics.get(base_metric(name), MetricRecord()) for _, name in run.scores}
     return agreement(
         images_of(run.listed),

@@ -31,8 +31,9 @@ def sentences(
     Args:
         verdict: The verdict.
         settle: The question that the run was to settle.
-        lacking: Why not all images of the data are judged (`Manifest.lacking`).
-        command: The command that judges what is missing; it may stand on a page for others, so that it names no place by default.
+        lacking: Why not all images of the data are judged (from the manifest).
+        command: The command that judges missing images; it may appear on a page for others, so that it names no place by
+            default.
     """
     lines: list[str] = []
     if settle is not None and settle.pairs:
@@ -77,7 +78,7 @@ def _sentence(words: str) -> str:
 
 
 def _of_generators(record: BetterGenerator, command: str) -> Iterator[str]:
-    """Yield the sentences on the generators: the lead, their order, what is missing, and what other metrics say."""
+    """Yield the sentences on the generators: the lead, their order, missing scores, and the results of other metrics."""
     if record.second:
         yield _lead(record)
     else:
@@ -116,7 +117,7 @@ def _alone(record: BetterGenerator) -> Iterator[str]:
 
 
 def _lead(record: BetterGenerator) -> str:
-    """Write which of the two is better, by how much, and where it loses; or that they cannot be distinguished, and how to distinguish them."""
+    """Write which of the two is better, by how much, and its weak spot; or that and how they cannot yet be distinguished."""
     if record.difference is None:
         return _sentence(f"{_two(record)}: {record.reason}")
     gap, *others = _numbers(record)
@@ -133,7 +134,7 @@ def _short(record: BetterGenerator) -> str:
 
 
 def _numbers(record: BetterGenerator) -> list[str]:
-    """Write the difference of the two with its test, where the better one loses, and what would tell the two apart."""
+    """Write the difference of the two with its test, the weak spot of the better one, and how to distinguish them if undecided."""
     if record.difference is None:
         return [record.reason]
     prompts = several(record.prompts, "prompt")
@@ -164,7 +165,7 @@ def _two(record: BetterGenerator) -> str:
 
 
 def _beaten(record: BetterGenerator) -> str:
-    """Name whom the best beats: with several generators all others and the next one, else the one it is compared with."""
+    """Name the generators that the best one beats: if there are several, all others and the next one, otherwise its opponent."""
     if _compared(record) > 2 and record.second == record.ranking[1].generator:
         return f"the {_compared(record) - 1} others, and {record.second}, the next,"
     return record.second
@@ -232,7 +233,7 @@ def _tiers(record: BetterGenerator) -> list[str]:
 
 
 def _gap(record: BetterGenerator) -> str:
-    """Write the difference with its interval, which is left out where it says another thing than the test."""
+    """Write the difference with its interval, which is left out if it disagrees with the test."""
     assert record.difference is not None
     ends = record.interval
     agrees = ends is not None and (ends[0] > 0 or ends[1] < 0) == record.better
@@ -276,7 +277,7 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _of_judges(record: BestJudge) -> Iterator[str]:
-    """Yield the sentences on the metrics: how far the best agrees with people, and which are no better than guessing."""
+    """Yield the sentences on the metrics: how well the best agrees with people, and which are no better than guessing."""
     constructed = record.reference == CONSTRUCTION
     first = record.ranking[0]
     guessing = [judge.metric for judge in record.ranking if judge.p is not None and judge.p >= GUESSING]

@@ -22,8 +22,8 @@ from titjudge.stats.verdict.judged_runs import JudgedRun
 def verdict(runs: Sequence[JudgedRun], baseline: str = "") -> Verdict:
     """Write which generator is better by the first metric (`registry.first_metric`), and which metric agrees best with people.
 
-    Several runs are joined where one judge judged different images: a run for each checkpoint. Two judges on the same images
-    say nothing of generators together; `apart` says why runs are not joined.
+    Several runs are joined if the same judge judged different images: a run for each checkpoint. Two judges on the same
+    images cannot be combined to rank generators; `apart` gives the reason why runs are not joined.
 
     Args:
         runs: One run or several, with different names.
@@ -59,10 +59,10 @@ Judge = tuple[MetricResult, Values]
 
 
 def best_judge(runs: Sequence[JudgedRun]) -> BestJudge | None:
-    """Compare the metrics, or those of several runs, by their agreement with people; None without pairs that they share.
+    """Compare the metrics of one or several runs by their agreement with people; None without pairs that they share.
 
-    Difference, interval and p of two metrics come from `judges agreement RUN`; p of more allows for the best being chosen on these
-    pairs (`paired_differences.below_the_best`).
+    Difference, interval and p of two metrics come from `judges agreement RUN`; p of more allows for the best being chosen
+    on these pairs (`paired_differences.below_the_best`).
     """
     pairs = runs[0].results.human_pairs
     judges = _judges(runs)
@@ -99,7 +99,7 @@ def _judges(runs: Sequence[JudgedRun]) -> dict[str, Judge]:
 
 
 def _order(index: PairIndex, judges: Mapping[str, Judge]) -> list[str]:
-    """Sort the metrics by accuracy on the pairs that all compared ones have scored; those that are not compared come last."""
+    """Sort the metrics by accuracy on the pairs that all compared ones have scored; uncompared ones come last."""
     names = list(judges)
     ranked = common_accuracy(index, [values for _, values in judges.values()])
     return [names[k] for k in (*ranked.order, *ranked.aside)]
