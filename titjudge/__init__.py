@@ -1,4 +1,17 @@
-"""Judge text-to-image outputs against their prompts, and measure how well the scores agree with people."""
+"""Judge text-to-image outputs against their prompts, and measure how well the scores agree with people.
+
+`Judge` scores images with metrics and models that you name, and `frame` returns scores as a data frame. `metric`, `task` and
+`Provider` are for custom metrics, tasks and models. The other names are the records that these exchange.
+
+    from titjudge import Judge
+
+    with Judge("tit-llm", provider="gemini", max_cost=5) as judge:  # at most 5 USD
+        score = judge.score("image.png", "a red cube on a blue ball")
+    print(score.value, score.status, score.reason)
+
+A score is a number in the range of its metric (`Metric.range`), or None with a status and a reason. Costs are USD, times are
+seconds. All errors are `TitjudgeError`; a `UserError` is a mistake that you can correct, with a message of one line.
+"""
 
 from __future__ import annotations
 

@@ -65,6 +65,10 @@ class JudgeMetric(_Base):  # type: ignore[misc]
 
     A failure is never a score: the mean is over the images that have one, NaN if none has, and `failed` counts the others.
 
+        metric = JudgeMetric(judge)
+        metric.update(images, prompts)  # a batch: 4 x 3 x 64 x 64, floats from 0 to 1, and 4 prompts
+        print(metric.compute(), metric.scored, metric.failed)
+
     Args:
         judge: A `Judge` with one metric. Each process has one, with a separate cap; its answers are cached.
         **options: Passed on to `torchmetrics.Metric`.
@@ -102,7 +106,12 @@ class JudgeMetric(_Base):  # type: ignore[misc]
         return next(iter(self.judge.metrics.values())).higher_is_better
 
     def update(self, images: Any, prompts: str | Iterable[str]) -> None:
-        """Judge a batch: what `Judge.score_many` takes."""
+        """Judge a batch; `images` and `prompts` as for `Judge.score_many`.
+
+        Raises:
+            TypeError: An image or a prompt has a wrong type.
+            ValueError: There are not as many prompts as images, or an array is not an image.
+        """
         self.scores = self.judge.score_many(images, prompts, progress=False)
         values = [score.value for score in self.scores if score.value is not None]
         self.total = self.total + sum(values)
@@ -110,7 +119,7 @@ class JudgeMetric(_Base):  # type: ignore[misc]
         self.failed = self.failed + len(self.scores) - len(values)
 
     def compute(self) -> torch.Tensor:
-        """Return the mean score of all batches since the last `reset`, over all processes."""
+        """Return the mean score of all batches since the last `reset`, over all processes: shape (), NaN without scores."""
         if isinstance(self, _Standalone):
             return _mean(self._over_processes(self.total), self._over_processes(self.scored))
         return _mean(self.total, self.scored)

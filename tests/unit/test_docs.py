@@ -320,6 +320,33 @@ def test_the_examples_of_the_python_page_run(tmp_path: Path, monkeypatch: pytest
     names["test_the_model_still_draws_a_cat"]()
 
 
+def test_the_doctests_of_titjudge_are_right() -> None:
+    import doctest
+    import importlib
+
+    files = [path for path in sorted((ROOT / "titjudge").rglob("*.py")) if ">>> " in text(path)]
+    names = [".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in files]
+    found = {name: doctest.testmod(importlib.import_module(name)) for name in names}
+    assert {name: result for name, result in found.items() if result.failed or not result.attempted} == {}
+    assert len(found) >= 8
+
+
+@pytest.mark.parametrize("package", ["titjudge", "titjudge.report"])
+def test_the_examples_of_packages_run(package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib
+    import textwrap
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TITJUDGE_CACHE", str(tmp_path / "cache"))
+    Image.new("RGB", (8, 8)).save("image.png")
+    small_run(tmp_path / "runs" / "first")
+    lines = (importlib.import_module(package).__doc__ or "").splitlines()
+    example = textwrap.dedent("\n".join(line for line in lines if not line or line.startswith("    ")))
+    names: dict[str, Any] = {}
+    exec(example.replace('provider="gemini"', 'provider="fake"'), names)
+    assert names["score"].value == 0 if package == "titjudge" else Path("report.html").stat().st_size > 10_000
+
+
 def test_the_examples_of_readme_and_the_page_on_edits_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TITJUDGE_CACHE", str(tmp_path / "cache"))

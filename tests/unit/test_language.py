@@ -69,6 +69,11 @@ def test_docstrings_begin_with_an_action_or_a_name() -> None:
     assert [f"{place}: {text.splitlines()[0]}" for place, text in docstrings().items() if begins.match(text)] == []
 
 
+def test_odd_constructions_are_rare_in_docstrings() -> None:
+    found = [f"{place}: {hit}" for place, text in docstrings().items() for hit in hits(text, ODD)]
+    assert per_thousand(len(found), "\n".join(docstrings().values())) <= 1, "\n".join(found)
+
+
 def test_pages_address_the_reader() -> None:
     every = "\n".join(PROSE.values())
     assert per_thousand(len(re.findall(r"(?i)\byours?\b|\byou\b", every)), every) >= 8

@@ -44,11 +44,13 @@ class Item:
 
     Attributes:
         id: Name in scores and pairs: the path inside the data folder, if there is one.
+        prompt: The prompt; of an edit, the instruction.
         image: The image file; None if there is only a description, in `meta["description"]`.
+        generator: The model or checkpoint that made the image; empty if unknown.
         prompt_id: The id of the prompt, which is the unit of all statistics.
         meta: Further columns of the data, such as `category`.
         sample: Number or seed of the image for its prompt and generator; 0 if the data have none.
-        same_prompt: All images of the prompt, this one included; set during a run where a metric compares images.
+        same_prompt: All images of the prompt, this one included; set during a run if a metric compares images.
         sources: Of an edit, the images that it was made from, in the order in which the instruction speaks of them.
     """
 
@@ -68,6 +70,7 @@ class InvalidItem:
     """An input that cannot be judged.
 
     Attributes:
+        id: The path or name of the input.
         reason: The reason, as printed in the report.
         counts: False for an image that is listed twice, and for a line of a prompt file.
     """
@@ -100,12 +103,14 @@ class Pair:
     """Two images of one prompt and which of them people prefer.
 
     Attributes:
+        prompt_id: Id of the prompt.
         a: Id of one image.
         b: Id of the other.
         preference: `a`, `b` or `tie`.
         source: The origin of the preference, if known; CONSTRUCTION if it follows from how the images were made.
         both_bad: Whether the tie is one of two bad images.
-        ranks: The ranks that people gave to `a` and `b` among the images of the prompt (1 is best), where the preference is of these.
+        ranks: The ranks that people gave to `a` and `b` among the images of the prompt (1 is best), if the
+            preference comes from them.
         family: Name of the family of the prompt (`stats.scores.families`); empty if it has none.
         annotator: The only person who made the choice, if known.
     """
@@ -156,6 +161,8 @@ class Tool:
     """A tool that a model may call.
 
     Attributes:
+        name: Its name.
+        description: Its purpose, in words for the model.
         parameters: JSON schema (an object) of its arguments.
     """
 
@@ -217,15 +224,21 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request to a model: everything that can change the answer, and beside it `role`, `item_id` and `planned`.
+    """A request to a model: everything that can change the answer, and in addition `role`, `item_id` and `planned`.
 
     Attributes:
+        provider: Registry name of the provider.
+        model: The model's name at the provider.
+        messages: The turns of the conversation, in order.
         params: Sampling parameters as they are sent (`max_tokens`, `temperature`, ...).
-        schema: JSON schema of a structured answer.
+        schema: JSON schema of a structured answer; None for text.
+        base_url: Identity of the address (`Model.base_url`).
         adapter_version: `Provider.version`.
         sample: Number of this answer among repeated ones, from 0.
         attempt: Number of repair turns before it.
         template: Name of the prompt template.
+        role: The role that answers, such as `captioner`; not in the key of the answer.
+        item_id: The item that the question is about; not in the key of the answer.
         tools: Tools that the model may call.
         choices: Tokens for which the probability at the start of the answer is requested.
         planned: The answer that a dry run assumes.
@@ -261,13 +274,12 @@ class ProviderSettings:
     Attributes:
         model: The model's name at the provider.
         base_url: Its address; several, comma-separated, share the load.
-        api_key_env: Environment variable of the key, which is read when the first request is sent and stored nowhere
-            else.
+        api_key_env: Environment variable of the key, which is read when the first request is sent and never stored.
         timeout: Longest time for a request, in seconds.
         structured: JSON by the server's schema mode (native), by words in the prompt (prompt), or whichever works
             (auto).
         options: Settings of this provider (dtype, device_map, revision, ...).
-        prompts: Folder of the user's own prompt templates, for a provider that asks with templates itself.
+        prompts: Folder of the user's prompt templates, for a provider that uses templates itself.
     """
 
     model: str
@@ -286,7 +298,9 @@ class Usage:
     Attributes:
         input: Tokens of the request, with `cached_input` (read from the provider's cache) and image tokens.
         output: Tokens of the answer, with `thinking`.
-        image: Tokens of images, where the provider reports them.
+        cached_input: Part of `input` that came from the provider's cache.
+        thinking: Part of `output` that was hidden thinking.
+        image: Part of `input` for images, if the provider reports it.
         cost: USD billed according to the server; None if it reports none.
     """
 
@@ -317,17 +331,22 @@ class Reply:
     """The reply of a model to a request.
 
     Attributes:
+        text: The answer.
+        status: The outcome; only `OK` and `TRUNCATED` have an answer.
         reason: Why the status is not OK.
+        usage: Tokens that the provider bills.
         finish_reason: The provider's word for why the model stopped.
         model_version: The model that answered, as the provider reports it.
-        list_cost: List price in USD; None when unknown.
+        endpoint: The address that answered, without credentials.
+        list_cost: List price in USD; None if unknown.
+        seconds: Duration of the request.
         cached: Whether it comes from the cache, and so costs nothing now.
         key: Its key in cache and recordings.
         flags: Unusual properties (`unwrapped`, `json-repaired`, ...).
         data: The validated object of a structured answer.
-        tool_calls: The tool calls, where the request offered tools.
-        first_token: Probabilities of the first token, where the request has `choices`.
-        probabilities: Probability of each choice, where `ask` was given choices.
+        tool_calls: The tool calls, if the request offered tools.
+        first_token: Probabilities of the first token, if the request has `choices`.
+        probabilities: Probability of each choice, 0 to 1, if `ask` was given choices.
     """
 
     text: str
@@ -353,7 +372,7 @@ class Embedding:
     """The embedding of a text.
 
     Attributes:
-        vector: NumPy array of float32, shape (dim,), of length 1.
+        vector: NumPy array of float32, shape (dim,), with Euclidean norm 1.
         tokens_used: Tokens that the model read.
         tokens_total: Tokens of the text.
         tokens_billed: Tokens that the provider bills; None if it does not report them.
@@ -395,13 +414,15 @@ class Failure:
     """A classified exception.
 
     Attributes:
+        kind: The kind of failure, on which the engine acts.
+        message: The reason in one line, without keys.
         retry_after: Seconds to wait, as requested by the server.
-        usage: Tokens that were billed for the failed request, where the provider reports them.
+        usage: Tokens that were billed for the failed request, if the provider reports them.
         maybe_billed: The request was sent and its cost is unknown: it may have been billed.
         not_sent: There was no connection.
         slow: No complete answer came in the time allowed.
         answered: The server answered with a status of success, but unusably: a retry is likely to be billed again.
-        reply: What came, to be kept if no attempt brings more.
+        reply: The incomplete answer, which is kept if no attempt brings more.
     """
 
     kind: FailureKind
@@ -427,12 +448,19 @@ class Failure:
 class Score:
     """The score of a metric for an item, or the reason why there is none.
 
+    >>> Score.of(80, reason="all objects are present").value, Score.none(Status.REFUSED, "content filter").value
+    (80.0, None)
+
     Attributes:
+        item_id: The id of the item.
+        metric: Name of the metric.
         value: In the metric's range; None if there is no score.
         status: The outcome.
-        reason: The judge's reason, or what went wrong.
+        reason: The judge's reason, or the problem.
         parts: Numbers and lists behind the value (JSON types only).
         replies: Keys of the replies it was computed from.
+        generator: The generator of the image.
+        prompt_id: The id of the prompt.
         cause: The cause of the failure, if the status is `failed`; the engine adds it.
     """
 
@@ -449,12 +477,25 @@ class Score:
 
     @classmethod
     def of(cls, value: float, *, reason: str = "", status: Status = Status.OK, **parts: Any) -> Score:
-        """Make a score as a metric returns it; the engine adds item, metric and replies."""
+        """Make a score with a value, as a metric returns it; the engine adds item, metric and replies.
+
+        Args:
+            value: A number in the range of the metric.
+            reason: The judge's reason, for people.
+            status: `OK`, or `TRUNCATED` under the official protocol.
+            **parts: Numbers and lists behind the value (JSON types only).
+        """
         return cls("", "", float(value), status, reason, parts)
 
     @classmethod
     def none(cls, status: Status, reason: str, **parts: Any) -> Score:
-        """Make a score without a value, with the reason in one line."""
+        """Make a score without a value, as a metric returns it.
+
+        Args:
+            status: Why there is no value.
+            reason: The reason in one line.
+            **parts: Numbers and lists that are known all the same (JSON types only).
+        """
         return cls("", "", None, status, reason, parts)
 
 

@@ -1,6 +1,14 @@
 """Metrics and tasks: async functions that ask models about an item, declared by `@metric` and `@task`.
 
-A metric returns a score. A task returns lines, such as the prompts that it has written.
+A metric returns a score in its `range`, or a score without a value. A task returns lines, such as the prompts that it has
+written. Refusals, outages and unreadable answers raise `Unanswered` in `ask`: you need not catch it, it becomes the
+status of the score.
+
+    @metric("mood", roles=("captioner",), range=(0, 100))
+    async def mood(item, ask):
+        # How well the mood of the image fits the prompt.
+        reply = await ask("mine/mood", role="captioner", images=[item.image], schema=Answer, prompt=item.prompt)
+        return Score.of(reply.data.score, reason=reply.data.reason)
 """
 
 from __future__ import annotations
@@ -42,25 +50,25 @@ class Metric:
     """A metric function with its metadata.
 
     Attributes:
-        name: What `--metric` takes.
+        name: Name for `--metric`.
         function: The async function `(item, ask, **options) -> Score`.
-        roles: The models it asks: captioner, judge, embedder, or a fixed `provider/model`.
+        roles: Roles of the models it uses: captioner, judge, embedder, or a fixed `provider/model`.
         optional_roles: Roles that it uses only if they are configured (`ask.has_role`).
-        range: The ends of its values.
-        version: Raised whenever the same answers would give another number.
-        source: The paper or code it follows.
+        range: Lowest and highest value; infinite for a scale without ends.
+        version: Raised whenever the same answers would give another value.
+        source: Paper or code that it follows.
         needs: Keys that it reads from `item.meta`.
         higher_is_better: Whether a higher value is a better image.
         summary: The first line of the function's docstring.
         extra: The optional extra (`titjudge[EXTRA]`) without which it cannot run.
         package: A module of that extra, by which it is known to be installed.
         options: Values of the function's keyword-only parameters that differ from their defaults.
-        applies: Tells whether there is anything to measure in an item; one to which the metric does not apply gets no
-            score and does not lower the coverage.
+        applies: Returns whether there is anything to measure in an item; if not, the item gets no score and does not
+            lower the coverage.
         scope: "prompt" if a score depends on the other images of the prompt (`ask.siblings`), otherwise "item".
         sources: Whether it looks at the images that an edit was made from (`item.sources`): "ignored", "optional" (if
             there are any) or "required".
-        note: Returns what people should know of a run with this protocol and these options; empty if there is nothing.
+        note: Returns a remark for people on runs with this protocol and these options; empty if there is none.
     """
 
     name: str
@@ -101,7 +109,7 @@ class Metric:
 
     @property
     def asks(self) -> str:
-        """The models it asks, as text for lists of metrics."""
+        """The roles of its models, as text for lists of metrics."""
         return ", ".join([*self.roles, *(f"{role} (optional)" for role in self.optional_roles)])
 
     async def __call__(self, item: Item, ask: Ask) -> Score:

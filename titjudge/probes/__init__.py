@@ -1,5 +1,9 @@
 """Test how much a judge can be trusted: a battery of tests, its trust card, and canaries that detect changed models.
 
+Effects on scores are in spans: 1 is the distance between the judge's mean scores for images without errors and with the most
+errors. Shares and p-values are from 0 to 1, intervals are 95% and over prompts. Without known answers in the data, the tests
+raise `DataError`.
+
 | module | content |
 | --- | --- |
 | `probe` | `probe(engine, name, metric, ...)`: run the battery over a judge, and exchange texts with other judges, and write its card |

@@ -1,6 +1,11 @@
-"""Models and their calls: base.py defines provider and embedder, fake.py is a short provider.
+"""Models and their calls: `Provider` answers requests, `Embedder` makes vectors; both are a `Model`.
 
-A provider is a subclass of `Provider` and one line in `core/registry.py`, or an entry point of another package.
+A provider is a subclass of `Provider` and one line in `core/registry.py`, or an entry point of another package. It needs
+`complete` (send one request once), and `usage_bound` if it costs money. Tokens are counted as the provider bills them, costs
+are USD, times are seconds. `fake.py` is a short example:
+
+    >>> make_provider("fake", ProviderSettings("any")).name
+    'fake'
 """
 
 from __future__ import annotations

@@ -127,15 +127,15 @@ class Capabilities:
     """Abilities of a model; the engine omits unsupported parts of a request.
 
     Attributes:
-        images: It reads images.
+        images: The model reads images.
         schema: It has native JSON-schema answers.
-        omit: Parameters the model rejects; they are left out of the request and of its cache key.
+        omit: Parameters that it rejects; they are left out of the request and of its cache key.
         omit_thinking: Other parameters, which it rejects if it thinks.
         direct: The engine calls it at once, without a price, a rate limit or a retry: a model in this process, or a substitute.
         in_flight: How many requests it can use at once (None: as many as the engine likes).
         cache: Its answers are worth keeping (a recorded answer is on disk already).
         thinking: Tokens it may think before it answers, on top of `max_tokens`, when no `thinking_budget` is given.
-        thinking_asked: The same, of a model that thinks only where a `reasoning_effort` is given.
+        thinking_asked: The same, for a model that thinks only if a `reasoning_effort` is given.
         tools: It calls tools natively.
         probabilities: It reports how likely the first token of its answer is (`Request.choices`, `Reply.first_token`).
     """
@@ -153,7 +153,7 @@ class Capabilities:
     thinking_asked: int = 0
 
     def left_out(self, params: Values) -> frozenset[str]:
-        """Return the parameters that a request with these ones does without."""
+        """Return the names of the parameters that the engine removes from a request with these parameters."""
         return rejected(params, self.omit, self.omit_thinking)
 
     def thinking_room(self, params: Values) -> int:
@@ -187,7 +187,7 @@ def check_options(what: str, options: Iterable[str], known: Iterable[str], hint:
 
 
 class Model:
-    """Common base of providers and embedders.
+    """Common base of providers and embedders. Only the engine calls it.
 
     Attributes:
         name: The registry name (an embedder's also names the model: `provider/model`).
@@ -198,8 +198,8 @@ class Model:
         account: Models of one account share a rate limit.
         uses_device: Its models run in this process, on a GPU if there is one.
         is_batch: An answer may take a day: there is no rate limit, and a later session may collect it.
-        on_headers: Set by the engine if it reads rate limits from headers. Call it with the headers of every answer,
-            whatever its status.
+        on_headers: Set by the engine if it reads rate limits from headers. A provider calls it with the headers of every
+            answer, whatever its status.
     """
 
     name: str = ""
@@ -227,11 +227,11 @@ class Model:
 
     @property
     def is_free(self) -> bool:
-        """Whether answers cost nothing; False for a substitute of a model with a price."""
+        """True if answers cost nothing; False for a substitute of a model with a price."""
         return self.direct
 
     def classify(self, error: Exception) -> Failure:
-        """Classify an exception; by default as a final failure that may be billed."""
+        """Classify an exception of `complete` or `embed`; by default as a final failure that may be billed."""
         return Failure(FailureKind.REJECTED, str(error) or type(error).__name__, maybe_billed=True)
 
     def ready(self) -> None:
@@ -243,7 +243,7 @@ class Model:
         return None
 
     def renewed(self) -> bool:
-        """Whether the environment has a new key; the next request then uses it."""
+        """Return True if the environment has a new key; the next request then uses it."""
         return False
 
     def load(self) -> None:
@@ -269,14 +269,16 @@ class Provider(Model, ABC):
     Attributes:
         version: Raise it when the provider changes what is sent: answers cached under the old one are not used again.
         capabilities: Abilities of the model. During a run, it may turn out that it calls no tools.
-        vendor: Whose models it serves (`openai`, `gemini`, `anthropic`, any of genai-prices), by which their prices, parameters,
-            image tokens and retirements are known; empty: the vendor with its name.
-        default_model: The model of a role that names the provider alone.
+        vendor: The vendor of its models (`openai`, `gemini`, `anthropic`, any of genai-prices), which decides their prices,
+            parameters, image tokens and retirements; empty: the vendor with the provider's name.
+        default_model: The model of a role that gives only the provider.
         default_base: Its usual address; the vendor's price list is valid only there.
         base_env: The environment variable that names another address.
         key_envs: Environment variables, one of which must contain the key.
         batch_service: `module:class` of its service of batch jobs; empty if there is none.
         needs_model: A role must give a model. If False, the provider's name is enough.
+
+    `titjudge.providers.fake` and docs/extend/provider.md have short examples.
     """
 
     version: int = 1
@@ -290,7 +292,7 @@ class Provider(Model, ABC):
 
     @classmethod
     def listed(cls, model: str) -> tuple[str, str]:
-        """Return the vendor of a model and its name there, by which lists of prices and retirements know it."""
+        """Return the vendor of a model and its name there, as in the lists of prices and retirements."""
         return cls.vendor or cls.name, model
 
     @classmethod
@@ -306,12 +308,12 @@ class Provider(Model, ABC):
 
     @property
     def extra_body(self) -> Values:
-        """Settings of the user's own that are put into the body of each request; part of the key of an answer."""
+        """Settings of the user for the body of each request; part of the key of an answer."""
         return {}
 
     @property
     def refused(self) -> frozenset[str]:
-        """Parameters that the server has turned out to refuse, and that are left out since; not of the key."""
+        """Parameters that the server has refused and that are no longer sent; not part of the key of an answer."""
         return frozenset()
 
     @cached_property
@@ -328,14 +330,18 @@ class Provider(Model, ABC):
         """Send one request once.
 
         Returns:
-            A Reply with status OK, TRUNCATED or REFUSED; `seconds`, `list_cost` and `key` are the engine's to set.
+            A Reply with status OK, TRUNCATED or REFUSED; the engine sets `seconds`, `list_cost` and `key`.
 
         Raises:
             Exception: There is no answer; `classify` returns the kind.
         """
 
     def usage_bound(self, request: Request) -> Usage:
-        """Return the maximum number of tokens that a request can cost; a cap on money relies on it."""
+        """Return an upper bound of the tokens of a request and its answer; a cap on money relies on it.
+
+        Raises:
+            NotImplementedError: A subclass that costs money does not define it.
+        """
         if self.direct:
             return Usage()
         raise NotImplementedError(
@@ -343,7 +349,7 @@ class Provider(Model, ABC):
         )
 
     def in_job(self, request: Request) -> bool:
-        """Whether a batch job at the provider contains a request that may still be answered and billed."""
+        """Return True if a batch job at the provider contains a request that may still be answered and billed."""
         return False
 
 
@@ -353,10 +359,10 @@ class Embedder(Model, ABC):
     Attributes:
         identity: Everything that can change a vector: model, revision or content hash of a folder, dtype, pooling,
             maximum length, library version; part of the key of a vector in the cache.
-        max_tokens: How many tokens of a text the model reads.
+        max_tokens: Maximum number of tokens of a text that the model reads.
         local: It runs in this process and costs nothing.
         version: Raised if the vectors change; `identity` may contain it.
-        clip: Its vectors are CLIP text embeddings, in which alone the counts of unique prompts of TIIF-Bench are made.
+        clip: Its vectors are CLIP text embeddings, which the counts of unique prompts of TIIF-Bench require.
     """
 
     local: bool = True
@@ -383,14 +389,18 @@ class Embedder(Model, ABC):
 
     @abstractmethod
     async def embed(self, texts: Sequence[str]) -> list[Embedding]:
-        """Embed each text, in order, as a unit vector; no instruction prefix is ever added."""
+        """Embed each text, in order, as a vector with norm 1 and shape (dim,); no instruction prefix is added.
+
+        Raises:
+            Exception: There is no vector; `classify` returns the kind.
+        """
 
 
 class WrappedProvider(Provider):
     """Replace another provider under its identity; a subclass overrides the differences.
 
     Args:
-        real: The provider that everything else is left to.
+        real: The provider that answers everything that the subclass does not override.
     """
 
     def __init__(self, real: Provider) -> None:

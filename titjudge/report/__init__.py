@@ -1,5 +1,13 @@
 """Show a run to people: one self-contained HTML file, and exports for other programs.
 
+    from pathlib import Path
+    from titjudge.report import export, write_report
+    from titjudge.runs import RunFolder
+
+    run = RunFolder(Path("runs/first"))
+    write_report([run], Path("report.html"))
+    export([run], "csv", Path("scores.csv"))
+
 | module | what it does |
 |---|---|
 | `html` | `write_report(runs, out)`: the HTML file; `write_page`: a page of tables and charts |
@@ -15,7 +23,7 @@
 | `drawing`, `plots` | charts, drawn once for the page and for files |
 | `tables` | tables as Markdown, LaTeX and CSV; links in cells |
 | `model`, `transcripts` | run folders to JSON, every long text once |
-| `judged_images`, `thumbnails`, `crops` | identity of images across runs; thumbnails that fit the size of the file; crops where claims were settled |
+| `judged_images`, `thumbnails`, `crops` | identity of images across runs; thumbnails that fit the file; crops of claims |
 | `standings` | ranks and means of generators, missing elements and costs of their images, and their scores as CSV |
 | `site` | a board for any web server: the report as a folder, with the scores and the runs |
 | `site_folder`, `site_images` | the files of a board, and its images by their content |

@@ -1,4 +1,18 @@
-"""Run, resume, merge, verify and replay whole evaluations."""
+"""Run, resume, merge, verify and replay whole evaluations.
+
+`Session` runs a configuration and returns an `Outcome`; `RunFolder` reads the files of a run; `Judge` scores images without a run
+folder, and returns `JudgedScore` or `Scores`.
+
+    from pathlib import Path
+    from titjudge.core.config import load_config
+    from titjudge.runs import Session
+
+    outcome = Session(load_config(Path("run.yaml"))).run()
+    print(outcome.status, outcome.folder, outcome.report)
+
+Sums of money are USD. A run that a cap or Ctrl-C ends keeps its answers, and the same configuration continues it. A mistake in the
+configuration or the data raises `UserError`; a wrong key or an empty quota raises `FatalProviderError`.
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
 | `people` | agreement of judges with people |
 | `ranking` | ranks, strengths and rank correlation |
 | `generators` | comparisons of generators, and the number of prompts for them |
-| `verdict` | what is to be known first of a run, in plain sentences |
+| `verdict` | the main result of a run, in plain sentences |
 | `scores` | the scores of a run as tables |
 | `ppi` | few human labels with many scores of a judge |
 | `pairwise_accuracy` | accuracy on human pairs, its interval, tie-optimised accuracy |
@@ -14,5 +14,6 @@
 | `intervals`, `bootstrap` | intervals over prompts that keep their coverage when prompts are few |
 | `equality` | which scores are equal, up to rounding |
 
-A statistic that is undefined is None, never zero, and has a reason.
+Shares and p-values are from 0 to 1, intervals are 95% and over prompts, unless stated. A statistic that is undefined is None,
+never zero, and has a reason.
 """

@@ -19,25 +19,25 @@ _LONGEST = 200  # characters of a prompt in a message
 def assert_image(
     image: Any, prompt: str, *, at_least: float, metric: str = "tit", judge: Judge | None = None, **settings: Any
 ) -> JudgedScore:
-    """Judge an image, and fail where its score is lower than it should be, or there is none.
+    """Judge an image, and fail if its score is below a limit, or there is none.
 
         def test_the_model_still_draws_a_red_cube():
             assert_image(generate("a red cube"), "a red cube", metric="tit-llm", at_least=80, provider="openai")
 
     Args:
-        image: What `Judge.score` takes; one in memory is kept as a file where the assertion fails.
+        image: An image as for `Judge.score`; one in memory is kept as a file if the assertion fails.
         prompt: The expected content.
-        at_least: The lowest score that passes, in the metric's own range.
+        at_least: The lowest score that passes, in the range of the metric.
         metric: The metric, if no judge is given.
         judge: A judge with one metric, for many assertions; it stays open.
         **settings: Arguments of `Judge`, if no judge is given: `provider`, `captioner`, `max_cost`, ...
 
     Returns:
-        The score.
+        The score, with image and prompt.
 
     Raises:
-        AssertionError: The score is too low, or missing; contains the score, its reason and the image file.
-        UserError: The metric is better when it is lower.
+        AssertionError: The score is too low, or missing; the message has the score, its reason and the image file.
+        UserError: Lower values of the metric are better.
     """
     __tracebackhide__ = True
     opened = judge or Judge(metric, **settings)

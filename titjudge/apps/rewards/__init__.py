@@ -1,4 +1,14 @@
-"""Rewards for training: `serve` answers over HTTP in the wire formats of frameworks; adapters judge in the trainer's process."""
+"""Rewards for training: `serve` answers over HTTP in the wire formats of frameworks; adapters judge in the trainer's process.
+
+    from titjudge import Judge
+    from titjudge.apps.rewards import trl_reward
+
+    judge = Judge("tit-llm", provider="gemini", max_cost=5)
+    reward = trl_reward(judge, "image", missing="skip")  # for trl.GRPOTrainer(reward_funcs=[reward], ...)
+
+A reward is the score in the range of the metric. A failed judgement is not a reward: `missing` is required and sets its
+replacement. A metric for which lower values are better raises `ConfigError`.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -41,7 +41,8 @@ def trl_reward(
     Args:
         judge: A judge with one metric.
         image: Makes an image of a completion (None if it has none), or the name of a column with images.
-        missing: The replacement for a missing reward. `"skip"` gives None; trainers that sum over reward functions with
+        missing: The replacement for a missing reward: `"error"` (raise), `"group-mean"` (the mean of the other rewards of
+            the prompt), `"skip"` or a number. `"skip"` gives None; trainers that sum over reward functions with
             `nansum` (older TRL, ms-swift) treat that as 0 if no other function has a reward.
         prompt: The column with the prompts; without it TRL's own prompts, or the user's last message of ms-swift's.
 

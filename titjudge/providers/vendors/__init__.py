@@ -1,4 +1,6 @@
-"""The vendors whose models are known here: one file each, and the line in `VENDORS`.
+"""The vendors of models that titjudge knows: parameters, thinking, image tokens and batch discounts of their models.
+
+Each vendor is a file and a line in `VENDORS`. Sizes are pixels, limits are tokens, discounts are factors from 0 to 1.
 
 A provider of another package declares on its class the types of its models (`families`, `image_rules`), or their vendor
 (`vendor`).

@@ -75,8 +75,8 @@ class ImageRule:
 
     Attributes:
         pattern: Regular expression that the beginning of a model's name matches.
-        rule: Counts the tokens of an image.
-        source: Where the rule is published.
+        rule: Returns the tokens of an image from width and height in pixels, and `detail`.
+        source: Publication of the rule.
         margin: Tokens that are added for a bound, where more than the published number was seen billed.
     """
 
